@@ -1,0 +1,250 @@
+# sqlock. All that is made goes to build/.
+#
+#   make            the libraries: core, and each driver whose client library pkg-config finds
+#   make check      everything that can fail; make quick: the part for every few minutes
+#     T=word        only the test programs, checks or tests with this in their name
+#     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
+#     ONLY="unit"   only programs of these folders of tests/
+#     STRICT=1      warnings are errors, and what cannot be tested here fails
+#   make demo       build and run the demo (SQLite only)
+#   make format     with clang-format; make check-format only looks
+#   make install    headers and libraries (PREFIX, DESTDIR, libdir, includedir)
+#
+# CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
+# sqlite" chooses drivers.
+
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+CFLAGS ?= -O2 -g
+PKG_CONFIG ?= pkg-config
+
+PREFIX ?= /usr/local
+includedir ?= $(PREFIX)/include
+libdir ?= $(PREFIX)/lib
+
+VERSION := $(shell sed -n 's/^.define SQLOCK_VERSION "\(.*\)"/\1/p' include/sqlock/sqlock.h)
+SO := so.$(firstword $(subst ., ,$(VERSION)))
+
+ifneq ($(filter true 1,$(CI)),)
+STRICT ?= 1
+endif
+
+BUILD := build$(if $(SAN),/san-$(SAN))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+
+# ---- drivers -------------------------------------------------------------------------------------
+# A driver is drivers/<name>/*.c and its dialect, which is made of schema/<name> and migrations/<name>.
+
+ALL_DRIVERS := fake sqlite postgres
+package_sqlite := sqlite3
+package_postgres := libpq
+dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
+dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
+dialect_fake := -v style='$$' -v schema=fake -v fixed_schema=1
+
+there = $(if $(package_$1),$(shell $(PKG_CONFIG) --exists $(package_$1) 2>/dev/null && echo yes),yes)
+ifeq ($(origin DRIVERS),undefined)
+DRIVERS := $(foreach d,$(ALL_DRIVERS),$(if $(call there,$d),$d))
+endif
+# It needs nothing, and the tests need it.
+override DRIVERS := fake $(filter-out fake,$(DRIVERS))
+UNKNOWN := $(filter-out $(ALL_DRIVERS),$(DRIVERS))
+$(if $(UNKNOWN),$(error there is no driver called $(UNKNOWN): choose from $(ALL_DRIVERS)))
+ABSENT := $(filter-out $(DRIVERS),$(ALL_DRIVERS))
+
+PACKAGES := $(foreach d,$(DRIVERS),$(package_$d))
+$(foreach d,$(DRIVERS),$(if $(package_$d),\
+    $(eval cflags_$d := $(shell $(PKG_CONFIG) --cflags $(package_$d) 2>/dev/null))\
+    $(eval libs_$d := $(shell $(PKG_CONFIG) --libs $(package_$d) 2>/dev/null))))
+CLIENT_CFLAGS := $(foreach d,$(DRIVERS),$(cflags_$d))
+CLIENT_LIBS := $(foreach d,$(DRIVERS),$(libs_$d))
+
+# ---- flags ---------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+    -Wformat=2 -Wno-string-concatenation $(if $(filter 1,$(STRICT)),-Werror)
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+    $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=all)
+OUR_CFLAGS := -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(SAN_FLAGS)
+COMPILE := $(CC) $(OUR_CFLAGS) -Iinclude $(CPPFLAGS) $(CFLAGS) -MMD -MP
+LINK := $(CC) -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS)
+
+# Objects depend on this file, which changes when the flags do.
+FLAGS_NOW := $(COMPILE) | $(LINK) | $(DRIVERS) | $(CLIENT_CFLAGS)
+$(shell mkdir -p $(BUILD))
+FLAGS := $(BUILD)/flags
+ifneq ($(file <$(FLAGS)),$(FLAGS_NOW))
+$(file >$(FLAGS),$(FLAGS_NOW))
+endif
+
+# ---- libraries -----------------------------------------------------------------------------------
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1))
+CORE_OBJECTS := $(call objects,core/*/*.c)
+STATIC := $(BUILD)/libsqlock.a $(DRIVERS:%=$(BUILD)/libsqlock-%.a)
+SHARED := $(BUILD)/libsqlock.$(SO) $(DRIVERS:%=$(BUILD)/libsqlock-%.$(SO))
+
+# A program with a sanitizer takes the static ones.
+.PHONY: all
+all: $(STATIC) $(if $(SAN),,$(SHARED))
+ifneq ($(ABSENT),)
+	@echo "left out: $(ABSENT) (no client library by pkg-config, or not in DRIVERS)"
+endif
+
+$(BUILD)/obj/core/%.o: core/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) -I. -c -o $@ $<
+
+$(BUILD)/libsqlock.a: $(CORE_OBJECTS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# Whatever the compiler did, nothing but the API leaves a shared library.
+$(BUILD)/exports: $(FLAGS)
+	echo 'SQLOCK_$(SO:so.%=%) { global: sqlock_*; local: *; };' >$@
+
+LINK_SHARED = $(LINK) -shared -Wl,-soname,$(@F) -Wl,--version-script,$(BUILD)/exports -Wl,-z,defs \
+    -Wl,--as-needed
+
+$(BUILD)/libsqlock.$(SO): $(CORE_OBJECTS) $(BUILD)/exports
+	$(LINK_SHARED) -o $@ $(CORE_OBJECTS)
+	@ln -sf $(@F) $(@:.$(SO)=.so)
+
+# By awk into another name: a failure leaves nothing that looks made.
+define driver_rules
+objects_$1 := $$(call objects,drivers/$1/*.c) $(BUILD)/obj/gen/$1.o
+ups_$1 := $$(sort $$(wildcard migrations/$1/*.up.sql))
+texts_$1 := include/sqlock/driver.h schema/$1/statements.sql $$(sort $$(wildcard migrations/$1/*.sql))
+
+$(BUILD)/gen/$1.c: schema/embed.awk $$(texts_$1)
+	@mkdir -p $$(@D)
+	sums=$$$$(sha256sum $$(ups_$1) | cut -c1-16 | tr '\n' ' ') && \
+	    awk -v dialect=$1 -v quote='"' -v checksums="$$$$sums" $$(dialect_$1) \
+	    -f schema/embed.awk $$(texts_$1) >$$@.new && mv $$@.new $$@
+
+$(BUILD)/obj/gen/$1.o: $(BUILD)/gen/$1.c $(FLAGS)
+	@mkdir -p $$(@D)
+	$$(COMPILE) -c -o $$@ $$<
+
+$(BUILD)/obj/drivers/$1/%.o: drivers/$1/%.c $(FLAGS)
+	@mkdir -p $$(@D)
+	$$(COMPILE) $$(cflags_$1) -c -o $$@ $$<
+
+$(BUILD)/libsqlock-$1.a: $$(objects_$1)
+	@rm -f $$@
+	$$(AR) rcs $$@ $$^
+
+$(BUILD)/libsqlock-$1.$(SO): $$(objects_$1) $(BUILD)/libsqlock.$(SO) $(BUILD)/exports
+	$$(LINK_SHARED) -o $$@ $$(objects_$1) $(BUILD)/libsqlock.$(SO) $$(libs_$1)
+	@ln -sf $$(@F) $$(@:.$(SO)=.so)
+endef
+$(foreach d,$(DRIVERS),$(eval $(call driver_rules,$d)))
+
+# ---- test programs -------------------------------------------------------------------------------
+# Each file with a main() is a program; the others of its folder are linked into all of its programs.
+# tests/lib is for all; its check.o always comes along, because it works without being called.
+
+ONLY ?= self unit drivers races
+folders := $(addprefix tests/,$(ONLY))
+has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
+mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
+helpers = $(filter-out $(mains),$(wildcard $1*.c))
+
+# A program that names a driver (or its client library) which is not built, and has no #ifdef
+# TEST_HAVE_<DRIVER> for it, is left out.
+names_fake := sqlock/fake.h
+names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
+names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
+upper = $(shell echo $1 | tr a-z A-Z)
+files_of = $1 $(call helpers,$(dir $1)) $(wildcard $(dir $1)*.h)
+wants = $(shell grep -lE '$(names_$2)' $(call files_of,$1) | xargs -r grep -L TEST_HAVE_$(call upper,$2))
+left_out := $(sort $(foreach d,$(ABSENT),$(foreach m,$(mains),$(if $(call wants,$m,$d),$m))))
+programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out),$(mains)))
+
+TEST_CPPFLAGS = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS)"' \
+    $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1)
+TEST_LIBS := $(DRIVERS:%=$(BUILD)/libsqlock-%.a) $(BUILD)/libsqlock.a
+
+$(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) $(TEST_CPPFLAGS) $(CLIENT_CFLAGS) -c -o $@ $<
+
+$(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+define program_rule
+$1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) \
+    $(patsubst %.c,$(BUILD)/obj/%.o,$(call helpers,$(patsubst $(BUILD)/%,%,$(dir $1)))) \
+    $(BUILD)/obj/tests/lib/check.o $(BUILD)/libtest.a $(TEST_LIBS)
+	@mkdir -p $$(@D)
+	$$(LINK) -o $$@ $$^ $$(CLIENT_LIBS) -lcmocka -ldl
+endef
+$(foreach p,$(programs),$(eval $(call program_rule,$p)))
+
+.PHONY: programs
+programs: $(programs)
+
+# ---- checks --------------------------------------------------------------------------------------
+
+checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh)
+checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
+
+export CC CXX BUILD DRIVERS SO STRICT T SAN
+
+.PHONY: check test quick run-all run-quick demo format
+.PHONY: check-layers check-headers check-embed check-runner check-symbols check-format
+
+# make reads pkg-config before anything is installed: so it starts once more when that is done.
+check test:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory run-all
+
+quick:
+	@tests/tools/deps.sh
+	@+SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
+
+run-all: all $(programs)
+ifneq ($(left_out),)
+	@echo "SKIP without the drivers $(ABSENT): $(left_out)"
+endif
+	@tests/tools/run.sh $(BUILD) $(if $(SAN),,$(checks)) $(programs)
+
+check-layers check-headers check-embed check-runner check-format:
+	@tests/tools/$@.sh
+
+check-symbols: all
+	@tests/tools/$@.sh
+
+format:
+	@tests/tools/check-format.sh --write
+
+# ---- demo, install, clean ------------------------------------------------------------------------
+
+demo: $(BUILD)/demo/demo
+	$<
+
+$(BUILD)/obj/demo/%.o: demo/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) $(cflags_sqlite) -c -o $@ $<
+
+$(BUILD)/demo/demo: $(call objects,demo/*.c) $(BUILD)/libsqlock-sqlite.a $(BUILD)/libsqlock.a
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(libs_sqlite) -ldl
+
+.PHONY: install clean
+install: all
+	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir)
+	install -m 644 $(patsubst %,include/sqlock/%.h,sqlock driver $(DRIVERS)) \
+	    $(DESTDIR)$(includedir)/sqlock
+	install -m 644 $(STATIC) $(SHARED) $(DESTDIR)$(libdir)
+	for so in $(notdir $(SHARED)); do \
+	    ln -sf $$so $(DESTDIR)$(libdir)/$${so%.$(SO)}.so || exit 1; done
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

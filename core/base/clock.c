@@ -1,0 +1,40 @@
+/* The clock that deadlines are told in, and sleeping by it. */
+#include <errno.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+
+/* BOOTTIME goes on while the machine sleeps: a lease does so too (P4). */
+#ifdef CLOCK_BOOTTIME
+#define DEADLINE_CLOCK CLOCK_BOOTTIME
+#else
+#define DEADLINE_CLOCK CLOCK_MONOTONIC
+#endif
+
+int64_t sqlock_now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(DEADLINE_CLOCK, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+void sqlock_sleep_us(int64_t us)
+{
+    struct timespec t = {us / 1000000, (us % 1000000) * 1000};
+
+    if (us <= 0)
+        return;
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        continue;
+}
+
+int64_t time_add(int64_t at, int64_t us)
+{
+    return at > TIME_NEVER - us ? TIME_NEVER : at + us;
+}
+
+int64_t time_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}

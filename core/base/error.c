@@ -1,0 +1,139 @@
+/* Errors: their names and sentences, and what a SQLSTATE asks the caller to do. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/error.h"
+
+const char *sqlock_strerror(int code)
+{
+    switch (code) {
+    case SQLOCK_OK:
+        return "no error";
+#define TEXT_CASE(c, value, text)                                                                  \
+    case c:                                                                                        \
+        return text;
+        SQLOCK_ERRORS(TEXT_CASE)
+#undef TEXT_CASE
+    default:
+        return "unknown error code";
+    }
+}
+
+const char *sqlock_code_name(int code)
+{
+    switch (code) {
+    case SQLOCK_OK:
+        return "SQLOCK_OK";
+#define NAME_CASE(c, value, text)                                                                  \
+    case c:                                                                                        \
+        return #c;
+        SQLOCK_ERRORS(NAME_CASE)
+#undef NAME_CASE
+    default:
+        return "SQLOCK_?";
+    }
+}
+
+const char *sqlock_version(void)
+{
+    return SQLOCK_VERSION;
+}
+
+int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (err == NULL)
+        return code;
+    memset(err, 0, sizeof *err);
+    err->code = code;
+    err->flags = flags;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+/* What to do about a SQLSTATE, by its longest matching beginning. Drivers of databases without
+ * SQLSTATEs use the nearest one. */
+static const struct state_class {
+    const char *state;
+    int code;
+    unsigned flags;
+} state_classes[] = {
+    {"08", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* connection */
+    {"25006", SQLOCK_EREADONLY, 0},                           /* read-only transaction */
+    {"25P02", SQLOCK_EDB, SQLOCK_RECONNECT},                  /* in a failed transaction */
+    {"26000", SQLOCK_EDB, SQLOCK_RETRY | SQLOCK_RECONNECT},   /* prepared statement lost */
+    {"28", SQLOCK_EDENIED, SQLOCK_RECONNECT},                 /* login */
+    {"3D000", SQLOCK_EUNREACH, SQLOCK_RECONNECT},             /* no such database */
+    {"3F000", SQLOCK_ESCHEMA, 0},                             /* no such schema */
+    {"40", SQLOCK_EDB, SQLOCK_RETRY},                         /* deadlock, serialization */
+    {"42501", SQLOCK_EDENIED, 0},                             /* privileges */
+    {"42P01", SQLOCK_ESCHEMA, 0},                             /* no such table */
+    {"42703", SQLOCK_ESCHEMA, 0},                             /* no such column */
+    {"53100", SQLOCK_EFULL, SQLOCK_RETRY},                    /* disk full */
+    {"53200", SQLOCK_ENOMEM, SQLOCK_RETRY},
+    {"53300", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* too many connections */
+    {"55000", SQLOCK_EREADONLY, 0},                              /* not possible during recovery */
+    {"55P03", SQLOCK_EDB, SQLOCK_RETRY},                         /* row or file is locked */
+    {"57014", SQLOCK_ECANCELLED, SQLOCK_RETRY},
+    {"57P", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* server stops or starts */
+    {"58030", SQLOCK_EFULL, SQLOCK_RETRY},                     /* input or output failed */
+    {"XX001", SQLOCK_ECORRUPT, 0},
+    {"XX002", SQLOCK_ECORRUPT, 0},
+};
+
+static const struct state_class *state_class_of(const char *sqlstate)
+{
+    static const struct state_class other = {"", SQLOCK_EDB, 0};
+
+    for (size_t i = 0; i < sizeof state_classes / sizeof *state_classes; i++) {
+        const char *state = state_classes[i].state;
+
+        if (strncmp(sqlstate, state, strlen(state)) == 0)
+            return &state_classes[i];
+    }
+    return &other;
+}
+
+int sqlock_error_db(sqlock_error *err, const char *sqlstate, long native, unsigned flags,
+                    const char *text)
+{
+    const struct state_class *class = state_class_of(sqlstate);
+
+    sqlock_error_set(err, class->code, class->flags | flags, "%s", text);
+    if (err != NULL) {
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", sqlstate);
+        err->native = native;
+    }
+    return class->code;
+}
+
+void error_prefix(sqlock_error *err, const char *fmt, ...)
+{
+    char context[sizeof err->text], whole[sizeof err->text * 2 + 4];
+    va_list ap;
+
+    if (err == NULL)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(context, sizeof context, fmt, ap);
+    va_end(ap);
+    snprintf(whole, sizeof whole, "%s: %s", context, err->text);
+    whole[sizeof err->text - 1] = '\0';
+    memcpy(err->text, whole, sizeof err->text);
+}
+
+int error_nomem(sqlock_error *err)
+{
+    return sqlock_error_set(err, SQLOCK_ENOMEM, SQLOCK_RETRY, "out of memory");
+}
+
+int error_give(sqlock_error *err, const sqlock_error *from)
+{
+    if (err != NULL && from->code != 0)
+        *err = *from;
+    return from->code;
+}

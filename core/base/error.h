@@ -1,0 +1,15 @@
+#ifndef SQLOCK_BASE_ERROR_H
+#define SQLOCK_BASE_ERROR_H
+
+#include <sqlock/driver.h>
+
+/* Put context before the text while climbing: error_prefix(err, "acquire \"%s\"", name). */
+void error_prefix(sqlock_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* SQLOCK_ENOMEM. */
+int error_nomem(sqlock_error *err);
+
+/* Copy *from to the caller's err, which may be NULL; returns from's code. */
+int error_give(sqlock_error *err, const sqlock_error *from);
+
+#endif

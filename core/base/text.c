@@ -1,0 +1,80 @@
+/* Checks on names and identifiers, made before any I/O. */
+#include <string.h>
+
+#include "core/base/text.h"
+
+/* Bytes of the character at p, or 0. The table is that of RFC 3629, section 4. */
+static size_t utf8_char(const unsigned char *p, size_t left)
+{
+    unsigned char low = 0x80, high = 0xBF;
+    size_t n;
+
+    if (p[0] >= 0x01 && p[0] <= 0x7F)
+        return 1;
+    if (p[0] >= 0xC2 && p[0] <= 0xDF)
+        n = 2;
+    else if (p[0] >= 0xE0 && p[0] <= 0xEF)
+        n = 3;
+    else if (p[0] >= 0xF0 && p[0] <= 0xF4)
+        n = 4;
+    else
+        return 0;
+    if (p[0] == 0xE0)
+        low = 0xA0;
+    else if (p[0] == 0xED)
+        high = 0x9F;
+    else if (p[0] == 0xF0)
+        low = 0x90;
+    else if (p[0] == 0xF4)
+        high = 0x8F;
+    if (left < n || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (p[i] < 0x80 || p[i] > 0xBF)
+            return 0;
+    return n;
+}
+
+bool text_is_utf8(const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    for (size_t at = 0; at < len;) {
+        size_t n = utf8_char(p + at, len - at);
+
+        if (n == 0)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+bool text_is_prefix(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len >= 1 && len <= 24 && text[0] >= 'a' && text[0] <= 'z' &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == len;
+}
+
+bool text_is_schema(const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len < 1 || len > 63 || !text_is_utf8(text, len))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F || strchr("\"'`\\;", text[i]) != NULL)
+            return false;
+    return true;
+}
+
+const char *text_show(char *out, size_t size, const char *text, size_t len)
+{
+    size_t n = len < size - 1 ? len : size - 1;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+    out[n] = '\0';
+    return out;
+}

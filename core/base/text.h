@@ -1,0 +1,16 @@
+#ifndef SQLOCK_BASE_TEXT_H
+#define SQLOCK_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Well-formed UTF-8 without NUL: no overlong forms, no surrogates, nothing above U+10FFFF. */
+bool text_is_utf8(const char *text, size_t len);
+/* [a-z][a-z0-9_]{0,23} */
+bool text_is_prefix(const char *text);
+/* A schema: 1 to 63 bytes of UTF-8 without control characters, quotes, backslashes. */
+bool text_is_schema(const char *text);
+/* Copy bytes for a message: unprintable ones become '?', the end is cut. Returns out. */
+const char *text_show(char *out, size_t size, const char *text, size_t len);
+
+#endif

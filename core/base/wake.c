@@ -1,0 +1,64 @@
+/* Descriptors that wake a poll() from another thread. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+
+int sqlock_wake_make(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    return fd < 0 ? SQLOCK_ESYS : fd;
+}
+
+void sqlock_wake_set(int fd)
+{
+    uint64_t one = 1;
+
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+void sqlock_wake_clear(int fd)
+{
+    uint64_t count;
+
+    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
+        continue;
+}
+
+void sqlock_wake_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Milliseconds for poll(), rounded up so that it does not return early, and at most an hour. */
+static int poll_ms(int64_t deadline)
+{
+    int64_t left = deadline - sqlock_now_us();
+
+    if (left <= 0)
+        return 0;
+    return left > 3600 * INT64_C(1000000) ? 3600 * 1000 : (int)((left + 999) / 1000);
+}
+
+int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline)
+{
+    struct pollfd fds[2] = {{fd, (short)events, 0}, {wake_fd, POLLIN, 0}};
+
+    for (;;) {
+        int n = poll(fds, 2, poll_ms(deadline)); /* poll ignores negative descriptors */
+
+        if (n < 0 && errno != EINTR)
+            return SQLOCK_ESYS;
+        if (n > 0 && fds[1].revents != 0)
+            return 2;
+        if (n > 0)
+            return 1;
+        if (sqlock_now_us() >= deadline)
+            return 0;
+    }
+}

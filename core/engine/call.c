@@ -1,0 +1,127 @@
+/* One request to the database and its answer. */
+#include <string.h>
+
+#include "core/engine/call.h"
+
+sqlock_value value_int(int64_t i)
+{
+    return (sqlock_value){SQLOCK_INT, i, NULL, 0};
+}
+
+sqlock_value value_bytes(const void *data, size_t len)
+{
+    return (sqlock_value){SQLOCK_BYTES, 0, data, len};
+}
+
+int64_t call_not_after(sqlock *m, int64_t deadline)
+{
+    int64_t at;
+
+    mutex_lock(&m->mu);
+    at = skew_server_latest(&m->skew, deadline);
+    mutex_unlock(&m->mu);
+    return at;
+}
+
+sqlock_why outcome_why(int outcome)
+{
+    switch (outcome) {
+    case SQLOCK_OUT_BROKEN:
+        return SQLOCK_WHY_BROKEN;
+    case SQLOCK_OUT_REAPED:
+        return SQLOCK_WHY_REAPED;
+    case SQLOCK_OUT_TAKEN:
+        return SQLOCK_WHY_TAKEN;
+    case SQLOCK_OUT_GONE:
+        return SQLOCK_WHY_GONE;
+    case SQLOCK_OUT_EXPIRED:
+        return SQLOCK_WHY_EXPIRED;
+    case SQLOCK_OUT_RELEASED:
+    case SQLOCK_OUT_NEVER:
+        return SQLOCK_WHY_NOT_GRANTED;
+    default:
+        return SQLOCK_WHY_NONE;
+    }
+}
+
+/* Let cancels reach the connection from now on, unless one came already. */
+static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
+{
+    int cancelled;
+
+    if (op == NULL)
+        return 0;
+    mutex_lock(&m->mu);
+    cancelled = op->cancelled;
+    if (!cancelled)
+        op->running = c;
+    mutex_unlock(&m->mu);
+    return cancelled ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
+}
+
+static void leave(sqlock *m, sqlock_op *op, const sqlock_rows *rows, int64_t sent, int64_t received)
+{
+    mutex_lock(&m->mu);
+    if (op != NULL)
+        op->running = NULL;
+    if (sqlock_rows_count(rows) > 0 && rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
+        manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
+    mutex_unlock(&m->mu);
+}
+
+int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
+              const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+              int64_t *out_sent, sqlock_error *err)
+{
+    sqlock_error own;
+    int64_t sent;
+    int rc;
+
+    err = err != NULL ? err : &own;
+    if ((rc = enter(m, c, op, err)) != 0)
+        return rc;
+    rows_clear(rows);
+    sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
+    rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
+    if (rc != 0)
+        rows_clear(rows);
+    leave(m, op, rows, sent, sqlock_now_us());
+    if (out_sent != NULL)
+        *out_sent = sent;
+    return rc;
+}
+
+void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
+{
+    const void *label;
+    size_t len;
+
+    out->outcome = (int)rows_int(rows, row, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
+    out->token = rows_int(rows, row, SQLOCK_COL_TOKEN, 0);
+    out->left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
+    out->now = rows_int(rows, row, SQLOCK_COL_NOW, 0);
+    out->since = rows_int(rows, row, SQLOCK_COL_SINCE, 0);
+    if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
+        return;
+    len = len < LABEL_MAX ? len : LABEL_MAX;
+    memcpy(out->label, label, len);
+    out->label[len] = '\0';
+}
+
+int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
+             int64_t deadline, struct answer *out, sqlock_error *err)
+{
+    sqlock_rows *rows = rows_new();
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    out->left = INT64_MIN;
+    if (rows == NULL)
+        return error_nomem(err);
+    rc = call_rows(m, c, op, stmt, values, 1, deadline, rows, &out->sent, err);
+    out->received = sqlock_now_us();
+    if (rc == 0 && sqlock_rows_count(rows) > 0)
+        answer_read(rows, 0, out);
+    rows_free(rows);
+    return rc;
+}

@@ -1,0 +1,171 @@
+/* Puts schema and prefix into a dialect's texts. Identifiers are checked first and quoted then, so
+ * nothing that a caller passes can become SQL. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/engine/dialect.h"
+
+/* Words that stand in braces in a dialect's texts. */
+enum {
+    WORD_LOCK,
+    WORD_META,
+    WORD_MIGRATION,
+    WORD_SCHEMA,
+    WORD_PREFIX,
+    WORD_LOCK_TEXT,
+    WORD_META_TEXT,
+    WORDS
+};
+static const char *const words[WORDS] = {"{lock}",   "{meta}",      "{migration}", "{schema}",
+                                         "{prefix}", "{lock:text}", "{meta:text}"};
+
+struct rendered {
+    sqlock_script scripts[SQLOCK_STMT_COUNT];
+    char word[WORDS]
+             [208]; /* two quoted identifiers of 63 and 34 bytes fit, also with quotes doubled */
+};
+
+static void make_words(struct rendered *r, const sqlock_dialect *d, const char *schema,
+                       const char *prefix)
+{
+    static const char *const tables[] = {"lock", "meta", "migration"};
+    char q = d->quote;
+
+    for (int i = 0; i < 3; i++)
+        snprintf(r->word[i], sizeof r->word[i], "%c%s%c.%c%s%s%c", q, schema, q, q, prefix,
+                 tables[i], q);
+    snprintf(r->word[WORD_SCHEMA], sizeof r->word[0], "%c%s%c", q, schema, q);
+    snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
+    snprintf(r->word[WORD_LOCK_TEXT], sizeof r->word[0], "'%c%s%c.%c%slock%c'", q, schema, q, q,
+             prefix, q);
+    snprintf(r->word[WORD_META_TEXT], sizeof r->word[0], "'%c%s%c.%c%smeta%c'", q, schema, q, q,
+             prefix, q);
+}
+
+/* The word that stands at p, or -1. */
+static int word_at(const char *p)
+{
+    for (int i = 0; i < WORDS; i++)
+        if (strncmp(p, words[i], strlen(words[i])) == 0)
+            return i;
+    return -1;
+}
+
+/* Write sql with its words replaced to out (NULL: only count). Returns its length. */
+static size_t replace_words(const struct rendered *r, const char *sql, char *out)
+{
+    size_t n = 0;
+
+    while (*sql != '\0') {
+        int w = *sql == '{' ? word_at(sql) : -1;
+        const char *from = w < 0 ? sql : r->word[w];
+        size_t len = w < 0 ? 1 : strlen(from);
+
+        if (out != NULL)
+            memcpy(out + n, from, len);
+        n += len;
+        sql += w < 0 ? 1 : strlen(words[w]);
+    }
+    if (out != NULL)
+        out[n] = '\0';
+    return n;
+}
+
+char *rendered_text(const struct rendered *r, const char *sql)
+{
+    char *out = sqlock_mem_alloc(replace_words(r, sql, NULL) + 1);
+
+    if (out != NULL)
+        replace_words(r, sql, out);
+    return out;
+}
+
+static sqlock_step *render_steps(const struct rendered *r, const sqlock_step *steps, size_t n)
+{
+    sqlock_step *out = sqlock_mem_alloc((n + 1) * sizeof *out);
+
+    if (out == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = steps[i];
+        if ((out[i].sql = rendered_text(r, steps[i].sql)) == NULL) {
+            while (i-- > 0)
+                sqlock_mem_free((void *)out[i].sql);
+            sqlock_mem_free(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static void free_steps(const sqlock_step *steps, size_t n)
+{
+    for (size_t i = 0; steps != NULL && i < n; i++)
+        sqlock_mem_free((void *)steps[i].sql);
+    sqlock_mem_free((void *)steps);
+}
+
+void rendered_free(struct rendered *r)
+{
+    if (r == NULL)
+        return;
+    for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
+        free_steps(r->scripts[i].steps, r->scripts[i].n_steps);
+        free_steps(r->scripts[i].array_steps, r->scripts[i].n_array_steps);
+    }
+    sqlock_mem_free(r);
+}
+
+const sqlock_script *rendered_scripts(const struct rendered *r)
+{
+    return r->scripts;
+}
+
+static int check_names(const sqlock_dialect *d, const char *schema, const char *prefix,
+                       sqlock_error *err)
+{
+    char shown[80];
+
+    if (!text_is_schema(schema))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "schema \"%s\" is not 1 to 63 bytes without quotes or controls",
+                                text_show(shown, sizeof shown, schema, strlen(schema)));
+    if (d->fixed_schema && strcmp(schema, d->default_schema) != 0)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s has no schema but \"%s\"", d->name,
+                                d->default_schema);
+    if (!text_is_prefix(prefix))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "table prefix \"%s\" does not match [a-z][a-z0-9_]{0,23}",
+                                text_show(shown, sizeof shown, prefix, strlen(prefix)));
+    return 0;
+}
+
+int dialect_render(const sqlock_dialect *d, const char *schema, const char *prefix,
+                   struct rendered **out, sqlock_error *err)
+{
+    struct rendered *r;
+    int rc;
+
+    schema = schema != NULL ? schema : d->default_schema;
+    prefix = prefix != NULL ? prefix : "sqlock_";
+    if ((rc = check_names(d, schema, prefix, err)) != 0)
+        return rc;
+    if ((r = sqlock_mem_alloc(sizeof *r)) == NULL)
+        return error_nomem(err);
+    make_words(r, d, schema, prefix);
+    for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
+        sqlock_script *s = &r->scripts[i];
+
+        *s = d->scripts[i];
+        s->steps = render_steps(r, s->steps, s->n_steps);
+        s->array_steps = render_steps(r, s->array_steps, s->n_array_steps);
+        if (s->steps == NULL || s->array_steps == NULL) {
+            rendered_free(r);
+            return error_nomem(err);
+        }
+    }
+    *out = r;
+    return 0;
+}

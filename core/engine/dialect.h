@@ -1,0 +1,19 @@
+#ifndef SQLOCK_ENGINE_DIALECT_H
+#define SQLOCK_ENGINE_DIALECT_H
+
+#include <sqlock/driver.h>
+
+/* A dialect's scripts with the names of one schema and prefix in them. */
+struct rendered;
+
+/* schema and prefix may be NULL: the dialect's default, "sqlock_". They are checked here.
+ * Returns 0, SQLOCK_EINVAL or SQLOCK_ENOMEM. */
+int dialect_render(const sqlock_dialect *d, const char *schema, const char *prefix,
+                   struct rendered **out, sqlock_error *err);
+void rendered_free(struct rendered *r);
+/* SQLOCK_STMT_COUNT of them; they live as long as r. */
+const sqlock_script *rendered_scripts(const struct rendered *r);
+/* One more text of the same dialect, for migrations; NULL: out of memory. sqlock_mem_free() it. */
+char *rendered_text(const struct rendered *r, const char *sql);
+
+#endif

@@ -1,0 +1,95 @@
+/* The first words on every connection. */
+#include "core/engine/hello.h"
+#include "core/engine/call.h"
+
+int hello_schema_version(const sqlock_driver *driver)
+{
+    const sqlock_dialect *d = driver->dialect;
+
+    return d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
+}
+
+/* The server's word on itself: a replica, forgetful, or unfit. */
+static int check_server(const sqlock_rows *rows, sqlock_error *err)
+{
+    int outcome = (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
+    size_t len;
+    const char *detail = rows_bytes(rows, 0, SQLOCK_COL_DETAIL, &len);
+
+    detail = detail != NULL ? detail : "";
+    switch (outcome) {
+    case SQLOCK_OUT_DONE:
+        return 0;
+    case SQLOCK_OUT_READONLY:
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "no locks can be taken here: %s", detail);
+    case SQLOCK_OUT_WEAK:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "commits may be forgotten after a crash, and tokens repeat: %s "
+                                "(SQLOCK_OPEN_ACCEPT_WEAK accepts that)",
+                                detail);
+    case SQLOCK_OUT_UNFIT:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe here: %s", detail);
+    default:
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+    }
+}
+
+static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
+{
+    int known = hello_schema_version(m->driver);
+    int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
+    int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
+
+    if (found <= 0)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "there is no sqlock schema here; version %d is needed: "
+                                "run the migrations",
+                                known);
+    if (found < known)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema is version %d, too old: version %d is needed: "
+                                "run the migrations",
+                                found, known);
+    if (needs > known)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema is version %d, too new: it needs a library that knows "
+                                "version %d, this one knows %d",
+                                found, needs, known);
+    return 0;
+}
+
+/* Two managers may come at once: the row's lock lets one of them raise it, and once. */
+static int reincarnate(sqlock *m, struct conn *c, const sqlock_rows *rows, int64_t deadline,
+                       sqlock_error *err)
+{
+    size_t len;
+    const void *server = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
+    sqlock_value value;
+    struct answer answer;
+
+    if (server == NULL)
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
+    value = value_bytes(server, len);
+    return call_one(m, c, NULL, SQLOCK_STMT_REINCARNATE, &value, deadline, &answer, err);
+}
+
+int hello(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err)
+{
+    sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
+    sqlock_rows *rows = rows_new();
+    int rc;
+
+    if (rows == NULL)
+        return error_nomem(err);
+    rc = call_rows(m, c, NULL, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, NULL, err);
+    if (rc == 0 && sqlock_rows_count(rows) == 0)
+        rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+    if (rc == 0)
+        rc = check_server(rows, err);
+    if (rc == 0)
+        rc = check_schema(m, rows, err);
+    if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))
+        rc = reincarnate(m, c, rows, deadline, err);
+    rows_free(rows);
+    return rc;
+}

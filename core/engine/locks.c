@@ -1,0 +1,109 @@
+/* The handles of a manager: their life, and what follows when their state changes. */
+#include <string.h>
+
+#include "core/base/alarm.h"
+#include "core/base/random.h"
+#include "core/engine/locks.h"
+
+int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
+             sqlock_lock **out, sqlock_error *err)
+{
+    sqlock_lock *lock = sqlock_mem_alloc(sizeof *lock);
+    int64_t lease_us = opts->lease_ms > 0 ? opts->lease_ms * INT64_C(1000) : m->lease_us;
+    int64_t every = opts->renew_ms > 0 ? opts->renew_ms * INT64_C(1000) : lease_us / 3;
+
+    if (lock == NULL)
+        return error_nomem(err);
+    if (opts->owner != NULL)
+        memcpy(lock->owner, opts->owner, sizeof lock->owner);
+    else if (random_bytes(lock->owner, sizeof lock->owner) != 0) {
+        sqlock_mem_free(lock);
+        return sqlock_error_set(err, SQLOCK_ESYS, 0, "no random bytes to be had");
+    }
+    memcpy(lock->name, name, name_len);
+    lock->name_len = name_len;
+    lock->m = m;
+    lock->pid = m->pid;
+    lock->flags = opts->flags;
+    lock->on_event = opts->on_event;
+    lock->user = opts->user;
+    lock->fd = -1;
+    lock->refs = 1;
+    lock->pending = PENDING_ACQUIRE;
+    lease_init(&lock->lease, lease_us, every, opts->max_hold_ms * INT64_C(1000));
+    mutex_lock(&m->mu);
+    list_append(&m->locks, &lock->in_manager);
+    m->refs++;
+    mutex_unlock(&m->mu);
+    *out = lock;
+    return 0;
+}
+
+void lock_unref_locked(sqlock_lock *lock)
+{
+    if (--lock->refs > 0)
+        return;
+    alarm_close(lock->fd);
+    lock->m->refs--;
+    sqlock_mem_free(lock);
+}
+
+void lock_free(sqlock_lock *lock)
+{
+    sqlock *m = lock->m;
+
+    mutex_lock(&m->mu);
+    list_remove(&lock->in_manager);
+    lock->quiet = 1;
+    while (lock->telling && !thread_is_me(m->watcher))
+        cond_wait_until(&m->told, &m->mu, TIME_NEVER);
+    m->refs++; /* for ours, which manager_unref_locked gives back */
+    lock_unref_locked(lock);
+    manager_unref_locked(m);
+}
+
+static void set_descriptor(sqlock_lock *lock)
+{
+    sqlock_state state = lock->lease.state;
+
+    if (lock->fd >= 0)
+        alarm_set(lock->fd, state == SQLOCK_LOST                              ? 0
+                            : state == SQLOCK_HELD || state == SQLOCK_AT_RISK ? lock->lease.deadline
+                                                                              : TIME_NEVER);
+}
+
+int lock_descriptor(sqlock_lock *lock)
+{
+    if (lock->fd < 0 && (lock->fd = alarm_make()) >= 0)
+        set_descriptor(lock);
+    return lock->fd;
+}
+
+void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
+{
+    unsigned todo = lease_apply(&lock->lease, event, sqlock_now_us(), arg);
+
+    if (todo & LEASE_ARM)
+        set_descriptor(lock);
+    if ((todo & LEASE_TELL) && lock->on_event != NULL && !lock->quiet)
+        lock->tell = 1;
+    if (todo != 0)
+        watcher_poke(lock->m);
+}
+
+void lock_granted(sqlock_lock *lock, const struct answer *answer)
+{
+    lock->token = answer->token;
+    lock->server_end = answer->now + answer->left;
+    lock->pending = PENDING_NOTHING;
+    lock_apply(lock, LEASE_GRANTED, answer->sent);
+    talker_poke(lock->m);
+}
+
+void lock_renewed(sqlock_lock *lock, const struct answer *answer)
+{
+    lock->server_end = answer->now + answer->left;
+    lock->failures = 0;
+    lock->doubted = 0;
+    lock_apply(lock, LEASE_RENEWED, answer->sent);
+}

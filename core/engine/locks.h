@@ -1,0 +1,25 @@
+#ifndef SQLOCK_ENGINE_LOCKS_H
+#define SQLOCK_ENGINE_LOCKS_H
+
+#include "core/engine/call.h"
+
+/* Make a handle in state UNSURE, not yet known to the manager. opts has been checked. */
+int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
+             sqlock_lock **out, sqlock_error *err);
+/* Take the handle away from its owner; waits for a running callback. */
+void lock_free(sqlock_lock *lock);
+
+/* All that follow: m->mu is held. */
+
+/* Move a lock's lease, and tell who has to know: the watcher, the descriptor. */
+void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
+/* A grant arrived: from now on it is renewed and watched. */
+void lock_granted(sqlock_lock *lock, const struct answer *answer);
+/* A renewal was confirmed. */
+void lock_renewed(sqlock_lock *lock, const struct answer *answer);
+/* The descriptor that tells the loss, made at the first call; or SQLOCK_ESYS. */
+int lock_descriptor(sqlock_lock *lock);
+void lock_unref_locked(
+    sqlock_lock *lock); /* keeps m->mu; the manager's reference must outlive it */
+
+#endif

@@ -1,0 +1,191 @@
+/* A manager's life, and what its answers tell about the server's clock. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/alarm.h"
+#include "core/engine/locks.h"
+#include "core/engine/op.h"
+#include "core/engine/pool.h"
+
+static char *copy_string(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = sqlock_mem_alloc(size);
+
+    return copy != NULL ? memcpy(copy, s, size) : NULL;
+}
+
+static void set_label(sqlock *m, const char *text)
+{
+    char who[128];
+
+    process_name(who, sizeof who);
+    snprintf(m->label, sizeof m->label, "%s%s%s", who, text != NULL && *text != '\0' ? " " : "",
+             text != NULL ? text : "");
+    m->label_len = strlen(m->label);
+}
+
+static void copy_opts(sqlock *m, const sqlock_open_opts *o)
+{
+    m->flags = o->flags;
+    m->connect = o->connect;
+    m->connect_user = o->connect_user;
+    m->n_conns = o->connections;
+    m->request_us = o->request_ms * INT64_C(1000);
+    m->lease_us = o->lease_ms * INT64_C(1000);
+    m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
+    memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
+    set_label(m, o->label);
+}
+
+static void init_shared(sqlock *m)
+{
+    mutex_init(&m->mu);
+    cond_init(&m->conn_free);
+    cond_init(&m->talker_wake);
+    cond_init(&m->told);
+    list_init(&m->locks);
+    list_init(&m->ops);
+    m->refs = 1;
+    m->watcher_alarm = m->watcher_wake = -1;
+}
+
+static void manager_free(sqlock *m)
+{
+    alarm_close(m->watcher_alarm);
+    sqlock_wake_close(m->watcher_wake);
+    cond_free(&m->told);
+    cond_free(&m->talker_wake);
+    cond_free(&m->conn_free);
+    mutex_free(&m->mu);
+    rendered_free(m->texts);
+    sqlock_mem_free(m->url);
+    sqlock_mem_free(m);
+}
+
+int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                sqlock **out_m, sqlock_error *err)
+{
+    sqlock *m = sqlock_mem_alloc(sizeof *m);
+    int rc;
+
+    if (m == NULL)
+        return error_nomem(err);
+    m->driver = driver;
+    m->pid = process_id();
+    copy_opts(m, opts);
+    init_shared(m);
+    rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
+    if (rc == 0 && url != NULL && (m->url = copy_string(url)) == NULL)
+        rc = error_nomem(err);
+    if (rc != 0) {
+        manager_free(m);
+        return rc;
+    }
+    *out_m = m;
+    return 0;
+}
+
+void manager_unref_locked(sqlock *m)
+{
+    int refs = --m->refs;
+
+    mutex_unlock(&m->mu);
+    if (refs == 0)
+        manager_free(m);
+}
+
+int manager_start_threads(sqlock *m, sqlock_error *err)
+{
+    int rc = 0;
+
+    mutex_lock(&m->mu);
+    if (!m->started) {
+        if (m->watcher_alarm < 0)
+            m->watcher_alarm = alarm_make();
+        if (m->watcher_wake < 0)
+            m->watcher_wake = sqlock_wake_make();
+        if (m->watcher_alarm < 0 || m->watcher_wake < 0 ||
+            thread_start(&m->watcher, watcher_main, m) != 0) {
+            rc = SQLOCK_ESYS;
+        } else if (thread_start(&m->talker, talker_main, m) != 0) {
+            m->stopping = 1;
+            watcher_poke(m);
+            mutex_unlock(&m->mu);
+            thread_join(m->watcher);
+            mutex_lock(&m->mu);
+            m->stopping = 0;
+            rc = SQLOCK_ESYS;
+        } else {
+            m->started = 1;
+        }
+    }
+    mutex_unlock(&m->mu);
+    return rc == 0 ? 0
+                   : sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or descriptor to be had");
+}
+
+/* Whatever waits or is under way ends soon. m->mu is held. */
+static void cut_all(sqlock *m)
+{
+    if (m->renewing != NULL)
+        m->driver->cancel(m->renewing->native);
+    LIST_EACH(at, &m->ops)
+    {
+        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
+
+        op->cancelled = 1;
+        if (op->running != NULL)
+            m->driver->cancel(op->running->native);
+    }
+    cond_wake_all(&m->conn_free);
+    watcher_poke(m);
+    talker_poke(m);
+}
+
+static void close_locks(sqlock *m)
+{
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        lock->quiet = 1;
+        lock_apply(lock, LEASE_CLOSED, 0);
+    }
+}
+
+void manager_stop(sqlock *m)
+{
+    int started;
+
+    mutex_lock(&m->mu);
+    m->stopping = 1;
+    started = m->started;
+    cut_all(m);
+    mutex_unlock(&m->mu);
+    if (started) {
+        thread_join(m->talker);
+        thread_join(m->watcher);
+    }
+    pool_close_all(m);
+    mutex_lock(&m->mu);
+    close_locks(m);
+    LIST_EACH(at, &m->ops)
+    {
+        op_abandon(LIST_MEMBER(at, sqlock_op, in_manager));
+    }
+    mutex_unlock(&m->mu);
+}
+
+void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now)
+{
+    int64_t jumped = skew_learn(&m->skew, sent, received, server_now);
+
+    if (jumped <= 0)
+        return;
+    LIST_EACH(at, &m->locks)
+    {
+        lock_apply(LIST_MEMBER(at, sqlock_lock, in_manager), LEASE_JUMPED, jumped);
+    }
+    talker_poke(m);
+}

@@ -1,0 +1,147 @@
+#ifndef SQLOCK_ENGINE_MANAGER_H
+#define SQLOCK_ENGINE_MANAGER_H
+
+#include <sqlock/driver.h>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/list.h"
+#include "core/base/thread.h"
+#include "core/engine/dialect.h"
+#include "core/model/lease.h"
+#include "core/model/skew.h"
+
+/* What the engine's files share. Order of mutexes: sqlock_cancel.mu before sqlock.mu. No I/O and no
+ * callback happens under sqlock.mu. */
+
+#define CONNECTIONS_MAX 64
+#define LABEL_MAX       SQLOCK_LABEL_MAX
+
+/* A place for a connection. busy belongs to the manager's mutex; native to whoever made it busy. */
+struct conn {
+    void *native; /* NULL: not open */
+    int busy;
+};
+
+/* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
+enum pool_use { POOL_CALLS, POOL_RENEWALS };
+
+struct sqlock {
+    /* fixed once it is open */
+    const sqlock_driver *driver;
+    struct rendered *texts;
+    char *url;
+    sqlock_connect_fn connect;
+    void *connect_user;
+    unsigned flags;
+    char ns[SQLOCK_NAMESPACE_MAX + 1];
+    size_t ns_len;
+    char label[LABEL_MAX + 1]; /* "pid@host text" */
+    size_t label_len;
+    int64_t request_us, lease_us;
+    long pid; /* of the process that may use it */
+    int n_conns;
+
+    mutex mu; /* guards all that follows, and the locks' and ops' fields that say so */
+    int refs; /* the handle, and every lock */
+    struct conn conns[CONNECTIONS_MAX]; /* [0]: renewals */
+    struct conn *renewing;              /* the connection that a renewal is using */
+    cond conn_free;
+    struct skew skew;
+    struct link locks; /* sqlock_lock.in_manager */
+    struct link ops;   /* sqlock_op.in_manager: those that the talker drives */
+    int started;       /* both threads run */
+    int stopping;
+    thread talker, watcher;
+    cond talker_wake;
+    int watcher_alarm, watcher_wake; /* descriptors */
+    cond told;                       /* a callback has returned */
+};
+
+/* What may still be unknown to the database's answer. */
+enum lock_pending { PENDING_NOTHING, PENDING_ACQUIRE, PENDING_RELEASE };
+
+struct sqlock_lock {
+    sqlock *m;
+    char name[SQLOCK_NAME_MAX + 1];
+    size_t name_len;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    unsigned flags;
+    int32_t lease_ms;
+    sqlock_event_fn on_event;
+    void *user;
+    long pid;
+
+    /* under m->mu */
+    int refs; /* the handle, and renewals under way */
+    struct link in_manager;
+    struct lease lease;
+    enum lock_pending pending;
+    int64_t token;      /* 0: not known */
+    int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
+    int64_t retry_at;   /* renewals: not before */
+    int failures;       /* renewals: without an answer, in a row */
+    int renewing;       /* a renewal is under way */
+    int doubted;        /* the last answer was no: look once more before believing it */
+    int release_sent;   /* a release may have been applied */
+    int quiet;          /* released or freed: no callback any more */
+    int tell;           /* the watcher has to call on_event */
+    int telling;        /* it is calling it now */
+    int fd;             /* sqlock_lock_fd(), or -1 */
+};
+
+/* How a request is made: one attempt after the other until it is done. */
+struct sqlock_op {
+    sqlock *m;
+    sqlock_lock *lock;
+    void (*advance)(sqlock_op *op); /* the verb: one attempt, then op_done() or op_again() */
+    int64_t deadline;               /* TIME_NEVER: endless */
+    int64_t next_at;
+    int once;             /* a try: one refusal is the answer */
+    int settle;           /* only finding out: never waits for the lock */
+    int tries;            /* attempts made */
+    int refusals;         /* in a row: for the backoff */
+    int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
+    int hurries;          /* immediate repetitions in a row */
+    int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
+    sqlock_holder holder; /* of the last refusal */
+    sqlock_holder *out_holder;
+    sqlock_error err; /* of the last failure, or the result */
+    int gives_lock;   /* finish hands the lock out (or frees it) */
+
+    /* under m->mu */
+    int async; /* driven by the talker */
+    int done, code;
+    int cancelled;
+    struct conn *running; /* the connection that an attempt is using */
+    struct link in_manager;
+    cond wake;
+    int fd; /* async: readable when done */
+
+    sqlock_cancel *cancel;
+    struct link in_cancel; /* under cancel->mu */
+};
+
+struct sqlock_cancel {
+    mutex mu;
+    int fired;
+    struct link ops;
+};
+
+/* manager.c: life of a manager, and what is known of the server's clock */
+int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                sqlock **out_m, sqlock_error *err);
+void manager_unref_locked(sqlock *m); /* unlocks; frees with the last reference */
+void manager_stop(sqlock *m);         /* ends threads and connections */
+int manager_start_threads(sqlock *m, sqlock_error *err);
+/* An answer told the server's clock: corrects deadlines when it jumped. m->mu is held. */
+void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now);
+
+/* watcher.c, talker.c: thread bodies */
+void *watcher_main(void *m);
+void *talker_main(void *m);
+/* Something changed that they wait for. m->mu is held. */
+void watcher_poke(sqlock *m);
+void talker_poke(sqlock *m);
+
+#endif

@@ -1,0 +1,294 @@
+/* Requests made of attempts: their life, their deadline, their retries. */
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/engine/op.h"
+#include "core/engine/pool.h"
+#include "core/model/backoff.h"
+
+#define HURRIES        3 /* immediate repetitions before a short sleep */
+#define HURRY_SLEEP_US 2000
+#define LAST_TRY_US    5000  /* before the deadline: room for the last round trip */
+#define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
+
+static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
+{
+    op->cancel = cancel;
+    if (cancel == NULL)
+        return;
+    mutex_lock(&cancel->mu);
+    list_append(&cancel->ops, &op->in_cancel);
+    op->cancelled = cancel->fired;
+    mutex_unlock(&cancel->mu);
+}
+
+static void detach_cancel(sqlock_op *op)
+{
+    if (op->cancel == NULL)
+        return;
+    mutex_lock(&op->cancel->mu);
+    list_remove(&op->in_cancel);
+    mutex_unlock(&op->cancel->mu);
+}
+
+int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
+             sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err)
+{
+    sqlock_op *op;
+    int64_t now = sqlock_now_us();
+    int rc;
+
+    if ((rc = manager_start_threads(m, err)) != 0)
+        return rc;
+    if ((op = sqlock_mem_alloc(sizeof *op)) == NULL)
+        return error_nomem(err);
+    op->m = m;
+    op->lock = lock;
+    op->advance = advance;
+    op->once = wait_ms == 0;
+    op->deadline = wait_ms == SQLOCK_WAIT_FOREVER ? TIME_NEVER
+                   : wait_ms == 0                 ? now + m->request_us
+                                                  : now + wait_ms * INT64_C(1000);
+    op->fd = -1;
+    list_init(&op->in_manager);
+    cond_init(&op->wake);
+    attach_cancel(op, cancel);
+    *out = op;
+    return 0;
+}
+
+int op_go_async(sqlock_op *op, sqlock_error *err)
+{
+    sqlock *m = op->m;
+
+    if ((op->fd = sqlock_wake_make()) < 0)
+        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
+    mutex_lock(&m->mu);
+    op->async = 1;
+    list_append(&m->ops, &op->in_manager);
+    talker_poke(m);
+    mutex_unlock(&m->mu);
+    return 0;
+}
+
+void op_drive(sqlock_op *op)
+{
+    sqlock *m = op->m;
+
+    for (;;) {
+        op->advance(op);
+        mutex_lock(&m->mu);
+        while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
+            cond_wait_until(&op->wake, &m->mu, op->next_at);
+        if (op->done)
+            break;
+        mutex_unlock(&m->mu);
+    }
+    mutex_unlock(&m->mu);
+}
+
+int64_t op_due(const sqlock_op *op)
+{
+    return op->done ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
+}
+
+void op_interrupt(sqlock_op *op)
+{
+    sqlock *m = op->m;
+
+    mutex_lock(&m->mu);
+    op->cancelled = 1;
+    if (op->running != NULL)
+        m->driver->cancel(op->running->native);
+    cond_wake_all(&op->wake);
+    cond_wake_all(&m->conn_free);
+    talker_poke(m);
+    mutex_unlock(&m->mu);
+}
+
+int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    sqlock *m = op->m;
+    int code;
+
+    mutex_lock(&m->mu);
+    while (!op->done)
+        cond_wait_until(&op->wake, &m->mu, TIME_NEVER);
+    list_remove(&op->in_manager);
+    mutex_unlock(&m->mu);
+    detach_cancel(op);
+    code = op->code;
+    if (code != 0)
+        error_give(err, &op->err);
+    if (op->refused && op->out_holder != NULL)
+        *op->out_holder = op->holder;
+    if (op->gives_lock && (code == 0 || code == SQLOCK_EUNSURE) && out_lock != NULL)
+        *out_lock = op->lock;
+    else if (op->gives_lock)
+        lock_free(op->lock);
+    sqlock_wake_close(op->fd);
+    cond_free(&op->wake);
+    sqlock_mem_free(op);
+    return code;
+}
+
+static void done_locked(sqlock_op *op, int code)
+{
+    op->code = code;
+    op->done = 1;
+    if (op->fd >= 0)
+        sqlock_wake_set(op->fd);
+    cond_wake_all(&op->wake);
+}
+
+/* The finisher may free op as soon as the mutex is let go. */
+void op_done(sqlock_op *op, int code)
+{
+    sqlock *m = op->m;
+
+    mutex_lock(&m->mu);
+    done_locked(op, code);
+    mutex_unlock(&m->mu);
+}
+
+void op_abandon(sqlock_op *op)
+{
+    if (!op->done)
+        done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "the manager was closed"));
+}
+
+void op_again(sqlock_op *op, int64_t at)
+{
+    mutex_lock(&op->m->mu);
+    op->next_at = at;
+    mutex_unlock(&op->m->mu);
+}
+
+void op_hurry(sqlock_op *op)
+{
+    int64_t now = sqlock_now_us();
+
+    op_again(op, op->hurries++ % HURRIES < HURRIES - 1 ? now : now + HURRY_SLEEP_US);
+}
+
+int op_was_cancelled(sqlock_op *op)
+{
+    int cancelled;
+
+    mutex_lock(&op->m->mu);
+    cancelled = op->cancelled;
+    mutex_unlock(&op->m->mu);
+    return cancelled;
+}
+
+int64_t op_last_try(const sqlock_op *op)
+{
+    return op->deadline == TIME_NEVER ? TIME_NEVER : op->deadline - LAST_TRY_US;
+}
+
+/* An attempt of the talker's must not make it late for the renewals. */
+static int64_t async_limit(sqlock *m, int64_t now)
+{
+    int64_t left = m->request_us;
+
+    mutex_lock(&m->mu);
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        if (lease_is_held(&lock->lease, now))
+            left = time_min(left, (lock->lease.deadline - now) / 4);
+    }
+    mutex_unlock(&m->mu);
+    return now + (left > ASYNC_LEAST_US ? left : ASYNC_LEAST_US);
+}
+
+int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
+{
+    sqlock *m = op->m;
+    struct conn *c;
+    int64_t now = sqlock_now_us(), deadline = time_min(op->deadline, now + m->request_us);
+    int rc;
+
+    if (op->async)
+        deadline = time_min(deadline, async_limit(m, now));
+    op->tries++;
+    memset(&op->err, 0, sizeof op->err);
+    if ((rc = pool_take(m, POOL_CALLS, op, deadline, &c, &op->err)) != 0) {
+        op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
+        return rc;
+    }
+    rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
+    pool_give(m, c,
+              rc != 0 ? (op->err.flags & SQLOCK_RECONNECT) != 0
+                      : out->outcome == SQLOCK_OUT_STRANGER); /* hello again finds out who it is */
+    return rc;
+}
+
+static void end_unsure(sqlock_op *op)
+{
+    char last[sizeof op->err.text];
+
+    memcpy(last, op->err.text, sizeof last);
+    sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE, "the reply was lost: %.200s", last);
+    op_done(op, SQLOCK_EUNSURE);
+}
+
+int op_is_over(sqlock_op *op)
+{
+    int cancelled = op_was_cancelled(op);
+
+    if (!cancelled && sqlock_now_us() < op->deadline)
+        return 0;
+    if (op->unsure)
+        end_unsure(op);
+    else if (cancelled)
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
+    else if (op->err.code != 0) /* the last word: a refusal, or a failure */
+        op_done(op, op->err.code);
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                     "the database did not answer in time"));
+    return 1;
+}
+
+/* Can another attempt help? A connection that broke under a request is opened again even for a try;
+ * a server that cannot be reached is waited for only by those who wait. */
+static int worth_again(const sqlock_op *op)
+{
+    if (!(op->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
+        return 0;
+    switch (op->err.code) {
+    case SQLOCK_EDB:
+    case SQLOCK_ECANCELLED: /* somebody else's, or the server's; ours is looked at first */
+    case SQLOCK_ETIMEOUT:
+        return 1;
+    case SQLOCK_EUNREACH:
+        return !op->once || op->tries == 1 || op->unsure;
+    default:
+        return 0;
+    }
+}
+
+void op_failed(sqlock_op *op)
+{
+    op->refused = 0;
+    if (op->err.flags & SQLOCK_MAYBE)
+        op->unsure = 1;
+    if (op_is_over(op))
+        return;
+    if (!worth_again(op)) {
+        if (op->unsure)
+            end_unsure(op);
+        else
+            op_done(op, op->err.code);
+        return;
+    }
+    if (op->tries == 1) {
+        op_again(op, 0);
+        return;
+    }
+    op_again(op, sqlock_now_us() + backoff_span(op->refusals) / 2 +
+                     sqlock_random_below((uint32_t)(backoff_span(op->refusals) / 2)));
+    op->refusals++;
+}

@@ -1,0 +1,43 @@
+#ifndef SQLOCK_ENGINE_OP_H
+#define SQLOCK_ENGINE_OP_H
+
+#include "core/engine/call.h"
+
+/* A request that is made of attempts. A blocking call is op_start, op_drive, op_finish; for an
+ * event loop the talker drives. */
+
+/* Start a request on lock; wait_ms as in the options, bounded by request_ms where it is 0. */
+int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
+             sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err);
+/* Hand it to the talker. */
+int op_go_async(sqlock_op *op, sqlock_error *err);
+/* Do it in this thread, until it is done. */
+void op_drive(sqlock_op *op);
+/* Take the result, free op and, where it is not handed out, an acquire's lock. */
+int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
+void op_interrupt(sqlock_op *op);
+/* The manager is closed: nobody will drive it any more. m->mu is held. */
+void op_abandon(sqlock_op *op);
+/* Is the talker to advance it at this time? m->mu is held. */
+int64_t op_due(const sqlock_op *op);
+
+/* For the verbs, within advance(): */
+
+/* One attempt: connection, request, answer. On failure op->err is set. */
+int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out);
+/* The end, with op->err filled where code is not 0. */
+void op_done(sqlock_op *op, int code);
+/* Come back at a time; the deadline still ends it. */
+void op_again(sqlock_op *op, int64_t at);
+/* Come back at once, but not for ever: the n-th time in a row after a short sleep. */
+void op_hurry(sqlock_op *op);
+/* An attempt failed: come back if that can help, else end with the failure, or with SQLOCK_EUNSURE
+ * if an earlier or this attempt may have been applied. */
+void op_failed(sqlock_op *op);
+/* Time is up, or the call was cancelled: if so, end it and return 1. */
+int op_is_over(sqlock_op *op);
+int op_was_cancelled(sqlock_op *op);
+/* The last moment at which an attempt still makes sense. */
+int64_t op_last_try(const sqlock_op *op);
+
+#endif

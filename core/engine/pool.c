@@ -1,0 +1,96 @@
+/* The manager's connections: opened when first needed, opened again when lost. */
+#include <string.h>
+
+#include "core/engine/call.h"
+#include "core/engine/hello.h"
+#include "core/engine/pool.h"
+
+/* A free place for this use, one with an open connection first. m->mu is held. */
+static struct conn *find_free(sqlock *m, enum pool_use use)
+{
+    int from = use == POOL_RENEWALS ? 0 : 1, to = use == POOL_RENEWALS ? 1 : m->n_conns;
+    struct conn *found = NULL;
+
+    for (int i = from; i < to; i++) {
+        struct conn *c = &m->conns[i];
+
+        if (!c->busy && c->native != NULL)
+            return c;
+        if (!c->busy && found == NULL)
+            found = c;
+    }
+    return found;
+}
+
+static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
+                     struct conn **out, sqlock_error *err)
+{
+    int rc = 0;
+
+    mutex_lock(&m->mu);
+    while ((*out = find_free(m, use)) == NULL) {
+        if (op != NULL && op->cancelled)
+            rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+        else if (sqlock_now_us() >= deadline)
+            rc =
+                sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "all connections were in use");
+        if (rc != 0)
+            break;
+        cond_wait_until(&m->conn_free, &m->mu, deadline);
+    }
+    if (rc == 0)
+        (*out)->busy = 1;
+    mutex_unlock(&m->mu);
+    return rc;
+}
+
+int pool_connect(sqlock *m, int64_t deadline, void **out_native, sqlock_error *err)
+{
+    sqlock_conn_opts opts = {sizeof opts, m->flags,        m->url,
+                             m->connect,  m->connect_user, rendered_scripts(m->texts)};
+    sqlock_error none;
+
+    *out_native = NULL;
+    return m->driver->open(&opts, deadline, out_native, err != NULL ? err : &none);
+}
+
+int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
+              sqlock_error *err)
+{
+    struct conn *c;
+    int rc;
+
+    if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
+        return rc;
+    if (c->native == NULL) {
+        if ((rc = pool_connect(m, deadline, &c->native, err)) == 0)
+            rc = hello(m, c, deadline, err);
+        if (rc != 0) {
+            pool_give(m, c, 1);
+            return rc;
+        }
+    }
+    *out = c;
+    return 0;
+}
+
+void pool_give(sqlock *m, struct conn *c, int broken)
+{
+    if (broken && c->native != NULL) {
+        m->driver->close(c->native);
+        c->native = NULL;
+    }
+    mutex_lock(&m->mu);
+    c->busy = 0;
+    cond_wake_all(&m->conn_free);
+    mutex_unlock(&m->mu);
+}
+
+void pool_close_all(sqlock *m)
+{
+    for (int i = 0; i < m->n_conns; i++) {
+        if (m->conns[i].native != NULL)
+            m->driver->close(m->conns[i].native);
+        m->conns[i].native = NULL;
+    }
+}

@@ -1,0 +1,17 @@
+#ifndef SQLOCK_ENGINE_POOL_H
+#define SQLOCK_ENGINE_POOL_H
+
+#include "core/engine/manager.h"
+
+/* Take an open connection that has said hello, waiting and connecting until deadline. op, if not
+ * NULL, may be cancelled meanwhile. */
+int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
+              sqlock_error *err);
+/* Give it back; broken: close it first. */
+void pool_give(sqlock *m, struct conn *c, int broken);
+void pool_close_all(sqlock *m);
+
+/* Open a connection without looking at the schema (migrations). */
+int pool_connect(sqlock *m, int64_t deadline, void **out_native, sqlock_error *err);
+
+#endif

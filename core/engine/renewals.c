@@ -1,0 +1,208 @@
+/* Automatic renewal (P7): the leases of a manager that are due, or soon will be, in one statement.
+ * A row that somebody has locked is skipped by the statement and tried again alone; "no" is
+ * believed when it has been said twice; no answer is tried again until the deadline. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/engine/pool.h"
+#include "core/engine/renewals.h"
+
+#define BATCH_MAX        500
+#define RENEW_PARAMS     6
+#define SKIPPED_AGAIN_US 20000 /* a locked row: after so long */
+#define FAILED_AGAIN_US  50000 /* no answer: doubled each time, at most an eighth of the lease */
+#define CALL_LEAST_US    20000
+
+struct batch {
+    sqlock_lock *locks[BATCH_MAX];
+    sqlock_value values[BATCH_MAX * RENEW_PARAMS];
+    size_t n;
+    int64_t first_deadline;
+};
+
+static int64_t due_at(const sqlock_lock *lock)
+{
+    const struct lease *l = &lock->lease;
+    int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
+
+    if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) ||
+        (l->state != SQLOCK_HELD && l->state != SQLOCK_AT_RISK))
+        return TIME_NEVER;
+    return at < l->hold_until && at < l->deadline ? at : TIME_NEVER;
+}
+
+int64_t renewals_due(sqlock *m)
+{
+    int64_t next = TIME_NEVER;
+
+    LIST_EACH(at, &m->locks)
+    {
+        next = time_min(next, due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
+    }
+    return next;
+}
+
+/* Those due now, and those due within a quarter of their interval: so leases that were taken one by
+ * one come to be renewed together. */
+static void collect(sqlock *m, struct batch *b)
+{
+    int64_t now = sqlock_now_us();
+
+    b->n = 0;
+    b->first_deadline = TIME_NEVER;
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        if (b->n == BATCH_MAX)
+            break;
+        if (due_at(lock) == TIME_NEVER || due_at(lock) - lock->lease.every / 4 > now)
+            continue;
+        if (lock->failures > 0 && lock->retry_at > now)
+            continue;
+        lock->renewing = 1;
+        lock->refs++;
+        b->locks[b->n++] = lock;
+        b->first_deadline = time_min(b->first_deadline, lock->lease.deadline);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(sqlock_lock *const *)a)->name, (*(sqlock_lock *const *)b)->name);
+}
+
+/* A renewal that runs after its lease's deadline must do nothing: the loss has been told by then.
+ */
+static void fill(sqlock *m, struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        sqlock_lock *lock = b->locks[i];
+        sqlock_value *v = &b->values[i * RENEW_PARAMS];
+
+        v[0] = value_bytes(m->ns, m->ns_len);
+        v[1] = value_bytes(lock->name, lock->name_len);
+        v[2] = value_bytes(lock->owner, sizeof lock->owner);
+        v[3] = value_int(lock->token);
+        v[4] = value_int(lock->lease.ttl);
+        v[5] = value_int(skew_server_latest(&m->skew, lock->lease.deadline));
+    }
+}
+
+static void failed(sqlock_lock *lock, int64_t now)
+{
+    int64_t most = lock->lease.ttl / 8, wait = FAILED_AGAIN_US;
+
+    for (int i = 0; i < lock->failures && wait < most; i++)
+        wait *= 2;
+    lock->failures++;
+    lock->retry_at = now + time_min(wait, most);
+}
+
+static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
+{
+    sqlock_why why = outcome_why(a->outcome);
+
+    if (a->outcome == SQLOCK_OUT_DONE) {
+        lock_renewed(lock, a);
+    } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
+        lock->retry_at = now + SKIPPED_AGAIN_US;
+    } else if (why != SQLOCK_WHY_NONE && lock->doubted) {
+        lock_apply(lock, LEASE_DENIED, why);
+    } else if (why != SQLOCK_WHY_NONE) {
+        lock->doubted = 1; /* the row may have been seen as it was before somebody's change */
+        lock->retry_at = now;
+        lock->lease.renew_at = now;
+    } else {
+        failed(lock, now);
+    }
+}
+
+/* Distribute the answers; requests without one have failed. m->mu is held. */
+static void settle(struct batch *b, const sqlock_rows *rows, int64_t sent)
+{
+    int64_t now = sqlock_now_us();
+    struct answer a;
+
+    for (size_t row = 0; row < sqlock_rows_count(rows); row++) {
+        size_t i = rows_request(rows, row);
+
+        if (i >= b->n || b->locks[i] == NULL)
+            continue;
+        memset(&a, 0, sizeof a);
+        answer_read(rows, row, &a);
+        a.sent = sent;
+        b->locks[i]->renewing = 0;
+        answered(b->locks[i], &a, now);
+        lock_unref_locked(b->locks[i]);
+        b->locks[i] = NULL;
+    }
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->locks[i] == NULL)
+            continue;
+        b->locks[i]->renewing = 0;
+        failed(b->locks[i], now);
+        lock_unref_locked(b->locks[i]);
+    }
+}
+
+/* Half of the time that is left at the most: a call that hangs must leave room for another one. */
+static int64_t call_deadline(const sqlock *m, const struct batch *b)
+{
+    int64_t now = sqlock_now_us(), half = (b->first_deadline - now) / 2;
+
+    return now + time_min(m->request_us, half > CALL_LEAST_US ? half : CALL_LEAST_US);
+}
+
+/* Closing the manager may cut the request, from here on until it has been answered. */
+static int enter(sqlock *m, struct conn *c)
+{
+    int go_on;
+
+    mutex_lock(&m->mu);
+    go_on = !m->stopping;
+    m->renewing = go_on ? c : NULL;
+    mutex_unlock(&m->mu);
+    return go_on;
+}
+
+static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t deadline, int64_t *out_sent)
+{
+    sqlock_error err = {0};
+    struct conn *c;
+    int rc = 0;
+
+    if (pool_take(m, POOL_RENEWALS, NULL, deadline, &c, &err) != 0)
+        return;
+    if (enter(m, c))
+        rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, deadline, rows, out_sent,
+                       &err);
+    mutex_lock(&m->mu);
+    m->renewing = NULL;
+    mutex_unlock(&m->mu);
+    pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
+}
+
+void renewals_run(sqlock *m)
+{
+    struct batch *b = sqlock_mem_alloc(sizeof *b);
+    sqlock_rows *rows = rows_new();
+    int64_t deadline, sent = 0;
+
+    if (b != NULL && rows != NULL) {
+        collect(m, b);
+        /* rows are locked in the order of the request: everybody's is that of the names */
+        qsort(b->locks, b->n, sizeof *b->locks, by_name);
+        fill(m, b);
+        deadline = call_deadline(m, b);
+        mutex_unlock(&m->mu);
+        send(m, b, rows, deadline, &sent);
+        mutex_lock(&m->mu);
+        settle(b, rows, sent);
+    } else {
+        cond_wait_until(&m->talker_wake, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
+    }
+    rows_free(rows);
+    sqlock_mem_free(b);
+}

@@ -1,0 +1,152 @@
+/* An answer's rows: cells in one array, bytes in another. */
+#include <string.h>
+
+#include "core/engine/rows.h"
+
+struct cell {
+    sqlock_type type;
+    int64_t i;  /* the number, or where the bytes start */
+    size_t len; /* of the bytes */
+};
+
+struct row {
+    size_t request;
+    size_t first; /* its first cell */
+};
+
+struct sqlock_rows {
+    struct row *rows;
+    struct cell *cells;
+    char *bytes;
+    size_t n_rows, n_cells, n_bytes;
+    size_t max_rows, max_cells, max_bytes;
+};
+
+sqlock_rows *rows_new(void)
+{
+    return sqlock_mem_alloc(sizeof(sqlock_rows));
+}
+
+void rows_free(sqlock_rows *rows)
+{
+    if (rows == NULL)
+        return;
+    sqlock_mem_free(rows->rows);
+    sqlock_mem_free(rows->cells);
+    sqlock_mem_free(rows->bytes);
+    sqlock_mem_free(rows);
+}
+
+void rows_clear(sqlock_rows *rows)
+{
+    sqlock_rows_cut(rows, 0);
+}
+
+/* Make room for `more` items of `size` bytes behind n. Returns the array, moved or not, or NULL. */
+static void *room(void *array, size_t n, size_t more, size_t *max, size_t size)
+{
+    size_t want = *max < 16 ? 16 : *max;
+    void *grown;
+
+    if (n + more <= *max)
+        return array;
+    while (want < n + more)
+        want *= 2;
+    if ((grown = sqlock_mem_resize(array, want * size)) != NULL)
+        *max = want;
+    return grown;
+}
+
+int sqlock_rows_add(sqlock_rows *r, size_t request)
+{
+    struct row *grown = room(r->rows, r->n_rows, 1, &r->max_rows, sizeof *grown);
+
+    if (grown == NULL)
+        return SQLOCK_ENOMEM;
+    r->rows = grown;
+    r->rows[r->n_rows++] = (struct row){request, r->n_cells};
+    return 0;
+}
+
+static int put(sqlock_rows *r, struct cell cell)
+{
+    struct cell *grown = room(r->cells, r->n_cells, 1, &r->max_cells, sizeof *grown);
+
+    if (grown == NULL)
+        return SQLOCK_ENOMEM;
+    r->cells = grown;
+    r->cells[r->n_cells++] = cell;
+    return 0;
+}
+
+int sqlock_rows_put_null(sqlock_rows *r)
+{
+    return put(r, (struct cell){SQLOCK_NULL, 0, 0});
+}
+
+int sqlock_rows_put_int(sqlock_rows *r, int64_t i)
+{
+    return put(r, (struct cell){SQLOCK_INT, i, 0});
+}
+
+int sqlock_rows_put_bytes(sqlock_rows *r, const void *data, size_t len)
+{
+    char *grown = room(r->bytes, r->n_bytes, len + 1, &r->max_bytes, 1);
+
+    if (grown == NULL)
+        return SQLOCK_ENOMEM;
+    r->bytes = grown;
+    if (len > 0)
+        memcpy(r->bytes + r->n_bytes, data, len);
+    r->bytes[r->n_bytes + len] = '\0'; /* for those who read it as a string */
+    if (put(r, (struct cell){SQLOCK_BYTES, (int64_t)r->n_bytes, len}) != 0)
+        return SQLOCK_ENOMEM;
+    r->n_bytes += len + 1;
+    return 0;
+}
+
+void sqlock_rows_cut(sqlock_rows *r, size_t n)
+{
+    if (n >= r->n_rows)
+        return;
+    r->n_cells = r->rows[n].first;
+    r->n_rows = n;
+    if (n == 0)
+        r->n_bytes = 0;
+}
+
+size_t sqlock_rows_count(const sqlock_rows *r)
+{
+    return r->n_rows;
+}
+
+size_t rows_request(const sqlock_rows *r, size_t row)
+{
+    return r->rows[row].request + (size_t)rows_int(r, row, SQLOCK_COL_INDEX, 0);
+}
+
+static const struct cell *cell_at(const sqlock_rows *r, size_t row, size_t column)
+{
+    size_t end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
+    size_t at = r->rows[row].first + column;
+
+    return at < end ? &r->cells[at] : NULL;
+}
+
+int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
+{
+    const struct cell *cell = cell_at(r, row, column);
+
+    return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
+}
+
+const void *rows_bytes(const sqlock_rows *r, size_t row, size_t column, size_t *out_len)
+{
+    const struct cell *cell = cell_at(r, row, column);
+
+    *out_len = 0;
+    if (cell == NULL || cell->type != SQLOCK_BYTES)
+        return NULL;
+    *out_len = cell->len;
+    return r->bytes + cell->i;
+}

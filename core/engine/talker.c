@@ -1,0 +1,49 @@
+/* The talker thread: renews leases, and drives the requests of event loops. */
+#include "core/engine/op.h"
+#include "core/engine/renewals.h"
+
+void talker_poke(sqlock *m)
+{
+    cond_wake_all(&m->talker_wake);
+}
+
+/* The request of an event loop that is due first. m->mu is held. */
+static sqlock_op *first_op(sqlock *m, int64_t *out_due)
+{
+    sqlock_op *first = NULL;
+
+    *out_due = TIME_NEVER;
+    LIST_EACH(at, &m->ops)
+    {
+        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
+
+        if (op_due(op) < *out_due) {
+            first = op;
+            *out_due = op_due(op);
+        }
+    }
+    return first;
+}
+
+void *talker_main(void *arg)
+{
+    sqlock *m = arg;
+
+    mutex_lock(&m->mu);
+    while (!m->stopping) {
+        int64_t op_at, now = sqlock_now_us(), renew_at = renewals_due(m);
+        sqlock_op *op = first_op(m, &op_at);
+
+        if (renew_at <= now) {
+            renewals_run(m);
+        } else if (op != NULL && op_at <= now) {
+            mutex_unlock(&m->mu);
+            op->advance(op); /* nobody else takes it away: finish waits until it is done */
+            mutex_lock(&m->mu);
+        } else {
+            cond_wait_until(&m->talker_wake, &m->mu, time_min(renew_at, op_at));
+        }
+    }
+    mutex_unlock(&m->mu);
+    return NULL;
+}

@@ -1,0 +1,170 @@
+/* The states of a lock on its holder's side (P4, P6, P7). */
+#include <assert.h>
+
+#include "core/model/lease.h"
+
+/* Two clocks may differ in rate by 500 ppm each (NTP's limit), and the server's may be put forward
+ * a little: a tenth of the lease covers both, two seconds are enough for long leases. */
+#define MARGIN_MAX INT64_C(2000000)
+
+/* Everything that is not listed leaves the state as it is. */
+const struct lease_edge lease_edges[] = {
+    {SQLOCK_UNSURE, LEASE_GRANTED, SQLOCK_HELD, "the deadline counts from before the request"},
+    {SQLOCK_UNSURE, LEASE_DENIED, SQLOCK_LOST, "settled: it is not ours"},
+    {SQLOCK_UNSURE, LEASE_RELEASED, SQLOCK_RELEASED, "settled: the release was applied"},
+    {SQLOCK_UNSURE, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to settle it"},
+    {SQLOCK_HELD, LEASE_RENEWED, SQLOCK_HELD, "the deadline counts from before the request"},
+    {SQLOCK_HELD, LEASE_TICK, SQLOCK_AT_RISK, "two thirds of the lease without a renewal"},
+    {SQLOCK_HELD, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
+    {SQLOCK_HELD, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
+    {SQLOCK_HELD, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
+    {SQLOCK_HELD, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
+    {SQLOCK_HELD, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to renew it"},
+    {SQLOCK_AT_RISK, LEASE_RENEWED, SQLOCK_HELD, "the database answers again"},
+    {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
+    {SQLOCK_AT_RISK, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
+    {SQLOCK_AT_RISK, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
+    {SQLOCK_AT_RISK, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
+    {SQLOCK_AT_RISK, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to renew it"},
+};
+const size_t lease_n_edges = sizeof lease_edges / sizeof *lease_edges;
+
+const char *lease_event_name(enum lease_event event)
+{
+    static const char *const names[LEASE_EVENTS] = {"granted", "renewed",   "tick",     "jumped",
+                                                    "denied",  "releasing", "released", "closed"};
+    return names[event];
+}
+
+int64_t lease_margin(int64_t ttl)
+{
+    return ttl / 10 < MARGIN_MAX ? ttl / 10 : MARGIN_MAX;
+}
+
+int64_t lease_deadline(const struct lease *l, int64_t sent)
+{
+    return sent + l->ttl - l->margin;
+}
+
+void lease_init(struct lease *l, int64_t ttl, int64_t every, int64_t hold)
+{
+    *l = (struct lease){.state = SQLOCK_UNSURE, .ttl = ttl, .every = every};
+    l->margin = lease_margin(ttl);
+    l->hold_until = hold > 0 ? hold : INT64_MAX; /* relative until the grant */
+    l->renew_at = l->risk_at = INT64_MAX;
+}
+
+static int is_believed(const struct lease *l)
+{
+    return l->state == SQLOCK_HELD || l->state == SQLOCK_AT_RISK;
+}
+
+int lease_is_held(const struct lease *l, int64_t now)
+{
+    return is_believed(l) && now < l->deadline;
+}
+
+int64_t lease_next_tick(const struct lease *l)
+{
+    if (!is_believed(l))
+        return INT64_MAX;
+    return l->state == SQLOCK_HELD && l->risk_at < l->deadline ? l->risk_at : l->deadline;
+}
+
+/* Every change of state passes here and must stand in the table. */
+static void move(struct lease *l, enum lease_event event, sqlock_state to)
+{
+    size_t i = 0;
+
+    while (i < lease_n_edges && !(lease_edges[i].from == l->state &&
+                                  lease_edges[i].event == event && lease_edges[i].to == to))
+        i++;
+    assert(i < lease_n_edges);
+    l->state = to;
+}
+
+static unsigned lose(struct lease *l, enum lease_event event, sqlock_why why)
+{
+    unsigned tell = is_believed(l) ? LEASE_TELL : 0;
+
+    move(l, event, SQLOCK_LOST);
+    l->why = why;
+    return tell | LEASE_ARM;
+}
+
+static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
+{
+    unsigned tell = l->state == SQLOCK_AT_RISK ? LEASE_TELL : 0;
+
+    move(l, event, SQLOCK_HELD);
+    l->deadline = lease_deadline(l, sent);
+    l->renew_at = sent + l->every;
+    l->risk_at = sent + l->ttl / 3 * 2;
+    l->jumped = 0;
+    return tell | LEASE_ARM;
+}
+
+static unsigned tick(struct lease *l, int64_t now)
+{
+    if (!is_believed(l))
+        return 0;
+    if (now >= l->deadline)
+        return lose(l, LEASE_TICK,
+                    l->jumped              ? SQLOCK_WHY_CLOCK
+                    : now >= l->hold_until ? SQLOCK_WHY_MAX_HOLD
+                                           : SQLOCK_WHY_EXPIRED);
+    if (l->state == SQLOCK_HELD && now >= l->risk_at) {
+        move(l, LEASE_TICK, SQLOCK_AT_RISK);
+        return LEASE_TELL;
+    }
+    return 0;
+}
+
+static unsigned jump(struct lease *l, int64_t now, int64_t by)
+{
+    if (!is_believed(l))
+        return 0;
+    l->deadline -= by;
+    l->risk_at -= by;
+    l->renew_at = now;
+    l->jumped = 1;
+    return now >= l->deadline ? lose(l, LEASE_JUMPED, SQLOCK_WHY_CLOCK) : LEASE_ARM;
+}
+
+unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64_t arg)
+{
+    switch (event) {
+    case LEASE_GRANTED:
+        if (l->state != SQLOCK_UNSURE)
+            return 0;
+        l->hold_until = l->hold_until == INT64_MAX ? INT64_MAX : now + l->hold_until;
+        return prolong(l, event, arg);
+    case LEASE_RENEWED:
+        /* Late: the loss has been told, or is due now. The application has been sent home. */
+        if (!lease_is_held(l, now))
+            return tick(l, now);
+        return prolong(l, event, arg);
+    case LEASE_TICK:
+        return tick(l, now);
+    case LEASE_JUMPED:
+        return jump(l, now, arg);
+    case LEASE_DENIED:
+        return is_believed(l) || l->state == SQLOCK_UNSURE ? lose(l, event, (sqlock_why)arg) : 0;
+    case LEASE_RELEASING:
+        if (!is_believed(l))
+            return 0;
+        move(l, event, SQLOCK_UNSURE);
+        return LEASE_ARM;
+    case LEASE_RELEASED:
+        if (l->state != SQLOCK_UNSURE)
+            return 0;
+        move(l, event, SQLOCK_RELEASED);
+        return LEASE_ARM;
+    case LEASE_CLOSED:
+        if (l->state == SQLOCK_LOST || l->state == SQLOCK_RELEASED)
+            return 0;
+        return lose(l, event, SQLOCK_WHY_CLOSED) & ~LEASE_TELL;
+    default:
+        return 0;
+    }
+}

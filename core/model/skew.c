@@ -1,0 +1,40 @@
+/* The server's clock against ours. The bounds of single answers are intersected, as in NTP's clock
+ * filter (Mills, RFC 5905): a quick answer tells more than a slow one. */
+#include "core/model/skew.h"
+
+#define DRIFT 1000          /* the bounds widen by a thousandth of the time that passes */
+#define GRAIN INT64_C(2000) /* SQLite tells milliseconds */
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t skew_learn(struct skew *s, int64_t sent, int64_t received, int64_t server)
+{
+    int64_t lo = server - received, hi = server - sent, slack, jumped = 0;
+
+    if (s->known) {
+        slack = GRAIN + max64(0, received - s->at) / DRIFT;
+        if (lo > s->hi + slack)
+            jumped = lo - s->hi;
+        else if (hi >= s->lo - slack) { /* no jump backward either: the old bounds still hold */
+            lo = max64(lo, s->lo - slack);
+            hi = max64(lo, min64(hi, s->hi + slack));
+        }
+    }
+    *s = (struct skew){1, lo, hi, received};
+    return jumped;
+}
+
+int64_t skew_server_latest(const struct skew *s, int64_t at)
+{
+    if (!s->known || at == INT64_MAX)
+        return INT64_MAX;
+    return at + s->hi + GRAIN + max64(0, at - s->at) / DRIFT;
+}

@@ -1,0 +1,215 @@
+/* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/engine/op.h"
+#include "core/model/backoff.h"
+#include "core/verbs/check.h"
+#include "core/verbs/verbs.h"
+
+/* The request. It carries the moment after which it must grant nothing: the attempt's own end, or
+ * that of the lease it would give, whichever comes first. */
+static int ask(sqlock_op *op, struct answer *answer)
+{
+    sqlock *m = op->m;
+    sqlock_lock *lock = op->lock;
+    int64_t now = sqlock_now_us();
+    int64_t last =
+        time_min(time_min(op->deadline, now + m->request_us), lease_deadline(&lock->lease, now));
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->lease.ttl),
+        value_int(call_not_after(m, last)),
+        value_bytes(m->label, m->label_len),
+    };
+
+    return op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
+}
+
+static void note_holder(sqlock_op *op, const struct answer *a)
+{
+    sqlock_holder *h = &op->holder;
+
+    memset(h, 0, sizeof *h);
+    h->size = sizeof *h;
+    h->token = a->token;
+    h->left_ms = a->left == INT64_MIN ? 0 : a->left / 1000;
+    h->held_ms = a->since > 0 && a->now > a->since ? (a->now - a->since) / 1000 : 0;
+    snprintf(h->label, sizeof h->label, "%s", a->label);
+}
+
+/* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. */
+static void refused(sqlock_op *op, int code, const struct answer *a)
+{
+    const sqlock_holder *h = &op->holder;
+    int64_t now = sqlock_now_us(), span = backoff_span(op->refusals);
+
+    note_holder(op, a);
+    op->refused = code;
+    op->unsure = 0; /* what was lost was not granted, or has ended since */
+    if (code == SQLOCK_EGUARDED)
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
+                         "an open transaction guards the lock (last token %lld)",
+                         (long long)h->token);
+    else
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
+                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld", h->label,
+                         (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
+                         (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
+                         (long long)h->token);
+    if (op->once || op->settle || now >= op_last_try(op)) {
+        op_done(op, code);
+        return;
+    }
+    op->refusals++;
+    op->hurries = 0;
+    op_again(op, backoff_next(now, span / 2 + sqlock_random_below((uint32_t)(span / 2)),
+                              code == SQLOCK_EBUSY ? a->left : -1, op_last_try(op)));
+}
+
+/* The row could be had but is locked: by a guard, or by somebody who is just writing it? */
+static void skipped(sqlock_op *op, const struct answer *before)
+{
+    sqlock *m = op->m;
+    sqlock_value values[] = {value_bytes(m->ns, m->ns_len),
+                             value_bytes(op->lock->name, op->lock->name_len)};
+    struct answer now;
+
+    if (op->hurries % 3 != 2) {
+        op_hurry(op);
+        return;
+    }
+    if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
+        op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
+        op_failed(op);
+    } else if (now.outcome == SQLOCK_OUT_GUARDED) {
+        refused(op, SQLOCK_EGUARDED, &now);
+    } else if (op->once && op->hurries > 30) {
+        refused(op, SQLOCK_EBUSY, before);
+    } else {
+        op_hurry(op);
+    }
+}
+
+/* A grant whose reply came late is renewed, by the same request, before it is handed out (P4). */
+static void granted(sqlock_op *op, const struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+    int64_t left = lease_deadline(&lock->lease, a->sent) - a->received;
+
+    if (left < lock->lease.ttl / 2 && (left <= 0 || op->hurries < 3)) {
+        op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
+        sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
+        op->hurries++;
+        op_again(op, sqlock_now_us());
+        return;
+    }
+    mutex_lock(&op->m->mu);
+    lock_granted(lock, a);
+    mutex_unlock(&op->m->mu);
+    op_done(op, 0);
+}
+
+/* This owner's story is over: it was released, and is never granted again (P5). */
+static void ended(sqlock_op *op, sqlock_why why)
+{
+    mutex_lock(&op->m->mu);
+    op->lock->pending = PENDING_NOTHING;
+    lock_apply(op->lock, LEASE_DENIED, why);
+    mutex_unlock(&op->m->mu);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0,
+                                 "this owner's grant has been released before"));
+}
+
+static void advance(sqlock_op *op)
+{
+    struct answer a;
+
+    if (op_is_over(op))
+        return;
+    if (ask(op, &a) != 0) {
+        op_failed(op);
+        return;
+    }
+    switch (a.outcome) {
+    case SQLOCK_OUT_DONE:
+        granted(op, &a);
+        return;
+    case SQLOCK_OUT_HELD:
+        refused(op, SQLOCK_EBUSY, &a);
+        return;
+    case SQLOCK_OUT_SKIPPED:
+        skipped(op, &a);
+        return;
+    case SQLOCK_OUT_RELEASED:
+        ended(op, SQLOCK_WHY_NOT_GRANTED);
+        return;
+    case SQLOCK_OUT_KIND:
+        op_done(op,
+                sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
+                                 "the name's row is of a kind that this version does not know"));
+        return;
+    case SQLOCK_OUT_LATE:     /* the clocks differ from what we knew; now we know */
+    case SQLOCK_OUT_STRANGER: /* the next attempt says hello */
+    case SQLOCK_OUT_NONE:     /* the row was deleted between two steps */
+        op_hurry(op);
+        return;
+    default:
+        op_done(op,
+                sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a.outcome));
+    }
+}
+
+int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
+                  sqlock_error *err)
+{
+    return op_start(lock->m, lock, advance, wait_ms, cancel, out_op, err);
+}
+
+static int start(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_op **out_op,
+                 sqlock_error *err)
+{
+    sqlock_acquire_opts o;
+    sqlock_lock *lock = NULL;
+    int rc;
+
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
+        (rc = check_name(name, &o.name_len, err)) != 0 ||
+        (rc = lock_new(m, name, o.name_len, &o, &lock, err)) != 0)
+        return rc;
+    if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
+        lock_free(lock);
+        return rc;
+    }
+    (*out_op)->gives_lock = 1;
+    (*out_op)->out_holder = o.holder;
+    return 0;
+}
+
+int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                         sqlock_op **out_op, sqlock_error *err)
+{
+    int rc = start(m, name, opts, out_op, err);
+
+    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+}
+
+int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                   sqlock_lock **out_lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc;
+
+    if (out_lock == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "acquire: out_lock is NULL");
+    *out_lock = NULL;
+    if ((rc = start(m, name, opts, &op, err)) == 0) {
+        op_drive(op);
+        rc = op_finish(op, out_lock, err);
+    }
+    return check_context(err, "acquire", name != NULL ? name : "", name != NULL ? strlen(name) : 0,
+                         rc);
+}

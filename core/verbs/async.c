@@ -1,0 +1,43 @@
+/* Requests for event loops: the same as the blocking calls are made of, driven by the talker. */
+#include "core/verbs/verbs.h"
+
+int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
+{
+    int rc = op_go_async(op, err);
+
+    if (rc != 0) {
+        op_done(op, rc);
+        op_finish(op, NULL, NULL);
+        *out_op = NULL;
+        return rc;
+    }
+    *out_op = op;
+    return 0;
+}
+
+int sqlock_op_fd(sqlock_op *op)
+{
+    return op->fd;
+}
+
+int sqlock_op_step(sqlock_op *op)
+{
+    int done;
+
+    mutex_lock(&op->m->mu);
+    done = op->done;
+    mutex_unlock(&op->m->mu);
+    return done;
+}
+
+void sqlock_op_cancel(sqlock_op *op)
+{
+    op_interrupt(op);
+}
+
+int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    if (out_lock != NULL)
+        *out_lock = NULL;
+    return op_finish(op, out_lock, err);
+}

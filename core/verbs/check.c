@@ -1,0 +1,201 @@
+/* Arguments, judged before anything is sent or written (P15). */
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/verbs/check.h"
+
+#define REQUEST_MIN_MS 10
+#define REQUEST_MAX_MS 3600000
+
+void sqlock_open_opts_init(sqlock_open_opts *opts)
+{
+    *opts = (sqlock_open_opts)SQLOCK_OPEN_OPTS_INIT;
+}
+
+void sqlock_acquire_opts_init(sqlock_acquire_opts *opts)
+{
+    *opts = (sqlock_acquire_opts)SQLOCK_ACQUIRE_OPTS_INIT;
+}
+
+void sqlock_list_opts_init(sqlock_list_opts *opts)
+{
+    *opts = (sqlock_list_opts)SQLOCK_LIST_OPTS_INIT;
+}
+
+/* Every option struct begins with its size, by which a newer library knows an older caller. */
+static int copy_opts(void *out, size_t known, const void *in, sqlock_error *err)
+{
+    uint32_t size;
+
+    if (in == NULL)
+        return 0;
+    memcpy(&size, in, sizeof size);
+    if (size < sizeof size || size > 4096)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "options have no size: start from their _INIT macro");
+    memcpy(out, in, size < known ? size : known);
+    return 0;
+}
+
+static int check_range(const char *what, int64_t value, int64_t least, int64_t most,
+                       sqlock_error *err)
+{
+    if (value >= least && value <= most)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s is %lld, allowed are %lld to %lld", what,
+                            (long long)value, (long long)least, (long long)most);
+}
+
+static int check_text(const char *what, const char *text, size_t most, sqlock_error *err)
+{
+    size_t len = text != NULL ? strlen(text) : 0;
+
+    if (len > most)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the %s has %zu bytes, allowed are %zu",
+                                what, len, most);
+    if (len > 0 && !text_is_utf8(text, len))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the %s is not UTF-8", what);
+    return 0;
+}
+
+int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_error *err)
+{
+    int rc;
+
+    sqlock_open_opts_init(out);
+    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0 ||
+        (rc = check_range("connections", out->connections, 2, CONNECTIONS_MAX, err)) != 0 ||
+        (rc = check_range("request_ms", out->request_ms, REQUEST_MIN_MS, REQUEST_MAX_MS, err)) !=
+            0 ||
+        (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS,
+                          err)) != 0 ||
+        (rc = check_text("namespace", out->ns, SQLOCK_NAMESPACE_MAX, err)) != 0)
+        return rc;
+    if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
+    return check_text("label", out->label, SQLOCK_LABEL_MAX - 127, err);
+}
+
+int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
+                       sqlock_error *err)
+{
+    int64_t lease_ms;
+    int rc;
+
+    sqlock_acquire_opts_init(out);
+    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0 ||
+        (rc = check_wait(out->wait_ms, err)) != 0 ||
+        (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0)
+        return rc;
+    if (out->lease_ms != 0 && (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS,
+                                                SQLOCK_LEASE_MAX_MS, err)) != 0)
+        return rc;
+    lease_ms = out->lease_ms != 0 ? out->lease_ms : m->lease_us / 1000;
+    if (out->flags & ~SQLOCK_NO_RENEW)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
+    if (out->renew_ms != 0 && (out->renew_ms < 10 || out->renew_ms > lease_ms / 2))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "renew_ms is %d, allowed are 10 to half of the lease of %lld",
+                                (int)out->renew_ms, (long long)lease_ms);
+    return 0;
+}
+
+int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err)
+{
+    int rc;
+
+    sqlock_list_opts_init(out);
+    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0)
+        return rc;
+    if (out->flags & ~SQLOCK_LIST_FREE)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
+    return check_text("prefix of names", out->prefix, SQLOCK_NAME_MAX, err);
+}
+
+/* Is url's scheme one of the driver's? The part up to the first colon, in any case. */
+static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
+{
+    for (const char *at = driver->schemes; *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+
+        if (n == len && strncmp(at, url, n) == 0)
+            return 1;
+        at += n;
+    }
+    return 0;
+}
+
+int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                 sqlock_error *err)
+{
+    char shown[40];
+    size_t len;
+
+    if (driver == NULL || driver->size < sizeof *driver || driver->dialect == NULL ||
+        driver->open == NULL || driver->run == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
+    if ((url == NULL) == (opts->connect == NULL))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
+    if (url == NULL)
+        return 0;
+    len = strcspn(url, ":");
+    if (url[len] == ':' && has_scheme(driver, url, len))
+        return 0;
+    /* only the scheme is shown: what follows may hold a password */
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                            "the URL's scheme \"%s\" is not for the driver %s (%s)",
+                            url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
+                            driver->name, driver->schemes);
+}
+
+int check_name(const char *name, size_t *len, sqlock_error *err)
+{
+    if (name == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is NULL");
+    if (*len == SQLOCK_LEN_STRING)
+        *len = strlen(name);
+    if (*len < 1 || *len > SQLOCK_NAME_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the name has %zu bytes, allowed are 1 to %d", *len,
+                                SQLOCK_NAME_MAX);
+    if (memchr(name, '\0', *len) != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name holds a NUL byte");
+    if (!text_is_utf8(name, *len))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is not UTF-8");
+    return 0;
+}
+
+int check_wait(int32_t wait_ms, sqlock_error *err)
+{
+    if (wait_ms == SQLOCK_WAIT_FOREVER)
+        return 0;
+    return check_range("wait_ms", wait_ms, 0, INT32_MAX, err);
+}
+
+int check_alive(const sqlock *m, sqlock_error *err)
+{
+    if (m == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the manager is NULL");
+    if (m->pid != process_id())
+        return sqlock_error_set(err, SQLOCK_EFORK, 0,
+                                "the manager belongs to the parent process: open one here");
+    return 0;
+}
+
+int check_lock(const sqlock_lock *lock, sqlock_error *err)
+{
+    if (lock == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the lock is NULL");
+    if (lock->pid != process_id())
+        return sqlock_error_set(err, SQLOCK_EFORK, 0, "the lock belongs to the parent process");
+    return 0;
+}
+
+int check_context(sqlock_error *err, const char *verb, const char *name, size_t len, int code)
+{
+    char shown[64];
+
+    if (code != 0)
+        error_prefix(err, "%s \"%s\"", verb, text_show(shown, sizeof shown, name, len));
+    return code;
+}

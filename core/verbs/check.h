@@ -1,0 +1,28 @@
+#ifndef SQLOCK_VERBS_CHECK_H
+#define SQLOCK_VERBS_CHECK_H
+
+#include "core/engine/manager.h"
+
+/* Copy a caller's options over defaults: as many bytes as both sides know. NULL: defaults only. */
+int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_error *err);
+int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
+                       sqlock_error *err);
+int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err);
+
+/* A driver that is whole, and a URL (or a factory) that is for it. */
+int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                 sqlock_error *err);
+
+/* Length of a name that is allowed, into *len (SQLOCK_LEN_STRING: it ends with NUL). */
+int check_name(const char *name, size_t *len, sqlock_error *err);
+int check_wait(int32_t wait_ms, sqlock_error *err);
+
+/* This process opened it. */
+int check_alive(const sqlock *m, sqlock_error *err);
+int check_lock(const sqlock_lock *lock, sqlock_error *err);
+
+/* Context for an error of a verb on a name: `acquire "nightly": ...`. Returns err's code or code.
+ */
+int check_context(sqlock_error *err, const char *verb, const char *name, size_t len, int code);
+
+#endif

@@ -1,0 +1,128 @@
+/* Release (P3, P5): for the exact grant, and truthful when it is asked again. */
+#include "core/engine/locks.h"
+#include "core/verbs/check.h"
+#include "core/verbs/verbs.h"
+
+/* A lock that was lost is still given back, for those who wait; the answer stays that it was lost.
+ */
+static void released(sqlock_op *op)
+{
+    sqlock_lock *lock = op->lock;
+    sqlock_why why;
+    int lost;
+
+    mutex_lock(&op->m->mu);
+    lock->pending = PENDING_NOTHING;
+    lock_apply(lock, LEASE_RELEASED, 0);
+    lost = lock->lease.state == SQLOCK_LOST;
+    why = lock->lease.why;
+    mutex_unlock(&op->m->mu);
+    op_done(op, !lost ? 0
+                      : sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "it was lost before: %s",
+                                         sqlock_why_name(why)));
+}
+
+/* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead
+ * by the server's clock, nothing but that release can have let the next owner in. */
+static int was_ours(const sqlock_lock *lock, const struct answer *a)
+{
+    return lock->release_sent && a->outcome == SQLOCK_OUT_TAKEN && a->now < lock->server_end;
+}
+
+static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
+{
+    sqlock_lock *lock = op->lock;
+    int ours;
+
+    mutex_lock(&op->m->mu);
+    ours = was_ours(lock, a) || lock->token == 0; /* never granted: nothing to give back */
+    if (!ours) {
+        lock->pending = PENDING_NOTHING;
+        lock_apply(lock, LEASE_DENIED, why);
+        why = lock->lease.why;
+    }
+    mutex_unlock(&op->m->mu);
+    if (ours)
+        released(op);
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+}
+
+static void advance(sqlock_op *op)
+{
+    sqlock *m = op->m;
+    sqlock_lock *lock = op->lock;
+    struct answer a;
+    sqlock_why why;
+
+    if (op_is_over(op))
+        return;
+    /* token 0, when it is not known: whatever this owner was granted */
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+    };
+    if (op_attempt(op, SQLOCK_STMT_RELEASE, values, &a) != 0) {
+        if (op->err.flags & SQLOCK_MAYBE)
+            lock->release_sent = 1;
+        op_failed(op);
+    } else if (a.outcome == SQLOCK_OUT_DONE) {
+        released(op);
+    } else if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE) {
+        denied(op, &a, why);
+    } else {
+        op_hurry(op); /* the row changed while we looked */
+    }
+}
+
+int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
+{
+    return op_start(lock->m, lock, advance, wait_ms, NULL, out_op, err);
+}
+
+/* From here on it is not renewed and not believed in: only the answer can tell. */
+static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    int rc, done;
+
+    if ((rc = check_lock(lock, err)) != 0)
+        return rc;
+    mutex_lock(&lock->m->mu);
+    done = lock->lease.state == SQLOCK_RELEASED;
+    lock->quiet = 1;
+    if (!done) {
+        lock_apply(lock, LEASE_RELEASING, 0);
+        lock->pending = PENDING_RELEASE;
+    }
+    if (lock->m->stopping)
+        rc = sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(SQLOCK_WHY_CLOSED));
+    mutex_unlock(&lock->m->mu);
+    if (rc != 0)
+        return rc;
+    rc = release_start(lock, 0, out_op, err);
+    if (rc == 0 && done)
+        op_done(*out_op, 0);
+    return rc;
+}
+
+int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    int rc = start(lock, out_op, err);
+
+    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+}
+
+int sqlock_release(sqlock_lock *lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = start(lock, &op, err);
+
+    if (rc == 0) {
+        if (!sqlock_op_step(op))
+            op_drive(op);
+        rc = op_finish(op, NULL, err);
+    }
+    return lock != NULL ? check_context(err, "release", lock->name, lock->name_len, rc) : rc;
+}

@@ -1,0 +1,110 @@
+/* Renew one lease now. */
+#include "core/engine/locks.h"
+#include "core/verbs/check.h"
+#include "core/verbs/verbs.h"
+
+static int ask(sqlock_op *op, struct answer *answer)
+{
+    sqlock *m = op->m;
+    sqlock_lock *lock = op->lock;
+    int64_t deadline;
+
+    mutex_lock(&m->mu);
+    deadline = lock->lease.deadline;
+    mutex_unlock(&m->mu);
+
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+        value_int(lock->lease.ttl),
+        value_int(call_not_after(m, time_min(deadline, op->deadline))),
+    };
+    return op_attempt(op, SQLOCK_STMT_RENEW, values, answer);
+}
+
+/* No is believed when it has been said twice: the first may have seen the row as it was before a
+ * change of our own that is still under way. */
+static void denied(sqlock_op *op, sqlock_why why)
+{
+    if (op->refusals++ == 0) {
+        op_again(op, sqlock_now_us());
+        return;
+    }
+    mutex_lock(&op->m->mu);
+    lock_apply(op->lock, LEASE_DENIED, why);
+    mutex_unlock(&op->m->mu);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+}
+
+static int confirm(sqlock_op *op, const struct answer *a)
+{
+    int held;
+
+    mutex_lock(&op->m->mu);
+    lock_renewed(op->lock, a);
+    held = lease_is_held(&op->lock->lease, sqlock_now_us());
+    mutex_unlock(&op->m->mu);
+    return held;
+}
+
+static void advance(sqlock_op *op)
+{
+    struct answer a;
+    sqlock_why why;
+
+    if (op_is_over(op))
+        return;
+    if (!sqlock_is_held(op->lock)) {
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
+                                     sqlock_why_name(sqlock_lock_why(op->lock))));
+        return;
+    }
+    if (ask(op, &a) != 0) {
+        op_failed(op);
+        return;
+    }
+    if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE)
+        denied(op, why);
+    else if (a.outcome != SQLOCK_OUT_DONE)
+        op_hurry(op); /* the row is locked, or the clocks differ from what we knew */
+    else if (confirm(op, &a))
+        op_done(op, 0);
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the answer came too late"));
+}
+
+static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    sqlock_state state;
+    int rc;
+
+    if ((rc = check_lock(lock, err)) != 0)
+        return rc;
+    state = sqlock_lock_state(lock);
+    if (state == SQLOCK_LOST)
+        return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
+    if (state == SQLOCK_UNSURE || state == SQLOCK_RELEASED)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
+    return op_start(lock->m, lock, advance, 0, NULL, out_op, err);
+}
+
+int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    int rc = start(lock, out_op, err);
+
+    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+}
+
+int sqlock_renew(sqlock_lock *lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = start(lock, &op, err);
+
+    if (rc == 0) {
+        op_drive(op);
+        rc = op_finish(op, NULL, err);
+    }
+    return lock != NULL ? check_context(err, "renew", lock->name, lock->name_len, rc) : rc;
+}

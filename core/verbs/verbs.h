@@ -1,0 +1,14 @@
+#ifndef SQLOCK_VERBS_VERBS_H
+#define SQLOCK_VERBS_VERBS_H
+
+#include "core/engine/op.h"
+
+/* The beginnings of requests, which the blocking calls, settle and the event loop's calls share. */
+int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
+                  sqlock_error *err);
+int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
+
+/* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
+int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
+
+#endif

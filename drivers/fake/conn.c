@@ -1,0 +1,379 @@
+/* Connections to the fake database, and the driver's table. */
+#include "fake.h"
+
+#include <poll.h>
+
+/* ---- links and transactions ----------------------------------------------------------------- */
+
+static void wake_all(sqlock_fake *db)
+{
+    for (struct fake_conn *c = db->conns; c != NULL; c = c->next)
+        sqlock_wake_set(c->wake_fd);
+}
+
+/* Whoever waits for migrate_lock has to look again when a transaction ends. */
+static void tx_end(struct fake_conn *c)
+{
+    c->tx.open = 0;
+    if (c->db->migrator != c)
+        return;
+    c->db->migrator = NULL;
+    wake_all(c->db);
+}
+
+void fake_cut_all(sqlock_fake *db)
+{
+    for (struct fake_conn *c = db->conns; c != NULL; c = c->next) {
+        if (c->link == FAKE_LINK_UP)
+            c->link = FAKE_LINK_CUT;
+        tx_end(c);
+    }
+    wake_all(db);
+}
+
+static int link_broke(struct fake_conn *c, unsigned flags, const char *text, sqlock_error *err)
+{
+    c->link = FAKE_LINK_DEAD;
+    return sqlock_error_db(err, "08006", 0, flags | SQLOCK_RECONNECT, text);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* Enter the database for a call; call_end() leaves it, whatever this returns. A cancel that is
+ * still there was meant for a call that has ended. */
+static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+{
+    atomic_store(&c->cancelled, 0);
+    sqlock_wake_clear(c->wake_fd);
+    fake_enter(c->db);
+    if (c->link == FAKE_LINK_CUT)
+        return link_broke(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
+    if (c->link == FAKE_LINK_DEAD)
+        return link_broke(c, 0, "the link to the fake server is gone", err);
+    if (sqlock_now_us() >= deadline)
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
+    return 0;
+}
+
+static int call_end(struct fake_conn *c, int rc)
+{
+    if (rc != 0)
+        tx_end(c);
+    fake_leave(c->db);
+    return rc;
+}
+
+/* The client stops listening; what it sent goes its way. */
+static int give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
+{
+    c->link = FAKE_LINK_DEAD;
+    return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
+}
+
+/* Wait once, out of the database, until then or until woken. The wake is cleared before the flags
+ * are read, and they are set before it: so none is missed between two waits. */
+static int wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
+{
+    if (c->link != FAKE_LINK_UP)
+        return link_broke(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+    if (atomic_load(&c->cancelled))
+        return give_up(c, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
+    if (sqlock_now_us() >= deadline)
+        return give_up(c, SQLOCK_ETIMEOUT, "no answer in time", err);
+
+    fake_leave(c->db);
+    int woken = sqlock_wait_fd(c->wake_fd, POLLIN, -1, until < deadline ? until : deadline);
+    if (woken == 1)
+        sqlock_wake_clear(c->wake_fd);
+    fake_enter(c->db);
+    return woken < 0 ? give_up(c, SQLOCK_ESYS, "waiting for the answer failed", err) : 0;
+}
+
+static int wait_until(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
+{
+    int rc = 0;
+    while (rc == 0 && sqlock_now_us() < until)
+        rc = wait_once(c, until, deadline, err);
+    /* Cut in the very moment: no answer comes through any more. */
+    if (rc == 0 && c->link != FAKE_LINK_UP)
+        rc = link_broke(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+    return rc;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* One migrator at a time. Out of a transaction the lock would end with its own statement. */
+static int migrate_lock(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+{
+    int rc = 0;
+    while (rc == 0 && c->db->migrator != NULL && c->db->migrator != c)
+        rc = wait_once(c, INT64_MAX, deadline, err);
+    if (rc == 0 && c->tx.open)
+        c->db->migrator = c;
+    return rc;
+}
+
+/* Applied at once, answered later. */
+static int run_slow(struct fake_call *call, int64_t delay_us, int64_t deadline)
+{
+    int64_t until = sqlock_now_us() + delay_us;
+    int rc = fake_db_run(call);
+    int waited = wait_until(call->conn, until, deadline, call->err);
+    return waited != 0 ? waited : rc;
+}
+
+/* Whoever comes to the database first after it is due runs it, this call or another. If this one
+ * gives up before, it runs all the same, but for what its transaction takes along. */
+static int run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadline)
+{
+    struct fake_conn *c = call->conn;
+    struct fake_pending *p = NULL;
+    int rc = fake_pending_add(call, delay_us, &p);
+    if (rc != 0)
+        return rc;
+    int in_tx = c->tx.open;
+
+    rc = wait_until(c, p->due, deadline, call->err);
+    if (rc == 0) {
+        fake_pending_run_due(c->db);
+        rc = p->rc;
+        if (rc != 0)
+            *call->err = p->err;
+    }
+    fake_pending_abandon(c->db, p, in_tx);
+    return rc;
+}
+
+static int run_late(struct fake_call *call, int64_t delay_us)
+{
+    struct fake_conn *c = call->conn;
+    struct fake_call late = *call;
+    late.conn = NULL;
+    late.rows = NULL;
+    /* With the link goes the transaction, and all that it would have done. */
+    int rc = c->tx.open ? 0 : fake_pending_add(&late, delay_us, NULL);
+    return rc != 0 ? rc : link_broke(c, SQLOCK_MAYBE, "the link broke (LATE)", call->err);
+}
+
+static int run_faulty(struct fake_call *call, int64_t deadline)
+{
+    struct fake_conn *c = call->conn;
+    int64_t delay_us = 0;
+
+    switch (fake_fault_draw(call, &delay_us)) {
+    case SQLOCK_FAULT_LOSE_REQUEST:
+        return link_broke(c, SQLOCK_MAYBE, "the link broke (LOSE_REQUEST)", call->err);
+    case SQLOCK_FAULT_LOSE_REPLY:
+        call->rows = NULL;
+        (void)fake_db_run(call);
+        return link_broke(c, SQLOCK_MAYBE, "the link broke (LOSE_REPLY)", call->err);
+    case SQLOCK_FAULT_LATE:
+        return run_late(call, delay_us);
+    case SQLOCK_FAULT_SLOW:
+        return run_slow(call, delay_us, deadline);
+    case SQLOCK_FAULT_STALL:
+        return run_stalled(call, delay_us, deadline);
+    case SQLOCK_FAULT_ERROR:
+        c->db->seen[call->stmt] += (long)call->n;
+        return sqlock_error_db(call->err, "40001", 0, 0, "the server refused the request (ERROR)");
+    case SQLOCK_FAULT_NONE:
+    case SQLOCK_FAULT_VANISH:
+        break;
+    }
+    return fake_db_run(call);
+}
+
+static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct fake_conn *c = conn;
+    size_t n_rows = sqlock_rows_count(rows);
+
+    int rc = call_begin(c, deadline, err);
+    if (rc == 0 && c->db->bad_fault)
+        rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "sqlock_fake_fault() could not note a fault");
+    if (rc == 0 && !fake_values_fit(stmt, values, n))
+        rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "the values do not fit the request");
+    if (rc == 0 && stmt == SQLOCK_STMT_MIGRATE_LOCK)
+        rc = migrate_lock(c, deadline, err);
+    if (rc == 0) {
+        struct fake_call call = {.db = c->db, .conn = c, .stmt = stmt, .values = values, .n = n};
+        call.rows = rows;
+        call.err = err;
+        call.now = fake_clock(c->db);
+        rc = run_faulty(&call, deadline);
+    }
+    if (rc != 0)
+        sqlock_rows_cut(rows, n_rows);
+    return call_end(c, rc);
+}
+
+/* ---- migrations ----------------------------------------------------------------------------- */
+
+static void tx_start(struct fake_conn *c)
+{
+    c->tx = (struct fake_tx){.open = 1};
+}
+
+static int conn_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    struct fake_conn *c = conn;
+    int rc = call_begin(c, deadline, err);
+    int alone = rc == 0 && !c->tx.open;
+
+    if (alone)
+        tx_start(c);
+    if (rc == 0)
+        rc = fake_db_exec(c, sql, err);
+    if (rc == 0 && alone) {
+        fake_db_commit(c);
+        tx_end(c);
+    }
+    return call_end(c, rc);
+}
+
+static int conn_begin(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct fake_conn *c = conn;
+    int rc = call_begin(c, deadline, err);
+
+    if (rc == 0 && c->tx.open)
+        rc = sqlock_error_db(err, "25001", 0, 0, "a transaction is open already");
+    if (rc == 0)
+        tx_start(c);
+    return call_end(c, rc);
+}
+
+static int conn_commit(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct fake_conn *c = conn;
+    int rc = call_begin(c, deadline, err);
+
+    if (rc == 0 && !c->tx.open)
+        rc = sqlock_error_db(err, "25P01", 0, 0, "no transaction is open");
+    if (rc == 0) {
+        fake_db_commit(c);
+        tx_end(c);
+    }
+    return call_end(c, rc);
+}
+
+static int conn_rollback(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct fake_conn *c = conn;
+    int rc = call_begin(c, deadline, err);
+
+    if (rc == 0)
+        tx_end(c);
+    return call_end(c, rc);
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+int sqlock_fake_connect(void *user, void **out_native, sqlock_error *err)
+{
+    sqlock_fake *db = user;
+    sqlock_error unread;
+    if (err == NULL)
+        err = &unread;
+
+    struct fake_conn *c = sqlock_mem_alloc(sizeof *c);
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "no memory for a connection");
+    c->db = db;
+    c->wake_fd = sqlock_wake_make();
+    int rc = 0;
+    if (c->wake_fd < 0)
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no descriptor for a connection");
+
+    fake_enter(db);
+    if (rc == 0 && db->down)
+        rc = sqlock_error_db(err, "08001", 0, 0, "the fake server is down");
+    if (rc == 0) {
+        c->next = db->conns;
+        db->conns = c;
+    }
+    fake_leave(db);
+
+    if (rc == 0) {
+        *out_native = c;
+        return 0;
+    }
+    if (c->wake_fd >= 0)
+        sqlock_wake_close(c->wake_fd);
+    sqlock_mem_free(c);
+    return rc;
+}
+
+static int conn_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                     sqlock_error *err)
+{
+    (void)deadline; /* nothing here takes time */
+    if (opts->url != NULL || opts->connect == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the fake database has no URL: set connect to sqlock_fake_connect "
+                                "and connect_user to a sqlock_fake");
+    return opts->connect(opts->connect_user, out_conn, err);
+}
+
+static void conn_close(void *conn)
+{
+    struct fake_conn *c = conn;
+
+    fake_enter(c->db);
+    tx_end(c);
+    struct fake_conn **at = &c->db->conns;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    fake_leave(c->db);
+    sqlock_wake_close(c->wake_fd);
+    sqlock_mem_free(c);
+}
+
+static void conn_cancel(void *conn)
+{
+    struct fake_conn *c = conn;
+    atomic_store(&c->cancelled, 1);
+    sqlock_wake_set(c->wake_fd);
+}
+
+int sqlock_fake_connections(sqlock_fake *db)
+{
+    int n = 0;
+
+    fake_enter(db);
+    for (const struct fake_conn *c = db->conns; c != NULL; c = c->next)
+        n++;
+    fake_leave(db);
+    return n;
+}
+
+void sqlock_fake_down(sqlock_fake *db, int down)
+{
+    fake_enter(db);
+    db->down = down;
+    if (down)
+        fake_cut_all(db);
+    fake_leave(db);
+}
+
+const sqlock_driver *sqlock_driver_fake(void)
+{
+    static const sqlock_driver driver = {
+        .size = sizeof(sqlock_driver),
+        .caps = SQLOCK_CAP_TX_DDL,
+        .name = "fake",
+        .schemes = "fake",
+        .dialect = &sqlock_fake_dialect,
+        .open = conn_open,
+        .close = conn_close,
+        .run = conn_run,
+        .exec = conn_exec,
+        .begin = conn_begin,
+        .commit = conn_commit,
+        .rollback = conn_rollback,
+        .cancel = conn_cancel,
+    };
+    return &driver;
+}

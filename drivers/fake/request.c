@@ -1,0 +1,385 @@
+/* What each request does. They decide as the statements in schema/postgres/statements.sql do, line
+ * by line; where those lock a row, the database's one mutex does. */
+#include "fake.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where the values of a request stand; the lists are in driver.h. */
+enum { V_NS = 0, V_NAME = 1, V_OWNER = 2 };
+enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_LABEL = 5 };
+enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
+enum { RELEASE_TOKEN = 3, BREAK_TOKEN = 2 };
+enum { LIST_AFTER = 1, LIST_PREFIX = 2, LIST_FREE = 3, LIST_LIMIT = 4 };
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void put_int(struct fake_call *k, int64_t i)
+{
+    if (k->rows != NULL && k->full == 0)
+        k->full = sqlock_rows_put_int(k->rows, i);
+}
+
+static void put_int_or_null(struct fake_call *k, int there, int64_t i)
+{
+    if (there)
+        put_int(k, i);
+    else if (k->rows != NULL && k->full == 0)
+        k->full = sqlock_rows_put_null(k->rows);
+}
+
+static void put_bytes_or_null(struct fake_call *k, int there, const void *data, size_t len)
+{
+    if (!there)
+        put_int_or_null(k, 0, 0);
+    else if (k->rows != NULL && k->full == 0)
+        k->full = sqlock_rows_put_bytes(k->rows, data, len);
+}
+
+/* Requests of a batch are run one after the other, so each is number 0 of its own statement. */
+static void start_row(struct fake_call *k, int outcome)
+{
+    if (k->rows != NULL && k->full == 0)
+        k->full = sqlock_rows_add(k->rows, k->request);
+    put_int(k, 0);
+    put_int(k, outcome);
+}
+
+/* Index, outcome, token, left, now. */
+static void put_lease(struct fake_call *k, int outcome, const struct fake_state *s)
+{
+    start_row(k, outcome);
+    put_int_or_null(k, s != NULL, s != NULL ? s->token : 0);
+    put_int_or_null(k, s != NULL && s->held, s != NULL ? s->exp - k->now : 0);
+    put_int(k, k->now);
+}
+
+static void put_holder(struct fake_call *k, const struct fake_state *s)
+{
+    put_int_or_null(k, s->held, s->since);
+    put_bytes_or_null(k, s->has_label, s->label, s->label_len);
+}
+
+/* ---- requests about one lock ---------------------------------------------------------------- */
+
+static int is_owner(const struct fake_state *s, const sqlock_value *owner)
+{
+    return s->held && owner->len == SQLOCK_OWNER_SIZE &&
+           memcmp(s->owner, owner->data, SQLOCK_OWNER_SIZE) == 0;
+}
+
+static int has_ended(const struct fake_state *s, const sqlock_value *owner)
+{
+    return s->has_ended && owner->len == SQLOCK_OWNER_SIZE &&
+           memcmp(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE) == 0;
+}
+
+/* Remember how the grant in the row ended, so that its owner can be told. */
+static void remember_end(struct fake_state *s, int why)
+{
+    s->has_ended = 1;
+    memcpy(s->ended_owner, s->owner, SQLOCK_OWNER_SIZE);
+    s->ended_token = s->token;
+    s->ended_why = why;
+}
+
+static void end_grant(struct fake_row *row, int why)
+{
+    struct fake_state *s = fake_row_change(row);
+    remember_end(s, why);
+    s->held = 0;
+    s->has_label = 0;
+}
+
+static int acquire_outcome(const struct fake_call *k, const struct fake_state *s,
+                           const sqlock_value *v)
+{
+    const sqlock_value *owner = &v[V_OWNER];
+    if (s->kind != 0)
+        return SQLOCK_OUT_KIND;
+    if (fake_is_stranger(k->db))
+        return SQLOCK_OUT_STRANGER;
+    if (k->now > v[ACQUIRE_NOT_AFTER].i)
+        return SQLOCK_OUT_LATE;
+    if (s->ended_why == FAKE_ENDED_RELEASED && has_ended(s, owner))
+        return SQLOCK_OUT_RELEASED;
+    if (s->held && !is_owner(s, owner) && s->exp > k->now)
+        return SQLOCK_OUT_HELD;
+    return SQLOCK_OUT_DONE;
+}
+
+/* Our own lease that still runs: the same request was sent again, and is the same grant. */
+static int64_t next_token(const sqlock_fake *db, const struct fake_state *s, int again)
+{
+    if (s->inc != db->inc)
+        return s->token + (db->inc - s->inc) * FAKE_JUMP;
+    return again ? s->token : s->token + 1;
+}
+
+static int grant(struct fake_call *k, struct fake_row *row, const sqlock_value *v)
+{
+    const sqlock_value *label = &v[ACQUIRE_LABEL];
+    int has_label = label->type == SQLOCK_BYTES;
+    int again = is_owner(&row->now, &v[V_OWNER]) && row->now.exp > k->now;
+    int64_t token = next_token(k->db, &row->now, again);
+    if (token > SQLOCK_TOKEN_MAX)
+        return sqlock_error_db(k->err, "23514", 0, 0, "the tokens of this name are used up");
+    if (v[V_OWNER].len != SQLOCK_OWNER_SIZE || (has_label && label->len > SQLOCK_LABEL_MAX))
+        return sqlock_error_db(k->err, "23514", 0, 0, "an owner or label has a wrong length");
+
+    struct fake_state *s = fake_row_change(row);
+    if (s->held && !again)
+        remember_end(s, FAKE_ENDED_TAKEN);
+    s->held = 1;
+    memcpy(s->owner, v[V_OWNER].data, SQLOCK_OWNER_SIZE);
+    s->token = token;
+    s->exp = k->now + v[ACQUIRE_TTL].i;
+    s->since = again ? s->since : k->now;
+    s->has_label = has_label;
+    s->label_len = has_label ? label->len : 0;
+    if (s->label_len > 0)
+        memcpy(s->label, label->data, label->len);
+    s->inc = k->db->inc;
+    return 0;
+}
+
+/* A missing row is made whatever comes of the request, as the statements do. */
+static int run_acquire(struct fake_call *k, const sqlock_value *v)
+{
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    int rc = row != NULL ? 0 : fake_row_make(k, &v[V_NS], &v[V_NAME], &row);
+    if (rc != 0)
+        return rc;
+    int outcome = acquire_outcome(k, &row->now, v);
+    if (outcome == SQLOCK_OUT_DONE)
+        rc = grant(k, row, v);
+    if (rc != 0)
+        return rc;
+    put_lease(k, outcome, &row->now);
+    put_holder(k, &row->now);
+    return 0;
+}
+
+/* No transaction of anybody's can guard a row here: never a row. */
+static int run_guarded(struct fake_call *k, const sqlock_value *v)
+{
+    (void)k;
+    (void)v;
+    return 0;
+}
+
+static int renew_outcome(const struct fake_call *k, const struct fake_state *s,
+                         const sqlock_value *v)
+{
+    if (s == NULL)
+        return SQLOCK_OUT_GONE;
+    int ours = is_owner(s, &v[V_OWNER]) && s->token == v[RENEW_TOKEN].i;
+    if (k->now > v[RENEW_NOT_AFTER].i)
+        return SQLOCK_OUT_LATE;
+    if (ours && s->exp > k->now)
+        return s->kind == 0 ? SQLOCK_OUT_DONE : SQLOCK_OUT_SKIPPED;
+    if (ours)
+        return SQLOCK_OUT_EXPIRED;
+    if (has_ended(s, &v[V_OWNER]) && s->ended_token == v[RENEW_TOKEN].i)
+        return 4 + s->ended_why;
+    return SQLOCK_OUT_TAKEN;
+}
+
+/* exp is set, not raised: after the clock was put back, a raised one would last as long as the
+ * step. */
+static int run_renew(struct fake_call *k, const sqlock_value *v)
+{
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    struct fake_state *s = row != NULL ? &row->now : NULL;
+    int outcome = renew_outcome(k, s, v);
+    if (outcome == SQLOCK_OUT_DONE)
+        fake_row_change(row)->exp = k->now + v[RENEW_TTL].i;
+    put_lease(k, outcome, s);
+    return 0;
+}
+
+/* token 0: whatever this owner was granted. */
+static int release_outcome(const struct fake_state *s, const sqlock_value *v, int *out_apply)
+{
+    int64_t token = v[RELEASE_TOKEN].i;
+    if (s == NULL)
+        return SQLOCK_OUT_GONE;
+    if (is_owner(s, &v[V_OWNER]) && (token == 0 || s->token == token)) {
+        *out_apply = s->kind == 0;
+        return *out_apply ? SQLOCK_OUT_DONE : SQLOCK_OUT_SKIPPED;
+    }
+    if (has_ended(s, &v[V_OWNER]) && (token == 0 || s->ended_token == token))
+        return s->ended_why == FAKE_ENDED_RELEASED ? SQLOCK_OUT_DONE : 4 + s->ended_why;
+    return token == 0 ? SQLOCK_OUT_NEVER : SQLOCK_OUT_TAKEN;
+}
+
+static int run_release(struct fake_call *k, const sqlock_value *v)
+{
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    struct fake_state *s = row != NULL ? &row->now : NULL;
+    int apply = 0;
+    int outcome = release_outcome(s, v, &apply);
+    if (apply)
+        end_grant(row, FAKE_ENDED_RELEASED);
+    put_lease(k, outcome, s);
+    return 0;
+}
+
+static int run_break(struct fake_call *k, const sqlock_value *v)
+{
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    if (row == NULL || row->now.kind != 0 || !row->now.held || row->now.token != v[BREAK_TOKEN].i)
+        return 0;
+    end_grant(row, FAKE_ENDED_BROKEN);
+    start_row(k, SQLOCK_OUT_DONE);
+    put_int(k, row->now.token);
+    return 0;
+}
+
+static int run_list(struct fake_call *k, const sqlock_value *v)
+{
+    const sqlock_value *prefix = &v[LIST_PREFIX];
+    int64_t left = v[LIST_LIMIT].i;
+
+    for (size_t i = fake_row_place(k->db, &v[V_NS], &v[LIST_AFTER]); i < k->db->n_rows && left > 0;
+         i++) {
+        const struct fake_row *row = k->db->rows[i];
+        if (fake_bytes_order(row->ns, row->ns_len, &v[V_NS]) != 0)
+            break;
+        if (fake_bytes_order(row->name, row->name_len, &v[LIST_AFTER]) == 0 ||
+            row->name_len < prefix->len || fake_bytes_order(row->name, prefix->len, prefix) != 0 ||
+            row->now.kind != 0 || (v[LIST_FREE].i != 1 && !row->now.held))
+            continue;
+        put_lease(k, SQLOCK_OUT_DONE, &row->now);
+        put_holder(k, &row->now);
+        put_bytes_or_null(k, 1, row->name, row->name_len);
+        put_bytes_or_null(k, row->now.held, row->now.owner, SQLOCK_OWNER_SIZE);
+        left--;
+    }
+    return 0;
+}
+
+/* ---- requests about the schema and the server ----------------------------------------------- */
+
+static int run_migrate_version(struct fake_call *k, const sqlock_value *v)
+{
+    (void)v;
+    start_row(k, SQLOCK_OUT_DONE);
+    put_int(k, fake_version(k->db, k->conn));
+    put_int(k, k->db->min_reader);
+    put_int(k, k->now);
+    return 0;
+}
+
+static int run_hello(struct fake_call *k, const sqlock_value *v)
+{
+    char server[32];
+    fake_identity(k->db, server);
+    (void)run_migrate_version(k, v);
+    put_int(k, !fake_is_stranger(k->db));
+    put_bytes_or_null(k, 1, server, strlen(server));
+    return 0;
+}
+
+/* No row: somebody else was quicker. The first server ever needs no jump. */
+static int run_reincarnate(struct fake_call *k, const sqlock_value *v)
+{
+    sqlock_fake *db = k->db;
+    if (v[0].len >= sizeof db->meta_server)
+        return sqlock_error_db(k->err, "22001", 0, 0, "the server's identity is too long");
+    if (fake_bytes_order((const unsigned char *)db->meta_server, strlen(db->meta_server), &v[0]) ==
+        0)
+        return 0;
+    if (db->meta_server[0] != '\0') {
+        db->inc++;
+        db->fence_floor += FAKE_JUMP;
+    }
+    (void)snprintf(db->meta_server, sizeof db->meta_server, "%.*s", (int)v[0].len,
+                   (const char *)v[0].data);
+    start_row(k, SQLOCK_OUT_DONE);
+    return 0;
+}
+
+/* The lock itself was waited for where waiting is done (conn.c). */
+static int run_migrate_lock(struct fake_call *k, const sqlock_value *v)
+{
+    (void)v;
+    start_row(k, SQLOCK_OUT_DONE);
+    return 0;
+}
+
+static int run_migrate_record(struct fake_call *k, const sqlock_value *v)
+{
+    if (v[0].i <= fake_version(k->db, k->conn))
+        return sqlock_error_db(k->err, "23505", 0, 0, "this migration was recorded before");
+    fake_version_set(k->db, k->conn, v[0].i);
+    return 0;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static const struct request {
+    int (*run)(struct fake_call *k, const sqlock_value *v);
+    int needs_locks; /* the lock table */
+} requests[SQLOCK_STMT_COUNT] = {
+    [SQLOCK_STMT_HELLO] = {run_hello, 0},
+    [SQLOCK_STMT_REINCARNATE] = {run_reincarnate, 0},
+    [SQLOCK_STMT_ACQUIRE] = {run_acquire, 1},
+    [SQLOCK_STMT_GUARDED] = {run_guarded, 1},
+    [SQLOCK_STMT_RENEW] = {run_renew, 1},
+    [SQLOCK_STMT_RELEASE] = {run_release, 1},
+    [SQLOCK_STMT_BREAK] = {run_break, 1},
+    [SQLOCK_STMT_LIST] = {run_list, 1},
+    [SQLOCK_STMT_MIGRATE_LOCK] = {run_migrate_lock, 0},
+    [SQLOCK_STMT_MIGRATE_VERSION] = {run_migrate_version, 0},
+    [SQLOCK_STMT_MIGRATE_RECORD] = {run_migrate_record, 0},
+};
+
+/* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */
+int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n)
+{
+    const sqlock_script *script = &sqlock_fake_dialect.scripts[stmt];
+
+    for (size_t request = 0; request < n; request++) {
+        const char *param = script->params;
+        for (size_t i = 0; i < script->n_params; i++, values++) {
+            sqlock_type wanted = *param == 'i' ? SQLOCK_INT : SQLOCK_BYTES;
+            int may_be_null = strcmp(param, "b:label") == 0;
+            if (values->type != wanted && !(may_be_null && values->type == SQLOCK_NULL))
+                return 0;
+            const char *blank = strchr(param, ' ');
+            param = blank != NULL ? blank + 1 : "";
+        }
+    }
+    return 1;
+}
+
+static int run_one(struct fake_call *k, const sqlock_value *v)
+{
+    const struct request *request = &requests[k->stmt];
+    if (request->needs_locks && !k->db->has_locks)
+        return sqlock_error_db(k->err, "42P01", 0, 0, "the lock table does not exist");
+    int rc = request->run(k, v);
+    if (rc == 0 && k->full != 0)
+        rc = sqlock_error_set(k->err, SQLOCK_ENOMEM, SQLOCK_MAYBE, "no memory for the answer");
+    return rc;
+}
+
+const sqlock_value *fake_values_of(const struct fake_call *k, size_t request)
+{
+    size_t n_params = sqlock_fake_dialect.scripts[k->stmt].n_params;
+    return n_params > 0 ? k->values + request * n_params : NULL;
+}
+
+int fake_db_run(struct fake_call *k)
+{
+    k->db->seen[k->stmt] += (long)k->n;
+    for (k->request = 0; k->request < k->n; k->request++) {
+        int rc = run_one(k, fake_values_of(k, k->request));
+        if (rc != 0) {
+            k->err->flags |= k->request > 0 ? SQLOCK_MAYBE : 0;
+            return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,231 @@
+/* A connection: how it is made, what its session is set to, how it ends. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres.h"
+
+#define OLDEST_SERVER 100000 /* 10: what the statements need */
+#define OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout */
+
+/* libpq's messages about a malformed URL quote it, password and all; so they are told only when
+ * there is no room for a password in it. */
+static int fail_url(const char *url, const char *message, sqlock_error *err)
+{
+    char text[PG_TEXT_SIZE] = "libpq cannot read it";
+
+    if (message == NULL || pg_is_memory(message))
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    if (strpbrk(url, "@%") == NULL && strstr(url, "password") == NULL)
+        pg_one_line(text, sizeof text, message);
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", text);
+}
+
+/* What the URL or the environment says about a setting; a service file may say more, which cannot
+ * be known here and must not be overruled. */
+static int is_set(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options->keyword != NULL; options++)
+        if (strcmp(options->keyword, keyword) == 0)
+            return (options->val != NULL && options->val[0] != '\0') ||
+                   (options->envvar != NULL && getenv(options->envvar) != NULL);
+    return 0;
+}
+
+struct conn_args {
+    const char *keys[12];
+    const char *vals[12];
+    size_t n;
+};
+
+static void arg_add(struct conn_args *args, const char *key, const char *val)
+{
+    args->keys[args->n] = key;
+    args->vals[args->n++] = val;
+}
+
+/* Of two values for a keyword libpq takes the later one: what stands before the URL is a default,
+ * what stands after it is an order. A silent network is noticed within about 25 s, in place of two
+ * hours. GSS encryption is asked for only by those who name it: its library does not survive
+ * running out of memory. */
+static int check_url(const char *url, struct conn_args *args, sqlock_error *err)
+{
+    char *message = NULL;
+    PQconninfoOption *options = PQconninfoParse(url, &message);
+    int rc = 0;
+
+    if (options == NULL) {
+        rc = fail_url(url, message, err);
+        goto out;
+    }
+    arg_add(args, "fallback_application_name", "sqlock");
+    if (!is_set(options, "service")) {
+        arg_add(args, "keepalives_idle", "10");
+        arg_add(args, "keepalives_interval", "5");
+        arg_add(args, "keepalives_count", "3");
+        arg_add(args, "tcp_user_timeout", "15000");
+        if (!is_set(options, "gssencmode"))
+            arg_add(args, "gssencmode", "disable");
+    }
+    arg_add(args, "dbname", url);
+    arg_add(args, "client_encoding", "UTF8");
+out:
+    PQfreemem(message);
+    PQconninfoFree(options);
+    return rc;
+}
+
+static int connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+{
+    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
+
+    while (want != PGRES_POLLING_OK) {
+        int r;
+
+        if (want == PGRES_POLLING_FAILED || PQsocket(c->pg) < 0)
+            return pg_fail_connect(c->pg, err);
+        /* The socket changes when libpq goes on to the next address. */
+        r = sqlock_wait_fd(PQsocket(c->pg), want == PGRES_POLLING_READING ? POLLIN : POLLOUT, -1,
+                           deadline);
+        if (r == 0)
+            return sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline");
+        if (r < 0)
+            return sqlock_error_set(err, SQLOCK_ESYS, 0, "waiting for the server failed");
+        want = PQconnectPoll(c->pg);
+    }
+    return 0;
+}
+
+static int connect_url(struct pg_conn *c, const char *url, int64_t deadline, sqlock_error *err)
+{
+    struct conn_args args = {.n = 0};
+    int rc;
+
+    if (PQlibVersion() < OLDEST_LIBPQ)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
+    rc = check_url(url, &args, err);
+    if (rc != 0)
+        return rc;
+    c->pg = PQconnectStartParams(args.keys, args.vals, 1);
+    if (c->pg == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    PQsetNoticeReceiver(c->pg, pg_take_notice, c);
+    /* The only way to be told the SQLSTATE of a refused login. */
+    PQsetErrorVerbosity(c->pg, PQERRORS_VERBOSE);
+    if (PQstatus(c->pg) == CONNECTION_BAD)
+        return pg_fail_connect(c->pg, err);
+    rc = connect_wait(c, deadline, err);
+    PQsetErrorVerbosity(c->pg, PQERRORS_DEFAULT);
+    return rc;
+}
+
+static int connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
+{
+    void *native = NULL;
+    int rc = opts->connect(opts->connect_user, &native, err);
+
+    if (rc != 0)
+        return rc;
+    if (native == NULL)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory made none");
+    c->pg = native;
+    PQsetNoticeReceiver(c->pg, pg_take_notice, c);
+    if (PQstatus(c->pg) != CONNECTION_OK || PQtransactionStatus(c->pg) != PQTRANS_IDLE)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory's connection is not connected and idle");
+    return 0;
+}
+
+/* What the statements rely on, whatever the server, the database or the role has as its default:
+ * - names and operators are those of pg_catalog; tables are written with their schema
+ * - a commit that was confirmed survives a crash, and is on the synchronous standby if there is one
+ * - each statement sees what was committed before it started
+ * - only the client's deadline ends a wait; the server's timeouts would end the session
+ * - warnings are sent, for one of them takes back a success (pg_take_notice)
+ * - tables are read by their key: a plan made while they were empty is kept when they have grown
+ * search_path comes first, for the operators after it. */
+static const char session_sql[] =
+    "SET search_path = pg_catalog, pg_temp;"
+    "SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit')"
+    " IN ('on', 'remote_apply') THEN current_setting('synchronous_commit') ELSE 'on' END, false),"
+    " set_config('default_transaction_isolation', 'read committed', false),"
+    " set_config('default_transaction_deferrable', 'off', false),"
+    " set_config('standard_conforming_strings', 'on', false),"
+    " set_config('client_min_messages', 'warning', false),"
+    " set_config('enable_seqscan', 'off', false),"
+    " set_config('statement_timeout', '0', false),"
+    " set_config('lock_timeout', '0', false),"
+    " set_config('idle_in_transaction_session_timeout', '0', false)";
+/* A server looks after a client that hung up only when it next talks to it. Told to look meanwhile,
+ * it soon ends a statement that waits for a row lock on behalf of nobody. Linux only: others refuse
+ * it. */
+static const char session_sql_14[] =
+    ", set_config('idle_session_timeout', '0', false), CASE WHEN version() ~ 'linux'"
+    " THEN set_config('client_connection_check_interval', '2s', false) END";
+static const char session_sql_17[] = ", set_config('transaction_timeout', '0', false)";
+
+static int set_session(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+{
+    char sql[sizeof session_sql + sizeof session_sql_14 + sizeof session_sql_17];
+    struct pg_call call = {deadline, 0, err};
+    int version = PQserverVersion(c->pg);
+
+    snprintf(sql, sizeof sql, "%s%s%s", session_sql, version >= 140000 ? session_sql_14 : "",
+             version >= 170000 ? session_sql_17 : "");
+    return pg_command(c, &call, sql, NULL);
+}
+
+static int prepare_use(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+{
+    int version = PQserverVersion(c->pg);
+
+    if (version < OLDEST_SERVER)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the server's version number is %d; PostgreSQL 10 is the oldest",
+                                version);
+    if (PQsetnonblocking(c->pg, 1) != 0)
+        return pg_fail_connect(c->pg, err);
+    return c->unprepared ? 0 : set_session(c, deadline, err);
+}
+
+int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
+{
+    struct pg_conn *c = sqlock_mem_alloc(sizeof *c);
+    int rc;
+
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    c->scripts = opts->scripts;
+    c->unprepared = (opts->flags & SQLOCK_OPEN_UNPREPARED) != 0;
+    c->tag[0] = sqlock_random_below(UINT32_MAX);
+    c->tag[1] = sqlock_random_below(UINT32_MAX);
+    atomic_init(&c->cancelled, 0);
+    c->wake_fd = sqlock_wake_make();
+    if (c->wake_fd < 0) {
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        goto fail;
+    }
+    rc = opts->url != NULL ? connect_url(c, opts->url, deadline, err)
+                           : connect_factory(c, opts, err);
+    if (rc == 0)
+        rc = prepare_use(c, deadline, err);
+    if (rc != 0)
+        goto fail;
+    *out_conn = c;
+    return 0;
+fail:
+    pg_close(c);
+    return rc;
+}
+
+/* The socket does not block, so PQfinish() does not wait for the server either. */
+void pg_close(void *conn)
+{
+    struct pg_conn *c = conn;
+
+    PQfinish(c->pg);
+    if (c->wake_fd >= 0)
+        sqlock_wake_close(c->wake_fd);
+    sqlock_mem_free(c);
+}

@@ -1,0 +1,189 @@
+/* What an error means: its SQLSTATE, whether the request may have been applied, whether the
+ * connection is still of use. Which code a SQLSTATE stands for is told by one table in core. */
+#include <stdio.h>
+#include <string.h>
+
+#include "postgres.h"
+
+#define LOST       "08006" /* connection_failure: it was there */
+#define NO_CONNECT "08001" /* it never came to be */
+
+static int is_one_of(const char *state, const char *list)
+{
+    return strlen(state) == 5 && strstr(list, state) != NULL;
+}
+
+static int is_sqlstate(const char *s)
+{
+    return strspn(s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5;
+}
+
+/* LOCATION lines of verbose messages end with `, auth.c:326`; they tell users nothing. */
+static int is_location(const char *line, size_t len)
+{
+    size_t digits = 0;
+
+    while (digits < len && line[len - digits - 1] >= '0' && line[len - digits - 1] <= '9')
+        digits++;
+    return digits > 0 && digits + 3 <= len && memcmp(line + len - digits - 3, ".c:", 3) == 0;
+}
+
+void pg_one_line(char *out, size_t size, const char *text)
+{
+    size_t n = 0;
+    int blank = 0;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\r\n");
+        for (size_t i = 0; !is_location(text, len) && i < len && n + 2 < size; i++) {
+            if (text[i] == ' ' || text[i] == '\t') {
+                blank = n > 0;
+                continue;
+            }
+            if (blank)
+                out[n++] = ' ';
+            blank = 0;
+            out[n++] = text[i];
+        }
+        blank = n > 0;
+        text += len;
+        text += strspn(text, "\r\n");
+    }
+    out[n] = '\0';
+}
+
+/* libpq's and the resolver's words for it; nothing else tells. */
+int pg_is_memory(const char *message)
+{
+    return strstr(message, "out of memory") != NULL ||
+           strstr(message, "Memory allocation failure") != NULL;
+}
+
+/* Core's table may ask for a new connection too; what is told here is that this one is spent. */
+static int spent(struct pg_conn *c, unsigned flags, int code)
+{
+    if (flags & SQLOCK_RECONNECT)
+        c->broken = 1;
+    return code;
+}
+
+static unsigned lost_flags(const struct pg_call *call)
+{
+    return SQLOCK_RECONNECT | (call->applies ? SQLOCK_MAYBE : 0u);
+}
+
+/* An ERROR in autocommit means that nothing was applied: the server told it in place of the commit.
+ * The exceptions end the session or come from something in between, and may be told after a commit:
+ * the end of the server, a pooler that lost its server (08...), a cancel. The idle timeouts are
+ * told before a request was read, so they leave no doubt. */
+static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call, const char *state,
+                            const char *severity)
+{
+    int fatal = strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
+    unsigned flags = 0;
+
+    if (is_one_of(state, "57P03 25P03 57P05"))
+        return SQLOCK_RECONNECT;
+    if (fatal || strncmp(state, "08", 2) == 0 || is_one_of(state, "57P01 57P02"))
+        return lost_flags(call);
+    if (strcmp(state, "57014") == 0 && call->applies)
+        flags |= SQLOCK_MAYBE;
+    if (PQstatus(c->pg) != CONNECTION_OK)
+        flags |= SQLOCK_RECONNECT;
+    if (!c->in_tx && PQtransactionStatus(c->pg) != PQTRANS_IDLE)
+        flags |= SQLOCK_RECONNECT;
+    return flags;
+}
+
+int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
+{
+    const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+    char text[PG_TEXT_SIZE];
+    unsigned flags;
+
+    if (state == NULL || !is_sqlstate(state)) /* libpq's own */
+        return pg_fail_lost(c, call);
+    flags = error_flags(c, call, state, severity != NULL ? severity : "");
+    pg_one_line(text, sizeof text, message != NULL ? message : "no message");
+    return spent(c, flags, sqlock_error_db(call->err, state, 0, flags, text));
+}
+
+/* libpq gave up: the connection broke, or there was no memory for an answer. What it has read by
+ * then cannot be known, so the connection is spent in both cases. */
+int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
+{
+    const char *message = PQerrorMessage(c->pg);
+    const char *state = pg_is_memory(message) ? "53200" : LOST;
+    unsigned flags = lost_flags(call);
+    char text[PG_TEXT_SIZE];
+
+    /* The first line; libpq adds what it thinks of it, and what else failed on the way out. */
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
+    if (text[0] == '\0')
+        snprintf(text, sizeof text, "the connection was lost");
+    return spent(c, flags, sqlock_error_db(call->err, state, 0, flags, text));
+}
+
+/* A wait for the answer ended without it. The answer would come some time, so the connection cannot
+ * be used for anything else. */
+int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
+{
+    unsigned flags = lost_flags(call);
+    const char *text = "waiting for the server failed";
+
+    if (code == SQLOCK_ECANCELLED)
+        text = "cancelled while waiting for the server";
+    else if (code == SQLOCK_ETIMEOUT)
+        text = "no answer from the server before the deadline";
+    return spent(c, flags, sqlock_error_set(call->err, code, flags, "%s", text));
+}
+
+/* The server answered with success, and yet it is not sure that the commit will last. */
+int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why)
+{
+    unsigned flags = lost_flags(call);
+
+    return spent(c, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
+}
+
+/* The session had ended before anything was sent: nothing can have been applied. */
+int pg_fail_ended(struct pg_conn *c, const struct pg_call *call)
+{
+    const char *state = c->ended[0] != '\0' ? c->ended : LOST;
+    const char *text = c->broken ? "the connection was given up before" : c->notice;
+
+    if (text[0] == '\0')
+        text = "the server had closed the connection";
+    return spent(c, SQLOCK_RECONNECT, sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
+}
+
+/* The last `FATAL:  28P01: ` in a verbose message, as it came from the last host that was tried.
+ * The words differ with the server's language, this does not. */
+static const char *find_sqlstate(const char *message)
+{
+    const char *found = NULL;
+
+    for (const char *p = strstr(message, ":  "); p != NULL; p = strstr(p + 1, ":  "))
+        if (is_sqlstate(p + 3) && p[8] == ':')
+            found = p + 3;
+    return found;
+}
+
+int pg_fail_connect(PGconn *pg, sqlock_error *err)
+{
+    const char *message = PQerrorMessage(pg);
+    const char *found = find_sqlstate(message);
+    char state[6] = NO_CONNECT;
+    char text[PG_TEXT_SIZE];
+
+    if (found != NULL)
+        memcpy(state, found, 5);
+    else if (PQconnectionNeedsPassword(pg))
+        memcpy(state, "28P01", 5);
+    else if (pg_is_memory(message))
+        memcpy(state, "53200", 5);
+    pg_one_line(text, sizeof text, message);
+    return sqlock_error_db(err, state, 0, 0, text);
+}

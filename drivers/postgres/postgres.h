@@ -1,0 +1,100 @@
+/* Inside the PostgreSQL driver: what its files share. */
+#ifndef SQLOCK_DRIVERS_POSTGRES_H
+#define SQLOCK_DRIVERS_POSTGRES_H
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sqlock/driver.h>
+#include <sqlock/postgres.h>
+
+#define PG_STEPS_MAX  8  /* steps of a script that are prepared; later ones run unnamed */
+#define PG_PARAMS_MAX 16 /* parameters of a request */
+#define PG_TEXT_SIZE  256
+
+extern const sqlock_dialect sqlock_postgres_dialect;
+
+struct pg_conn {
+    PGconn *pg;
+    int wake_fd;
+    atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
+    int unprepared;
+    int in_tx;  /* between begin() and commit() or rollback() */
+    int broken; /* SQLOCK_RECONNECT was told: nothing is sent any more */
+    const sqlock_script *scripts;
+
+    /* What the notice receiver saw. */
+    int doubt;     /* the statement under way came with a warning that its commit may not last */
+    char ended[6]; /* SQLSTATE with which the server ended the session; "" while it has not */
+    char notice[PG_TEXT_SIZE];
+
+    /* Names of prepared statements: the number makes them unique in the connection, the tag among
+     * connections that a pooler puts on one server session. */
+    uint32_t tag[2];
+    unsigned last_prepared;
+    unsigned prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; 0: not prepared */
+};
+
+/* One call of a slot of the vtable. */
+struct pg_call {
+    int64_t deadline;
+    int applies; /* 1: when the answer is lost, something may have been changed */
+    sqlock_error *err;
+};
+
+struct pg_params {
+    int n;
+    Oid types[PG_PARAMS_MAX];
+    const char *data[PG_PARAMS_MAX];
+    int lens[PG_PARAMS_MAX];
+    int formats[PG_PARAMS_MAX];
+    uint64_t ints[PG_PARAMS_MAX]; /* storage for data of integers */
+    char *arrays[PG_PARAMS_MAX];  /* ... of arrays */
+};
+
+/* conn.c */
+int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
+void pg_close(void *conn);
+
+/* wire.c: a statement's way to the server and back */
+void pg_call_start(struct pg_conn *c);
+void pg_cancel(void *conn);
+/* Before a statement is sent: 0, or an error after which nothing was sent. */
+int pg_ready(struct pg_conn *c, const struct pg_call *call);
+/* After PQsend...() returned sent: everything up to ReadyForQuery. On success *out_res is the
+ * answer, to be cleared; out_res may be NULL. */
+int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult **out_res);
+/* A statement without parameters. */
+int pg_command(struct pg_conn *c, const struct pg_call *call, const char *sql, PGresult **out_res);
+void pg_take_notice(void *conn, const PGresult *res);
+
+/* stmt.c */
+int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err);
+int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
+int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
+int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
+int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* value.c: parameters to and rows from the binary format; 0 or a code, err is not touched */
+int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
+int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
+                    size_t n);
+void pg_params_free(struct pg_params *p);
+int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request);
+
+/* errmap.c: each fills the error, returns its code, and remembers when the connection is spent */
+int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult *res);
+int pg_fail_lost(struct pg_conn *c, const struct pg_call *call);
+int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code);
+int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why);
+int pg_fail_ended(struct pg_conn *c, const struct pg_call *call);
+int pg_fail_connect(PGconn *pg, sqlock_error *err);
+/* Whether a message of libpq's means that there was no memory. */
+int pg_is_memory(const char *message);
+/* Copy a message of libpq's or the server's as one line. */
+void pg_one_line(char *out, size_t size, const char *text);
+
+#endif

@@ -1,0 +1,289 @@
+/* Requests: the scripts of the dialect, migrations, transactions; and the driver's table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "postgres.h"
+
+/* A step of a script, with what is needed to run it. */
+struct step {
+    sqlock_stmt stmt;
+    int array; /* 1: one of array_steps */
+    size_t n;  /* its number, from 0 */
+    const char *sql;
+};
+
+/* After one of these a lost answer leaves nothing open. */
+static int only_reads(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_LIST ||
+           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION;
+}
+
+/* Asked about once for each connection: to prepare them would only cost a round trip. */
+static int asked_once(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_REINCARNATE ||
+           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
+           stmt == SQLOCK_STMT_MIGRATE_RECORD;
+}
+
+static void step_name(const struct pg_conn *c, const struct step *step, unsigned number, char *out,
+                      size_t size)
+{
+    snprintf(out, size, "sqlock_%s_%s%zu_%08x%08x_%u", c->scripts[step->stmt].name,
+             step->array ? "a" : "", step->n + 1, (unsigned)c->tag[0], (unsigned)c->tag[1], number);
+}
+
+static int prepare(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                   const struct pg_params *p)
+{
+    /* Preparing changes nothing, so a lost answer to it leaves no doubt. */
+    struct pg_call prepare_call = {call->deadline, 0, call->err};
+    unsigned number = ++c->last_prepared;
+    char name[64];
+    int rc = pg_ready(c, &prepare_call);
+
+    if (rc != 0)
+        return rc;
+    step_name(c, step, number, name, sizeof name);
+    rc = pg_collect(c, &prepare_call, PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
+    if (rc == 0)
+        c->prepared[step->stmt][step->array][step->n] = number;
+    return rc;
+}
+
+/* Errors that a fresh name and plan cure, and that leave nothing applied: the prepared statement is
+ * gone (a DEALLOCATE, another session behind a pooler), its columns changed type, its name exists.
+ */
+static int is_stale(const struct pg_conn *c, const sqlock_error *err)
+{
+    return !c->in_tx && !c->broken &&
+           (strcmp(err->sqlstate, "26000") == 0 || strcmp(err->sqlstate, "0A000") == 0 ||
+            strcmp(err->sqlstate, "42P05") == 0);
+}
+
+static int run_prepared(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                        const struct pg_params *p, PGresult **out_res)
+{
+    unsigned *number = &c->prepared[step->stmt][step->array][step->n];
+    int rc = 0;
+
+    for (int tries = 0; tries < 2; tries++) {
+        char name[64];
+
+        rc = *number == 0 ? prepare(c, call, step, p) : 0;
+        if (rc == 0)
+            rc = pg_ready(c, call);
+        if (rc == 0) {
+            step_name(c, step, *number, name, sizeof name);
+            rc = pg_collect(c, call,
+                            PQsendQueryPrepared(c->pg, name, p->n, p->data, p->lens, p->formats, 1),
+                            out_res);
+        }
+        if (rc == 0 || !is_stale(c, call->err))
+            break;
+        *number = 0;
+    }
+    return rc;
+}
+
+static int run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                       const struct pg_params *p, PGresult **out_res)
+{
+    int rc = pg_ready(c, call);
+
+    if (rc != 0)
+        return rc;
+    return pg_collect(
+        c, call,
+        PQsendQueryParams(c->pg, step->sql, p->n, p->types, p->data, p->lens, p->formats, 1),
+        out_res);
+}
+
+static int run_step(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                    const struct pg_params *p, PGresult **out_res)
+{
+    if (c->unprepared || asked_once(step->stmt) || step->n >= PG_STEPS_MAX)
+        return run_unnamed(c, call, step, p, out_res);
+    return run_prepared(c, call, step, p, out_res);
+}
+
+/* The first step that returns a row ends the script. Steps before it that returned none have not
+ * done what the request asks for, so a failure after them is the failure of the step under way
+ * alone. */
+static int run_script(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt, int array,
+                      const struct pg_params *p, sqlock_rows *rows, size_t request)
+{
+    const sqlock_script *script = &c->scripts[stmt];
+    size_t n_steps = array ? script->n_array_steps : script->n_steps;
+    const sqlock_step *steps = array ? script->array_steps : script->steps;
+
+    for (size_t i = 0; i < n_steps; i++) {
+        struct step step = {stmt, array, i, steps[i].sql};
+        PGresult *res = NULL;
+        int n_rows;
+        int rc = run_step(c, call, &step, p, &res);
+
+        if (rc != 0)
+            return rc;
+        n_rows = PQntuples(res);
+        rc = pg_rows_take(res, rows, request);
+        PQclear(res);
+        if (rc != 0) /* the server has done its part */
+            return sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
+                                    "no memory for the answer");
+        if (n_rows > 0)
+            break;
+    }
+    return 0;
+}
+
+/* values: of one request, or of n for an array. */
+static int run_request(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, sqlock_rows *rows, size_t request)
+{
+    const sqlock_script *script = &c->scripts[stmt];
+    struct pg_params p;
+    int rc = n > 1 ? pg_params_array(&p, script, values, n) : pg_params_one(&p, script, values);
+
+    if (rc != 0)
+        sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent", script->name);
+    else
+        rc = run_script(c, call, stmt, n > 1, &p, rows, request);
+    pg_params_free(&p);
+    return rc;
+}
+
+/* Core expects to be outside any transaction after a failure that left the connection usable. */
+static void leave_tx(struct pg_conn *c, const struct pg_call *call)
+{
+    sqlock_error ignored = {.code = 0};
+    struct pg_call undo = {call->deadline, 0, &ignored};
+
+    if (!c->in_tx)
+        return;
+    c->in_tx = 0;
+    if (c->broken || pg_command(c, &undo, "ROLLBACK", NULL) == 0)
+        return;
+    c->broken = 1;
+    call->err->flags |= SQLOCK_RECONNECT;
+}
+
+int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    const sqlock_script *script = &c->scripts[stmt];
+    struct pg_call call = {deadline, !c->in_tx && !only_reads(stmt), err};
+    size_t n_before = sqlock_rows_count(rows);
+    int rc = 0;
+
+    pg_call_start(c);
+    if (n > 1 && script->n_array_steps > 0) {
+        rc = run_request(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
+    } else {
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            rc = run_request(c, &call, stmt, values + i * script->n_params, 1, rows, i);
+            if (rc != 0 && i > 0 && call.applies) /* those before it are committed */
+                err->flags |= SQLOCK_MAYBE;
+        }
+    }
+    if (rc != 0) {
+        sqlock_rows_cut(rows, n_before);
+        leave_tx(c, &call);
+    }
+    return rc;
+}
+
+int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, !c->in_tx, err};
+    int rc;
+
+    pg_call_start(c);
+    rc = pg_command(c, &call, sql, NULL);
+    if (rc != 0)
+        leave_tx(c, &call);
+    return rc;
+}
+
+/* in_tx goes first: with it, an open transaction after the answer is as it should be. */
+int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 0, err};
+    int rc;
+
+    if (c->in_tx)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a transaction is open already");
+    pg_call_start(c);
+    c->in_tx = 1;
+    rc = pg_command(c, &call, "BEGIN ISOLATION LEVEL READ COMMITTED", NULL);
+    if (rc != 0)
+        c->in_tx = 0;
+    return rc;
+}
+
+/* COMMIT of a transaction that had failed is a success too, with another tag. */
+int pg_commit(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 1, err};
+    PGresult *res = NULL;
+    int rc;
+
+    if (!c->in_tx)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open");
+    pg_call_start(c);
+    rc = pg_ready(c, &call);
+    if (rc != 0) {
+        leave_tx(c, &call);
+        return rc;
+    }
+    c->in_tx = 0;
+    rc = pg_collect(c, &call, PQsendQuery(c->pg, "COMMIT"), &res);
+    if (rc == 0 && strcmp(PQcmdStatus(res), "COMMIT") != 0)
+        rc = sqlock_error_db(err, "40000", 0, 0, "the server rolled back in place of committing");
+    PQclear(res);
+    return rc;
+}
+
+int pg_rollback(void *conn, int64_t deadline, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 0, err};
+    int rc;
+
+    if (!c->in_tx) /* a failed call has rolled back already */
+        return 0;
+    pg_call_start(c);
+    c->in_tx = 0;
+    rc = pg_command(c, &call, "ROLLBACK", NULL);
+    if (rc != 0) {
+        c->broken = 1;
+        err->flags |= SQLOCK_RECONNECT;
+    }
+    return rc;
+}
+
+const sqlock_driver *sqlock_driver_postgres(void)
+{
+    static const sqlock_driver driver = {
+        .size = sizeof(sqlock_driver),
+        .caps = SQLOCK_CAP_TX_DDL,
+        .name = "postgres",
+        .schemes = "postgres postgresql",
+        .dialect = &sqlock_postgres_dialect,
+        .open = pg_open,
+        .close = pg_close,
+        .run = pg_run,
+        .exec = pg_exec,
+        .begin = pg_begin,
+        .commit = pg_commit,
+        .rollback = pg_rollback,
+        .cancel = pg_cancel,
+    };
+
+    return &driver;
+}

@@ -1,0 +1,195 @@
+/* A statement's way to the server and back, never past its deadline.
+ *
+ * libpq's blocking calls know no deadline, so none of them is used: every wait is a poll on the
+ * connection's socket and on its wake descriptor. */
+#include <poll.h>
+#include <string.h>
+
+#include "postgres.h"
+
+/* A cancel meant for an earlier call is forgotten here. One that comes between its flag and its
+ * wake-up leaves a wake-up without a flag, which wait_socket() takes for stale. */
+void pg_call_start(struct pg_conn *c)
+{
+    if (atomic_exchange(&c->cancelled, 0))
+        sqlock_wake_clear(c->wake_fd);
+}
+
+void pg_cancel(void *conn)
+{
+    struct pg_conn *c = conn;
+
+    atomic_store(&c->cancelled, 1);
+    sqlock_wake_set(c->wake_fd);
+}
+
+/* libpq prints notices to stderr unless told otherwise. Two kinds matter here: the server's last
+ * words to a session that idles, and the warning that a wait for the synchronous standby was cut
+ * short: then the commit is told as success although a failover may lose it. */
+void pg_take_notice(void *conn, const PGresult *res)
+{
+    struct pg_conn *c = conn;
+    const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+    if (severity == NULL || state == NULL || strlen(state) != 5 || message == NULL)
+        return;
+    if (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0 ||
+        strcmp(state, "57P02") == 0)
+        memcpy(c->ended, state, sizeof c->ended);
+    else if (strcmp(severity, "WARNING") == 0 &&
+             (strcmp(state, "01000") == 0 || strcmp(state, "57P01") == 0))
+        c->doubt = 1;
+    else
+        return;
+    pg_one_line(c->notice, sizeof c->notice, message);
+}
+
+/* An end of the session that is already here must be seen now: once the request is sent, nobody can
+ * tell whether the server read it before it ended. */
+int pg_ready(struct pg_conn *c, const struct pg_call *call)
+{
+    PGnotify *note = NULL;
+    int alive;
+
+    c->doubt = 0;
+    if (c->ended[0] == '\0')
+        c->notice[0] = '\0';
+    if (c->broken)
+        return pg_fail_ended(c, call);
+    if (atomic_load(&c->cancelled))
+        return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
+    if (sqlock_now_us() >= call->deadline)
+        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+    alive = PQconsumeInput(c->pg);
+    while ((note = PQnotifies(c->pg)) != NULL) /* also reads what came in */
+        PQfreemem(note);
+    if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
+        return pg_fail_ended(c, call);
+    return 0;
+}
+
+/* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
+ * read sets the descriptor later still, and ends the next wait. */
+static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events)
+{
+    for (;;) {
+        int r;
+
+        if (atomic_load(&c->cancelled))
+            return pg_fail_wait(c, call, SQLOCK_ECANCELLED);
+        if (PQsocket(c->pg) < 0)
+            return 0; /* the next read tells what happened */
+        r = sqlock_wait_fd(PQsocket(c->pg), events, c->wake_fd, call->deadline);
+        if (r == 1)
+            return 0;
+        if (r == 0)
+            return pg_fail_wait(c, call, SQLOCK_ETIMEOUT);
+        if (r != 2)
+            return pg_fail_wait(c, call, SQLOCK_ESYS);
+        sqlock_wake_clear(c->wake_fd);
+    }
+}
+
+/* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
+ * broken connection, where it tells the reason. A failed write is no end: the server's reason for
+ * closing may still be there to be read. */
+static int next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+{
+    for (;;) {
+        int unsent = PQflush(c->pg);
+        int rc;
+
+        if (!PQisBusy(c->pg))
+            break;
+        rc = wait_socket(c, call, unsent == 1 ? POLLIN | POLLOUT : POLLIN);
+        if (rc != 0)
+            return rc;
+        if (!PQconsumeInput(c->pg)) {
+            if (PQstatus(c->pg) != CONNECTION_BAD)
+                return pg_fail_lost(c, call);
+            break;
+        }
+    }
+    *out_res = PQgetResult(c->pg);
+    return 0;
+}
+
+static int is_success(const PGresult *res)
+{
+    ExecStatusType status = PQresultStatus(res);
+
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
+}
+
+/* All results of one request: the first error, or else the last result. */
+static int drain(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+{
+    PGresult *kept = NULL;
+
+    for (;;) {
+        PGresult *res = NULL;
+        int rc = next_result(c, call, &res);
+
+        if (rc != 0) {
+            PQclear(kept);
+            return rc;
+        }
+        if (res == NULL)
+            break;
+        if (kept != NULL && !is_success(kept)) {
+            PQclear(res);
+            continue;
+        }
+        PQclear(kept);
+        kept = res;
+        /* COPY would wait for data for ever; no statement of ours is one. */
+        if (!is_success(res) && PQresultStatus(res) != PGRES_FATAL_ERROR)
+            break;
+    }
+    *out_res = kept;
+    return 0;
+}
+
+/* ReadyForQuery says whether a transaction is open. In autocommit it must not be: what looked like
+ * a success would still be undone. */
+static int check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
+{
+    if (res == NULL)
+        return pg_fail_lost(c, call);
+    if (!is_success(res))
+        return pg_fail_result(c, call, res);
+    if (c->doubt && call->applies)
+        return pg_fail_doubt(c, call, c->notice);
+    if (!c->in_tx && PQtransactionStatus(c->pg) != PQTRANS_IDLE)
+        return pg_fail_doubt(c, call, "the server left a transaction open");
+    return 0;
+}
+
+int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult **out_res)
+{
+    PGresult *res = NULL;
+    int rc;
+
+    if (!sent)
+        return pg_fail_lost(c, call);
+    rc = drain(c, call, &res);
+    if (rc == 0)
+        rc = check(c, call, res);
+    if (rc == 0 && out_res != NULL) {
+        *out_res = res;
+        res = NULL;
+    }
+    PQclear(res);
+    return rc;
+}
+
+int pg_command(struct pg_conn *c, const struct pg_call *call, const char *sql, PGresult **out_res)
+{
+    int rc = pg_ready(c, call);
+
+    if (rc != 0)
+        return rc;
+    return pg_collect(c, call, PQsendQuery(c->pg, sql), out_res);
+}

@@ -1,0 +1,371 @@
+/* Connections: which file, opened how, and the two handlers that bound every call in time. */
+#include "sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if SQLITE_VERSION_NUMBER < 3037000
+#error "sqlock needs the headers of SQLite 3.37 or newer"
+#endif
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+#define PAUSE_MIN_US      200
+#define PAUSE_MAX_US      5000
+#define OPS_BETWEEN_LOOKS 1000 /* of SQLite's virtual machine: some tens of microseconds */
+
+void lite_call_start(lite_conn *conn, int64_t deadline)
+{
+    atomic_store(&conn->cancelled, 0);
+    conn->deadline = deadline;
+}
+
+int lite_call_over(const lite_conn *conn)
+{
+    return atomic_load(&conn->cancelled) || sqlock_now_us() >= conn->deadline;
+}
+
+/* sqlite3_interrupt() is not used: it could strike late, when the call that it was meant for has
+ * ended and the next one has begun, and nothing clears it then. The flag is cleared by that call,
+ * and SQLite looks at it through the handlers below. */
+void lite_cancel(void *arg)
+{
+    lite_conn *conn = arg;
+
+    atomic_store(&conn->cancelled, 1);
+}
+
+int lite_pause(lite_conn *conn, int count)
+{
+    const uint32_t most = count < 5 ? (uint32_t)PAUSE_MIN_US << count : PAUSE_MAX_US;
+    int64_t pause = PAUSE_MIN_US + sqlock_random_below(most - PAUSE_MIN_US + 1);
+    const int64_t left = conn->deadline - sqlock_now_us();
+
+    if (left <= 0 || conn->unstoppable || atomic_load(&conn->cancelled))
+        return 0;
+    sqlock_sleep_us(pause < left ? pause : left);
+    return !atomic_load(&conn->cancelled);
+}
+
+/* In place of sqlite3_busy_timeout(), whose fixed steps let one of several processes in a tight
+ * loop have nearly all the grants. */
+static int on_busy(void *conn, int count)
+{
+    return lite_pause(conn, count);
+}
+
+static int on_progress(void *arg)
+{
+    const lite_conn *conn = arg;
+
+    return !conn->unstoppable && lite_call_over(conn);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The path of a URL: sqlite:PATH or sqlite:///PATH. NULL: not valid, err says why. */
+static const char *url_path(const char *url, sqlock_error *err)
+{
+    static const char scheme[] = "sqlite:";
+    const char *path = NULL;
+    const char *why = NULL;
+
+    if (url == NULL || strncmp(url, scheme, sizeof scheme - 1) != 0) {
+        sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL does not start with %s", scheme);
+        return NULL;
+    }
+    path = url + sizeof scheme - 1;
+    if (strncmp(path, "//", 2) == 0) {
+        path += 2;
+        if (path[0] != '/')
+            why = "there is no host: write sqlite:PATH or sqlite:///PATH";
+    }
+    if (path[0] == '\0')
+        why = "the path is empty";
+    else if (strcmp(path, ":memory:") == 0)
+        why = "a database in memory is private to its connection and locks nobody out";
+    else if (strncmp(path, "file:", 5) == 0)
+        why = "SQLite's own file: URLs are not taken, a plain path is";
+    else if (strpbrk(path, "?#") != NULL)
+        why = "options behind ? or # are not known";
+    if (why == NULL)
+        return path;
+    sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s: %s", url, why);
+    return NULL;
+}
+
+/* A relative path is made absolute now: the program may change its directory later. It is not
+ * resolved, so that a symbolic link which is turned elsewhere is noticed too. */
+static char *absolute_path(const char *path)
+{
+    char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+    const size_t size = (cwd != NULL ? strlen(cwd) + 1 : 0) + strlen(path) + 1;
+    char *out = sqlock_mem_alloc(size);
+
+    if (out != NULL)
+        snprintf(out, size, "%s%s%s", cwd != NULL ? cwd : "", cwd != NULL ? "/" : "", path);
+    free(cwd);
+    return out;
+}
+
+/* stat() and never open(): closing any descriptor of the file would drop all POSIX locks that this
+ * process has on it, those of SQLite among them. */
+int lite_check_file(const lite_conn *conn, sqlock_error *err)
+{
+    struct stat st;
+
+    if (stat(conn->path, &st) == 0 && st.st_dev == conn->dev && st.st_ino == conn->ino)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT,
+                            "the database file %s was replaced or removed while it was open",
+                            conn->path);
+}
+
+static int remember_file(lite_conn *conn, sqlock_error *err)
+{
+    struct stat st;
+    int moved = 0;
+
+    if (stat(conn->path, &st) != 0)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "%s is not a file: only what others can open locks them out",
+                                conn->path);
+    conn->dev = st.st_dev;
+    conn->ino = st.st_ino;
+    /* The file may have been replaced after SQLite opened it and before the stat() above. */
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_RETRY,
+                                "the database file %s was replaced while it was opened",
+                                conn->path);
+    return 0;
+}
+
+static int folder_is_writable(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? NULL : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    int writable = 1;
+
+    if (folder != NULL && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
+        writable = errno != EACCES && errno != EROFS && errno != EPERM;
+    free(folder);
+    return writable;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static int open_url(lite_conn *conn, const char *url, sqlock_error *err)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                      SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    const char *path = url_path(url, err);
+    int rc;
+
+    if (path == NULL)
+        return SQLOCK_EINVAL;
+    conn->path = absolute_path(path);
+    if (conn->path == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
+    if (rc == SQLITE_OK)
+        return 0;
+    /* SQLite's errno is that of a second try, which was for reading only. */
+    if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
+        !folder_is_writable(conn->path))
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
+                                "%s is not there and its folder can only be read", conn->path);
+    return lite_error(conn, rc, 0, conn->path, err);
+}
+
+/* Take over what the application's factory made. */
+static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_error *err)
+{
+    void *native = NULL;
+    char *vfs = NULL;
+    const char *path = NULL;
+    int rc = opts->connect(opts->connect_user, &native, err);
+
+    if (rc != 0)
+        return rc;
+    conn->db = native;
+    if (conn->db == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the connection factory gave no connection");
+    if (sqlite3_txn_state(conn->db, NULL) != SQLITE_TXN_NONE || !sqlite3_get_autocommit(conn->db))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the connection factory gave a connection inside a transaction");
+    path = sqlite3_db_filename(conn->db, "main");
+    if (path == NULL || path[0] == '\0')
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "a database in memory or a temporary one locks nobody out");
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
+    if (sqlite3_uri_boolean(path, "nolock", 0) || (vfs != NULL && strstr(vfs, "unix-none") != NULL))
+        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
+    sqlite3_free(vfs);
+    if (rc != 0)
+        return rc;
+    conn->path = absolute_path(path);
+    return conn->path != NULL ? 0 : sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+}
+
+/* Run a statement and take the first value of its first row, "" when there is none. */
+static int ask(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    const unsigned char *text = NULL;
+    int rc = 0;
+    int step;
+
+    out[0] = '\0';
+    if (lite_prepare(conn, sql, &stmt, err) != 0)
+        return err->code;
+    step = sqlite3_step(stmt);
+    if (step == SQLITE_ROW) {
+        text = sqlite3_column_text(stmt, 0);
+        snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+        step = sqlite3_step(stmt);
+    }
+    if (step != SQLITE_DONE)
+        rc = lite_error(conn, step, 0, conn->path, err);
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* TRUNCATE syncs the journal after emptying it; with DELETE, a power cut can bring the journal
+ * back, and with it the state before a commit that was confirmed. WAL is left as it is: the mode
+ * belongs to the file, and so to the application. The read lock of the transaction is what keeps
+ * somebody from switching the file to WAL between the question and the setting, which would then
+ * switch it back. */
+static int set_journal(lite_conn *conn, sqlock_error *err)
+{
+    char mode[16] = "";
+    char ignored[16];
+    int rc = ask(conn, "BEGIN", ignored, sizeof ignored, err);
+
+    if (rc == 0)
+        rc = ask(conn, "SELECT count(*) FROM main.sqlite_master", ignored, sizeof ignored, err);
+    if (rc == 0)
+        rc = ask(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
+    if (rc == 0 && strcmp(mode, "wal") != 0)
+        rc = ask(conn, "PRAGMA main.journal_mode = TRUNCATE", mode, sizeof mode, err);
+    if (rc == 0)
+        rc = ask(conn, "COMMIT", ignored, sizeof ignored, err);
+    if (rc == 0 && strcmp(mode, "wal") != 0 && strcmp(mode, "truncate") != 0)
+        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its journal_mode stays %s", conn->path,
+                              mode);
+    return rc;
+}
+
+/* Settings that grants rely on; the answers are checked, for SQLite ignores what it cannot do. */
+static int set_session(lite_conn *conn, sqlock_error *err)
+{
+    char answer[32];
+    int rc = ask(conn, "PRAGMA main.locking_mode = NORMAL", answer, sizeof answer, err);
+
+    if (rc == 0 && strcmp(answer, "normal") != 0)
+        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its locking_mode stays %s", conn->path,
+                              answer);
+    if (rc == 0) /* reads the file's first page: tells what is not a database */
+        rc = ask(conn, "PRAGMA main.schema_version", answer, sizeof answer, err);
+    if (rc == 0)
+        rc = ask(conn, "PRAGMA main.synchronous = FULL", answer, sizeof answer, err);
+    if (rc == 0)
+        rc = ask(conn, "PRAGMA main.synchronous", answer, sizeof answer, err);
+    if (rc == 0 && atoi(answer) < 2)
+        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: synchronous cannot be set to FULL",
+                              conn->path);
+    if (rc == 0)
+        rc = ask(conn, "PRAGMA main.mmap_size = 0", answer, sizeof answer, err);
+    if (rc == 0)
+        rc = set_journal(conn, err);
+    return rc;
+}
+
+static int check_writable(lite_conn *conn, sqlock_error *err)
+{
+    char answer[32];
+    int rc = ask(conn, "PRAGMA query_only", answer, sizeof answer, err);
+
+    if (rc != 0)
+        return rc;
+    if (sqlite3_db_readonly(conn->db, "main") != 0 || strcmp(answer, "1") == 0)
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "%s can only be read", conn->path);
+    rc = ask(conn, "PRAGMA main.journal_mode", answer, sizeof answer, err);
+    /* A rollback journal is made beside the file (where links lead to) for each commit. */
+    if (rc == 0 && strcmp(answer, "wal") != 0 &&
+        !folder_is_writable(sqlite3_db_filename(conn->db, "main")))
+        rc = sqlock_error_set(err, SQLOCK_EREADONLY, 0,
+                              "%s: its folder can only be read, and needs a journal", conn->path);
+    return rc;
+}
+
+static int prepare_transactions(lite_conn *conn, sqlock_error *err)
+{
+    int rc = lite_prepare(conn, "BEGIN IMMEDIATE", &conn->begin, err);
+
+    if (rc == 0)
+        rc = lite_prepare(conn, "COMMIT", &conn->commit, err);
+    if (rc == 0)
+        rc = lite_prepare(conn, "ROLLBACK", &conn->rollback, err);
+    return rc;
+}
+
+int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
+{
+    lite_conn *conn = NULL;
+    int rc = lite_library_check(err);
+
+    *out_conn = NULL;
+    if (rc != 0)
+        return rc;
+    conn = sqlock_mem_alloc(sizeof *conn);
+    if (conn == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    atomic_init(&conn->cancelled, 0);
+    conn->scripts = opts->scripts;
+    lite_call_start(conn, deadline);
+    rc = opts->connect != NULL ? open_native(conn, opts, err) : open_url(conn, opts->url, err);
+    if (rc != 0)
+        goto fail;
+    sqlite3_extended_result_codes(conn->db, 1);
+    sqlite3_busy_handler(conn->db, on_busy, conn);
+    sqlite3_progress_handler(conn->db, OPS_BETWEEN_LOOKS, on_progress, conn);
+    rc = remember_file(conn, err);
+    if (rc == 0)
+        rc = set_session(conn, err);
+    if (rc == 0)
+        rc = check_writable(conn, err);
+    if (rc == 0)
+        rc = prepare_transactions(conn, err);
+    if (rc != 0)
+        goto fail;
+    *out_conn = conn;
+    return 0;
+
+fail:
+    lite_close(conn);
+    return rc;
+}
+
+void lite_close(void *arg)
+{
+    lite_conn *conn = arg;
+
+    conn->deadline = 0; /* nothing that is locked is waited for */
+    for (size_t s = 0; s < SQLOCK_STMT_COUNT; s++) {
+        for (size_t i = 0; conn->steps[s] != NULL && i < conn->scripts[s].n_steps; i++)
+            sqlite3_finalize(conn->steps[s][i]);
+        sqlock_mem_free(conn->steps[s]);
+    }
+    sqlite3_finalize(conn->begin);
+    sqlite3_finalize(conn->commit);
+    sqlite3_finalize(conn->rollback);
+    sqlite3_close_v2(conn->db);
+    sqlock_mem_free(conn->path);
+    sqlock_mem_free(conn);
+}

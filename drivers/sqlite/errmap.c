@@ -1,0 +1,93 @@
+/* SQLite's result codes as SQLSTATEs; what they mean for the caller is told by core's table. */
+#include "sqlite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct mapping {
+    int native; /* an extended code stands before its primary one */
+    char sqlstate[6];
+    unsigned flags;
+} mapping;
+
+static const mapping mappings[] = {
+    {SQLITE_BUSY_SNAPSHOT, "40001", 0},
+    {SQLITE_BUSY, "55P03", 0},
+    {SQLITE_LOCKED, "55P03", 0},
+    {SQLITE_PROTOCOL, "55P03", 0}, /* lost many races for the locks of the WAL in a row */
+    {SQLITE_SCHEMA, "40001", 0},   /* the schema changed again at each try to prepare */
+    {SQLITE_CORRUPT, "XX001", 0},
+    {SQLITE_NOTADB, "XX001", 0},
+    {SQLITE_MISMATCH, "XX001", 0},
+    {SQLITE_READONLY_DBMOVED, "XX000", SQLOCK_RECONNECT},
+    {SQLITE_READONLY, "25006", 0},
+    {SQLITE_FULL, "53100", 0},
+    {SQLITE_IOERR_NOMEM, "53200", 0},
+    {SQLITE_IOERR, "58030", SQLOCK_RECONNECT}, /* what the page cache holds is not to be trusted */
+    {SQLITE_CANTOPEN, "08001", SQLOCK_RECONNECT},
+    {SQLITE_PERM, "42501", 0},
+    {SQLITE_AUTH, "42501", 0},
+    {SQLITE_NOMEM, "53200", 0},
+    {SQLITE_INTERRUPT, "57014", 0},
+    {SQLITE_CONSTRAINT_CHECK, "23514", 0},
+    {SQLITE_CONSTRAINT_NOTNULL, "23502", 0},
+    {SQLITE_CONSTRAINT_PRIMARYKEY, "23505", 0},
+    {SQLITE_CONSTRAINT_UNIQUE, "23505", 0},
+    {SQLITE_CONSTRAINT, "23000", 0},
+    {SQLITE_TOOBIG, "54000", 0},
+};
+
+static const mapping *find_mapping(int rc)
+{
+    static const mapping other = {SQLITE_ERROR, "XX000", 0};
+
+    for (size_t i = 0; i < sizeof mappings / sizeof *mappings; i++)
+        if (mappings[i].native == rc || mappings[i].native == (rc & 0xff))
+            return &mappings[i];
+    return &other;
+}
+
+/* Codes too coarse to tell what happened: SQLite's message or the system's errno says it. */
+static const char *refine(const char *sqlstate, int rc, int sys, const char *message)
+{
+    if (rc == SQLITE_ERROR && strncmp(message, "no such table", 13) == 0)
+        return "42P01";
+    if (rc == SQLITE_ERROR && strncmp(message, "no such column", 14) == 0)
+        return "42703";
+    if ((rc & 0xff) == SQLITE_CANTOPEN && sys == EROFS)
+        return "25006";
+    if ((rc & 0xff) == SQLITE_CANTOPEN && (sys == EACCES || sys == EPERM))
+        return "42501";
+    return sqlstate;
+}
+
+int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, sqlock_error *err)
+{
+    const int own = conn->db != NULL && sqlite3_extended_errcode(conn->db) == rc;
+    const char *message = own ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc);
+    const int primary = rc & 0xff;
+    const int sys = own && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)
+                        ? sqlite3_system_errno(conn->db)
+                        : 0;
+    const mapping *map = find_mapping(rc);
+    const char *sqlstate = refine(map->sqlstate, rc, sys, message);
+    char number[32] = "";
+    char text[256];
+
+    if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
+        sqlstate = "57014";
+        message = "cancelled while another connection kept the database locked";
+    } else if (primary == SQLITE_BUSY) {
+        message = "another connection kept the database locked";
+    } else if (primary == SQLITE_INTERRUPT && !atomic_load(&conn->cancelled)) {
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "%s%s%s",
+                                what != NULL ? what : "", what != NULL ? ": " : "",
+                                "stopped at the deadline");
+    }
+    if (sys != 0)
+        snprintf(number, sizeof number, " (errno %d)", sys);
+    snprintf(text, sizeof text, "%s%s%s%s", what != NULL ? what : "", what != NULL ? ": " : "",
+             message, number);
+    return sqlock_error_db(err, sqlstate, rc, flags | map->flags, text);
+}

@@ -1,0 +1,121 @@
+/* Which SQLite is this, and is it the only one? And the table that core calls through. */
+#include "sqlite.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+/* ---- two copies ------------------------------------------------------------------------------ */
+
+/* The loaded objects' names, one after the other, each with its NUL. */
+typedef struct names {
+    char *text;
+    size_t used;
+    size_t size;
+    int failed;
+} names;
+
+static int names_add(struct dl_phdr_info *info, size_t size, void *user)
+{
+    names *list = user;
+    const char *name = info->dlpi_name != NULL ? info->dlpi_name : "";
+    const size_t len = strlen(name) + 1;
+    (void)size;
+
+    if (list->used + len > list->size) {
+        const size_t want = 2 * (list->size + len);
+        char *text = sqlock_mem_resize(list->text, want);
+
+        list->failed = text == NULL;
+        if (list->failed)
+            return 1;
+        list->text = text;
+        list->size = want;
+    }
+    memcpy(list->text + list->used, name, len);
+    list->used += len;
+    return 0;
+}
+
+/* What is compared is the string that sqlite3_sourceid() returns, a constant within the copy that
+ * runs. The function's own address would not do: in a program that is not position independent it
+ * is that of a stub in the program, so that one copy would look like two. */
+static int is_other_copy(const char *object)
+{
+    const char *(*source_id)(void) = NULL;
+    void *handle = dlopen(object[0] != '\0' ? object : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    void *symbol = NULL;
+    int other = 0;
+
+    if (handle == NULL)
+        return 0; /* not an object that can have symbols, or unloaded since */
+    symbol = dlsym(handle, "sqlite3_sourceid"); /* of the object, or of what it depends on */
+    if (symbol != NULL) {
+        memcpy(&source_id, &symbol, sizeof source_id);
+        other = source_id() != sqlite3_sourceid();
+    }
+    dlclose(handle);
+    return other;
+}
+
+/* Looks at each open: a plugin with its own copy may have been loaded since the last one. */
+static int check_copies(sqlock_error *err)
+{
+    names list = {NULL, 0, 0, 0};
+    int rc = 0;
+
+    /* dlopen() within the walk could deadlock with a thread that loads a library and so takes the
+     * loader's two locks in the other order: names first, then a look at each. */
+    dl_iterate_phdr(names_add, &list);
+    if (list.failed)
+        rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    for (size_t at = 0; rc == 0 && at < list.used; at += strlen(list.text + at) + 1)
+        if (is_other_copy(list.text + at))
+            rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                  "a second copy of SQLite is loaded in this process (%s)",
+                                  list.text[at] != '\0' ? list.text + at : "the program itself");
+    sqlock_mem_free(list.text);
+    return rc;
+}
+
+int lite_library_check(sqlock_error *err)
+{
+    if (sqlite3_libversion_number() < LITE_VERSION_MIN)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "SQLite %s is too old: 3.37 is needed",
+                                sqlite3_libversion());
+    if (sqlite3_threadsafe() == 0)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "this SQLite was built without support for threads");
+    return check_copies(err);
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                       sqlock_error *err)
+{
+    (void)opts;
+    (void)deadline;
+    *out_conn = NULL;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the program and sqlock use two copies of SQLite in one process");
+}
+
+#define LITE_DRIVER(open_slot)                                                                     \
+    {                                                                                              \
+        .size = sizeof(sqlock_driver), .caps = SQLOCK_CAP_TX_DDL, .name = "sqlite",                \
+        .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect, .open = (open_slot),               \
+        .close = lite_close, .run = lite_run, .exec = lite_exec, .begin = lite_begin,              \
+        .commit = lite_commit, .rollback = lite_rollback, .cancel = lite_cancel                    \
+    }
+
+static const sqlock_driver driver = LITE_DRIVER(lite_open);
+/* For a caller with another copy of SQLite: says so when it is opened, and does nothing else. */
+static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open);
+
+const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(void))
+{
+    if (caller_version != NULL && caller_version != sqlite3_libversion_number)
+        return &refusing_driver;
+    return &driver;
+}

@@ -1,0 +1,61 @@
+/* What the files of the SQLite driver share; nothing here leaves the folder. */
+#ifndef SQLOCK_DRIVERS_SQLITE_H
+#define SQLOCK_DRIVERS_SQLITE_H
+
+#include <sqlock/driver.h>
+#include <sqlock/sqlite.h>
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define LITE_VERSION_MIN 3037000 /* STRICT tables */
+
+extern const sqlock_dialect sqlock_sqlite_dialect;
+
+typedef struct lite_conn {
+    sqlite3 *db;
+    const sqlock_script *scripts;
+    sqlite3_stmt **steps[SQLOCK_STMT_COUNT]; /* prepared when first needed */
+    sqlite3_stmt *begin;
+    sqlite3_stmt *commit;
+    sqlite3_stmt *rollback;
+    char *path; /* absolute; dev and ino are those of the file that was opened */
+    dev_t dev;
+    ino_t ino;
+    int in_tx;            /* between begin() and commit() or rollback() */
+    int64_t deadline;     /* of the call under way */
+    int unstoppable;      /* a ROLLBACK runs: neither deadline nor cancel may end it */
+    atomic_int cancelled; /* the only field that another thread writes */
+} lite_conn;
+
+/* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
+int lite_library_check(sqlock_error *err);
+
+/* conn.c */
+int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
+void lite_close(void *conn);
+void lite_cancel(void *conn);
+/* Every slot that talks to SQLite starts with this: a cancel of the call before ends here. */
+void lite_call_start(lite_conn *conn, int64_t deadline);
+/* 1: cancelled, or the deadline is over. */
+int lite_call_over(const lite_conn *conn);
+/* Sleep a little before try number count + 1. Returns 0 when there must be no further try. */
+int lite_pause(lite_conn *conn, int count);
+/* 0 while the path still leads to the file that is open, else an error with SQLOCK_RECONNECT. */
+int lite_check_file(const lite_conn *conn, sqlock_error *err);
+
+/* stmt.c */
+int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);
+int lite_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+             sqlock_rows *rows, sqlock_error *err);
+int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
+int lite_begin(void *conn, int64_t deadline, sqlock_error *err);
+int lite_commit(void *conn, int64_t deadline, sqlock_error *err);
+int lite_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* errmap.c: fill err for SQLite's result rc of the last call on conn, and return the code. Call it
+ * before the next call on conn, which overwrites SQLite's message. what may be NULL. */
+int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, sqlock_error *err);
+
+#endif

@@ -1,0 +1,332 @@
+/* Running requests: the steps of a script, and the transactions around them. */
+#include "sqlite.h"
+
+int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err)
+{
+    const int rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out_stmt, NULL);
+
+    return rc == SQLITE_OK ? 0 : lite_error(conn, rc, 0, NULL, err);
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+/* Step a statement that has no rows. Error texts have to be taken before the reset. */
+static int step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlock_error *err)
+{
+    const int step = sqlite3_step(stmt);
+    const int rc = step == SQLITE_DONE ? 0 : lite_error(conn, step, 0, what, err);
+
+    sqlite3_reset(stmt);
+    return rc;
+}
+
+static int tx_begin(lite_conn *conn, sqlock_error *err)
+{
+    return step_once(conn, conn->begin, "begin", err);
+}
+
+/* COMMIT until it is decided. BUSY keeps the transaction (a reader is still in, without WAL) and
+ * may be tried again. An error that left a transaction open has certainly committed nothing: the
+ * caller rolls back. If SQLite ended the transaction itself, the failure may lie behind the point
+ * where the commit took effect, as the last sync of the journal does: then nobody knows. */
+static int tx_commit(lite_conn *conn, sqlock_error *err)
+{
+    unsigned flags = 0;
+    int rc = SQLITE_BUSY;
+
+    if (lite_check_file(conn, err) != 0)
+        return err->code;
+    for (int tries = 0;; tries++) {
+        rc = sqlite3_step(conn->commit);
+        if ((rc & 0xff) != SQLITE_BUSY || sqlock_now_us() >= conn->deadline)
+            break;
+        sqlite3_reset(conn->commit);
+        if (!lite_pause(conn, tries))
+            break;
+    }
+    if (rc != SQLITE_DONE) {
+        if (sqlite3_get_autocommit(conn->db))
+            flags = SQLOCK_MAYBE | SQLOCK_RECONNECT;
+        rc = lite_error(conn, rc, flags, "commit", err);
+    } else {
+        rc = 0;
+    }
+    sqlite3_reset(conn->commit);
+    return rc;
+}
+
+/* End whatever transaction is open. It is not stopped by the deadline: what is left open would keep
+ * every other writer out. */
+static int tx_rollback(lite_conn *conn, sqlock_error *err)
+{
+    int rc = 0;
+
+    conn->in_tx = 0;
+    if (sqlite3_get_autocommit(conn->db))
+        return 0; /* SQLite rolled back itself, as it does after some errors */
+    conn->unstoppable = 1;
+    rc = step_once(conn, conn->rollback, "rollback", err);
+    conn->unstoppable = 0;
+    if (rc != 0)
+        err->flags |= SQLOCK_RECONNECT;
+    return rc;
+}
+
+/* After an error that *err tells: leave no transaction, and keep the first error's text. */
+static void tx_abandon(lite_conn *conn, sqlock_error *err)
+{
+    sqlock_error second = {0};
+
+    if (tx_rollback(conn, &second) != 0)
+        err->flags |= SQLOCK_RECONNECT;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+typedef struct call {
+    lite_conn *conn;
+    sqlock_stmt id;
+    const sqlock_script *script;
+    const sqlock_value *values; /* of the request that is run now */
+    size_t request;
+    int own_tx; /* we began it, so we end it */
+    sqlock_rows *rows;
+    sqlock_error *err;
+} call;
+
+static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
+{
+    sqlite3_stmt ***slot = &c->conn->steps[c->id];
+
+    if (*slot == NULL)
+        *slot = sqlock_mem_alloc(c->script->n_steps * sizeof **slot);
+    if (*slot == NULL)
+        return sqlock_error_set(c->err, SQLOCK_ENOMEM, 0, "out of memory");
+    /* Not before it is needed: a step may name a table that an earlier one found to be absent. */
+    if ((*slot)[step] == NULL &&
+        lite_prepare(c->conn, c->script->steps[step].sql, &(*slot)[step], c->err) != 0)
+        return c->err->code;
+    *out_stmt = (*slot)[step];
+    return 0;
+}
+
+static int bind(call *c, sqlite3_stmt *stmt)
+{
+    const int used = sqlite3_bind_parameter_count(stmt); /* a step need not use the last ones */
+    int rc = SQLITE_OK;
+
+    for (int i = 0; rc == SQLITE_OK && i < used && i < c->script->n_params; i++) {
+        const sqlock_value *v = &c->values[i];
+
+        if (v->type == SQLOCK_INT)
+            rc = sqlite3_bind_int64(stmt, i + 1, v->i);
+        else if (v->type == SQLOCK_BYTES) /* always as a blob: 'a' and x'61' are not equal */
+            rc = sqlite3_bind_blob64(stmt, i + 1, v->data, v->len, SQLITE_STATIC);
+        else
+            rc = sqlite3_bind_null(stmt, i + 1);
+    }
+    return rc == SQLITE_OK ? 0 : lite_error(c->conn, rc, 0, NULL, c->err);
+}
+
+static int put_column(call *c, sqlite3_stmt *stmt, int col)
+{
+    const void *data = NULL;
+    int len = 0;
+
+    switch (sqlite3_column_type(stmt, col)) {
+    case SQLITE_NULL:
+        return sqlock_rows_put_null(c->rows);
+    case SQLITE_INTEGER:
+        return sqlock_rows_put_int(c->rows, sqlite3_column_int64(stmt, col));
+    case SQLITE_BLOB:
+    case SQLITE_TEXT:
+        data = sqlite3_column_blob(stmt, col);
+        len = sqlite3_column_bytes(stmt, col);
+        if (data == NULL && len != 0)
+            return SQLOCK_ENOMEM;
+        return sqlock_rows_put_bytes(c->rows, len != 0 ? data : "", (size_t)len);
+    default:
+        return SQLOCK_ECORRUPT; /* a sum that left the integers */
+    }
+}
+
+static int put_row(call *c, sqlite3_stmt *stmt)
+{
+    const int columns = sqlite3_column_count(stmt);
+    int rc = sqlock_rows_add(c->rows, c->request);
+
+    for (int col = 0; rc == 0 && col < columns; col++)
+        rc = put_column(c, stmt, col);
+    if (rc == SQLOCK_ECORRUPT)
+        return sqlock_error_set(c->err, rc, 0, "a number in the answer is not an integer");
+    return rc == 0 ? 0 : sqlock_error_set(c->err, rc, 0, "out of memory");
+}
+
+/* *out_answered: there were rows. They are whole only at SQLITE_DONE: RETURNING hands out its rows
+ * before the statement has ended, and it may still fail then. The reset is not optional: a
+ * statement left at a row keeps its lock and so every writer out. */
+static int run_step(call *c, size_t step, int *out_answered)
+{
+    sqlite3_stmt *stmt = NULL;
+    int answered = 0;
+    int rc = get_step(c, step, &stmt);
+    int state;
+
+    if (rc != 0)
+        return rc;
+    rc = bind(c, stmt);
+    while (rc == 0) {
+        state = sqlite3_step(stmt);
+        if (state == SQLITE_DONE)
+            break;
+        rc = state == SQLITE_ROW ? put_row(c, stmt) : lite_error(c->conn, state, 0, NULL, c->err);
+        answered = 1;
+    }
+    sqlite3_reset(stmt);
+    sqlite3_clear_bindings(stmt); /* they point into the caller's values */
+    *out_answered = answered;
+    return rc;
+}
+
+static int enter_tx(call *c)
+{
+    int rc = 0;
+
+    if (c->own_tx || c->conn->in_tx)
+        return 0;
+    rc = tx_begin(c->conn, c->err);
+    c->own_tx = rc == 0;
+    return rc;
+}
+
+static int run_request(call *c)
+{
+    int answered = 0;
+    int rc = 0;
+
+    for (size_t s = 0; rc == 0 && !answered && s < c->script->n_steps; s++) {
+        if (c->script->steps[s].flags & SQLOCK_STEP_WRITE)
+            rc = enter_tx(c);
+        if (rc == 0)
+            rc = run_step(c, s, &answered);
+    }
+    return rc;
+}
+
+static int script_writes(const sqlock_script *script)
+{
+    for (size_t s = 0; s < script->n_steps; s++)
+        if (script->steps[s].flags & SQLOCK_STEP_WRITE)
+            return 1;
+    return 0;
+}
+
+static int run_requests(call *c, const sqlock_value *values, size_t n)
+{
+    int rc = lite_check_file(c->conn, c->err);
+
+    /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
+    if (rc == 0 && n > 1 && script_writes(c->script))
+        rc = enter_tx(c);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (i > 0 && lite_call_over(c->conn))
+            return lite_error(c->conn, SQLITE_INTERRUPT, 0, NULL, c->err);
+        c->request = i;
+        c->values = values + i * c->script->n_params;
+        rc = run_request(c);
+    }
+    /* Also when nothing was granted: what has been asked in the transaction is answered by its end.
+     */
+    if (rc == 0 && c->own_tx)
+        rc = tx_commit(c->conn, c->err);
+    return rc;
+}
+
+int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+             sqlock_rows *rows, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+    call c = {.conn = conn, .id = stmt, .script = &conn->scripts[stmt], .rows = rows, .err = err};
+    const size_t before = sqlock_rows_count(rows);
+    int rc;
+
+    lite_call_start(conn, deadline);
+    rc = run_requests(&c, values, n);
+    if (rc != 0) {
+        /* A grant that was answered and not committed is none. */
+        sqlock_rows_cut(rows, before);
+        tx_abandon(conn, err);
+    }
+    return rc;
+}
+
+/* ---- migrations ------------------------------------------------------------------------------ */
+
+/* Alone, a statement commits itself, and the failure may lie behind the commit: see tx_commit(). */
+static unsigned exec_flags(const lite_conn *conn, int rc)
+{
+    const int primary = rc & 0xff;
+
+    if (conn->in_tx || (primary != SQLITE_IOERR && primary != SQLITE_FULL))
+        return 0;
+    return SQLOCK_MAYBE | SQLOCK_RECONNECT;
+}
+
+int lite_exec(void *arg, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+    sqlite3_stmt *stmt = NULL;
+    int step = SQLITE_DONE;
+    int rc = 0;
+
+    lite_call_start(conn, deadline);
+    rc = lite_prepare(conn, sql, &stmt, err);
+    if (rc == 0) {
+        do
+            step = sqlite3_step(stmt);
+        while (step == SQLITE_ROW);
+        if (step != SQLITE_DONE)
+            rc = lite_error(conn, step, exec_flags(conn, step), NULL, err);
+    }
+    sqlite3_finalize(stmt);
+    if (rc != 0)
+        tx_abandon(conn, err);
+    return rc;
+}
+
+int lite_begin(void *arg, int64_t deadline, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+    int rc;
+
+    lite_call_start(conn, deadline);
+    rc = lite_check_file(conn, err);
+    if (rc == 0)
+        rc = tx_begin(conn, err);
+    conn->in_tx = rc == 0;
+    return rc;
+}
+
+int lite_commit(void *arg, int64_t deadline, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+    int rc;
+
+    lite_call_start(conn, deadline);
+    if (!conn->in_tx)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "there is no transaction to commit");
+    rc = tx_commit(conn, err);
+    conn->in_tx = 0;
+    if (rc != 0)
+        tx_abandon(conn, err);
+    return rc;
+}
+
+/* 0 too when there is none: a failed statement has ended it already. */
+int lite_rollback(void *arg, int64_t deadline, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+
+    lite_call_start(conn, deadline);
+    return tx_rollback(conn, err);
+}

@@ -1,0 +1,242 @@
+/* The seam between sqlock's core and a database, for those who write a driver.
+ *
+ * A driver moves bytes and classifies errors. It holds no lock logic: what is granted to whom is
+ * decided by the statements in schema/<dialect>/statements.sql, which it runs as it is given them.
+ * Core knows no dialect, a driver knows no lock: a database is added without touching core.
+ *
+ * Threads: a connection is used by one thread at a time, not always the same; only cancel() may be
+ * called from another one meanwhile. Time: deadlines are microseconds of sqlock_now_us(). */
+#ifndef SQLOCK_DRIVER_H
+#define SQLOCK_DRIVER_H
+
+#include <sqlock/sqlock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- requests --------------------------------------------------------------------------------- */
+
+/* Every request: its enum, its block in statements.sql, its parameters in order (b: bytes or NULL,
+ * i: integer). The build reads this list and fails when a dialect lacks a block or uses a parameter
+ * that is not here. Times are microseconds, whatever a dialect stores. */
+#define SQLOCK_STMTS(X)                                                                            \
+    X(HELLO, "hello", "i:accept_weak")                                                             \
+    X(REINCARNATE, "reincarnate", "b:server")                                                      \
+    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after b:label")                         \
+    X(GUARDED, "guarded", "b:ns b:name")                                                           \
+    X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
+    X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
+    X(BREAK, "break", "b:ns b:name i:token")                                                       \
+    X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
+    X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
+    X(MIGRATE_VERSION, "migrate_version", "")                                                      \
+    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum")
+
+typedef enum sqlock_stmt {
+#define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
+    SQLOCK_STMTS(SQLOCK_STMT_ENUM)
+#undef SQLOCK_STMT_ENUM
+        SQLOCK_STMT_COUNT
+} sqlock_stmt;
+
+/* What a request came to: column `outcome` of its answer. Kept as numbers in the statements. */
+typedef enum sqlock_outcome {
+    SQLOCK_OUT_NONE = 0,      /* no row came: ask again */
+    SQLOCK_OUT_DONE = 1,      /* granted, renewed, released, broken */
+    SQLOCK_OUT_HELD = 2,      /* someone else's lease runs; token, left, since, label are theirs */
+    SQLOCK_OUT_SKIPPED = 3,   /* would be possible, but the row is locked, or was when we looked */
+    SQLOCK_OUT_LATE = 4,      /* the server's clock had passed not_after: nothing was done */
+    SQLOCK_OUT_RELEASED = 5,  /* this owner's grant was released before */
+    SQLOCK_OUT_BROKEN = 6,    /* ... was broken by an operator */
+    SQLOCK_OUT_REAPED = 7,    /* ... ran out and was swept away */
+    SQLOCK_OUT_TAKEN = 8,     /* ... ran out and someone else was granted the lock since */
+    SQLOCK_OUT_GONE = 9,      /* the row is not there */
+    SQLOCK_OUT_EXPIRED = 10,  /* ... ran out; granted to nobody since */
+    SQLOCK_OUT_KIND = 11,     /* the row is of a kind that this version does not know */
+    SQLOCK_OUT_GUARDED = 12,  /* an open transaction guards the row */
+    SQLOCK_OUT_STRANGER = 13, /* the server is not the one that meta knows: hello again */
+    SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
+    SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
+    SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
+    SQLOCK_OUT_UNFIT = 22     /* hello: a setting or table makes it unsafe; detail says which */
+} sqlock_outcome;
+
+/* Columns of an answer. Every answer starts with index (the request's number within an array
+ * statement, else 0) and outcome. A dialect may leave trailing columns away: they read as NULL. */
+enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
+/* acquire, guarded, renew, release, break, list (which goes on with name and owner) */
+enum {
+    SQLOCK_COL_TOKEN = 2, /* of the grant made or in the row */
+    SQLOCK_COL_LEFT = 3,  /* of its lease */
+    SQLOCK_COL_NOW = 4,   /* the server's clock */
+    SQLOCK_COL_SINCE = 5, /* when it was granted */
+    SQLOCK_COL_LABEL = 6, /* of its holder */
+    SQLOCK_COL_NAME = 7,
+    SQLOCK_COL_OWNER = 8
+};
+/* hello, migrate_version */
+enum {
+    SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */
+    SQLOCK_COL_MIN_READER = 3, /* the oldest schema version a library must know to use it */
+    SQLOCK_COL_HELLO_NOW = 4,
+    SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
+    SQLOCK_COL_SERVER = 6, /* the server's identity now */
+    SQLOCK_COL_DETAIL = 7  /* for READONLY, WEAK, UNFIT: what it is */
+};
+
+/* ---- values and rows -------------------------------------------------------------------------- */
+
+typedef enum sqlock_type { SQLOCK_NULL = 0, SQLOCK_INT = 1, SQLOCK_BYTES = 2 } sqlock_type;
+
+typedef struct sqlock_value {
+    sqlock_type type;
+    int64_t i;        /* SQLOCK_INT */
+    const void *data; /* SQLOCK_BYTES: not NULL, also when len is 0 */
+    size_t len;
+} sqlock_value;
+
+/* An answer's rows. Core makes and frees them, a driver fills them; bytes are copied. Each returns 0
+ * or SQLOCK_ENOMEM, which the driver hands on as an error of its request. */
+typedef struct sqlock_rows sqlock_rows;
+SQLOCK_API int sqlock_rows_add(sqlock_rows *rows, size_t request); /* start a row for a request */
+SQLOCK_API int sqlock_rows_put_null(sqlock_rows *rows);
+SQLOCK_API int sqlock_rows_put_int(sqlock_rows *rows, int64_t i);
+SQLOCK_API int sqlock_rows_put_bytes(sqlock_rows *rows, const void *data, size_t len);
+/* Forget the rows from number n on: what a statement answered before it failed. */
+SQLOCK_API void sqlock_rows_cut(sqlock_rows *rows, size_t n);
+SQLOCK_API size_t sqlock_rows_count(const sqlock_rows *rows);
+
+/* ---- dialects --------------------------------------------------------------------------------- */
+
+#define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
+
+/* One statement. Placeholders are numbered as the parameters of the request ($2, ?2), or positional
+ * (?) with order[] telling which parameter, from 0, stands at each. */
+typedef struct sqlock_step {
+    const char *sql;
+    const uint8_t *order; /* NULL: numbered */
+    uint8_t n_order;
+    uint8_t flags; /* SQLOCK_STEP_... */
+} sqlock_step;
+
+/* A request's steps, run in order. The first step that returns a row ends the script, and its rows
+ * are the answer; a script may end without rows. Steps stand alone (autocommit) unless
+ * SQLOCK_STEP_WRITE puts them into a transaction. */
+typedef struct sqlock_script {
+    const char *name;
+    const char *params; /* "b:ns b:name ..." */
+    uint8_t n_params;
+    uint8_t n_steps;
+    uint8_t n_array_steps;          /* 0: requests of a batch run one after the other */
+    const sqlock_step *steps;       /* for one request */
+    const sqlock_step *array_steps; /* for many: each parameter is an array with an element each */
+} sqlock_script;
+
+/* A migration: statements, one each, of migrations/<dialect>/NNN_name.{up,down}.sql. */
+typedef struct sqlock_migration {
+    int version;
+    const char *name;
+    const char *checksum; /* of the up file: the first 16 hex digits of its SHA-256 */
+    const char *const *up;
+    size_t n_up;
+    const char *const *down;
+    size_t n_down;
+} sqlock_migration;
+
+/* All texts hold {lock}, {meta}, {migration}, {schema} and {prefix}; core puts quoted and qualified
+ * names there before a driver sees them. */
+typedef struct sqlock_dialect {
+    uint32_t size; /* sizeof(sqlock_dialect) */
+    const char *name;
+    char quote;                   /* around identifiers: '"' or '`' */
+    const char *default_schema;   /* "public", "main" */
+    int fixed_schema;             /* 1: no other schema is possible */
+    const sqlock_script *scripts; /* SQLOCK_STMT_COUNT of them, in the order of the enum */
+    const sqlock_migration *migrations;
+    size_t n_migrations;
+} sqlock_dialect;
+
+/* ---- the driver ------------------------------------------------------------------------------- */
+
+typedef struct sqlock_conn_opts {
+    uint32_t size;
+    unsigned flags;            /* SQLOCK_OPEN_UNPREPARED */
+    const char *url;           /* NULL where connect is given */
+    sqlock_connect_fn connect; /* makes the native connection; the driver closes it */
+    void *connect_user;
+    const sqlock_script *scripts; /* rendered; they outlive the connection */
+} sqlock_conn_opts;
+
+/* How each slot fails: with a negative SQLOCK_E code and *err filled (err is never NULL here), by
+ * sqlock_error_db() where the database or client library said so. err->flags must then hold
+ *   SQLOCK_RECONNECT  the connection must not be used again; core will close it
+ *   SQLOCK_MAYBE      the request was sent and may have been applied (a reply lost, a deadline or
+ *                     cancel after sending); never set when it certainly was not
+ * A write is confirmed only when its commit is. After a failure without SQLOCK_RECONNECT the
+ * connection is outside any transaction and fit for the next call. */
+struct sqlock_driver {
+    uint32_t size; /* sizeof(sqlock_driver) when the driver was built; new slots go at the end */
+    uint32_t caps; /* SQLOCK_CAP_... */
+    const char *name;
+    const char *schemes; /* of URLs, blank between: "postgres postgresql" */
+    const sqlock_dialect *dialect;
+
+    /* Connect until deadline at the latest (name resolution may take longer). Sets what the dialect's
+     * statements rely on (isolation, durability) for the session. On failure nothing is left behind. */
+    int (*open)(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
+    /* Close; no I/O that can block for long. conn is never NULL. */
+    void (*close)(void *conn);
+    /* Run a request n times: values holds n * n_params values, the first request's first. Answers go
+     * to rows, with the request's number; none is there for requests that answered nothing. Returns
+     * at deadline at the latest. Either all requests of the batch are answered for, or it fails. */
+    int (*run)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+               sqlock_rows *rows, sqlock_error *err);
+    /* One statement of a migration, without parameters and without rows. */
+    int (*exec)(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
+    /* A write transaction around migrations. */
+    int (*begin)(void *conn, int64_t deadline, sqlock_error *err);
+    int (*commit)(void *conn, int64_t deadline, sqlock_error *err);
+    int (*rollback)(void *conn, int64_t deadline, sqlock_error *err);
+    /* Make a call that is under way on conn return soon with SQLOCK_ECANCELLED; any thread. A call
+     * that has not started or has ended is not touched: sticky until the next call starts at the
+     * most. Must not block. */
+    void (*cancel)(void *conn);
+};
+
+#define SQLOCK_CAP_TX_DDL 0x1u /* DDL is transactional: a migration is one transaction */
+
+/* ---- what core lends to drivers --------------------------------------------------------------- */
+
+/* Fill err and return code. fmt as for printf; the text is cut to fit. */
+SQLOCK_API int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+/* Fill err for an error of the database, return its code: SQLSTATE tells code and SQLOCK_RETRY by one
+ * table in core; flags are added. */
+SQLOCK_API int sqlock_error_db(sqlock_error *err, const char *sqlstate, long native, unsigned flags,
+                               const char *text);
+/* Sleep so long; drivers of in-process databases wait between tries with it. */
+SQLOCK_API void sqlock_sleep_us(int64_t us);
+/* Uniform random number in [0, below); for jitter. */
+SQLOCK_API uint32_t sqlock_random_below(uint32_t below);
+/* Memory by the library's allocator. free accepts NULL. */
+SQLOCK_API void *sqlock_mem_alloc(size_t size); /* zeroed; NULL when there is none */
+SQLOCK_API void *sqlock_mem_resize(void *p, size_t size);
+SQLOCK_API void sqlock_mem_free(void *p);
+
+/* A descriptor to wake a poll() from another thread (eventfd). make: >= 0 or SQLOCK_ESYS. */
+SQLOCK_API int sqlock_wake_make(void);
+SQLOCK_API void sqlock_wake_set(int fd);
+SQLOCK_API void sqlock_wake_clear(int fd);
+SQLOCK_API void sqlock_wake_close(int fd);
+/* Wait until fd is ready for the poll() events, wake_fd (or -1) is set, or the deadline.
+ * Returns 1 ready, 2 woken, 0 deadline, SQLOCK_ESYS. */
+SQLOCK_API int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,398 @@
+/* sqlock: distributed locks in the database that an application already has.
+ *
+ * Read this first
+ *   A lease tells who may work; it cannot stop a program that works on after its lease ended (a
+ *   stopped process, a paused machine). What protects data is the fencing token: store it with each
+ *   write and refuse a smaller one.
+ *
+ * Units      durations are int32_t milliseconds and end in _ms; points in time are int64_t
+ *            microseconds and end in _us. Client times are of CLOCK_BOOTTIME (sqlock_now_us), server
+ *            times are microseconds since 1970 UTC by the server's clock.
+ * Ownership  strings and options that you pass in are copied. Strings that you are given belong to
+ *            the object that they came from and die with it. An `out` parameter hands over a handle.
+ * Errors     functions return 0 or a negative SQLOCK_E code. The sqlock_error is yours and may be
+ *            NULL; it is written on failure and left alone on success.
+ * Threads    a manager may be shared by any number of threads. The state, deadline, token and fd of
+ *            a lock may be read from any thread; renew, release, settle and free it from one at a
+ *            time. The library starts at most two threads for a manager, installs no signal handler,
+ *            prints nothing, never exits and has no global state that can be set.
+ * fork       in a child every handle of the parent is dead: its functions answer SQLOCK_EFORK, its
+ *            state is SQLOCK_LOST, and freeing or closing it does nothing. Open a manager of its own.
+ */
+#ifndef SQLOCK_SQLOCK_H
+#define SQLOCK_SQLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SQLOCK_VERSION_MAJOR 0
+#define SQLOCK_VERSION_MINOR 1
+#define SQLOCK_VERSION_PATCH 0
+#define SQLOCK_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define SQLOCK_API __attribute__((visibility("default")))
+#else
+#define SQLOCK_API
+#endif
+
+/* ---- limits and special values ---------------------------------------------------------------- */
+
+#define SQLOCK_NAME_MAX 255            /* bytes of a name, at least 1 */
+#define SQLOCK_NAMESPACE_MAX 63        /* bytes of a namespace, may be 0 */
+#define SQLOCK_LABEL_MAX 255           /* bytes of what a holder says about itself */
+#define SQLOCK_OWNER_SIZE 16           /* bytes: an owner is 128 random bits */
+#define SQLOCK_TOKEN_MAX INT64_C(9007199254740991) /* 2^53 - 1: exact in a double too */
+
+#define SQLOCK_WAIT_FOREVER (-1)       /* wait_ms: until granted, cancelled or failed */
+#define SQLOCK_LEASE_MIN_MS 100
+#define SQLOCK_LEASE_MAX_MS 604800000  /* 7 days */
+#define SQLOCK_LEASE_DEFAULT_MS 30000
+#define SQLOCK_WAIT_DEFAULT_MS 10000
+#define SQLOCK_LEN_STRING SIZE_MAX     /* a length: the string ends with NUL */
+
+/* ---- errors ----------------------------------------------------------------------------------- */
+
+/* Every code with the sentence that sqlock_strerror() gives for it. Contention is never reported as
+ * a database error, and a database error never as contention. */
+#define SQLOCK_ERRORS(X)                                                                           \
+    X(SQLOCK_EBUSY, -1, "the lock is held by another owner")                                       \
+    X(SQLOCK_ELOST, -2, "the lock was held and is no longer ours")                                 \
+    X(SQLOCK_EUNSURE, -3, "the reply was lost: the request may have been applied")                 \
+    X(SQLOCK_EGUARDED, -4, "an open transaction guards the lock")                                  \
+    X(SQLOCK_ECANCELLED, -5, "the call was cancelled")                                             \
+    X(SQLOCK_ETIMEOUT, -6, "the database did not answer in time")                                  \
+    X(SQLOCK_EINVAL, -10, "an argument is not valid")                                              \
+    X(SQLOCK_ENOMEM, -11, "out of memory")                                                         \
+    X(SQLOCK_ESTATE, -12, "the handle is not in a state that allows this")                         \
+    X(SQLOCK_EFORK, -13, "the handle belongs to the parent process")                               \
+    X(SQLOCK_ESYS, -14, "the operating system refused a resource")                                 \
+    X(SQLOCK_EDB, -20, "the database answered with an error")                                      \
+    X(SQLOCK_EUNREACH, -21, "the database cannot be reached")                                      \
+    X(SQLOCK_EDENIED, -22, "the database refused login or privileges")                             \
+    X(SQLOCK_ESCHEMA, -23, "the schema is absent, too old or too new")                             \
+    X(SQLOCK_ECORRUPT, -24, "the database or a row is not what it must be")                        \
+    X(SQLOCK_EREADONLY, -25, "the database is read-only")                                          \
+    X(SQLOCK_EFULL, -26, "the database has no space left or failed to write")                      \
+    X(SQLOCK_EREFUSED, -27, "this database cannot keep a promise that was asked for")
+
+enum sqlock_code {
+    SQLOCK_OK = 0,
+#define SQLOCK_ENUM(code, value, text) code = value,
+    SQLOCK_ERRORS(SQLOCK_ENUM)
+#undef SQLOCK_ENUM
+};
+
+/* What to do, in sqlock_error.flags. */
+#define SQLOCK_RETRY 0x1u     /* the same call may work if made again */
+#define SQLOCK_RECONNECT 0x2u /* the connection is gone or must not be used again */
+#define SQLOCK_MAYBE 0x4u     /* the request may have been applied: settle before going on */
+
+typedef struct sqlock_error {
+    int code;         /* SQLOCK_E... */
+    unsigned flags;   /* SQLOCK_RETRY, SQLOCK_RECONNECT, SQLOCK_MAYBE */
+    char sqlstate[6]; /* of the server, or the nearest one; "" where there is none */
+    long native;      /* the client library's own number, 0 where there is none */
+    char text[256];   /* one line with context: `acquire "nightly": connection refused` */
+} sqlock_error;
+
+/* The sentence for a code; a static string, also for codes that do not exist. Any thread. */
+SQLOCK_API const char *sqlock_strerror(int code);
+/* The name of a code, "SQLOCK_EBUSY"; "SQLOCK_?" for codes that do not exist. Any thread. */
+SQLOCK_API const char *sqlock_code_name(int code);
+/* SQLOCK_VERSION of the library that runs, which may be newer than the header. Any thread. */
+SQLOCK_API const char *sqlock_version(void);
+/* Now, in microseconds of the clock that deadlines are told in (CLOCK_BOOTTIME, else MONOTONIC). */
+SQLOCK_API int64_t sqlock_now_us(void);
+
+/* ---- the manager ------------------------------------------------------------------------------ */
+
+typedef struct sqlock sqlock;             /* a manager: one database, namespace, schema, prefix */
+typedef struct sqlock_lock sqlock_lock;   /* one grant */
+typedef struct sqlock_op sqlock_op;       /* a request that was started */
+typedef struct sqlock_cancel sqlock_cancel; /* cuts a wait from another thread */
+typedef struct sqlock_driver sqlock_driver; /* sqlock/driver.h; you get one from sqlock/<name>.h */
+
+/* Makes a connection for the manager, which owns and closes it: a PGconn *, a sqlite3 *, as the
+ * driver's header says. It must be used by nobody else. Called from any thread of the manager's, as
+ * often as a connection is lost. Returns 0, or an SQLOCK_E code with *err filled. */
+typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *err);
+
+#define SQLOCK_OPEN_ACCEPT_WEAK 0x1u /* accept a server that may forget commits after a crash */
+#define SQLOCK_OPEN_UNPREPARED 0x2u  /* keep no state in the session: for transaction poolers */
+
+typedef struct sqlock_open_opts {
+    uint32_t size;             /* sizeof(sqlock_open_opts) */
+    unsigned flags;            /* SQLOCK_OPEN_... */
+    const char *schema;        /* NULL: "public" on PostgreSQL, the only one on SQLite */
+    const char *prefix;        /* of table names, [a-z][a-z0-9_]{0,23}; NULL: "sqlock_" */
+    const char *ns;            /* namespace, 0 to 63 bytes of UTF-8; NULL: "" */
+    const char *label;         /* told to those who find the lock busy; NULL: "" */
+    sqlock_connect_fn connect; /* makes connections in place of a URL; then url must be NULL */
+    void *connect_user;
+    int32_t connections;     /* at most so many, at least 2 (one is kept for renewals) */
+    int32_t request_ms;      /* longest time for one request: a try, a release, the open itself */
+    int32_t lease_ms;        /* default of the manager's acquires */
+} sqlock_open_opts;
+
+#define SQLOCK_OPEN_OPTS_INIT                                                                      \
+    { sizeof(sqlock_open_opts), 0, NULL, NULL, NULL, NULL, NULL, NULL, 2, 5000,                    \
+      SQLOCK_LEASE_DEFAULT_MS }
+/* Writes the same values as SQLOCK_OPEN_OPTS_INIT, for callers without the macro. */
+SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
+
+/* Open a manager on the database at url, or on what opts->connect connects to.
+ * Connects once, and checks the schema's version, the server's durability and that it can be written
+ * to; it changes nothing (but a meta row's incarnation, when the server is not the one that was
+ * there before). opts may be NULL.
+ * Ownership: on success *out_m is yours; end it with sqlock_close().
+ * Threads:   any.
+ * Returns:   0, or SQLOCK_EINVAL (unknown URL scheme, bad schema, prefix, namespace or numbers; told
+ *            before any I/O), SQLOCK_EUNREACH (no server, no such host, request_ms ran out),
+ *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too old, too new: the
+ *            text tells what was found and what is needed), SQLOCK_EREADONLY (replica, read-only
+ *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
+ *            library, too old a library or server, weak durability without
+ *            SQLOCK_OPEN_ACCEPT_WEAK), SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
+SQLOCK_API int sqlock_open(const sqlock_driver *driver, const char *url,
+                           const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
+
+/* Close a manager: stops its threads and its connections. Locks that are still held are not
+ * released (release them first): their handles become LOST with SQLOCK_WHY_CLOSED and still have to
+ * be freed, and their rows run out by themselves. No call may be under way in another thread.
+ * NULL is allowed. In a forked child it does nothing. */
+SQLOCK_API void sqlock_close(sqlock *m);
+
+/* Bring the schema in the database at url to this library's version; never done by opening.
+ * opts as for sqlock_open (schema, prefix, connect and request_ms are used). *out_applied, if not
+ * NULL, counts the migrations that were applied: 0 when there was nothing to do.
+ * Safe to call from any number of processes at once: one works, the others wait and find it done.
+ * Returns: 0, or the codes of sqlock_open; SQLOCK_ESCHEMA when the schema is newer than the library. */
+SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
+                              const sqlock_open_opts *opts, int *out_applied, sqlock_error *err);
+
+/* ---- locks ------------------------------------------------------------------------------------ */
+
+typedef enum sqlock_state {
+    SQLOCK_UNSURE = 1,  /* a reply was lost: sqlock_settle() tells */
+    SQLOCK_HELD = 2,    /* ours until the deadline */
+    SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease */
+    SQLOCK_LOST = 4,    /* not ours any more, or never was: sqlock_lock_why() */
+    SQLOCK_RELEASED = 5 /* given back, and the database has confirmed it */
+} sqlock_state;
+
+typedef enum sqlock_why {
+    SQLOCK_WHY_NONE = 0,
+    SQLOCK_WHY_EXPIRED = 1,     /* the deadline passed without a confirmed renewal (P4, P6) */
+    SQLOCK_WHY_TAKEN = 2,       /* someone else was granted the lock after it had run out */
+    SQLOCK_WHY_BROKEN = 3,      /* an operator broke it */
+    SQLOCK_WHY_REAPED = 4,      /* it had run out and was swept away */
+    SQLOCK_WHY_GONE = 5,        /* its row is not there any more */
+    SQLOCK_WHY_CLOCK = 6,       /* the server's clock jumped past the end of the lease */
+    SQLOCK_WHY_MAX_HOLD = 7,    /* max_hold_ms was reached */
+    SQLOCK_WHY_NOT_GRANTED = 8, /* settled: the request had never been granted */
+    SQLOCK_WHY_CLOSED = 9,      /* the manager was closed */
+    SQLOCK_WHY_FORK = 10        /* this is a forked child */
+} sqlock_why;
+
+/* A word for a state ("held") or a reason ("taken over"); static strings. */
+SQLOCK_API const char *sqlock_state_name(sqlock_state state);
+SQLOCK_API const char *sqlock_why_name(sqlock_why why);
+
+/* Who holds a lock, as the database said in the same answer that refused it. */
+typedef struct sqlock_holder {
+    uint32_t size;                    /* sizeof(sqlock_holder) */
+    int64_t token;                    /* of the grant */
+    int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
+    int64_t held_ms;                  /* since it was granted */
+    char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
+} sqlock_holder;
+
+/* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST. It delays other
+ * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
+ * It is never called once sqlock_release() was called, nor after sqlock_lock_free() returned. */
+typedef void (*sqlock_event_fn)(sqlock_lock *lock, sqlock_state state, void *user);
+
+typedef struct sqlock_acquire_opts {
+    uint32_t size;       /* sizeof(sqlock_acquire_opts) */
+    int32_t wait_ms;     /* 0: one try; > 0: at most so long; SQLOCK_WAIT_FOREVER */
+    int32_t lease_ms;    /* 0: the manager's default */
+    int32_t renew_ms;    /* between renewals; 0: a third of the lease; at most half of it */
+    int32_t max_hold_ms; /* renewals end so long after the grant; 0: never */
+    unsigned flags;      /* SQLOCK_NO_RENEW */
+    size_t name_len;     /* bytes of the name; SQLOCK_LEN_STRING: it ends with NUL */
+    sqlock_cancel *cancel;  /* may cut the wait; NULL: nothing does */
+    sqlock_event_fn on_event; /* NULL: none */
+    void *user;               /* for on_event */
+    sqlock_holder *holder;    /* filled when the answer is SQLOCK_EBUSY or EGUARDED; NULL: not */
+    const unsigned char *owner; /* SQLOCK_OWNER_SIZE bytes: settle an acquire of a process that died;
+                                   NULL: drawn at random, as it must be otherwise */
+} sqlock_acquire_opts;
+
+#define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
+
+#define SQLOCK_ACQUIRE_OPTS_INIT                                                                   \
+    { sizeof(sqlock_acquire_opts), SQLOCK_WAIT_DEFAULT_MS, 0, 0, 0, 0, SQLOCK_LEN_STRING, NULL,    \
+      NULL, NULL, NULL, NULL }
+SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
+
+/* Acquire the lock called name: 1 to 255 bytes of UTF-8 without NUL, compared byte by byte.
+ * Waits at most opts->wait_ms; a try is bounded by the manager's request_ms. Not reentrant: a second
+ * acquire of a name by the same program is busy like anybody's. opts may be NULL (defaults).
+ * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_release()
+ *            and sqlock_lock_free(). Otherwise *out_lock is NULL.
+ * Threads:   any.
+ * Returns:   0 (held, and at least half of the lease is left), or SQLOCK_EBUSY (held by someone else
+ *            until the wait ran out), SQLOCK_EGUARDED (free, but kept by an open transaction until
+ *            the wait ran out), SQLOCK_EUNSURE (a reply was lost: *out_lock is UNSURE and
+ *            sqlock_settle() tells), SQLOCK_ETIMEOUT (the database answered nothing in time and
+ *            nothing was applied), SQLOCK_ECANCELLED (by opts->cancel, nothing is held),
+ *            SQLOCK_EINVAL (name, numbers; before any I/O), SQLOCK_EFORK, SQLOCK_ENOMEM, and the
+ *            database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA, ECORRUPT, EREADONLY, EFULL,
+ *            EREFUSED. While the wait lasts, a lost connection is opened again without an error. */
+SQLOCK_API int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                              sqlock_lock **out_lock, sqlock_error *err);
+
+/* Renew the lease now; its new deadline is at least the full lease from this call's start, less the
+ * margin. Needed only with SQLOCK_NO_RENEW; otherwise renewals run by themselves until release,
+ * max_hold_ms or loss.
+ * Returns: 0, SQLOCK_ELOST (with the reason in the state), SQLOCK_EUNSURE (reply lost; the old
+ *          deadline stands), SQLOCK_ETIMEOUT, SQLOCK_ESTATE (released, or unsure: settle first),
+ *          SQLOCK_EFORK, or the database's codes (the old deadline stands). */
+SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
+
+/* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns.
+ * A lock in state UNSURE may be released too: what may have been granted is given back.
+ * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
+ *          not ours any more, nothing was changed), SQLOCK_EUNSURE (reply lost: ask again, or
+ *          sqlock_settle(), or let the lease run out), SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the
+ *          database's codes (nothing was changed; ask again or let it run out). */
+SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
+
+/* Find out what became of a request whose reply was lost, by sending the same request again with the
+ * same owner; asks until there is an answer, at most wait_ms (or SQLOCK_WAIT_FOREVER).
+ * Returns: 0 (an acquire: the lock is HELD; a release: it is RELEASED; nothing to settle: 0 too),
+ *          SQLOCK_EBUSY, SQLOCK_EGUARDED (an acquire: it was not granted, or has ended; the handle is
+ *          LOST), SQLOCK_ELOST (held before, not any more), SQLOCK_EUNSURE (no answer yet),
+ *          SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
+SQLOCK_API int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
+
+/* Free the handle. A lock that is held is not released: renewals end and its lease runs out by
+ * itself. Waits for a callback of this lock that is running, unless called from within it.
+ * NULL is allowed. In a forked child it does nothing. */
+SQLOCK_API void sqlock_lock_free(sqlock_lock *lock);
+
+/* Getters: no I/O, any thread, also from callbacks. In a forked child: LOST with SQLOCK_WHY_FORK. */
+
+/* The state now. HELD and AT_RISK are only ever told before the deadline, whatever the library's
+ * threads, the network and the server do. */
+SQLOCK_API sqlock_state sqlock_lock_state(sqlock_lock *lock);
+/* Why it is LOST; SQLOCK_WHY_NONE in other states. */
+SQLOCK_API sqlock_why sqlock_lock_why(sqlock_lock *lock);
+/* 1 while HELD or AT_RISK, else 0: ask before each step that must not happen without the lock. */
+SQLOCK_API int sqlock_is_held(sqlock_lock *lock);
+/* When the lock stops being ours unless renewed, in microseconds of sqlock_now_us(); already less a
+ * safety margin of a tenth of the lease (at most 2 s). 0 if it was never held. */
+SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
+/* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name.
+ * 0 while it is not known (UNSURE). Store it with your writes and refuse smaller ones. */
+SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
+/* SQLOCK_OWNER_SIZE bytes, the owner of this grant. */
+SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
+/* The name; *out_len, if not NULL, is its length in bytes. */
+SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock, size_t *out_len);
+/* A descriptor that becomes readable when the lock is lost (not when it is released), for poll().
+ * Never read it; it belongs to the lock and is closed by sqlock_lock_free(). Made at the first call.
+ * Returns: the descriptor, or SQLOCK_ESYS (none to be had) or SQLOCK_EFORK. */
+SQLOCK_API int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err);
+
+/* ---- scoped use ------------------------------------------------------------------------------- */
+
+/* Work under the lock; for long work look at sqlock_is_held() now and then. */
+typedef int (*sqlock_work_fn)(sqlock_lock *lock, void *user);
+/* Acquire, call work(lock, user), release, free. *out_result, if not NULL, is what work returned.
+ * Returns: the codes of sqlock_acquire() when work was not called (an UNSURE grant is settled, or
+ *          given back, for you); afterwards 0, or SQLOCK_ELOST when the lock was lost before work
+ *          returned, or what sqlock_release() says. */
+SQLOCK_API int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                           sqlock_work_fn work, void *user, int *out_result, sqlock_error *err);
+
+/* Releases and frees *lock at the end of a scope: SQLOCK_SCOPED sqlock_lock *lock = NULL; */
+SQLOCK_API void sqlock_scope_end(sqlock_lock **lock);
+#if defined(__GNUC__)
+#define SQLOCK_SCOPED __attribute__((cleanup(sqlock_scope_end)))
+#endif
+
+/* ---- cancelling ------------------------------------------------------------------------------- */
+
+/* Make a cancel object, to be given in options. Free it after the calls that use it returned. */
+SQLOCK_API int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err);
+/* Cut every call that waits with this object, now and later. Any thread; not from signal handlers. */
+SQLOCK_API void sqlock_cancel_fire(sqlock_cancel *cancel);
+SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
+
+/* ---- event loops ------------------------------------------------------------------------------ */
+
+/* The four calls that sqlock_acquire() is made of. start returns at once; the work is done by the
+ * manager's talker thread. Poll sqlock_op_fd() for reading, call sqlock_op_step() when it is
+ * readable, and sqlock_op_finish() when step returned 1. One thread at a time. */
+SQLOCK_API int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                                    sqlock_op **out_op, sqlock_error *err);
+SQLOCK_API int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+SQLOCK_API int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+/* A descriptor that becomes readable when the request is done. It belongs to the op. */
+SQLOCK_API int sqlock_op_fd(sqlock_op *op);
+/* Returns 1 when the request is done, 0 when it is under way. Never blocks. */
+SQLOCK_API int sqlock_op_step(sqlock_op *op);
+/* Ask a request to end early. It still has to be finished. Any thread. */
+SQLOCK_API void sqlock_op_cancel(sqlock_op *op);
+/* Take the result and free op; waits for the request if it is not done. out_lock is for acquire and
+ * may be NULL otherwise. Returns what the blocking call would have returned. */
+SQLOCK_API int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
+
+/* ---- seeing and breaking ---------------------------------------------------------------------- */
+
+typedef struct sqlock_info {
+    uint32_t size;
+    const char *name; /* ends with NUL; name_len bytes */
+    size_t name_len;
+    int held; /* 1: an owner is in the row (left_ms <= 0: its lease has run out); 0: free */
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_holder holder; /* token: of the last grant, also when free */
+} sqlock_info;
+
+/* Return 0 to go on, anything else to stop. info and what it points to live during the call. */
+typedef int (*sqlock_list_fn)(const sqlock_info *info, void *user);
+
+#define SQLOCK_LIST_FREE 0x1u /* free rows too, which keep their last token */
+
+typedef struct sqlock_list_opts {
+    uint32_t size;
+    unsigned flags;     /* SQLOCK_LIST_FREE */
+    const char *prefix; /* only names that start with it; NULL: all */
+} sqlock_list_opts;
+
+#define SQLOCK_LIST_OPTS_INIT { sizeof(sqlock_list_opts), 0, NULL }
+SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
+
+/* List the locks of the manager's namespace in byte order of their names, page by page (so not one
+ * moment's picture). Returns 0, what fn returned to stop, or the database's codes. */
+SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
+                           sqlock_error *err);
+
+/* Take the lock away from the grant with this token (from sqlock_list or sqlock_holder), so that the
+ * next acquire gets it. Its holder learns at its next renewal, and must be known to be dead: only the
+ * token protects data from it.
+ * Returns: 0, SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
+ *          lost: ask again), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
+SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
+                            sqlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

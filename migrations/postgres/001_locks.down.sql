@@ -1,0 +1,9 @@
+-- Taking 001 down keeps meta, and the largest token in its floor: tokens go on rising after a later up.
+LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE;
+
+UPDATE {meta} SET version = 0,
+    fence_floor = greatest(fence_floor, (SELECT coalesce(max(token), 0) FROM {lock})) WHERE id = 1;
+
+DELETE FROM {migration} WHERE version = 1;
+
+DROP TABLE {lock};

@@ -1,0 +1,7 @@
+-- Taking 001 down keeps meta, and the largest token in its floor: tokens go on rising after a later up.
+UPDATE {meta} SET version = 0,
+    fence_floor = max(fence_floor, (SELECT coalesce(max(token), 0) FROM {lock})) WHERE id = 1;
+
+DELETE FROM {migration} WHERE version = 1;
+
+DROP TABLE {lock};

@@ -1,0 +1,45 @@
+-- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+
+CREATE TABLE IF NOT EXISTS {meta} (
+    -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    version INTEGER NOT NULL,        -- of the schema, 0 after the last migration was taken down
+    min_reader INTEGER NOT NULL,     -- oldest schema version that a library must know to work here
+    inc INTEGER NOT NULL,            -- incarnation; a file stays 0 for life
+    server TEXT NOT NULL,            -- identity of the server, on other databases
+    fence_floor INTEGER NOT NULL     -- no token of a deleted row was larger
+) STRICT;
+
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
+VALUES (1, 0, 1, 0, 'file', 0) ON CONFLICT (id) DO NOTHING;
+
+CREATE TABLE IF NOT EXISTS {migration} (
+    -- What was applied, for people and for verify.
+    version INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,          -- of the file that was applied
+    applied INTEGER NOT NULL         -- milliseconds since 1970 UTC
+) STRICT;
+
+CREATE TABLE {lock} (
+    -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only
+    -- rise. Times are milliseconds since 1970 UTC. Names and owners are blobs and nothing else.
+    ns BLOB NOT NULL CHECK (length(ns) <= 63),
+    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    kind INTEGER NOT NULL DEFAULT 0,          -- 0 lease; other kinds are refused until they are known
+    mode INTEGER NOT NULL DEFAULT 0,          -- of the holder, for kinds that have several
+    owner BLOB CHECK (length(owner) = 16),    -- drawn for each acquisition; NULL: free
+    token INTEGER NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
+    exp INTEGER,                              -- end of the lease; NULL: free
+    since INTEGER,                            -- time of the grant
+    label BLOB,                               -- what the holder says about itself
+    inc INTEGER NOT NULL,                     -- incarnation under which token was drawn
+    ended_owner BLOB,                         -- the last grant that ended: its owner,
+    ended_token INTEGER NOT NULL DEFAULT 0,   -- its token,
+    ended_why INTEGER NOT NULL DEFAULT 0,     -- and 1 released, 2 broken, 3 reaped, 4 taken over
+    idle_since INTEGER,                       -- free since then, for the pruner; NULL: held
+    waiters INTEGER NOT NULL DEFAULT 0,       -- reserved: somebody wants to be woken
+    next_ticket INTEGER NOT NULL DEFAULT 0,   -- reserved: of the queue
+    PRIMARY KEY (ns, name),
+    CHECK ((owner IS NULL) = (exp IS NULL))
+) STRICT, WITHOUT ROWID;

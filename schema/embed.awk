@@ -1,0 +1,149 @@
+# Turns schema/<dialect>/statements.sql and migrations/<dialect>/ into C. How those files are written:
+# schema/README.md.  usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h statements.sql up/down.sql...
+# Any fault in the texts ends the build with a message; nothing is guessed.
+
+function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
+function trim(s) { gsub(/^[ \t\n]+|[ \t\n]+$/, "", s); return s }
+
+# A C string literal, one source line per line of SQL.
+function literal(s,    parts, n, i, out) {
+    gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s)
+    n = split(s, parts, "\n"); out = ""
+    for (i = 1; i <= n; i++) out = out "\n        \"" parts[i] (i < n ? "\\n" : "") "\""
+    return out
+}
+
+# Expand {macro}s that were defined with ":define"; others ({lock}, {meta}) are left to run time.
+function expand(s,    m) {
+    for (m in macro) while (index(s, "{" m "}"))
+        s = substr(s, 1, index(s, "{" m "}") - 1) macro[m] substr(s, index(s, "{" m "}") + length(m) + 2)
+    return s
+}
+
+# Replace :param by its placeholder; sets ord to the positional order. "::" is a cast, not a parameter.
+function placeholders(s, block,    out, rest, p, name, n) {
+    out = ""; rest = s; ord = ""
+    while (match(rest, /:[a-z_:]/)) {
+        p = RSTART
+        if (substr(rest, p, 2) == "::") { out = out substr(rest, 1, p + 1); rest = substr(rest, p + 2); continue }
+        if (p > 1 && substr(rest, p - 1, 1) ~ /[a-z{]/) { out = out substr(rest, 1, p); rest = substr(rest, p + 1); continue }
+        match(substr(rest, p + 1), /^[a-z_]+/)
+        name = substr(rest, p + 1, RLENGTH)
+        if (!((block, name) in number)) die("block " block " has no parameter :" name)
+        n = number[block, name]
+        out = out substr(rest, 1, p - 1) (style == "$" ? "$" n : style == "?N" ? "?" n : "?")
+        ord = ord (ord == "" ? "" : ", ") (n - 1)
+        rest = substr(rest, p + 1 + length(name))
+    }
+    return out rest
+}
+
+function add_step(list, sql, flags,    n) {
+    sql = trim(sql); sub(/;$/, "", sql)
+    if (sql == "") die("an empty step in block " block)
+    n = ++count[block, list]
+    text[block, list, n] = sql; flag[block, list, n] = flags
+}
+function end_step() {
+    if (list == "") return
+    if (same) { text_same = text[block, "steps", same]; add_step(list, text_same, write) }
+    else add_step(list, sql, write)
+    list = ""; sql = ""; same = 0
+}
+
+function print_steps(id, block, list,    n, i, t) {
+    n = count[block, list]
+    if (!n) return
+    for (i = 1; i <= n; i++) {
+        t[i] = placeholders(expand(text[block, list, i]), block)
+        if (style == "?" && ord != "") printf "static const uint8_t %s_%s_%d_order[] = {%s};\n", id, list, i, ord
+        order[i] = (style == "?" && ord != "") ? id "_" list "_" i "_order, sizeof " id "_" list "_" i "_order" : "NULL, 0"
+    }
+    printf "static const sqlock_step %s_%s[] = {\n", id, list
+    for (i = 1; i <= n; i++)
+        printf "    {%s,\n     %s, %s},\n", literal(t[i]), order[i], flag[block, list, i] ? "SQLOCK_STEP_WRITE" : "0"
+    print "};"
+}
+
+function print_migration(v,    dir, i) {
+    for (dir in dirs) {
+        printf "static const char *const migration_%d_%s[] = {\n", v, dir
+        for (i = 1; i <= statements[v, dir]; i++) printf "    %s,\n", literal(statement[v, dir, i])
+        print "};"
+    }
+}
+
+FNR == 1 && pending != "" { die("the file before this one ends within a statement") }
+FNR == 1 { kind = FILENAME ~ /driver\.h$/ ? "header" : FILENAME ~ /statements\.sql$/ ? "statements" : "migration"
+    if (kind == "migration") {
+        file = FILENAME; sub(/.*\//, "", file)
+        version = substr(file, 1, 3) + 0; direction = file ~ /\.down\.sql$/ ? "down" : "up"
+        name = substr(file, 5); sub(/\.(up|down)\.sql$/, "", name)
+        title[version] = name; if (version > versions) versions = version
+        pending = ""
+    } }
+
+kind == "header" && /^    X\([A-Z_]+, "/ {
+    split($0, q, "\""); id = $0; sub(/^ *X\(/, "", id); sub(/,.*/, "", id)
+    blocks[++n_blocks] = q[2]; ids[q[2]] = id; params[q[2]] = q[4]
+    n = split(q[4], ps, " "); n_params[q[2]] = n
+    for (i = 1; i <= n; i++) number[q[2], substr(ps[i], 3)] = i
+    next
+}
+kind == "header" { next }
+
+kind == "statements" && /^-- :define / { m = $3; v = $0; sub(/^-- :define [a-z_]+ /, "", v); macro[m] = v; next }
+kind == "statements" && /^-- :block / {
+    end_step(); block = $3
+    if (block != blocks[++seen]) die("block " block " where " blocks[seen] " belongs (the order of driver.h)")
+    next
+}
+kind == "statements" && /^-- :(step|array)/ {
+    end_step(); list = $2 == ":array" ? "array_steps" : "steps"
+    write = $3 == "write"; same = $3 == "same" ? $4 : 0
+    next
+}
+kind == "statements" && /^--/ { next }
+kind == "statements" { if (list != "") sql = sql (sql == "" ? "" : "\n") $0; else if (trim($0) != "") die("text outside a step"); next }
+
+kind == "migration" {
+    if (pending == "" && (/^--/ || trim($0) == "")) next
+    pending = pending (pending == "" ? "" : "\n") $0
+    if (/;$/) { sub(/;$/, "", pending); statement[version, direction, ++statements[version, direction]] = pending; pending = "" }
+}
+
+END {
+    if (failed) exit 1
+    if (pending != "") die("the file ends within a statement")
+    end_step()
+    if (seen != n_blocks) { print "statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
+    if (!versions) { print dialect ": no migrations" > "/dev/stderr"; exit 1 }
+    print "/* Made by schema/embed.awk from schema/" dialect " and migrations/" dialect "; not for editing. */"
+    print "#include <sqlock/driver.h>\n"
+    for (b = 1; b <= n_blocks; b++) {
+        print_steps(blocks[b], blocks[b], "steps"); print_steps(blocks[b], blocks[b], "array_steps")
+    }
+    printf "\nstatic const sqlock_script scripts[SQLOCK_STMT_COUNT] = {\n"
+    for (b = 1; b <= n_blocks; b++) {
+        bl = blocks[b]
+        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d, %s_steps, %s},\n", ids[bl], bl, params[bl],
+            n_params[bl], count[bl, "steps"], count[bl, "array_steps"] + 0, bl,
+            count[bl, "array_steps"] ? bl "_array_steps" : "NULL"
+    }
+    print "};\n"
+    dirs["up"]; dirs["down"]
+    for (v = 1; v <= versions; v++) {
+        if (!((v, "up") in statements) || !((v, "down") in statements)) {
+            print dialect ": migration " v " needs an up and a down file" > "/dev/stderr"; exit 1 }
+        print_migration(v)
+    }
+    print "\nstatic const sqlock_migration migrations[] = {"
+    split(checksums, sum, " ")
+    for (v = 1; v <= versions; v++)
+        printf "    {%d, \"%s\", \"%s\", migration_%d_up, %d, migration_%d_down, %d},\n", v, title[v], sum[v],
+            v, statements[v, "up"], v, statements[v, "down"]
+    print "};\n"
+    printf "extern const sqlock_dialect sqlock_%s_dialect;\n", dialect
+    printf "const sqlock_dialect sqlock_%s_dialect = {\n    sizeof(sqlock_dialect), \"%s\", '%s', \"%s\", %d, scripts, migrations,\n    sizeof migrations / sizeof *migrations};\n",
+        dialect, dialect, quote, schema, fixed_schema
+}

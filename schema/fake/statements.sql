@@ -1,0 +1,46 @@
+-- The fake driver's dialect: its database is C (drivers/fake/db.c) and knows the requests by number,
+-- so each text only names its block. How this file is read: schema/README.md.
+
+-- :block hello
+-- :step
+hello;
+
+-- :block reincarnate
+-- :step
+reincarnate;
+
+-- :block acquire
+-- :step
+acquire;
+
+-- :block guarded
+-- :step
+guarded;
+
+-- :block renew
+-- :step
+renew;
+
+-- :block release
+-- :step
+release;
+
+-- :block break
+-- :step
+break;
+
+-- :block list
+-- :step
+list;
+
+-- :block migrate_lock
+-- :step
+migrate_lock;
+
+-- :block migrate_version
+-- :step
+migrate_version;
+
+-- :block migrate_record
+-- :step
+migrate_record;

@@ -1,0 +1,238 @@
+-- sqlock's statements for PostgreSQL 10 and newer. How this file is read: schema/README.md.
+-- Every block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session, so it works
+-- behind a transaction pooler too. CTEs that lock rows are never inlined, so PostgreSQL 12's MATERIALIZED
+-- is not needed. The one index that serves all of them is the primary key (ns, name).
+
+-- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
+-- The timeline changes with every promotion; a session can live on through one, so grants look at it.
+-- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
+
+-- :block hello
+-- What server this is, whether locks are safe on it, and which schema it has.
+-- With weak durability accepted, the start time is part of the identity: each restart is another server.
+-- :step
+SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 20
+               ELSE 22 END,
+       0, 0, {now}, 0, NULL::bytea,
+       convert_to(CASE WHEN pg_is_in_recovery() THEN 'the server is a replica'
+            WHEN current_setting('transaction_read_only') = 'on' THEN 'default_transaction_read_only is on'
+            ELSE 'transactions are not READ COMMITTED by default' END, 'UTF8')
+WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
+   OR current_setting('transaction_isolation') <> 'read committed';
+-- :step
+SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
+       convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
+            WHEN current_setting('synchronous_commit') = 'off' THEN 'synchronous_commit is off'
+            ELSE 'the lock table is UNLOGGED' END, 'UTF8')
+WHERE :accept_weak = 0
+  AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off'
+       OR EXISTS (SELECT 1 FROM pg_class c
+                  WHERE c.oid = to_regclass({lock:text}) AND c.relpersistence = 'u'));
+-- :step
+SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
+-- :step
+SELECT 0, 1, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8')
+FROM {meta} m,
+     (SELECT s.system_identifier::text
+             || CASE WHEN current_setting('fsync') = 'off'
+                     THEN '@' || extract(epoch from pg_postmaster_start_time())::text ELSE '' END
+             || '/' || {timeline} AS server
+      FROM pg_control_system() s) i
+WHERE m.id = 1;
+
+-- :block reincarnate
+-- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
+-- jump by 2^32 for each incarnation that passed. The incarnation is never below the timeline's number:
+-- were this very update lost in the next failover, the server after it would still be another one. The
+-- first server on timeline 1 needs no jump. No row: somebody else was quicker.
+-- :step
+WITH i AS (
+    SELECT greatest(m.inc + CASE WHEN m.server = '' THEN 0 ELSE 1 END,
+                    ('x' || right(convert_from(:server, 'UTF8'), 8))::bit(32)::int - 1) AS inc
+    FROM {meta} m WHERE m.id = 1 AND m.server <> convert_from(:server, 'UTF8')
+    FOR UPDATE
+)
+UPDATE {meta} m SET
+    fence_floor = m.fence_floor + (i.inc - m.inc) * 4294967296,
+    inc = i.inc,
+    server = convert_from(:server, 'UTF8')
+FROM i WHERE m.id = 1
+RETURNING 0, 1;
+
+-- :block acquire
+-- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
+-- not passed. The row is locked FOR UPDATE first, which waits for nobody (SKIP LOCKED) and is the one
+-- strength that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked
+-- row; the token is drawn under its lock. While the lock is held nothing is written.
+-- No row: the lock has no row yet; the next step makes it, the last one asks again. The new row's token
+-- is the floor, read under a share lock that the pruner's lock excludes.
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, m.inc, {now} AS t
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND m.id = 1 AND right(m.server, 8) = {timeline}
+      AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
+      AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
+      AND {now} <= :not_after
+    FOR UPDATE OF c SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET
+        token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.inc = k.inc THEN l.token
+                     WHEN l.inc = k.inc THEN l.token + 1
+                     ELSE l.token + (k.inc - l.inc) * 4294967296 END,
+        since = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.since ELSE k.t END,
+        ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                           THEN l.ended_owner ELSE l.owner END,
+        ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                           THEN l.ended_token ELSE l.token END,
+        ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                         THEN l.ended_why ELSE 4 END,
+        owner = :owner, exp = k.t + :ttl, label = :label, inc = k.inc, idle_since = NULL
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+      AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
+      AND (l.ended_why <> 1 OR l.ended_owner IS DISTINCT FROM :owner)
+    RETURNING l.token, l.since, l.exp, k.t
+)
+SELECT 0,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.kind <> 0 THEN 11
+            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN {now} > :not_after THEN 4
+            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.owner IS NULL OR h.owner = :owner OR h.exp <= {now} THEN 3
+            ELSE 2 END,
+       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now}),
+       coalesce(g.since, h.since), h.label
+FROM {lock} h CROSS JOIN {meta} m LEFT JOIN g ON true
+WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
+-- :step
+INSERT INTO {lock} (ns, name, token, inc, idle_since)
+SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
+ON CONFLICT (ns, name) DO NOTHING;
+-- :step same 1
+
+-- :block guarded
+-- After acquire said 3 (possible, but the row is locked): is it a guard? A guard lets this strength pass.
+-- No row: somebody is merely writing the row, try again.
+-- :step
+SELECT 0, 12, l.token, l.exp - {now}, {now}, l.since, l.label
+FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED;
+
+-- :block renew
+-- Extends a lease that has not run out, for its exact grant. Rows that somebody has locked are skipped
+-- (3: try again, alone), so one of them delays no other. exp is set, not raised: after the server's clock
+-- was put back, a raised one would last for as long as the step. Always one row for each request.
+-- The array's FULL JOIN finds the same rows as a LEFT JOIN would, but it cannot be a nested loop: the
+-- planner expects one row of g, and would compare 500 times 500.
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, {now} AS t
+    FROM {lock} c
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
+    FOR NO KEY UPDATE SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET exp = k.t + :ttl
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND l.owner = :owner AND l.token = :token AND l.exp > k.t
+    RETURNING l.token, l.exp, k.t
+)
+SELECT 0,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN {now} > :not_after THEN 4
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token THEN 10
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
+            ELSE 8 END,
+       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
+FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+-- :array
+WITH i AS (
+    SELECT * FROM unnest(:ns, :name, :owner, :token, :ttl, :not_after)
+        WITH ORDINALITY AS u (ns, name, owner, token, ttl, not_after, ord)
+), k AS (
+    SELECT c.ns, c.name, i.owner, i.token, i.ttl, i.ord, {now} AS t
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.exp > {now}
+      AND {now} <= i.not_after
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET exp = k.t + k.ttl
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND l.owner = k.owner AND l.token = k.token AND l.exp > k.t
+    RETURNING k.ord, l.token, l.exp, k.t
+)
+SELECT (i.ord - 1)::int,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN {now} > i.not_after THEN 4
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
+            WHEN h.owner = i.owner AND h.token = i.token THEN 10
+            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN 4 + h.ended_why
+            ELSE 8 END,
+       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
+FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name = i.name;
+
+-- :block release
+-- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
+-- answered with 1. token 0: whatever this owner was granted. Does not touch a guard's lock: nobody is
+-- granted the name before the guard's transaction ends. Always one row; 3: look again.
+-- :step
+WITH g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = l.owner, ended_token = l.token, ended_why = 1, idle_since = {now}
+    WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+      AND l.owner = :owner AND (:token = 0 OR l.token = :token)
+    RETURNING l.token
+)
+SELECT 0,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
+            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
+            WHEN :token = 0 THEN 14
+            ELSE 8 END,
+       coalesce(g.token, h.token), h.exp - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block break
+-- As release, by token alone: what an operator does to a grant whose holder is dead.
+-- No row: there is no such grant.
+-- :step
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
+RETURNING 0, 1, l.token;
+
+-- :block list
+-- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
+-- :step
+SELECT 0, 1, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+FROM {lock} l
+WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
+  AND substring(l.name FROM 1 FOR octet_length(:prefix)) = :prefix
+  AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL)
+ORDER BY l.ns, l.name LIMIT :limit;
+
+-- :block migrate_lock
+-- One migrator at a time, until its transaction ends.
+-- :step
+SELECT 0, 1 FROM (SELECT pg_advisory_xact_lock(7312051953419)) one;
+
+-- :block migrate_version
+-- :step
+SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
+-- :step
+SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
+
+-- :block migrate_record
+-- :step
+WITH r AS (
+    INSERT INTO {migration} (version, name, checksum, applied)
+    VALUES (:version, convert_from(:name, 'UTF8'), convert_from(:checksum, 'UTF8'), {now})
+)
+UPDATE {meta} SET version = :version WHERE id = 1;

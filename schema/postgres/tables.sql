@@ -1,0 +1,46 @@
+-- The schema of PostgreSQL as it is today: what all migrations together build (a test compares them).
+
+-- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+CREATE TABLE IF NOT EXISTS {meta} (
+    id smallint PRIMARY KEY CHECK (id = 1),
+    version integer NOT NULL,        -- of the schema, 0 after the last migration was taken down
+    min_reader integer NOT NULL,     -- oldest schema version that a library must know to work here
+    inc integer NOT NULL,            -- incarnation: counts the servers that this data has lived on
+    server text NOT NULL,            -- identity of the present one, its timeline last; '' before the first
+    fence_floor bigint NOT NULL      -- no token of a deleted row was larger
+);
+
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
+VALUES (1, 0, 1, 0, '', 0) ON CONFLICT (id) DO NOTHING;
+
+-- What was applied, for people and for verify.
+CREATE TABLE IF NOT EXISTS {migration} (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,          -- of the file that was applied
+    applied bigint NOT NULL          -- microseconds since 1970 UTC, the server's clock
+);
+
+-- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only rise.
+-- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or
+-- token: renewals stay HOT, and the guard relies on their being no key columns.
+CREATE TABLE {lock} (
+    ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
+    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    kind smallint NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
+    mode smallint NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
+    owner bytea CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
+    token bigint NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
+    exp bigint,                               -- end of the lease; NULL: free
+    since bigint,                             -- time of the grant
+    label bytea,                              -- what the holder says about itself
+    inc integer NOT NULL,                     -- incarnation under which token was drawn
+    ended_owner bytea,                        -- the last grant that ended: its owner,
+    ended_token bigint NOT NULL DEFAULT 0,    -- its token,
+    ended_why smallint NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
+    idle_since bigint,                        -- free since then, for the pruner; NULL: held
+    waiters smallint NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
+    next_ticket bigint NOT NULL DEFAULT 0,    -- reserved: of the queue
+    PRIMARY KEY (ns, name),
+    CHECK ((owner IS NULL) = (exp IS NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

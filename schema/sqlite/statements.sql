@@ -1,0 +1,143 @@
+-- sqlock's statements for SQLite 3.37 and newer. How this file is read: schema/README.md.
+-- Steps marked `write` run in one BEGIN IMMEDIATE ... COMMIT: one writer at a time, so that the decisions
+-- are serial by themselves. The one index that serves all is the primary key (ns, name).
+
+-- Milliseconds. SQLite keeps 'now' the same within one step and takes it after the wait for the write
+-- lock; unixepoch('subsec') would be NULL before 3.42, without an error.
+-- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
+
+-- :block hello
+-- Which schema this file has. Weak durability and read-only files are the driver's to see.
+-- :step
+SELECT 0, 1, 0, 0, {now} * 1000
+WHERE :accept_weak IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
+-- :step
+SELECT 0, 1, version, min_reader, {now} * 1000, 1 FROM {meta} WHERE id = 1;
+
+-- :block reincarnate
+-- A file has no server that could lose its commits. Never asked for.
+-- :step write
+UPDATE {meta} SET inc = inc + 1, fence_floor = fence_floor + 4294967296, server = CAST(:server AS TEXT)
+WHERE id = 1 AND server <> CAST(:server AS TEXT)
+RETURNING 0, 1;
+
+-- :block acquire
+-- The first step only reads: while the lock is held by somebody else, waiting writes nothing and takes
+-- no write lock. The second grants the lock if its row is missing, free, run out, or ours (the same
+-- request sent again), and not_after has not passed; the last says why it did not.
+-- :step
+SELECT 0, CASE WHEN kind <> 0 THEN 11 ELSE 2 END, token, (exp - {now}) * 1000, {now} * 1000,
+       since * 1000, label
+FROM {lock}
+WHERE ns = :ns AND name = :name
+  AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now});
+-- :step write
+INSERT INTO {lock} AS l (ns, name, owner, token, exp, since, label, inc)
+SELECT :ns, :name, :owner, m.fence_floor + 1, {now} + :ttl / 1000, {now}, :label, m.inc
+FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after
+ON CONFLICT (ns, name) DO UPDATE SET
+    token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} AND l.inc = excluded.inc THEN l.token
+                 WHEN l.inc = excluded.inc THEN l.token + 1
+                 ELSE l.token + (excluded.inc - l.inc) * 4294967296 END,
+    since = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
+    ended_owner = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
+                       THEN l.ended_owner ELSE l.owner END,
+    ended_token = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
+                       THEN l.ended_token ELSE l.token END,
+    ended_why = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
+                     THEN l.ended_why ELSE 4 END,
+    owner = excluded.owner, exp = excluded.exp, label = excluded.label, inc = excluded.inc,
+    idle_since = NULL
+WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
+  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner)
+RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label;
+-- :step write
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN 11
+            WHEN {now} * 1000 > :not_after THEN 4
+            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN 2
+            ELSE 3 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block guarded
+-- A guard is a write transaction here: who asks waits for it. Never a row.
+-- :step
+SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL;
+
+-- :block renew
+-- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after the clock was
+-- put back, a raised one would last for as long as the step. Always one row for each request.
+-- :step write
+UPDATE {lock} SET exp = {now} + :ttl / 1000
+WHERE ns = :ns AND name = :name AND kind = 0
+  AND owner = :owner AND token = :token AND exp > {now} AND {now} * 1000 <= :not_after
+RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN {now} * 1000 > :not_after THEN 4
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token THEN 10
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
+            ELSE 8 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block release
+-- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
+-- answered with 1. token 0: whatever this owner was granted. Always one row.
+-- :step write
+UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = 1, idle_since = {now}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND (:token = 0 OR token = :token)
+RETURNING 0, 1, token, NULL, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
+            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
+            WHEN :token = 0 THEN 14
+            ELSE 8 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block break
+-- As release, by token alone: what an operator does to a grant whose holder is dead.
+-- No row: there is no such grant.
+-- :step write
+UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = 2, idle_since = {now}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token
+RETURNING 0, 1, token;
+
+-- :block list
+-- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
+-- :step
+SELECT 0, 1, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label, name, owner
+FROM {lock}
+WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix
+  AND kind = 0 AND (:free = 1 OR owner IS NOT NULL)
+ORDER BY ns, name LIMIT :limit;
+
+-- :block migrate_lock
+-- The write transaction around a migration is the lock.
+-- :step
+SELECT 0, 1;
+
+-- :block migrate_version
+-- :step
+SELECT 0, 1, 0, 0, {now} * 1000
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
+-- :step
+SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1;
+
+-- :block migrate_record
+-- :step write
+INSERT INTO {migration} (version, name, checksum, applied)
+VALUES (:version, CAST(:name AS TEXT), CAST(:checksum AS TEXT), {now});
+-- :step write
+UPDATE {meta} SET version = :version WHERE id = 1;

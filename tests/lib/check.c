@@ -1,0 +1,102 @@
+#include "tests/lib/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/lib/undo.h"
+
+/* Before main(), so that programs with a main() of their own are served too. */
+__attribute__((constructor)) static void test_prepare(void)
+{
+    const char *filter = getenv("SQLOCK_TEST_FILTER");
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (filter && *filter)
+        cmocka_set_test_filter(filter);
+}
+
+void check_code(int expected, int got, const sqlock_error *err, const char *call, const char *file,
+                int line)
+{
+    if (got == expected)
+        return;
+    print_error("%s\n  gave %s (%d), not %s (%d)\n", call, sqlock_code_name(got), got,
+                sqlock_code_name(expected), expected);
+    /* An error is left alone on success: it would tell of an earlier call. */
+    if (err && got != SQLOCK_OK)
+        print_error("  error: %s%s\"%s\" sqlstate \"%s\" native %ld%s%s%s\n",
+                    err->code == got ? "" : sqlock_code_name(err->code),
+                    err->code == got ? "" : " (another code than was returned!) ", err->text,
+                    err->sqlstate, err->native, err->flags & SQLOCK_RETRY ? " RETRY" : "",
+                    err->flags & SQLOCK_RECONNECT ? " RECONNECT" : "",
+                    err->flags & SQLOCK_MAYBE ? " MAYBE" : "");
+    _fail(file, line);
+}
+
+void check_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
+                   int line)
+{
+    if (low <= value && value <= high)
+        return;
+    print_error("%s is %" PRId64 ", not between %" PRId64 " and %" PRId64 "\n", what, value, low,
+                high);
+    _fail(file, line);
+}
+
+void check_late(const char *what, int64_t limit_ms, const char *file, int line)
+{
+    print_error("not within %" PRId64 " ms: %s\n", limit_ms, what);
+    _fail(file, line);
+}
+
+/* A word of a list with blanks between. */
+static bool listed(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *p = list; (p = strstr(p, word)) != NULL; p += len)
+        if ((p == list || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
+            return true;
+    return false;
+}
+
+bool test_wants(const char *driver)
+{
+    const char *chosen = getenv("SQLOCK_TEST_DRIVERS");
+
+    return listed(TEST_DRIVERS_BUILT, driver) && (!chosen || !*chosen || listed(chosen, driver));
+}
+
+bool test_strict(void)
+{
+    const char *strict = getenv("STRICT");
+
+    return strict && strcmp(strict, "1") == 0;
+}
+
+int32_t patience_ms(int32_t ms)
+{
+    const char *slow = getenv("SQLOCK_TEST_SLOW");
+    int32_t factor = slow ? (int32_t)strtol(slow, NULL, 10) : 1;
+
+    return factor > 1 ? ms * factor : ms;
+}
+
+int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+void sleep_ms(int64_t ms)
+{
+    struct timespec left = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&left, &left) != 0)
+        ;
+}

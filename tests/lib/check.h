@@ -1,0 +1,97 @@
+/* What every test program may use: assertions that tell the sqlock_error, and the machine's small
+ * things (time, folders, child processes). Link order and flags are the Makefile's affair.
+ *
+ * Linked into every test program: SQLOCK_TEST_FILTER picks tests (the Makefile's T=), and output is
+ * written line by line, so that a program that dies leaves its log complete.
+ *
+ * cmocka's assertions and these jump back to the test's start. So they may be used on the test's
+ * own thread and, in a child, end the child; in another thread return a result and assert it after
+ * the join. */
+#ifndef SQLOCK_TESTS_LIB_CHECK_H
+#define SQLOCK_TESTS_LIB_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+#include <sqlock/sqlock.h>
+
+/* int main() of a program with one group: the array of its tests, and the group's fixtures. */
+#define TEST_MAIN(tests) TEST_MAIN_WITH(tests, NULL, NULL)
+#define TEST_MAIN_WITH(tests, setup, teardown)                                                     \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return cmocka_run_group_tests(tests, setup, teardown) == 0 ? 0 : 1;                        \
+    }
+
+/* ---- assertions --------------------------------------------------------------------------------
+ */
+
+/* call returned 0, or the code that was expected. On failure the code's name, the error's text,
+ * SQLSTATE and flags are told with the caller's line. err may be NULL. */
+#define assert_ok(call, err) check_code(SQLOCK_OK, (call), (err), #call, __FILE__, __LINE__)
+#define assert_code(expected, call, err)                                                           \
+    check_code((expected), (call), (err), #call, __FILE__, __LINE__)
+/* low <= value <= high, for times and counts. */
+#define assert_between(low, value, high)                                                           \
+    check_between((low), (value), (high), #value, __FILE__, __LINE__)
+/* Wait until the expression is true, looking every millisecond, at most so long. */
+#define assert_soon(expression, limit_ms)                                                          \
+    do {                                                                                           \
+        int64_t soon_end_us = now_us() + (int64_t)(limit_ms)*1000;                                 \
+        while (!(expression)) {                                                                    \
+            if (now_us() > soon_end_us)                                                            \
+                check_late(#expression, (limit_ms), __FILE__, __LINE__);                           \
+            sleep_ms(1);                                                                           \
+        }                                                                                          \
+    } while (0)
+
+void check_code(int expected, int got, const sqlock_error *err, const char *call, const char *file,
+                int line);
+void check_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
+                   int line);
+void check_late(const char *what, int64_t limit_ms, const char *file, int line);
+
+/* ---- what this run is about --------------------------------------------------------------------
+ */
+
+/* Whether a driver was built and not left out with SQLOCK_TEST_DRIVERS="fake sqlite". */
+bool test_wants(const char *driver);
+/* STRICT=1: what would be skipped for want of a server fails. */
+bool test_strict(void);
+/* A duration that only bounds how long good things may take: longer under sanitizers (by the factor
+ * SQLOCK_TEST_SLOW). Never for durations that must not be too long for the test to prove anything.
+ */
+int32_t patience_ms(int32_t ms);
+
+/* ---- time --------------------------------------------------------------------------------------
+ */
+
+int64_t now_us(void); /* CLOCK_MONOTONIC */
+void sleep_ms(int64_t ms);
+
+/* ---- folders -----------------------------------------------------------------------------------
+ */
+
+/* An empty folder, under TMPDIR; removed with all that is in it by temp_dir_remove(), or when the
+ * process that made it ends. */
+char *temp_dir(void);
+void temp_dir_remove(char *dir);
+
+/* ---- child processes ---------------------------------------------------------------------------
+ */
+
+/* fork; the child runs fn(arg) and ends with its result (0 to 99) and without exit handlers. An
+ * assertion that fails in it ends it by SIGABRT. It is killed if the parent dies. */
+pid_t child_start(int (*fn)(void *arg), void *arg);
+/* The child's result, or minus the signal that ended it. A child that is not done in time is killed
+ * and the test fails. */
+int child_wait(pid_t child, int limit_ms);
+/* Whether it has ended by now; child_wait() then tells how. */
+bool child_ended(pid_t child);
+
+#endif

@@ -1,0 +1,66 @@
+#include "tests/lib/check.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* cmocka catches these to fail the test; in a child they must end it. */
+static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
+
+pid_t child_start(int (*fn)(void *arg), void *arg)
+{
+    pid_t parent = getpid();
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child < 0)
+        fail_msg("fork: %s", strerror(errno));
+    if (child > 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(99);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+        signal(caught[i], SIG_DFL);
+    /* Otherwise a failed assertion would jump back into the parent's test, here in the child. */
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    _exit(fn(arg));
+}
+
+int child_wait(pid_t child, int limit_ms)
+{
+    int64_t end_us = now_us() + (int64_t)limit_ms * 1000;
+    bool late = false;
+    pid_t got = 0;
+    int status = 0;
+
+    while ((got = waitpid(child, &status, WNOHANG)) == 0 && !late) {
+        late = now_us() > end_us;
+        if (late) {
+            kill(child, SIGKILL);
+            got = waitpid(child, &status, 0);
+            break;
+        }
+        sleep_ms(1);
+    }
+    if (got != child)
+        fail_msg("waitpid: %s", strerror(errno));
+    if (late)
+        fail_msg("the child was not done after %d ms", limit_ms);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+bool child_ended(pid_t child)
+{
+    siginfo_t info = {0};
+
+    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+        fail_msg("waitid: %s", strerror(errno));
+    return info.si_pid == child;
+}

@@ -1,0 +1,143 @@
+/* What the race tests share: a fresh schema for each test, connections that may be held still in
+ * the middle of a statement, and the library's statements as texts that a test may damage. The
+ * tests use the client libraries directly: it is the SQL that is on trial, not the code around it.
+ */
+#ifndef SQLOCK_TESTS_RACES_H
+#define SQLOCK_TESTS_RACES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <libpq-fe.h>
+#include <sqlite3.h>
+#include <sqlock/driver.h>
+
+extern const sqlock_dialect sqlock_postgres_dialect;
+extern const sqlock_dialect sqlock_sqlite_dialect;
+
+#define MS        INT64_C(1000) /* requests speak of microseconds */
+#define JUMP      INT64_C(4294967296)
+#define COUNT(a)  (sizeof(a) / sizeof *(a))
+#define PG_NOW    "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+#define LITE_NOW  "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)"
+#define MAX_STEPS 3
+
+/* One side of a race. Exactly one of the two is set. */
+typedef struct conn {
+    PGconn *pg;
+    sqlite3 *lite;
+} conn;
+
+/* The texts of a request, names put in. In hand-written ones {lock}, {meta}, {schema} stand for the
+ * test's tables, and {hold} for a condition that is true and waits for pg_hold(). */
+typedef struct script {
+    sqlock_stmt stmt;
+    int n;
+    char *step[MAX_STEPS];
+    unsigned flags[MAX_STEPS];
+} script;
+
+typedef struct request {
+    const char *ns, *name;
+    size_t ns_len, name_len;
+    unsigned char owner[16];
+    int64_t token, ttl, not_after;
+} request;
+
+typedef struct answer {
+    int rows; /* 0: none came; then error tells whether something went wrong */
+    int index, outcome;
+    int64_t token, left, now, since;
+    char error[32]; /* SQLSTATE, or SQLite's name for the error; "" for none */
+} answer;
+
+/* ---- requests and texts -----------------------------------------------------------------------
+ */
+
+/* For the lock "job" in namespace "app": owner is sixteen times the letter, not_after never. */
+request request_of(char owner, int64_t ttl);
+request request_token(request r, int64_t token);
+request request_name(request r, const char *name, size_t len);
+
+/* Texts live until the test's teardown. */
+char *fill(const char *text);
+script ours(sqlock_stmt stmt);
+script ours_array(sqlock_stmt stmt);
+script written(sqlock_stmt stmt, const char *text);
+/* A copy of s with every `from` replaced; the test fails if there is none, so that a statement
+ * which was rewritten cannot leave a test that damages nothing. */
+script changed(script s, const char *from, const char *to);
+
+/* ---- asking -----------------------------------------------------------------------------------
+ */
+
+/* Runs the steps until one returns a row, those marked `write` in one write transaction, unless one
+ * is open. Never fails the test: fit for threads. */
+answer ask(conn c, const script *s, const request *r);
+answer acquire(conn c, request r);
+answer renew(conn c, request r);
+answer release(conn c, request r);
+void run(conn c, const char *text);           /* must succeed */
+int try_run(conn c, const char *text);        /* 0, or why not (SQLite's code, or -1) */
+int64_t number(conn c, const char *text);     /* one number, must be there; NULL: -1 */
+void expect(answer a, int outcome, int line); /* the outcome, and no error */
+#define EXPECT(a, outcome) expect((a), (outcome), __LINE__)
+
+/* ---- PostgreSQL -------------------------------------------------------------------------------
+ */
+
+int pg_missing(void); /* 0: there is a server; else it says so, and main returns one less */
+int pg_setup(void **state);
+conn pg_open(void);
+void pg_start(conn c, const script *s, int step, const request *r); /* send, do not wait */
+answer pg_finish(conn c);                                           /* wait for what was sent */
+int pg_waits(conn c);   /* 1: what was sent waits for a lock; 0: it came back, pg_finish tells */
+void pg_hold(conn c);   /* from now on statements with {hold} in them stop there */
+void pg_unhold(conn c); /* until now */
+int pg_ask_array(conn c, const script *s, const request *r, int n, answer *out);
+void pg_start_array(conn c, const script *s, const request *r, int n);
+int pg_finish_array(conn c, answer *out, int max);
+
+/* ---- SQLite -----------------------------------------------------------------------------------
+ */
+
+int lite_setup_wal(void **state);
+int lite_setup_rollback(void **state);
+conn lite_open(void);
+
+int race_teardown(void **state);
+
+/* ---- four clients -----------------------------------------------------------------------------
+ */
+
+#define STRESS_CLIENTS 4
+
+typedef struct seen {
+    int64_t token, since, sent, got;
+} seen;
+
+/* Clients that acquire one lock, hold it for longer or shorter than its lease, and give it back or
+ * not, while a pruner deletes idle rows. */
+typedef struct stress {
+    script acquire, release;
+    conn (*open)(void);
+    const char *prune[8]; /* in this order; a failure undoes the round */
+    int64_t ttl;
+    int ms;
+    int grants, errors; /* errors: answers that were neither a grant nor a refusal */
+    seen seen[20000];
+} stress;
+
+void stress_run(stress *s);
+/* Pairs of grants whose tokens are equal, or in another order than the grants were. */
+int stress_faults(const stress *s);
+
+int64_t clock_us(void);
+void pause_ms(int ms);
+
+#endif

@@ -1,0 +1,47 @@
+#!/bin/sh
+# make check-embed: the awk that makes C of the SQL refuses what schema/README.md forbids, and every awk
+# that is here makes the same of it.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+embed() # AWK STATEMENTS MIGRATION...
+{
+    awk=$1
+    shift
+    $awk -v dialect=postgres -v style='$' -v quote='"' -v schema=public -v fixed_schema=0 \
+        -v checksums='0123456789abcdef' -f schema/embed.awk include/sqlock/driver.h "$@"
+}
+
+statements=schema/postgres/statements.sql
+up=migrations/postgres/001_locks.up.sql
+down=migrations/postgres/001_locks.down.sql
+
+embed awk $statements $up $down >"$dir/awk.c" || bad=1
+for awk in gawk mawk original-awk "busybox awk"; do
+    command -v ${awk%% *} >/dev/null || continue
+    embed "$awk" $statements $up $down >"$dir/other.c" && cmp "$dir/awk.c" "$dir/other.c" ||
+        { echo "$awk makes something else"; bad=1; }
+done
+
+# A text that was damaged by sed must be refused.
+refused() # WHAT SED_SCRIPT
+{
+    sed "$2" $statements >"$dir/statements.sql"
+    cmp -s $statements "$dir/statements.sql" && { echo "self test: '$2' changes nothing"; bad=1; }
+    embed awk "$dir/statements.sql" $up $down >/dev/null 2>"$dir/message" && {
+        echo "accepted: $1"
+        bad=1
+    }
+    [ -s "$dir/message" ] || { echo "refused without a word: $1"; bad=1; }
+}
+refused "a block that is missing" '/^-- :block break/,/^-- :block list/{/^-- :block list/!d}'
+refused "blocks in another order" 's/^-- :block renew/-- :block swap/;s/^-- :block release/-- :block renew/'
+refused "a parameter that the request has not" 's/:not_after/:not_later/'
+refused "text outside a step" '/^-- :block hello/s/^/SELECT 1;\n/'
+refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
+embed awk $statements $up >/dev/null 2>&1 && { echo "accepted: a migration without its way down"; bad=1; }
+embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1; }
+
+[ $bad = 0 ] && echo "embed: 7 faults were refused"

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The runner counts what happened: a failure, a crash, a hang, a program that tests nothing cannot pass.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+unset T STRICT SAN SQLOCK_TEST_FILTER
+export SQLOCK_TEST_DRIVERS=fake SQLOCK_TEST_LIMIT=1
+bad=0
+
+cat >"$dir/x.c" <<'C'
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+static void good(void **s) { (void)s; }
+static void wrong(void **s) { (void)s; assert_int_equal(1, 2); }
+static void skipped(void **s) { (void)s; skip(); }
+static void crash(void **s) { (void)s; abort(); }
+static void hang(void **s) { (void)s; sleep(60); }
+static int no(void **s) { (void)s; return -1; }
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TESTS};
+    return cmocka_run_group_tests(tests, SETUP, TEARDOWN);
+}
+C
+
+expect() # LINE TESTS [SETUP TEARDOWN]
+{
+    local program=$dir/tests/self/x last status fits=1
+    mkdir -p "${program%/*}"
+    "${CC:-gcc}" -w -DTESTS="$2" -DSETUP="${3:-NULL}" -DTEARDOWN="${4:-NULL}" -o "$program" "$dir/x.c" \
+        -lcmocka || { bad=1; return; }
+    last=$(tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1; exit "${PIPESTATUS[0]}")
+    status=$?
+    case $1 in
+    *" 0 failed"*) [ $status = 0 ] || fits=0 ;;
+    *) [ $status != 0 ] || fits=0 ;;
+    esac
+    if [ "$last" != "$1" ] || [ $fits = 0 ]; then
+        echo "$2 ${3:-} ${4:-}: '$last' with status $status, not '$1'"
+        bad=1
+    fi
+}
+
+t='cmocka_unit_test'
+expect "2 passed, 0 failed" "$t(good),$t(good)"
+expect "1 passed, 1 failed" "$t(good),$t(wrong)"
+expect "1 passed, 0 failed, 1 skipped" "$t(good),$t(skipped)"
+expect "1 passed, 2 failed, 1 skipped" "$t(wrong),$t(skipped),$t(good),$t(wrong)"
+expect "1 passed, 1 failed" "$t(good),${t}_setup(good,no)"
+expect "0 passed, 1 failed" "${t}_teardown(good,no)"
+expect "0 passed, 1 failed" "$t(good)" no
+expect "1 passed, 1 failed" "$t(good)" NULL no
+expect "1 passed, 1 failed" "$t(good),$t(crash),$t(good)"
+expect "1 passed, 1 failed" "$t(good),$t(hang)"
+expect "0 passed, 1 failed" ""
+
+script() # LINE NAME BODY
+{
+    printf '#!/bin/sh\n%s\n' "$3" >"$dir/$2"
+    chmod +x "$dir/$2"
+    last=$(tests/tools/run.sh "$dir" "$dir/$2" 2>&1 | tail -n 1)
+    [ "$last" = "$1" ] || { echo "'$3' as $2: '$last', not '$1'"; bad=1; }
+}
+script "1 passed, 0 failed" check.sh "exit 0"
+script "0 passed, 1 failed" check.sh "exit 3"
+script "0 passed, 0 failed, 1 skipped" check.sh "exit 77"
+script "0 passed, 0 failed, 1 skipped" program "echo 'SKIP: no server'"
+script "0 passed, 1 failed" program "echo 'SKIP: no server'; exit 1"
+script "0 passed, 1 failed" program "exit 0"
+
+[ "$(T=nothing-like-it tests/tools/run.sh "$dir" "$dir/check.sh" | tail -n 1)" = "0 passed, 1 failed" ] ||
+    { echo "a name that fits nothing passed"; bad=1; }
+[ $bad = 0 ] && echo "runner: counts right"

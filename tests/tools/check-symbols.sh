@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# make check-symbols: each shared library exports what its public headers declare as SQLOCK_API and
+# nothing else, needs only what it may, and no object refers to what would print, end the process or
+# take over its signals. The Makefile sets BUILD, DRIVERS and SO.
+set -u
+export LC_ALL=C
+build=$BUILD
+bad=0
+
+complain()
+{
+    echo "$*"
+    bad=1
+}
+
+# The functions of headers, without comments and macros.
+declared()
+{
+    for header in "$@"; do
+        "${CC:-gcc}" -w -fpreprocessed -E -P -x c - <"$header" | tr '\n' ' ' |
+            grep -oE 'SQLOCK_API [^;(]*\(' | sed -E 's/.*[ *](sqlock_[a-z0-9_]+)\($/\1/'
+    done | sort -u
+}
+
+exported()
+{
+    nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u
+}
+
+# Also through a macro: stdout and stderr are what fprintf() to them leaves behind.
+refused='exit|_exit|_Exit|quick_exit|atexit|on_exit|abort|signal|sigaction|bsd_signal|sigset'
+refused+='|printf|vprintf|puts|putchar|perror|stdout|stderr|psignal|error|warnx?|errx?|syslog'
+refused+='|__v?printf_chk|setlocale|setenv|putenv|unsetenv|chdir|umask|sprintf|vsprintf|strcpy|strcat'
+
+check_library() # FILE NEEDED_PATTERN HEADER...
+{
+    local file=$1 needed=$2 extra
+    shift 2
+    # A sanitizer's own symbols are not ours to judge.
+    extra=$(diff <(declared "$@") <(exported "$file")) ||
+        complain "$file: < declared in $* only, > exported only"$'\n'"$extra"
+    [ -n "$(declared "$@")" ] || complain "$file: no SQLOCK_API function was found in $*"
+    extra=$(readelf -d "$file" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | grep -vE "^($needed)$") &&
+        complain "$file needs $extra"
+    readelf -d "$file" | grep -q "SONAME.*\[${file##*/}\]" || complain "$file has no soname"
+}
+
+# Objects one by one, so that the message names the source.
+check_objects() # FOLDER
+{
+    local object found
+    while read -r object; do
+        found=$(nm -u "$object" | awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE "$refused") &&
+            complain "$object refers to" $found
+    done < <(find "$@" -name '*.o')
+}
+
+libc='libc\.so\.6|libpthread\.so\.0|librt\.so\.1|libdl\.so\.2|ld-linux.*'
+check_library "$build/libsqlock.$SO" "$libc" include/sqlock/sqlock.h include/sqlock/driver.h
+check_objects "$build/obj/core"
+for driver in $DRIVERS; do
+    case $driver in
+    sqlite) client='|libsqlite3\.so\.0' ;;
+    postgres) client='|libpq\.so\.5' ;;
+    mysql) client='|libmariadb\.so\.3|libmysqlclient\.so\.[0-9]+' ;;
+    *) client= ;;
+    esac
+    check_library "$build/libsqlock-$driver.$SO" "$libc|libsqlock\.$SO$client" \
+        "include/sqlock/$driver.h"
+    check_objects "$build/obj/drivers/$driver"
+done
+
+# It must be able to fail.
+for word in exit printf stderr sigaction; do
+    grep -qxE "$refused" <<<"$word" || complain "self test: $word would not be refused"
+done
+grep -qxE "$refused" <<<snprintf && complain "self test: snprintf would be refused"
+[ "$(declared <(printf 'SQLOCK_API int *\nsqlock_x(int (*fn)(void));\nSQLOCK_API void sqlock_y(void);'))" \
+    = $'sqlock_x\nsqlock_y' ] || complain "self test: declarations are misread"
+[ $bad = 0 ] && echo "symbols: libsqlock and $DRIVERS"

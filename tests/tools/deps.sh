@@ -1,0 +1,49 @@
+#!/bin/sh
+# Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
+# Costs next to nothing when all is there. With STRICT=1, clang-format belongs to it.
+set -u
+
+packages=
+need() # PACKAGE COMMAND...
+{
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || packages="$packages $package"
+}
+postgres_there()
+{
+    for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
+        [ -x "$dir/initdb" ] && return 0
+    done
+    command -v initdb || pg_config --bindir 2>/dev/null | { read -r dir && [ -x "$dir/initdb" ]; }
+}
+
+need gcc command -v "${CC:-gcc}"
+need libc6-dev test -e /usr/include/stdio.h
+need g++ command -v "${CXX:-g++}"
+need binutils command -v readelf
+need pkg-config command -v pkg-config
+need libsqlite3-dev pkg-config --exists sqlite3
+need libpq-dev pkg-config --exists libpq
+need libcmocka-dev pkg-config --exists cmocka
+need postgresql postgres_there
+[ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
+
+[ -n "$packages" ] || exit 0
+install="apt-get install -y --no-install-recommends$packages"
+echo "missing:$packages"
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "Install it, as root; on Debian: apt-get update && $install"
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+# The tests start servers of their own: Debian's package shall not make one that runs from now on.
+no_cluster=/etc/postgresql-common/createcluster.d/sqlock-tests.conf
+forget()
+{
+    rm -f "$no_cluster"
+    rmdir -p "${no_cluster%/*}" 2>/dev/null
+}
+trap forget EXIT
+mkdir -p "${no_cluster%/*}" && echo "create_main_cluster = false" >"$no_cluster"
+apt-get -q update </dev/null && $install </dev/null

@@ -1,0 +1,108 @@
+#!/bin/sh
+# A private PostgreSQL for tests: in a temporary folder, on a unix socket only, gone after stop.
+#   tests/tools/pg.sh start        prints its URL
+#   tests/tools/pg.sh stop URL     (or the folder that the URL names as host)
+# It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks.
+set -u
+umask 022
+
+die()
+{
+    echo "pg.sh: $*" >&2
+    exit 1
+}
+
+# The newest server that is installed.
+bin_dir()
+{
+    for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
+        [ -x "$dir/initdb" ] && echo "$dir"
+    done | sort -t/ -k5 -V | tail -n 1 | grep . && return
+    if command -v initdb >/dev/null; then
+        dirname "$(command -v initdb)"
+    else
+        dir=$(pg_config --bindir 2>/dev/null) && [ -x "$dir/initdb" ] && echo "$dir"
+    fi
+}
+
+if [ "$(id -u)" = 0 ]; then
+    user=postgres
+    id -u $user >/dev/null 2>&1 || user=nobody
+    as() { setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups "$@"; }
+else
+    user=
+    as() { "$@"; }
+fi
+
+# A folder that this user can reach, with a name short enough for a socket.
+make_dir()
+{
+    for top in "${TMPDIR:-/tmp}" /tmp; do
+        [ ${#top} -le 70 ] || continue
+        dir=$(mktemp -d "$top/sqlock-pg.XXXXXX") || continue
+        chmod 755 "$dir" && { [ -z "$user" ] || chown "$user" "$dir"; } &&
+            as test -w "$dir" && return
+        rmdir "$dir"
+    done
+    die "no temporary folder that user ${user:-$(id -un)} can reach"
+}
+
+start()
+{
+    bin=$(bin_dir) || die "no PostgreSQL server is installed"
+    make_dir
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' HUP INT TERM
+    cd "$dir" || exit 1
+    as "$bin/initdb" --no-sync -A trust -U postgres -E UTF8 --locale=C -D "$dir/data" \
+        >"$dir/initdb.log" 2>&1 </dev/null || { cat "$dir/initdb.log" >&2; die "initdb failed"; }
+    cat >>"$dir/data/postgresql.conf" <<CONF
+listen_addresses = ''
+unix_socket_directories = '$dir'
+port = 5432
+fsync = on
+shared_buffers = 32MB
+max_connections = 100
+max_prepared_transactions = 10
+log_min_messages = fatal
+log_min_error_statement = panic
+CONF
+    as "$bin/pg_ctl" -s -w -t 60 -D "$dir/data" -l "$dir/log" start >"$dir/pg_ctl.log" 2>&1 \
+        </dev/null || { cat "$dir/pg_ctl.log" "$dir/log" >&2; stop_dir; die "the server did not start"; }
+    trap - EXIT
+    echo "postgresql:///postgres?host=$dir&user=postgres"
+}
+
+# Fast shutdown; if that does not help within ten seconds, immediate, then kill.
+stop_dir()
+{
+    if pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null) && [ -n "$pid" ]; then
+        for signal in INT QUIT KILL; do
+            kill -s $signal "$pid" 2>/dev/null || break
+            i=0
+            while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
+                sleep 0.1
+                i=$((i + 1))
+            done
+        done
+    fi
+    rm -rf "$dir"
+}
+
+case ${1:-} in
+start)
+    start
+    ;;
+stop)
+    dir=${2#*host=}
+    dir=${dir%%&*}
+    case $dir in
+    /*/sqlock-pg.??????) [ -d "$dir" ] || exit 0 ;;
+    *) die "not a folder of pg.sh: $dir" ;;
+    esac
+    stop_dir
+    ;;
+*)
+    die "usage: pg.sh start | stop URL"
+    ;;
+esac

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# Runs test programs and checks one after the other, with a PostgreSQL server of their own, and sums
+# up what they counted.
+#   tests/tools/run.sh BUILD_DIR ITEM...
+# An ITEM is a program or script. A script is a check: it counts as one test, skipped if it ends with
+# 77. Set by the Makefile: T (a program's name, or part of a test's), STRICT, SQLOCK_TEST_DRIVERS.
+# The last line is "N passed, N failed", with ", N skipped" behind it if there were any.
+set -u
+export LC_ALL=C
+
+build=$1
+shift
+log_dir=$build/log
+limit_s=${SQLOCK_TEST_LIMIT:-300}
+passed=0 failed=0 skipped=0
+server_url=
+running=
+without_aslr=
+mkdir -p "$log_dir" || exit 1
+# Programs that are killed leave their temporary folders behind, so all of them lie in one.
+temp=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-run.XXXXXX") && chmod 755 "$temp" || exit 1
+export TMPDIR=$temp
+
+finish()
+{
+    trap - EXIT HUP INT TERM
+    # The program's process group, with the children that it made.
+    [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null
+    [ -z "$server_url" ] || tests/tools/pg.sh stop "$server_url"
+    rm -rf "$temp"
+}
+trap finish EXIT
+trap 'finish; exit 130' HUP INT TERM
+
+# Under a sanitizer everything takes longer, and client libraries' own faults are not looked at.
+prepare_sanitizer()
+{
+    local known=$build/san.supp
+    case ${SAN:-} in
+    address)
+        grep '^leak:' tests/tools/san.supp >"$known"
+        export LSAN_OPTIONS=suppressions=$known:print_suppressions=0
+        export SQLOCK_TEST_SLOW=${SQLOCK_TEST_SLOW:-2}
+        ;;
+    thread)
+        grep -v '^leak:' tests/tools/san.supp >"$known"
+        export TSAN_OPTIONS=suppressions=$known:die_after_fork=0:second_deadlock_stack=1
+        export SQLOCK_TEST_SLOW=${SQLOCK_TEST_SLOW:-3}
+        # Some kernels scatter addresses more widely than it can bear.
+        setarch -R true 2>/dev/null && without_aslr="setarch -R"
+        ;;
+    undefined)
+        export UBSAN_OPTIONS=print_stacktrace=1
+        ;;
+    esac
+}
+
+start_server()
+{
+    [ -z "${SQLOCK_TEST_POSTGRES_URL:-}" ] || return 0
+    local drivers
+    for drivers in "${DRIVERS:-postgres}" "${SQLOCK_TEST_DRIVERS:-postgres}"; do
+        [[ " $drivers " == *" postgres "* ]] || return 0
+    done
+    if server_url=$(tests/tools/pg.sh start 2>"$log_dir/postgres.log"); then
+        export SQLOCK_TEST_POSTGRES_URL=$server_url
+        return 0
+    fi
+    server_url=
+    cat "$log_dir/postgres.log"
+    echo "SKIP: no PostgreSQL server could be started: nothing is tested on PostgreSQL"
+    if [ "${STRICT:-}" = 1 ]; then
+        echo "FAIL postgres (STRICT=1 asks for it)"
+        failed=$((failed + 1))
+    fi
+}
+
+# Passed, failed and skipped tests of a cmocka program's log. Its summaries name tests again, so only
+# what stands between "Running" and "run" counts. A failed setup is an ERROR line; a group's is a FAILED
+# line and an ERROR line. Where the sum is not what cmocka counted, that is one more failure.
+count()
+{
+    awk '/\[==========\] Running [0-9]+ test/ { on = 1; seen = 0 }
+         !on { next }
+         /\[       OK \] /  { ok++; seen++ }
+         /\[  SKIPPED \] /  { skip++; seen++ }
+         /\[  FAILED  \] /  { bad++; if (/ GROUP /) group = 1; else seen++ }
+         /\[  ERROR   \] / && !/\[  ERROR   \] ---/ { if (!group) { bad++; seen++ } group = 0 }
+         /\[==========\] [0-9]+ test.* run\.$/ {
+             on = 0; match($0, /[0-9]+ test/); bad += substr($0, RSTART) + 0 != seen }
+         END { print ok + 0, bad + on, skip + 0 }' "$1"
+}
+
+tail_of()
+{
+    sed 's/^/    /' "$1" | tail -n 40
+    echo "    (all of it: $1)"
+}
+
+# In the background and with a process group of its own, so that a trap can run at once and end the
+# program with its children.
+run_limited() # LOG ITEM
+{
+    set -m
+    timeout -k 5 "$limit_s" $without_aslr "$2" >"$1" 2>&1 </dev/null &
+    running=$!
+    set +m
+    wait "$running"
+    rc=$?
+    # What it left behind, if it was killed.
+    kill -KILL -- "-$running" 2>/dev/null
+    running=
+    [ $rc -ne 124 ] || echo "not done after $limit_s seconds" >>"$1"
+    return $rc
+}
+
+report() # RESULT NAME SECONDS TEXT
+{
+    printf '%-4s %-36s %5.1fs  %s\n' "$1" "$2" "$3" "$4"
+}
+
+run_item()
+{
+    local item=$1 name log rc ok bad skip begun seconds
+    name=${item#"$build"/tests/}
+    name=${name#tests/tools/}
+    name=${name%.sh}
+    log=$log_dir/${name//\//-}.log
+    begun=${EPOCHREALTIME/[.,]/}
+    case $item in
+    *.sh)
+        [[ -z ${T:-} || $name == *$T* ]] || return
+        run_limited "$log" "$item"
+        rc=$?
+        ok=$((rc == 0)) skip=$((rc == 77)) bad=$((rc != 0 && rc != 77))
+        ;;
+    *)
+        # A program's name picks all of its tests; anything else is a part of tests' names.
+        unset SQLOCK_TEST_FILTER
+        [[ -z ${T:-} || $name == *$T* ]] || export SQLOCK_TEST_FILTER="*$T*"
+        run_limited "$log" "$item"
+        rc=$?
+        read -r ok bad skip <<<"$(count "$log")"
+        # It died, or did nothing: that is a failure too, unless it was all filtered away.
+        if [ $rc -ne 0 ] && [ "$bad" = 0 ]; then
+            bad=1
+            echo "ended with $rc" >>"$log"
+        elif [ $((ok + bad + skip)) = 0 ]; then
+            [ -z "${SQLOCK_TEST_FILTER:-}" ] || return
+            if grep -q '^SKIP' "$log"; then
+                skip=1
+            else
+                bad=1
+                echo "no test was run" >>"$log"
+            fi
+        fi
+        ;;
+    esac
+    seconds=$((${EPOCHREALTIME/[.,]/} - begun))
+    seconds=$((seconds / 1000000)).$((seconds % 1000000 / 100000))
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+    if [ "$bad" = 0 ]; then
+        report ok "$name" "$seconds" "$ok passed, $skip skipped"
+        grep '^SKIP' "$log" | sort -u
+    else
+        report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
+        tail_of "$log"
+    fi
+}
+
+prepare_sanitizer
+start_server
+for item in "$@"; do
+    run_item "$item"
+done
+if [ $((passed + failed + skipped)) = 0 ]; then
+    echo "no test is called *${T:-}*"
+    failed=1
+fi
+finish
+if [ $skipped = 0 ]; then
+    echo "$passed passed, $failed failed"
+else
+    echo "$passed passed, $failed failed, $skipped skipped"
+fi
+[ $failed = 0 ]
