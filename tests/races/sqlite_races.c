@@ -404,7 +404,8 @@ static void test_tokens_jump_with_the_incarnation(void **state)
     conn c = lite_open();
     request file = request_name(request_of('-', 0), "other", 5), r = request_of('A', 5000 * MS);
     script right = ours(SQLOCK_STMT_ACQUIRE), meet = ours(SQLOCK_STMT_REINCARNATE);
-    script wrong = changed(right, "ELSE l.token + (excluded.inc - l.inc) * 4294967296", "ELSE l.token + 1");
+    script wrong =
+        changed(right, "ELSE l.token + (excluded.inc - l.inc) * 4294967296", "ELSE l.token + 1");
     (void)state;
     for (int i = 0; i < 2; i++) { /* token 7 was granted, and forgotten with its commit */
         run(c, "DELETE FROM {lock}");
