@@ -256,11 +256,12 @@ int op_is_over(sqlock_op *op)
  * a server that cannot be reached is waited for only by those who wait. */
 static int worth_again(const sqlock_op *op)
 {
+    if (op->err.code == SQLOCK_ECANCELLED)
+        return 1; /* an earlier call's, which came late, or an administrator's; not ours */
     if (!(op->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
         return 0;
     switch (op->err.code) {
     case SQLOCK_EDB:
-    case SQLOCK_ECANCELLED: /* somebody else's, or the server's; ours is looked at first */
     case SQLOCK_ETIMEOUT:
         return 1;
     case SQLOCK_EUNREACH:

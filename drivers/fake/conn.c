@@ -39,12 +39,9 @@ static int link_broke(struct fake_conn *c, unsigned flags, const char *text, sql
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Enter the database for a call; call_end() leaves it, whatever this returns. A cancel that is
- * still there was meant for a call that has ended. */
+/* Enter the database for a call; call_end() leaves it, whatever this returns. */
 static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
 {
-    atomic_store(&c->cancelled, 0);
-    sqlock_wake_clear(c->wake_fd);
     fake_enter(c->db);
     if (c->link == FAKE_LINK_CUT)
         return link_broke(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
@@ -59,6 +56,8 @@ static int call_end(struct fake_conn *c, int rc)
 {
     if (rc != 0)
         tx_end(c);
+    atomic_store(&c->cancelled, 0); /* what was to cut this call ends with it */
+    sqlock_wake_clear(c->wake_fd);
     fake_leave(c->db);
     return rc;
 }

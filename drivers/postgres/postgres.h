@@ -59,7 +59,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
 void pg_close(void *conn);
 
 /* wire.c: a statement's way to the server and back */
-void pg_call_start(struct pg_conn *c);
+void pg_call_end(struct pg_conn *c);
 void pg_cancel(void *conn);
 /* Before a statement is sent: 0, or an error after which nothing was sent. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call);

@@ -178,7 +178,6 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 
-    pg_call_start(c);
     if (n > 1 && script->n_array_steps > 0) {
         rc = run_request(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
     } else {
@@ -192,6 +191,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         sqlock_rows_cut(rows, n_before);
         leave_tx(c, &call);
     }
+    pg_call_end(c);
     return rc;
 }
 
@@ -201,7 +201,6 @@ int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
     struct pg_call call = {deadline, !c->in_tx, err};
     int rc;
 
-    pg_call_start(c);
     rc = pg_command(c, &call, sql, NULL);
     if (rc != 0)
         leave_tx(c, &call);
@@ -217,7 +216,6 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
 
     if (c->in_tx)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a transaction is open already");
-    pg_call_start(c);
     c->in_tx = 1;
     rc = pg_command(c, &call, "BEGIN ISOLATION LEVEL READ COMMITTED", NULL);
     if (rc != 0)
@@ -235,7 +233,6 @@ int pg_commit(void *conn, int64_t deadline, sqlock_error *err)
 
     if (!c->in_tx)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open");
-    pg_call_start(c);
     rc = pg_ready(c, &call);
     if (rc != 0) {
         leave_tx(c, &call);
@@ -257,7 +254,6 @@ int pg_rollback(void *conn, int64_t deadline, sqlock_error *err)
 
     if (!c->in_tx) /* a failed call has rolled back already */
         return 0;
-    pg_call_start(c);
     c->in_tx = 0;
     rc = pg_command(c, &call, "ROLLBACK", NULL);
     if (rc != 0) {

@@ -7,9 +7,9 @@
 
 #include "postgres.h"
 
-/* A cancel meant for an earlier call is forgotten here. One that comes between its flag and its
+/* A call has ended, and with it what was to cut it. A cancel that comes between its flag and its
  * wake-up leaves a wake-up without a flag, which wait_socket() takes for stale. */
-void pg_call_start(struct pg_conn *c)
+void pg_call_end(struct pg_conn *c)
 {
     if (atomic_exchange(&c->cancelled, 0))
         sqlock_wake_clear(c->wake_fd);

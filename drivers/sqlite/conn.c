@@ -21,8 +21,12 @@
 
 void lite_call_start(lite_conn *conn, int64_t deadline)
 {
-    atomic_store(&conn->cancelled, 0);
     conn->deadline = deadline;
+}
+
+void lite_call_end(lite_conn *conn)
+{
+    atomic_store(&conn->cancelled, 0);
 }
 
 int lite_call_over(const lite_conn *conn)

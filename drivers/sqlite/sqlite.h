@@ -36,8 +36,10 @@ int lite_library_check(sqlock_error *err);
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
 void lite_cancel(void *conn);
-/* Every slot that talks to SQLite starts with this: a cancel of the call before ends here. */
+/* Every slot that talks to SQLite starts with this; run() ends with lite_call_end(), which forgets a
+ * cancel. */
 void lite_call_start(lite_conn *conn, int64_t deadline);
+void lite_call_end(lite_conn *conn);
 /* 1: cancelled, or the deadline is over. */
 int lite_call_over(const lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 when there must be no further try. */

@@ -257,6 +257,7 @@ int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, 
         sqlock_rows_cut(rows, before);
         tx_abandon(conn, err);
     }
+    lite_call_end(conn);
     return rc;
 }
 

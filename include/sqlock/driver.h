@@ -198,9 +198,8 @@ struct sqlock_driver {
     int (*begin)(void *conn, int64_t deadline, sqlock_error *err);
     int (*commit)(void *conn, int64_t deadline, sqlock_error *err);
     int (*rollback)(void *conn, int64_t deadline, sqlock_error *err);
-    /* Make a call that is under way on conn return soon with SQLOCK_ECANCELLED; any thread. A call
-     * that has not started or has ended is not touched: sticky until the next call starts at the
-     * most. Must not block. */
+    /* Make the run() that is under way on conn return soon with SQLOCK_ECANCELLED, or, if none is,
+     * the next one; it is forgotten when a run() returns. Any thread; must not block. */
     void (*cancel)(void *conn);
 };
 
