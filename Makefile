@@ -147,7 +147,7 @@ $(foreach d,$(DRIVERS),$(eval $(call driver_rules,$d)))
 # Each file with a main() is a program; the others of its folder are linked into all of its programs.
 # tests/lib is for all; its check.o always comes along, because it works without being called.
 
-ONLY ?= self unit drivers races
+ONLY ?= self unit drivers schema input faults races
 folders := $(addprefix tests/,$(ONLY))
 has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
 mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
@@ -190,13 +190,13 @@ programs: $(programs)
 
 # ---- checks --------------------------------------------------------------------------------------
 
-checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh)
+checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 
 export CC CXX BUILD DRIVERS SO STRICT T SAN
 
 .PHONY: check test quick run-all run-quick demo format
-.PHONY: check-layers check-headers check-embed check-runner check-symbols check-format
+.PHONY: check-layers check-headers check-embed check-runner check-symbols check-readme check-format
 
 # make reads pkg-config before anything is installed: so it starts once more when that is done.
 check test:
@@ -216,7 +216,7 @@ endif
 check-layers check-headers check-embed check-runner check-format:
 	@tests/tools/$@.sh
 
-check-symbols: all
+check-symbols check-readme: all
 	@tests/tools/$@.sh
 
 format:

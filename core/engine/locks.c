@@ -87,8 +87,7 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
         set_descriptor(lock);
     if ((todo & LEASE_TELL) && lock->on_event != NULL && !lock->quiet)
         lock->tell = 1;
-    if (todo != 0)
-        watcher_poke(lock->m);
+    watcher_poke(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
 }
 
 void lock_granted(sqlock_lock *lock, const struct answer *answer)
@@ -97,7 +96,7 @@ void lock_granted(sqlock_lock *lock, const struct answer *answer)
     lock->server_end = answer->now + answer->left;
     lock->pending = PENDING_NOTHING;
     lock_apply(lock, LEASE_GRANTED, answer->sent);
-    talker_poke(lock->m);
+    talker_poke(lock->m, lock->lease.renew_at);
 }
 
 void lock_renewed(sqlock_lock *lock, const struct answer *answer)

@@ -48,6 +48,7 @@ static void init_shared(sqlock *m)
     list_init(&m->ops);
     m->refs = 1;
     m->watcher_alarm = m->watcher_wake = -1;
+    m->watcher_until = m->talker_until = INT64_MIN;
 }
 
 static void manager_free(sqlock *m)
@@ -110,7 +111,7 @@ int manager_start_threads(sqlock *m, sqlock_error *err)
             rc = SQLOCK_ESYS;
         } else if (thread_start(&m->talker, talker_main, m) != 0) {
             m->stopping = 1;
-            watcher_poke(m);
+            watcher_poke(m, 0);
             mutex_unlock(&m->mu);
             thread_join(m->watcher);
             mutex_lock(&m->mu);
@@ -139,8 +140,8 @@ static void cut_all(sqlock *m)
             m->driver->cancel(op->running->native);
     }
     cond_wake_all(&m->conn_free);
-    watcher_poke(m);
-    talker_poke(m);
+    watcher_poke(m, 0);
+    talker_poke(m, 0);
 }
 
 static void close_locks(sqlock *m)
@@ -187,5 +188,5 @@ void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server
     {
         lock_apply(LIST_MEMBER(at, sqlock_lock, in_manager), LEASE_JUMPED, jumped);
     }
-    talker_poke(m);
+    talker_poke(m, 0);
 }

@@ -55,6 +55,7 @@ struct sqlock {
     thread talker, watcher;
     cond talker_wake;
     int watcher_alarm, watcher_wake; /* descriptors */
+    int64_t watcher_until, talker_until; /* they sleep until then; INT64_MIN: they are awake */
     cond told;                       /* a callback has returned */
 };
 
@@ -140,8 +141,9 @@ void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server
 /* watcher.c, talker.c: thread bodies */
 void *watcher_main(void *m);
 void *talker_main(void *m);
-/* Something changed that they wait for. m->mu is held. */
-void watcher_poke(sqlock *m);
-void talker_poke(sqlock *m);
+/* Something has to be done at that time (0: now): wake them if they would sleep past it. Those that are
+ * awake look at everything before they sleep. m->mu is held. */
+void watcher_poke(sqlock *m, int64_t at);
+void talker_poke(sqlock *m, int64_t at);
 
 #endif

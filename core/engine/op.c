@@ -66,7 +66,7 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     mutex_lock(&m->mu);
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
-    talker_poke(m);
+    talker_poke(m, 0);
     mutex_unlock(&m->mu);
     return 0;
 }
@@ -102,7 +102,7 @@ void op_interrupt(sqlock_op *op)
         m->driver->cancel(op->running->native);
     cond_wake_all(&op->wake);
     cond_wake_all(&m->conn_free);
-    talker_poke(m);
+    talker_poke(m, 0);
     mutex_unlock(&m->mu);
 }
 

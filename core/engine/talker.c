@@ -2,9 +2,10 @@
 #include "core/engine/op.h"
 #include "core/engine/renewals.h"
 
-void talker_poke(sqlock *m)
+void talker_poke(sqlock *m, int64_t at)
 {
-    cond_wake_all(&m->talker_wake);
+    if (at < m->talker_until)
+        cond_wake_all(&m->talker_wake);
 }
 
 /* The request of an event loop that is due first. m->mu is held. */
@@ -41,7 +42,9 @@ void *talker_main(void *arg)
             op->advance(op); /* nobody else takes it away: finish waits until it is done */
             mutex_lock(&m->mu);
         } else {
-            cond_wait_until(&m->talker_wake, &m->mu, time_min(renew_at, op_at));
+            m->talker_until = time_min(renew_at, op_at);
+            cond_wait_until(&m->talker_wake, &m->mu, m->talker_until);
+            m->talker_until = INT64_MIN;
         }
     }
     mutex_unlock(&m->mu);

@@ -3,9 +3,9 @@
 #include "core/base/alarm.h"
 #include "core/engine/locks.h"
 
-void watcher_poke(sqlock *m)
+void watcher_poke(sqlock *m, int64_t at)
 {
-    if (m->watcher_wake >= 0)
+    if (at < m->watcher_until)
         sqlock_wake_set(m->watcher_wake);
 }
 
@@ -66,9 +66,11 @@ void *watcher_main(void *arg)
             continue; /* the list may have changed meanwhile */
         }
         alarm_set(m->watcher_alarm, next);
+        m->watcher_until = next;
         mutex_unlock(&m->mu);
         alarm_wait(m->watcher_alarm, m->watcher_wake);
         mutex_lock(&m->mu);
+        m->watcher_until = INT64_MIN;
     }
     mutex_unlock(&m->mu);
     return NULL;
