@@ -54,9 +54,9 @@ struct sqlock {
     int stopping;
     thread talker, watcher;
     cond talker_wake;
-    int watcher_alarm, watcher_wake; /* descriptors */
+    int watcher_alarm, watcher_wake;     /* descriptors */
     int64_t watcher_until, talker_until; /* they sleep until then; INT64_MIN: they are awake */
-    cond told;                       /* a callback has returned */
+    cond told;                           /* a callback has returned */
 };
 
 /* What may still be unknown to the database's answer. */
@@ -124,6 +124,7 @@ struct sqlock_op {
 };
 
 struct sqlock_cancel {
+    long pid;
     mutex mu;
     int fired;
     struct link ops;
@@ -141,8 +142,8 @@ void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server
 /* watcher.c, talker.c: thread bodies */
 void *watcher_main(void *m);
 void *talker_main(void *m);
-/* Something has to be done at that time (0: now): wake them if they would sleep past it. Those that are
- * awake look at everything before they sleep. m->mu is held. */
+/* Something has to be done at that time (0: now): wake them if they would sleep past it. Those that
+ * are awake look at everything before they sleep. m->mu is held. */
 void watcher_poke(sqlock *m, int64_t at);
 void talker_poke(sqlock *m, int64_t at);
 

@@ -1,4 +1,5 @@
 /* Requests for event loops: the same as the blocking calls are made of, driven by the talker. */
+#include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
@@ -20,10 +21,18 @@ int sqlock_op_fd(sqlock_op *op)
     return op->fd;
 }
 
+/* In a forked child nobody drives it, and its mutex may be held for ever (P17). */
+static int is_parents(const sqlock_op *op)
+{
+    return check_alive(op->m, NULL) != 0;
+}
+
 int sqlock_op_step(sqlock_op *op)
 {
     int done;
 
+    if (is_parents(op))
+        return 1;
     mutex_lock(&op->m->mu);
     done = op->done;
     mutex_unlock(&op->m->mu);
@@ -32,12 +41,15 @@ int sqlock_op_step(sqlock_op *op)
 
 void sqlock_op_cancel(sqlock_op *op)
 {
-    op_interrupt(op);
+    if (!is_parents(op))
+        op_interrupt(op);
 }
 
 int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     if (out_lock != NULL)
         *out_lock = NULL;
+    if (is_parents(op))
+        return check_alive(op->m, err);
     return op_finish(op, out_lock, err);
 }
