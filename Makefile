@@ -98,9 +98,18 @@ $(BUILD)/obj/core/%.o: core/%.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(COMPILE) -I. -c -o $@ $<
 
+# A static library is one object in which all but the API is local: a program that has a pg_exec() or a
+# mutex_lock() of its own meets none of ours.
+OBJCOPY ?= objcopy
+define PACK
+@rm -f $@
+$(LD) -r -o $(@:.a=.o) $^
+$(OBJCOPY) --localize-hidden $(@:.a=.o)
+$(AR) rcs $@ $(@:.a=.o)
+endef
+
 $(BUILD)/libsqlock.a: $(CORE_OBJECTS)
-	@rm -f $@
-	$(AR) rcs $@ $^
+	$(PACK)
 
 # Whatever the compiler did, nothing but the API leaves a shared library.
 $(BUILD)/exports: $(FLAGS)
@@ -134,8 +143,7 @@ $(BUILD)/obj/drivers/$1/%.o: drivers/$1/%.c $(FLAGS)
 	$$(COMPILE) $$(cflags_$1) -c -o $$@ $$<
 
 $(BUILD)/libsqlock-$1.a: $$(objects_$1)
-	@rm -f $$@
-	$$(AR) rcs $$@ $$^
+	$$(PACK)
 
 $(BUILD)/libsqlock-$1.$(SO): $$(objects_$1) $(BUILD)/libsqlock.$(SO) $(BUILD)/exports
 	$$(LINK_SHARED) -o $$@ $$(objects_$1) $(BUILD)/libsqlock.$(SO) $$(libs_$1)
@@ -166,7 +174,12 @@ programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out),$(mains)))
 
 TEST_CPPFLAGS = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS)"' \
     $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1)
-TEST_LIBS := $(DRIVERS:%=$(BUILD)/libsqlock-%.a) $(BUILD)/libsqlock.a
+TEST_LIBS := $(DRIVERS:%=$(BUILD)/libsqlock-%.a) $(BUILD)/libinside.a
+
+# What is local in the libraries, for tests that look inside: core, and the dialects.
+$(BUILD)/libinside.a: $(CORE_OBJECTS) $(DRIVERS:%=$(BUILD)/obj/gen/%.o)
+	@rm -f $@
+	$(AR) rcs $@ $^
 
 $(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
 	@mkdir -p $(@D)

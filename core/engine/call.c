@@ -13,6 +13,11 @@ sqlock_value value_bytes(const void *data, size_t len)
     return (sqlock_value){SQLOCK_BYTES, 0, data, len};
 }
 
+int64_t call_counts_from(const sqlock *m, const struct answer *a)
+{
+    return a->now != 0 && m->skew.known ? time_min(a->sent, a->now - m->skew.hi) : a->sent;
+}
+
 int64_t call_not_after(sqlock *m, int64_t deadline)
 {
     int64_t at;

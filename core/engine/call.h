@@ -27,6 +27,11 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out);
 sqlock_value value_int(int64_t i);
 sqlock_value value_bytes(const void *data, size_t len);
 
+/* From when, by our clock, an answer's lease counts: before the request was sent, and not later
+ * than the server's clock showed the answer's time by all that is known of it now; so a grant from
+ * before a jump of that clock is not counted in full. m->mu is held. */
+int64_t call_counts_from(const sqlock *m, const struct answer *a);
+
 /* `deadline` in the server's clock: what runs later must do nothing. */
 int64_t call_not_after(sqlock *m, int64_t deadline);
 

@@ -59,8 +59,8 @@ static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *
 }
 
 /* Two managers may come at once: the row's lock lets one of them raise it, and once. */
-static int reincarnate(sqlock *m, struct conn *c, const sqlock_rows *rows, int64_t deadline,
-                       sqlock_error *err)
+static int reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                       int64_t deadline, sqlock_error *err)
 {
     size_t len;
     const void *server = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
@@ -70,10 +70,10 @@ static int reincarnate(sqlock *m, struct conn *c, const sqlock_rows *rows, int64
     if (server == NULL)
         return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
     value = value_bytes(server, len);
-    return call_one(m, c, NULL, SQLOCK_STMT_REINCARNATE, &value, deadline, &answer, err);
+    return call_one(m, c, op, SQLOCK_STMT_REINCARNATE, &value, deadline, &answer, err);
 }
 
-int hello(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err)
+int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
     sqlock_rows *rows = rows_new();
@@ -81,7 +81,7 @@ int hello(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err)
 
     if (rows == NULL)
         return error_nomem(err);
-    rc = call_rows(m, c, NULL, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, NULL, err);
+    rc = call_rows(m, c, op, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, NULL, err);
     if (rc == 0 && sqlock_rows_count(rows) == 0)
         rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
     if (rc == 0)
@@ -89,7 +89,7 @@ int hello(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err)
     if (rc == 0)
         rc = check_schema(m, rows, err);
     if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))
-        rc = reincarnate(m, c, rows, deadline, err);
+        rc = reincarnate(m, c, op, rows, deadline, err);
     rows_free(rows);
     return rc;
 }

@@ -4,8 +4,9 @@
 #include "core/engine/manager.h"
 
 /* Look at a new connection's server and schema; refuse what no promise can be kept on (P16, P20).
- * When the server is not the one that the schema knew, its incarnation is raised (P2). */
-int hello(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err);
+ * When the server is not the one that the schema knew, its incarnation is raised (P2). op, if not
+ * NULL, may be cancelled meanwhile. */
+int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err);
 
 /* The newest schema that this library knows: that of its newest migration. */
 int hello_schema_version(const sqlock_driver *driver);

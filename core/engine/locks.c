@@ -48,15 +48,22 @@ void lock_unref_locked(sqlock_lock *lock)
     sqlock_mem_free(lock);
 }
 
+void lock_hush(sqlock_lock *lock)
+{
+    sqlock *m = lock->m;
+
+    lock->quiet = 1;
+    while (lock->telling && !thread_is_me(m->watcher))
+        cond_wait_until(&m->told, &m->mu, TIME_NEVER);
+}
+
 void lock_free(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
 
     mutex_lock(&m->mu);
+    lock_hush(lock);
     list_remove(&lock->in_manager);
-    lock->quiet = 1;
-    while (lock->telling && !thread_is_me(m->watcher))
-        cond_wait_until(&m->told, &m->mu, TIME_NEVER);
     m->refs++; /* for ours, which manager_unref_locked gives back */
     lock_unref_locked(lock);
     manager_unref_locked(m);
@@ -95,7 +102,7 @@ void lock_granted(sqlock_lock *lock, const struct answer *answer)
     lock->token = answer->token;
     lock->server_end = answer->now + answer->left;
     lock->pending = PENDING_NOTHING;
-    lock_apply(lock, LEASE_GRANTED, answer->sent);
+    lock_apply(lock, LEASE_GRANTED, call_counts_from(lock->m, answer));
     talker_poke(lock->m, lock->lease.renew_at);
 }
 
@@ -104,5 +111,5 @@ void lock_renewed(sqlock_lock *lock, const struct answer *answer)
     lock->server_end = answer->now + answer->left;
     lock->failures = 0;
     lock->doubted = 0;
-    lock_apply(lock, LEASE_RENEWED, answer->sent);
+    lock_apply(lock, LEASE_RENEWED, call_counts_from(lock->m, answer));
 }

@@ -47,6 +47,8 @@ static void init_shared(sqlock *m)
     list_init(&m->locks);
     list_init(&m->ops);
     m->refs = 1;
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        m->conns[i].wake = -1;
     m->watcher_alarm = m->watcher_wake = -1;
     m->watcher_until = m->talker_until = INT64_MIN;
 }
@@ -96,31 +98,28 @@ void manager_unref_locked(sqlock *m)
         manager_free(m);
 }
 
+/* What is there already stays: a later call makes the rest. m->mu is held. */
+static int start_threads(sqlock *m)
+{
+    if (m->watcher_alarm < 0)
+        m->watcher_alarm = alarm_make();
+    if (m->watcher_wake < 0)
+        m->watcher_wake = sqlock_wake_make();
+    if (m->watcher_alarm < 0 || m->watcher_wake < 0)
+        return SQLOCK_ESYS;
+    if (!m->watching)
+        m->watching = thread_start(&m->watcher, watcher_main, m) == 0;
+    if (!m->talking)
+        m->talking = thread_start(&m->talker, talker_main, m) == 0;
+    return m->watching && m->talking ? 0 : SQLOCK_ESYS;
+}
+
 int manager_start_threads(sqlock *m, sqlock_error *err)
 {
-    int rc = 0;
+    int rc;
 
     mutex_lock(&m->mu);
-    if (!m->started) {
-        if (m->watcher_alarm < 0)
-            m->watcher_alarm = alarm_make();
-        if (m->watcher_wake < 0)
-            m->watcher_wake = sqlock_wake_make();
-        if (m->watcher_alarm < 0 || m->watcher_wake < 0 ||
-            thread_start(&m->watcher, watcher_main, m) != 0) {
-            rc = SQLOCK_ESYS;
-        } else if (thread_start(&m->talker, talker_main, m) != 0) {
-            m->stopping = 1;
-            watcher_poke(m, 0);
-            mutex_unlock(&m->mu);
-            thread_join(m->watcher);
-            mutex_lock(&m->mu);
-            m->stopping = 0;
-            rc = SQLOCK_ESYS;
-        } else {
-            m->started = 1;
-        }
-    }
+    rc = start_threads(m);
     mutex_unlock(&m->mu);
     return rc == 0 ? 0
                    : sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or descriptor to be had");
@@ -131,6 +130,9 @@ static void cut_all(sqlock *m)
 {
     if (m->renewing != NULL)
         m->driver->cancel(m->renewing->native);
+    for (int i = 0; i < m->n_conns; i++)
+        if (m->conns[i].wake >= 0)
+            sqlock_wake_set(m->conns[i].wake);
     LIST_EACH(at, &m->ops)
     {
         sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
@@ -157,17 +159,14 @@ static void close_locks(sqlock *m)
 
 void manager_stop(sqlock *m)
 {
-    int started;
-
     mutex_lock(&m->mu);
     m->stopping = 1;
-    started = m->started;
     cut_all(m);
     mutex_unlock(&m->mu);
-    if (started) {
+    if (m->talking)
         thread_join(m->talker);
+    if (m->watching)
         thread_join(m->watcher);
-    }
     pool_close_all(m);
     mutex_lock(&m->mu);
     close_locks(m);

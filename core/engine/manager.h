@@ -21,6 +21,8 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
+    int used; /* it has been given back before: it may have died since */
+    int wake; /* cuts connecting; -1: not made yet */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
@@ -48,9 +50,9 @@ struct sqlock {
     struct conn *renewing;              /* the connection that a renewal is using */
     cond conn_free;
     struct skew skew;
-    struct link locks; /* sqlock_lock.in_manager */
-    struct link ops;   /* sqlock_op.in_manager: those that the talker drives */
-    int started;       /* both threads run */
+    struct link locks;     /* sqlock_lock.in_manager */
+    struct link ops;       /* sqlock_op.in_manager: those that the talker drives */
+    int watching, talking; /* the thread runs */
     int stopping;
     thread talker, watcher;
     cond talker_wake;
@@ -103,6 +105,9 @@ struct sqlock_op {
     int tries;            /* attempts made */
     int refusals;         /* in a row: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
+    int stale;            /* the attempt used a connection that had been open before */
+    int64_t round;        /* the longest that an answer took */
+    int denials;          /* how often the database said no, in a row */
     int hurries;          /* immediate repetitions in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
     sqlock_holder holder; /* of the last refusal */
@@ -114,7 +119,8 @@ struct sqlock_op {
     int async; /* driven by the talker */
     int done, code;
     int cancelled;
-    struct conn *running; /* the connection that an attempt is using */
+    struct conn *running;    /* the connection that an attempt is using */
+    struct conn *connecting; /* ... is opening */
     struct link in_manager;
     cond wake;
     int fd; /* async: readable when done */

@@ -8,7 +8,7 @@
 
 #define HURRIES        3 /* immediate repetitions before a short sleep */
 #define HURRY_SLEEP_US 2000
-#define LAST_TRY_US    5000  /* before the deadline: room for the last round trip */
+#define LAST_TRY_US    5000  /* room for the last round trip, at least */
 #define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
 
 static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
@@ -52,6 +52,9 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     op->fd = -1;
     list_init(&op->in_manager);
     cond_init(&op->wake);
+    mutex_lock(&m->mu);
+    lock->refs++; /* until it is finished, whatever becomes of the handle */
+    mutex_unlock(&m->mu);
     attach_cancel(op, cancel);
     *out = op;
     return 0;
@@ -66,6 +69,8 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     mutex_lock(&m->mu);
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
+    if (op->done) /* there was nothing to ask */
+        sqlock_wake_set(op->fd);
     talker_poke(m, 0);
     mutex_unlock(&m->mu);
     return 0;
@@ -100,6 +105,8 @@ void op_interrupt(sqlock_op *op)
     op->cancelled = 1;
     if (op->running != NULL)
         m->driver->cancel(op->running->native);
+    if (op->connecting != NULL)
+        sqlock_wake_set(op->connecting->wake);
     cond_wake_all(&op->wake);
     cond_wake_all(&m->conn_free);
     talker_poke(m, 0);
@@ -115,7 +122,9 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     while (!op->done)
         cond_wait_until(&op->wake, &m->mu, TIME_NEVER);
     list_remove(&op->in_manager);
-    mutex_unlock(&m->mu);
+    m->refs++; /* the lock's may be the last one */
+    lock_unref_locked(op->lock);
+    manager_unref_locked(m);
     detach_cancel(op);
     code = op->code;
     if (code != 0)
@@ -153,7 +162,12 @@ void op_done(sqlock_op *op, int code)
 
 void op_abandon(sqlock_op *op)
 {
-    if (!op->done)
+    if (op->done)
+        return;
+    if (op->unsure)
+        done_locked(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                         "the manager was closed before an answer came"));
+    else
         done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "the manager was closed"));
 }
 
@@ -183,7 +197,9 @@ int op_was_cancelled(sqlock_op *op)
 
 int64_t op_last_try(const sqlock_op *op)
 {
-    return op->deadline == TIME_NEVER ? TIME_NEVER : op->deadline - LAST_TRY_US;
+    int64_t room = 2 * op->round > LAST_TRY_US ? 2 * op->round : LAST_TRY_US;
+
+    return op->deadline == TIME_NEVER ? TIME_NEVER : op->deadline - room;
 }
 
 /* An attempt of the talker's must not make it late for the renewals. */
@@ -213,12 +229,16 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     if (op->async)
         deadline = time_min(deadline, async_limit(m, now));
     op->tries++;
+    op->stale = 0;
     memset(&op->err, 0, sizeof op->err);
     if ((rc = pool_take(m, POOL_CALLS, op, deadline, &c, &op->err)) != 0) {
         op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
         return rc;
     }
+    op->stale = c->used;
     rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
+    if (rc == 0 && out->received - out->sent > op->round)
+        op->round = out->received - out->sent;
     pool_give(m, c,
               rc != 0 ? (op->err.flags & SQLOCK_RECONNECT) != 0
                       : out->outcome == SQLOCK_OUT_STRANGER); /* hello again finds out who it is */
@@ -265,7 +285,7 @@ static int worth_again(const sqlock_op *op)
     case SQLOCK_ETIMEOUT:
         return 1;
     case SQLOCK_EUNREACH:
-        return !op->once || op->tries == 1 || op->unsure;
+        return !op->once || op->tries == 1 || op->stale || op->unsure;
     default:
         return 0;
     }

@@ -44,14 +44,52 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
     return rc;
 }
 
-int pool_connect(sqlock *m, int64_t deadline, void **out_native, sqlock_error *err)
+int pool_connect(sqlock *m, int wake_fd, int64_t deadline, void **out_native, sqlock_error *err)
 {
     sqlock_conn_opts opts = {sizeof opts, m->flags,        m->url,
-                             m->connect,  m->connect_user, rendered_scripts(m->texts)};
+                             m->connect,  m->connect_user, rendered_scripts(m->texts),
+                             wake_fd};
     sqlock_error none;
 
     *out_native = NULL;
     return m->driver->open(&opts, deadline, out_native, err != NULL ? err : &none);
+}
+
+/* Let cancels and the manager's end cut the opening from now on, unless one came already. */
+static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
+{
+    int rc = 0;
+
+    mutex_lock(&m->mu);
+    if (c->wake < 0)
+        c->wake = sqlock_wake_make();
+    if (c->wake < 0)
+        rc = sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
+    else if (m->stopping || (op != NULL && op->cancelled))
+        rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+    else {
+        sqlock_wake_clear(c->wake);
+        if (op != NULL)
+            op->connecting = c;
+    }
+    mutex_unlock(&m->mu);
+    return rc;
+}
+
+static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline,
+                         sqlock_error *err)
+{
+    int rc;
+
+    if ((rc = enter(m, c, op, err)) != 0)
+        return rc;
+    rc = pool_connect(m, c->wake, deadline, &c->native, err);
+    mutex_lock(&m->mu);
+    if (op != NULL)
+        op->connecting = NULL;
+    c->used = 0;
+    mutex_unlock(&m->mu);
+    return rc == 0 ? hello(m, c, op, deadline, err) : rc;
 }
 
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
@@ -62,13 +100,9 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 
     if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
-    if (c->native == NULL) {
-        if ((rc = pool_connect(m, deadline, &c->native, err)) == 0)
-            rc = hello(m, c, deadline, err);
-        if (rc != 0) {
-            pool_give(m, c, 1);
-            return rc;
-        }
+    if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0) {
+        pool_give(m, c, 1);
+        return rc;
     }
     *out = c;
     return 0;
@@ -82,6 +116,7 @@ void pool_give(sqlock *m, struct conn *c, int broken)
     }
     mutex_lock(&m->mu);
     c->busy = 0;
+    c->used = 1;
     cond_wake_all(&m->conn_free);
     mutex_unlock(&m->mu);
 }
@@ -92,5 +127,7 @@ void pool_close_all(sqlock *m)
         if (m->conns[i].native != NULL)
             m->driver->close(m->conns[i].native);
         m->conns[i].native = NULL;
+        sqlock_wake_close(m->conns[i].wake);
+        m->conns[i].wake = -1;
     }
 }

@@ -11,7 +11,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 void pool_give(sqlock *m, struct conn *c, int broken);
 void pool_close_all(sqlock *m);
 
-/* Open a connection without looking at the schema (migrations). */
-int pool_connect(sqlock *m, int64_t deadline, void **out_native, sqlock_error *err);
+/* Open a connection without looking at the schema (migrations). wake_fd cuts it, unless -1. */
+int pool_connect(sqlock *m, int wake_fd, int64_t deadline, void **out_native, sqlock_error *err);
 
 #endif

@@ -64,7 +64,9 @@ static void collect(sqlock *m, struct batch *b)
         lock->renewing = 1;
         lock->refs++;
         b->locks[b->n++] = lock;
-        b->first_deadline = time_min(b->first_deadline, lock->lease.deadline);
+        if (lock->lease.deadline >
+            now + 2 * CALL_LEAST_US) /* one that is nearly over cuts no others */
+            b->first_deadline = time_min(b->first_deadline, lock->lease.deadline);
     }
 }
 
@@ -104,7 +106,9 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
     sqlock_why why = outcome_why(a->outcome);
 
-    if (a->outcome == SQLOCK_OUT_DONE) {
+    if (lock->quiet) {
+        return; /* a release is under way: its own answer tells */
+    } else if (a->outcome == SQLOCK_OUT_DONE) {
         lock_renewed(lock, a);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
         lock->retry_at = now + SKIPPED_AGAIN_US;
@@ -150,7 +154,8 @@ static void settle(struct batch *b, const sqlock_rows *rows, int64_t sent)
 /* Half of the time that is left at the most: a call that hangs must leave room for another one. */
 static int64_t call_deadline(const sqlock *m, const struct batch *b)
 {
-    int64_t now = sqlock_now_us(), half = (b->first_deadline - now) / 2;
+    int64_t now = sqlock_now_us();
+    int64_t half = b->first_deadline == TIME_NEVER ? 0 : (b->first_deadline - now) / 2;
 
     return now + time_min(m->request_us, half > CALL_LEAST_US ? half : CALL_LEAST_US);
 }

@@ -143,6 +143,9 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
         /* Late: the loss has been told, or is due now. The application has been sent home. */
         if (!lease_is_held(l, now))
             return tick(l, now);
+        if (lease_deadline(l, arg) < l->deadline)
+            return 0; /* overtaken by the answer to a later one: it proves less, and takes nothing
+                       */
         return prolong(l, event, arg);
     case LEASE_TICK:
         return tick(l, now);

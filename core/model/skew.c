@@ -15,12 +15,17 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Answers of two connections may arrive in another order than the server gave them. One that was
+ * sent before the last was received and shows an earlier clock comes from before a jump that has
+ * been told: it says nothing about now. */
 int64_t skew_learn(struct skew *s, int64_t sent, int64_t received, int64_t server)
 {
     int64_t lo = server - received, hi = server - sent, slack, jumped = 0;
 
     if (s->known) {
         slack = GRAIN + max64(0, received - s->at) / DRIFT;
+        if (hi < s->lo - slack && sent < s->seen)
+            return 0;
         if (lo > s->hi + slack)
             jumped = lo - s->hi;
         else if (hi >= s->lo - slack) { /* no jump backward either: the old bounds still hold */
@@ -28,7 +33,7 @@ int64_t skew_learn(struct skew *s, int64_t sent, int64_t received, int64_t serve
             hi = max64(lo, min64(hi, s->hi + slack));
         }
     }
-    *s = (struct skew){1, lo, hi, received};
+    *s = (struct skew){1, lo, hi, sent, max64(received, s->seen)};
     return jumped;
 }
 

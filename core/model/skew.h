@@ -7,7 +7,8 @@
 struct skew {
     int known;
     int64_t lo, hi;
-    int64_t at; /* when they were last true */
+    int64_t at;   /* when they were true: the last answer's request was sent then */
+    int64_t seen; /* when that answer was received */
 };
 
 /* An answer to a request sent and received at these times said that the server's clock was

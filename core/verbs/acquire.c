@@ -1,7 +1,7 @@
 /* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
-#include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/model/backoff.h"
@@ -38,7 +38,7 @@ static void note_holder(sqlock_op *op, const struct answer *a)
     h->token = a->token;
     h->left_ms = a->left == INT64_MIN ? 0 : a->left / 1000;
     h->held_ms = a->since > 0 && a->now > a->since ? (a->now - a->since) / 1000 : 0;
-    snprintf(h->label, sizeof h->label, "%s", a->label);
+    text_show(h->label, sizeof h->label, a->label, strlen(a->label));
 }
 
 /* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. */
@@ -87,7 +87,7 @@ static void skipped(sqlock_op *op, const struct answer *before)
         op_failed(op);
     } else if (now.outcome == SQLOCK_OUT_GUARDED) {
         refused(op, SQLOCK_EGUARDED, &now);
-    } else if (op->once && op->hurries > 30) {
+    } else if (op->once ? op->hurries > 30 : sqlock_now_us() >= op_last_try(op)) {
         refused(op, SQLOCK_EBUSY, before);
     } else {
         op_hurry(op);
@@ -98,19 +98,22 @@ static void skipped(sqlock_op *op, const struct answer *before)
 static void granted(sqlock_op *op, const struct answer *a)
 {
     sqlock_lock *lock = op->lock;
-    int64_t left = lease_deadline(&lock->lease, a->sent) - a->received;
+    int64_t left;
+    int late;
 
-    if (left < lock->lease.ttl / 2 && (left <= 0 || op->hurries < 3)) {
-        op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
-        sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
-        op->hurries++;
-        op_again(op, sqlock_now_us());
+    mutex_lock(&op->m->mu);
+    left = lease_deadline(&lock->lease, call_counts_from(op->m, a)) - sqlock_now_us();
+    late = left < lock->lease.ttl / 2;
+    if (!late)
+        lock_granted(lock, a);
+    mutex_unlock(&op->m->mu);
+    if (!late) {
+        op_done(op, 0);
         return;
     }
-    mutex_lock(&op->m->mu);
-    lock_granted(lock, a);
-    mutex_unlock(&op->m->mu);
-    op_done(op, 0);
+    op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
+    sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
+    op_hurry(op);
 }
 
 /* This owner's story is over: it was released, and is never granted again (P5). */
@@ -169,8 +172,9 @@ int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sql
     return op_start(lock->m, lock, advance, wait_ms, cancel, out_op, err);
 }
 
+/* *out_len is the name's, once it has been checked. */
 static int start(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_op **out_op,
-                 sqlock_error *err)
+                 size_t *out_len, sqlock_error *err)
 {
     sqlock_acquire_opts o;
     sqlock_lock *lock = NULL;
@@ -180,6 +184,7 @@ static int start(sqlock *m, const char *name, const sqlock_acquire_opts *opts, s
         (rc = check_name(name, &o.name_len, err)) != 0 ||
         (rc = lock_new(m, name, o.name_len, &o, &lock, err)) != 0)
         return rc;
+    *out_len = o.name_len;
     if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
         lock_free(lock);
         return rc;
@@ -192,7 +197,8 @@ static int start(sqlock *m, const char *name, const sqlock_acquire_opts *opts, s
 int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                          sqlock_op **out_op, sqlock_error *err)
 {
-    int rc = start(m, name, opts, out_op, err);
+    size_t len = 0;
+    int rc = start(m, name, opts, out_op, &len, err);
 
     return rc == 0 ? async_go(*out_op, out_op, err) : rc;
 }
@@ -201,15 +207,15 @@ int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                    sqlock_lock **out_lock, sqlock_error *err)
 {
     sqlock_op *op = NULL;
+    size_t len = 0;
     int rc;
 
     if (out_lock == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "acquire: out_lock is NULL");
     *out_lock = NULL;
-    if ((rc = start(m, name, opts, &op, err)) == 0) {
+    if ((rc = start(m, name, opts, &op, &len, err)) == 0) {
         op_drive(op);
         rc = op_finish(op, out_lock, err);
     }
-    return check_context(err, "acquire", name != NULL ? name : "", name != NULL ? strlen(name) : 0,
-                         rc);
+    return check_context(err, "acquire", name, len, rc);
 }

@@ -138,7 +138,8 @@ int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
     if (url == NULL)
         return 0;
-    len = strcspn(url, ":");
+    /* RFC 3986, section 3.1; a keyword string of libpq's with a colon somewhere is no scheme */
+    len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (url[len] == ':' && has_scheme(driver, url, len))
         return 0;
     /* only the scheme is shown: what follows may hold a password */
@@ -196,6 +197,7 @@ int check_context(sqlock_error *err, const char *verb, const char *name, size_t 
     char shown[64];
 
     if (code != 0)
-        error_prefix(err, "%s \"%s\"", verb, text_show(shown, sizeof shown, name, len));
+        error_prefix(err, len > 0 ? "%s \"%s\"" : "%s", verb,
+                     len > 0 ? text_show(shown, sizeof shown, name, len) : "");
     return code;
 }

@@ -43,15 +43,18 @@ static int fetch(sqlock *m, const char *after, size_t after_len, const sqlock_li
     };
     struct conn *c;
     sqlock_error failure = {0};
-    int rc;
+    int rc, stale;
 
     for (int tries = 0;; tries++) {
+        stale = 0;
         if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &failure)) == 0) {
+            stale = c->used;
             rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1, deadline, rows, NULL, &failure);
             pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
         }
-        if (rc == 0 || tries > 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
-            break; /* a connection that had died in the pool is opened again, once */
+        if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||
+            (tries > 0 && !stale) || sqlock_now_us() >= deadline)
+            break; /* connections that had died in the pool are opened again */
     }
     failure.flags &= ~SQLOCK_MAYBE;
     return rc == 0 ? 0 : error_give(err, &failure);

@@ -103,7 +103,7 @@ int sqlock_migrate(const sqlock_driver *driver, const char *url, const sqlock_op
         g.deadline = sqlock_now_us() + g.m->request_us;
         if ((g.rows = rows_new()) == NULL)
             rc = error_nomem(&failure);
-        else if ((rc = pool_connect(g.m, g.deadline, &g.conn, &failure)) == 0)
+        else if ((rc = pool_connect(g.m, -1, g.deadline, &g.conn, &failure)) == 0)
             rc = migrate(&g, out_applied);
     }
     if (g.conn != NULL)

@@ -90,13 +90,13 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
     if ((rc = check_lock(lock, err)) != 0)
         return rc;
     mutex_lock(&lock->m->mu);
+    lock_hush(lock);
     done = lock->lease.state == SQLOCK_RELEASED;
-    lock->quiet = 1;
     if (!done) {
         lock_apply(lock, LEASE_RELEASING, 0);
         lock->pending = PENDING_RELEASE;
     }
-    if (lock->m->stopping)
+    if (!done && lock->m->stopping)
         rc = sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(SQLOCK_WHY_CLOSED));
     mutex_unlock(&lock->m->mu);
     if (rc != 0)

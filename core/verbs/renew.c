@@ -28,7 +28,7 @@ static int ask(sqlock_op *op, struct answer *answer)
  * change of our own that is still under way. */
 static void denied(sqlock_op *op, sqlock_why why)
 {
-    if (op->refusals++ == 0) {
+    if (op->denials++ == 0) {
         op_again(op, sqlock_now_us());
         return;
     }
@@ -62,6 +62,7 @@ static void advance(sqlock_op *op)
         return;
     }
     if (ask(op, &a) != 0) {
+        op->denials = 0;
         op_failed(op);
         return;
     }

@@ -86,8 +86,10 @@ static int connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
         if (want == PGRES_POLLING_FAILED || PQsocket(c->pg) < 0)
             return pg_fail_connect(c->pg, err);
         /* The socket changes when libpq goes on to the next address. */
-        r = sqlock_wait_fd(PQsocket(c->pg), want == PGRES_POLLING_READING ? POLLIN : POLLOUT, -1,
-                           deadline);
+        r = sqlock_wait_fd(PQsocket(c->pg), want == PGRES_POLLING_READING ? POLLIN : POLLOUT,
+                           c->open_wake, deadline);
+        if (r == 2)
+            return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled while connecting");
         if (r == 0)
             return sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline");
         if (r < 0)
@@ -201,6 +203,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     c->tag[0] = sqlock_random_below(UINT32_MAX);
     c->tag[1] = sqlock_random_below(UINT32_MAX);
     atomic_init(&c->cancelled, 0);
+    c->open_wake = opts->wake_fd;
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
@@ -212,6 +215,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
         rc = prepare_use(c, deadline, err);
     if (rc != 0)
         goto fail;
+    c->open_wake = -1;
     *out_conn = c;
     return 0;
 fail:

@@ -18,6 +18,7 @@ extern const sqlock_dialect sqlock_postgres_dialect;
 
 struct pg_conn {
     PGconn *pg;
+    int open_wake; /* the caller's, while it opens; then -1 */
     int wake_fd;
     atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
     int unprepared;

@@ -81,13 +81,16 @@ static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events
             return pg_fail_wait(c, call, SQLOCK_ECANCELLED);
         if (PQsocket(c->pg) < 0)
             return 0; /* the next read tells what happened */
-        r = sqlock_wait_fd(PQsocket(c->pg), events, c->wake_fd, call->deadline);
+        r = sqlock_wait_fd(PQsocket(c->pg), events, c->open_wake >= 0 ? c->open_wake : c->wake_fd,
+                           call->deadline);
         if (r == 1)
             return 0;
         if (r == 0)
             return pg_fail_wait(c, call, SQLOCK_ETIMEOUT);
         if (r != 2)
             return pg_fail_wait(c, call, SQLOCK_ESYS);
+        if (c->open_wake >= 0)
+            return pg_fail_wait(c, call, SQLOCK_ECANCELLED);
         sqlock_wake_clear(c->wake_fd);
     }
 }

@@ -36,8 +36,8 @@ int lite_library_check(sqlock_error *err);
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
 void lite_cancel(void *conn);
-/* Every slot that talks to SQLite starts with this; run() ends with lite_call_end(), which forgets a
- * cancel. */
+/* Every slot that talks to SQLite starts with this; run() ends with lite_call_end(), which forgets
+ * a cancel. */
 void lite_call_start(lite_conn *conn, int64_t deadline);
 void lite_call_end(lite_conn *conn);
 /* 1: cancelled, or the deadline is over. */

@@ -166,6 +166,7 @@ typedef struct sqlock_conn_opts {
     sqlock_connect_fn connect; /* makes the native connection; the driver closes it */
     void *connect_user;
     const sqlock_script *scripts; /* rendered; they outlive the connection */
+    int wake_fd; /* open() ends with SQLOCK_ECANCELLED when it becomes readable; -1: none */
 } sqlock_conn_opts;
 
 /* How each slot fails: with a negative SQLOCK_E code and *err filled (err is never NULL here), by

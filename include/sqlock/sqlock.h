@@ -2,8 +2,8 @@
  *
  * Read this first
  *   A lease tells who may work; it cannot stop a program that works on after its lease ended (a
- *   stopped process, a paused machine). What protects data is the fencing token: store it with each
- *   write and refuse a smaller one.
+ *   stopped process, a paused machine). What protects data is the fencing token: store it with the
+ *   data before you read what you are going to change, and refuse whoever comes with a smaller one.
  *
  * Units      durations are int32_t milliseconds and end in _ms; points in time are int64_t
  *            microseconds and end in _us. Client times are of CLOCK_BOOTTIME (sqlock_now_us), server
@@ -212,7 +212,8 @@ typedef struct sqlock_holder {
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
 } sqlock_holder;
 
-/* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST. It delays other
+/* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST, and when one that
+ * was AT_RISK is HELD again. It delays other
  * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
  * It is never called once sqlock_release() was called, nor after sqlock_lock_free() returned. */
 typedef void (*sqlock_event_fn)(sqlock_lock *lock, sqlock_state state, void *user);
@@ -299,7 +300,7 @@ SQLOCK_API int sqlock_is_held(sqlock_lock *lock);
  * safety margin of a tenth of the lease (at most 2 s). 0 if it was never held. */
 SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name.
- * 0 while it is not known (UNSURE). Store it with your writes and refuse smaller ones. */
+ * 0 while it is not known (UNSURE). Store it with your data, first of all, and refuse smaller ones. */
 SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
 /* SQLOCK_OWNER_SIZE bytes, the owner of this grant. */
 SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);

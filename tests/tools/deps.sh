@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
-# Costs next to nothing when all is there. With STRICT=1, clang-format belongs to it.
+# Costs next to nothing when all is there. With STRICT=1, clang-format and pgbouncer belong to it.
 set -u
 
 packages=
@@ -17,6 +17,10 @@ postgres_there()
     done
     command -v initdb || pg_config --bindir 2>/dev/null | { read -r dir && [ -x "$dir/initdb" ]; }
 }
+pooler_there()
+{
+    [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer
+}
 
 need gcc command -v "${CC:-gcc}"
 need libc6-dev test -e /usr/include/stdio.h
@@ -28,6 +32,7 @@ need libpq-dev pkg-config --exists libpq
 need libcmocka-dev pkg-config --exists cmocka
 need postgresql postgres_there
 [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
+[ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
 
 [ -n "$packages" ] || exit 0
 install="apt-get install -y --no-install-recommends$packages"

@@ -1,0 +1,25 @@
+#include "tests/drivers/fake_quirks.h"
+
+static void make(struct place *p)
+{
+    p->own = p->connect_user = sqlock_fake_new();
+    assert_non_null(p->own);
+    p->connect = sqlock_fake_connect;
+}
+
+static void drop(struct place *p)
+{
+    sqlock_fake_free(p->own);
+}
+
+const struct quirks fake_quirks = {.name = "fake",
+                                   .driver = sqlock_driver_fake,
+                                   .born_migrated = true,
+                                   .grain_ms = 1,
+                                   .make = make,
+                                   .drop = drop};
+
+sqlock_fake *fake_of(const struct world *w)
+{
+    return w->place.own;
+}

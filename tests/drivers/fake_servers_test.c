@@ -1,0 +1,538 @@
+/* P2, P4, P6, P7, P8 on the fake driver: servers that are slow, silent, down, another one, or whose
+ * clock jumps. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "tests/drivers/fake_quirks.h"
+
+enum { ALWAYS = 1000000 };
+#define ANOTHER_SERVER (INT64_C(1) << 32)
+
+static void stall(struct world *w, int stmt, int32_t ms)
+{
+    sqlock_fake_fault(fake_of(w), stmt, SQLOCK_FAULT_STALL, 0, ALWAYS, ms);
+}
+
+static sqlock *open_short(struct world *w, int32_t request_ms)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    o.request_ms = request_ms;
+    return open_manager(w, &o);
+}
+
+static void stays_held(sqlock_lock *lock, int64_t ms)
+{
+    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
+        assert_true(sqlock_is_held(lock));
+}
+
+/* ---- the server's clock ---------------------------------------------------------------------- */
+
+static void test_clock_that_jumps_past_the_lease_ends_it(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int32_t lease_ms = patience_ms(900);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    int64_t begun = sqlock_now_us();
+
+    sqlock_fake_step_clock(fake_of(w), 60000);
+    await_loss(lock);
+    /* By the first answer that shows it, which is a renewal's. */
+    assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOCK);
+    sqlock_lock_free(lock);
+    assert_true(is_free(m, "nightly"));
+}
+
+/* Any answer of the manager's shows it, so also for a lock that nobody renews. */
+static void test_clock_jump_is_seen_in_any_answer(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+
+    sqlock_fake_step_clock(fake_of(w), 60000);
+    assert_true(sqlock_is_held(lock));
+    assert_true(is_free(m, "other"));
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOCK);
+    sqlock_lock_free(lock);
+}
+
+static void test_small_clock_jump_is_outlived(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 1500, 0);
+
+    sqlock_fake_step_clock(fake_of(w), 400);
+    stays_held(lock, 1600);
+    give(lock);
+}
+
+static void test_clock_that_is_put_back_ends_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    int32_t lease_ms = patience_ms(400);
+    sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
+
+    sqlock_fake_step_clock(fake_of(w), -60000);
+    stays_held(lock, lease_ms * 3);
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+    assert_true(is_free(b, "nightly"));
+    /* Nor does a dead holder's lease last for as long as the step: it was renewed since. */
+    lock = take_for(a, "nightly", lease_ms, 0);
+    sqlock_fake_step_clock(fake_of(w), -60000);
+    sleep_ms(lease_ms);
+    sqlock_lock_free(lock);
+    give(take(b, "nightly"));
+}
+
+/* What is known of the clock was learned before the jump. */
+static void test_try_right_after_a_clock_jump_is_granted(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    const int64_t jumps[] = {3600000, -7200000, 86400000};
+
+    for (int i = 0; i < 3; i++) {
+        assert_true(is_free(m, "nightly"));
+        sqlock_fake_step_clock(fake_of(w), jumps[i]);
+        assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
+    }
+}
+
+/* ---- rows that vanish ------------------------------------------------------------------------ */
+
+static void test_vanished_row_is_told_as_gone(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int32_t lease_ms = patience_ms(900);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    int64_t token = sqlock_lock_token(lock), begun = sqlock_now_us();
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    await_loss(lock);
+    assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
+    sqlock_lock_free(lock);
+    /* P2: also then */
+    lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
+    assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
+    sqlock_lock_free(lock);
+}
+
+/* ---- slow and silent servers ----------------------------------------------------------------- */
+
+static _Atomic int64_t lost_us;
+
+static void note_loss(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    (void)lock;
+    (void)user;
+    if (state == SQLOCK_LOST)
+        atomic_store(&lost_us, sqlock_now_us());
+}
+
+/* P6: while the renewal hangs. */
+static void test_loss_is_told_at_the_deadline_while_the_renewal_hangs(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 500, 0);
+    int64_t deadline, begun;
+
+    atomic_store(&lost_us, 0);
+    o.on_event = note_loss;
+    stall(w, SQLOCK_STMT_RENEW, 20000);
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    int fd = sqlock_lock_fd(lock, NULL);
+    deadline = sqlock_lock_deadline_us(lock);
+    assert_true(readable_within(fd, patience_ms(3000)));
+    assert_between(deadline, sqlock_now_us(), deadline + patience_ms(100) * INT64_C(1000));
+    assert_soon(atomic_load(&lost_us) != 0, patience_ms(1000));
+    assert_between(deadline, atomic_load(&lost_us), deadline + patience_ms(100) * INT64_C(1000));
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    sqlock_lock_free(lock);
+    begun = now_us();
+    close_manager(w, m);
+    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+}
+
+static void test_close_cuts_a_renewal_that_hangs(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock;
+    int64_t begun;
+
+    stall(w, SQLOCK_STMT_RENEW, 20000);
+    lock = take_for(m, "nightly", 4500, 0);
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) == 1, patience_ms(8000));
+    sleep_ms(20);
+    begun = now_us();
+    close_manager(w, m);
+    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+    sqlock_lock_free(lock);
+}
+
+/* P4: from before the request, however long the answer took. */
+static void test_deadline_counts_from_before_a_slow_request(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, 2000, SQLOCK_NO_RENEW);
+    int64_t length = 2000000 - margin_us(2000), before = sqlock_now_us();
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
+    before = sqlock_now_us();
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
+    give(lock);
+}
+
+/* P4: a grant that came late is renewed before it is handed out. */
+static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
+{
+    const int slow_answers[] = {1, ALWAYS};
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+
+    for (int i = 0; i < 2; i++) {
+        sqlock_acquire_opts o = wait_opts(2000, 600, SQLOCK_NO_RENEW);
+        sqlock_lock *lock = NULL;
+
+        sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, slow_answers[i],
+                          400);
+        if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0)
+            assert_between(300000, sqlock_lock_deadline_us(lock) - sqlock_now_us(), 540000);
+        else
+            assert_int_equal(slow_answers[i], ALWAYS); /* then it may be refused */
+        if (lock)
+            sqlock_release(lock, NULL);
+        sqlock_lock_free(lock);
+    }
+}
+
+/* P8: whatever the server does. */
+static void test_waits_end_on_time_while_the_server_stalls(void **state)
+{
+    const int32_t waits[] = {0, 200, 400};
+    struct world *w = world(state);
+    sqlock *m = open_short(w, 300);
+
+    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    for (int i = 0; i < 3; i++) {
+        int32_t wait_ms = waits[i] ? waits[i] : 300;
+        sqlock_acquire_opts o = wait_opts(waits[i], 0, 0);
+        sqlock_error err = {0};
+        sqlock_lock *lock = NULL;
+        int64_t begun = now_us();
+
+        assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+        assert_between((wait_ms - 20) * INT64_C(1000), now_us() - begun,
+                       (wait_ms + patience_ms(100)) * INT64_C(1000));
+        sqlock_lock_free(lock);
+    }
+}
+
+struct waiter {
+    pthread_t thread;
+    sqlock *m;
+    sqlock_cancel *cancel;
+    int32_t wait_ms;
+    int code;
+    int64_t ended_us;
+    sqlock_lock *lock;
+    sqlock_error err;
+};
+
+static void *wait_main(void *arg)
+{
+    struct waiter *t = arg;
+    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, 0);
+
+    o.cancel = t->cancel;
+    t->code = sqlock_acquire(t->m, "nightly", &o, &t->lock, &t->err);
+    t->ended_us = now_us();
+    return NULL;
+}
+
+static void wait_start(struct waiter *t)
+{
+    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
+}
+
+/* How long the waiter went on after its cancel was fired. */
+static int64_t fire_and_join(struct waiter *t)
+{
+    int64_t fired = now_us();
+
+    sqlock_cancel_fire(t->cancel);
+    pthread_join(t->thread, NULL);
+    sqlock_cancel_free(t->cancel);
+    return t->ended_us - fired;
+}
+
+/* P8: the request may have been applied, so what is told is that nobody knows. */
+static void test_cancel_cuts_a_request_that_hangs(void **state)
+{
+    struct world *w = world(state);
+    struct waiter t = {.wait_ms = SQLOCK_WAIT_FOREVER, .m = open_manager(w, NULL)};
+    sqlock_error err = {0};
+
+    assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
+    wait_start(&t);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
+    sleep_ms(20);
+    int64_t took = fire_and_join(&t);
+    assert_code(SQLOCK_EUNSURE, t.code, &t.err);
+    assert_between(0, took, patience_ms(200) * INT64_C(1000));
+    assert_ok(sqlock_release(t.lock, &err), &err);
+    sqlock_lock_free(t.lock);
+}
+
+/* P8: also while a connection is opened again. */
+static void test_cancel_cuts_a_connection_that_hangs(void **state)
+{
+    struct world *w = world(state);
+    struct waiter t = {.wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
+    sqlock_error err = {0};
+    long hellos;
+
+    assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
+    sqlock_fake_down(fake_of(w), 1);
+    assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
+    sqlock_fake_down(fake_of(w), 0);
+    stall(w, SQLOCK_STMT_HELLO, 20000);
+    hellos = spy_runs(SQLOCK_STMT_HELLO);
+    wait_start(&t);
+    assert_soon(spy_runs(SQLOCK_STMT_HELLO) > hellos, patience_ms(3000));
+    sleep_ms(20);
+    int64_t took = fire_and_join(&t);
+    assert_code(SQLOCK_ECANCELLED, t.code, &t.err);
+    assert_between(0, took, patience_ms(200) * INT64_C(1000));
+}
+
+/* P7: renewals have a connection of their own. */
+static void test_renewals_go_on_while_an_acquire_hangs(void **state)
+{
+    struct world *w = world(state);
+    struct waiter t = {.wait_ms = 1200, .m = open_manager(w, NULL)};
+    sqlock_lock *lock = take_for(t.m, "held", patience_ms(400), 0);
+
+    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    wait_start(&t);
+    int held = 1;
+    for (int i = 0; i < 500; i++) {
+        held = held && sqlock_is_held(lock);
+        sleep_ms(2);
+    }
+    pthread_join(t.thread, NULL);
+    assert_int_equal(held, 1);
+    sqlock_lock_free(t.lock);
+    give(lock);
+}
+
+/* P7: the thread that renews is the one that drives requests of event loops. */
+static void test_renewals_go_on_while_a_loops_acquire_hangs(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "held", patience_ms(600), 0), *unsure = NULL;
+    sqlock_acquire_opts o = wait_opts(1200, 0, 0);
+    sqlock_error err = {0};
+    sqlock_op *op = NULL;
+    int held = 1;
+
+    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    for (int64_t end = now_us() + 1500000; now_us() < end; sleep_ms(2))
+        held = held && sqlock_is_held(lock);
+    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, &unsure, &err), &err);
+    assert_int_equal(held, 1);
+    sqlock_lock_free(unsure);
+    give(lock);
+}
+
+/* ---- servers that are down ------------------------------------------------------------------- */
+
+static void test_renewals_are_tried_until_the_deadline(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 1000, 0);
+    int64_t deadline = sqlock_lock_deadline_us(lock);
+    long opened = spy_opens();
+
+    sqlock_fake_down(fake_of(w), 1);
+    assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
+    await_loss(lock);
+    assert_between(deadline, sqlock_now_us(), INT64_MAX);
+    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_between(3, spy_opens() - opened, 50);
+    sqlock_fake_down(fake_of(w), 0);
+    sqlock_lock_free(lock);
+    give(take(m, "nightly"));
+}
+
+static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int32_t lease_ms = patience_ms(1500);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    int64_t deadline = sqlock_lock_deadline_us(lock), token = sqlock_lock_token(lock);
+
+    sqlock_fake_down(fake_of(w), 1);
+    sleep_ms(lease_ms * 7 / 10);
+    sqlock_fake_down(fake_of(w), 0);
+    stays_held(lock, lease_ms);
+    assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_int_equal(sqlock_lock_token(lock), token);
+    give(lock);
+}
+
+static void test_wait_outlives_a_server_that_is_down(void **state)
+{
+    struct world *w = world(state);
+    struct waiter t = {.wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
+
+    sqlock_fake_down(fake_of(w), 1);
+    wait_start(&t);
+    sleep_ms(500);
+    sqlock_fake_down(fake_of(w), 0);
+    pthread_join(t.thread, NULL);
+    assert_ok(t.code, &t.err);
+    give(t.lock);
+}
+
+static void test_try_of_a_server_that_is_down_says_unreachable(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_short(w, 300), *none = NULL;
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    sqlock_fake_down(fake_of(w), 1);
+    for (int i = 0; i < 2; i++) { /* with a link that was cut, and without one */
+        if (i == 0)
+            assert_code(SQLOCK_EUNREACH, open_here(w, NULL, &none, &err), &err);
+        o.wait_ms = i == 0 ? 0 : 100;
+        int rc = sqlock_acquire(m, "nightly", &o, &lock, &err);
+        /* The cut may have struck a request, for all the client can know. */
+        if (rc != SQLOCK_EUNSURE)
+            assert_code(SQLOCK_EUNREACH, rc, &err);
+        assert_string_equal(rc == SQLOCK_EUNREACH ? err.sqlstate : "08001", "08001");
+        sqlock_lock_free(lock);
+    }
+    sqlock_fake_down(fake_of(w), 0);
+    give(take(m, "nightly"));
+}
+
+/* ---- another server -------------------------------------------------------------------------- */
+
+/* P2: the commit of the grant was lost, so its number must not come again. */
+static void test_tokens_jump_when_a_failover_lost_the_grant(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
+    int64_t token = sqlock_lock_token(lock);
+
+    sqlock_fake_failover(fake_of(w));
+    sqlock_lock *next = take(b, "nightly");
+    assert_between(token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
+    assert_between(ANOTHER_SERVER, sqlock_lock_token(next), 2 * ANOTHER_SERVER);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+/* P2, P7: what was not lost goes on; the next grant jumps. */
+static void test_grant_that_survived_a_failover_is_still_held(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int32_t lease_ms = patience_ms(900);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    int64_t token = sqlock_lock_token(lock);
+
+    assert_ok(sqlock_renew(lock, &err), &err);
+    sqlock_fake_failover(fake_of(w));
+    stays_held(lock, lease_ms * 2);
+    assert_int_equal(sqlock_lock_token(lock), token);
+    give(lock);
+    lock = take(m, "nightly");
+    assert_between(token + ANOTHER_SERVER, sqlock_lock_token(lock), token + 2 * ANOTHER_SERVER);
+    give(lock);
+}
+
+static void test_tokens_jump_at_each_failover(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int64_t last = 0;
+
+    for (int i = 0; i < 4; i++) {
+        /* The release may be forgotten: then the lease has to run out. */
+        sqlock_lock *lock = take_for(m, "nightly", 300, 0);
+
+        assert_between(i == 0 ? 1 : last + ANOTHER_SERVER, sqlock_lock_token(lock),
+                       SQLOCK_TOKEN_MAX);
+        last = sqlock_lock_token(lock);
+        give(lock);
+        sqlock_fake_failover(fake_of(w));
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_clock_that_jumps_past_the_lease_ends_it),
+    cmocka_unit_test(test_clock_jump_is_seen_in_any_answer),
+    cmocka_unit_test(test_small_clock_jump_is_outlived),
+    cmocka_unit_test(test_clock_that_is_put_back_ends_nothing),
+    cmocka_unit_test(test_try_right_after_a_clock_jump_is_granted),
+    cmocka_unit_test(test_vanished_row_is_told_as_gone),
+    cmocka_unit_test(test_loss_is_told_at_the_deadline_while_the_renewal_hangs),
+    cmocka_unit_test(test_close_cuts_a_renewal_that_hangs),
+    cmocka_unit_test(test_deadline_counts_from_before_a_slow_request),
+    cmocka_unit_test(test_late_grant_is_handed_out_with_half_of_its_lease),
+    cmocka_unit_test(test_waits_end_on_time_while_the_server_stalls),
+    cmocka_unit_test(test_cancel_cuts_a_request_that_hangs),
+    cmocka_unit_test(test_cancel_cuts_a_connection_that_hangs),
+    cmocka_unit_test(test_renewals_go_on_while_an_acquire_hangs),
+    cmocka_unit_test(test_renewals_go_on_while_a_loops_acquire_hangs),
+    cmocka_unit_test(test_renewals_are_tried_until_the_deadline),
+    cmocka_unit_test(test_lock_is_still_held_when_the_server_is_back_in_time),
+    cmocka_unit_test(test_wait_outlives_a_server_that_is_down),
+    cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),
+    cmocka_unit_test(test_tokens_jump_when_a_failover_lost_the_grant),
+    cmocka_unit_test(test_grant_that_survived_a_failover_is_still_held),
+    cmocka_unit_test(test_tokens_jump_at_each_failover),
+};
+
+int main(void)
+{
+    return suite_run_tests(&fake_quirks, "fake: slow, silent, down", tests,
+                           sizeof tests / sizeof *tests);
+}

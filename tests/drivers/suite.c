@@ -1,0 +1,299 @@
+/* The suite's own means: worlds, the driver that counts, and small steps that most tests take. */
+#include "tests/drivers/suite.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the driver that counts ------------------------------------------------------------------ */
+
+static const sqlock_driver *real;
+static sqlock_driver spied;
+static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
+
+static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                      sqlock_error *err)
+{
+    atomic_fetch_add(&opens, 1);
+    return real->open(opts, deadline, out_conn, err);
+}
+
+static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    atomic_fetch_add(&runs[stmt], 1);
+    atomic_fetch_add(&requests[stmt], (long)n);
+    return real->run(conn, stmt, values, n, deadline, rows, err);
+}
+
+static void spy_start(const struct quirks *q)
+{
+    real = q->driver();
+    spied = *real;
+    spied.open = count_open;
+    spied.run = count_run;
+    atomic_store(&opens, 0);
+    for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
+        atomic_store(&runs[i], 0);
+        atomic_store(&requests[i], 0);
+    }
+}
+
+const sqlock_driver *spied_driver(void)
+{
+    return &spied;
+}
+
+static long sum(atomic_long *of, int stmt)
+{
+    long n = 0;
+
+    for (int i = 0; i < SQLOCK_STMT_COUNT; i++)
+        n += stmt == -1 || stmt == i ? atomic_load(&of[i]) : 0;
+    return n;
+}
+
+long spy_opens(void)
+{
+    return atomic_load(&opens);
+}
+
+long spy_runs(int stmt)
+{
+    return sum(runs, stmt);
+}
+
+long spy_requests(int stmt)
+{
+    return sum(requests, stmt);
+}
+
+/* ---- worlds ---------------------------------------------------------------------------------- */
+
+static int world_begin(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return -1;
+    w->q = *state;
+    *state = w;
+    return 0;
+}
+
+static int world_end(void **state)
+{
+    struct world *w = *state;
+
+    for (size_t i = 0; i < w->n_managers; i++)
+        sqlock_close(w->managers[i]);
+    if (w->made)
+        w->q->drop(&w->place);
+    free(w);
+    return 0;
+}
+
+struct world *world_bare(void **state)
+{
+    struct world *w = *state;
+
+    spy_start(w->q);
+    w->q->make(&w->place);
+    w->made = true;
+    return w;
+}
+
+struct world *world(void **state)
+{
+    struct world *w = world_bare(state);
+    sqlock_error err = {0};
+
+    assert_ok(migrate_here(w, NULL, &err), &err);
+    return w;
+}
+
+void place_opts(const struct world *w, sqlock_open_opts *opts)
+{
+    opts->connect = w->place.connect;
+    opts->connect_user = w->place.connect_user;
+    opts->schema = w->place.schema;
+}
+
+int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    if (opts)
+        o = *opts;
+    place_opts(w, &o);
+    return sqlock_open(&spied, w->place.url, &o, out_m, err);
+}
+
+int migrate_here(struct world *w, int *out_applied, sqlock_error *err)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    place_opts(w, &o);
+    return sqlock_migrate(&spied, w->place.url, &o, out_applied, err);
+}
+
+sqlock *open_manager(struct world *w, const sqlock_open_opts *opts)
+{
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    assert_in_range(w->n_managers, 0, WORLD_MANAGERS - 1);
+    assert_ok(open_here(w, opts, &m, &err), &err);
+    w->managers[w->n_managers++] = m;
+    return m;
+}
+
+void close_manager(struct world *w, sqlock *m)
+{
+    size_t i = 0;
+
+    while (i < w->n_managers && w->managers[i] != m)
+        i++;
+    assert_in_range(i, 0, w->n_managers - 1);
+    w->managers[i] = w->managers[--w->n_managers];
+    sqlock_close(m);
+}
+
+/* ---- small steps ----------------------------------------------------------------------------- */
+
+sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+
+    o.wait_ms = wait_ms;
+    o.lease_ms = lease_ms;
+    o.flags = flags;
+    return o;
+}
+
+sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts)
+{
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_acquire(m, name, opts, &lock, &err), &err);
+    assert_non_null(lock);
+    return lock;
+}
+
+sqlock_lock *take_for(sqlock *m, const char *name, int32_t lease_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), lease_ms, flags);
+
+    return take_with(m, name, &o);
+}
+
+sqlock_lock *take(sqlock *m, const char *name)
+{
+    return take_for(m, name, 0, 0);
+}
+
+void give(sqlock_lock *lock)
+{
+    sqlock_error err = {0};
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+int try_once(sqlock *m, const char *name)
+{
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = NULL;
+    int rc = sqlock_acquire(m, name, &o, &lock, NULL);
+
+    if (lock)
+        sqlock_release(lock, NULL);
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+bool is_free(sqlock *m, const char *name)
+{
+    return try_once(m, name) == SQLOCK_OK;
+}
+
+void await_loss(sqlock_lock *lock)
+{
+    assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(5000));
+}
+
+int64_t margin_us(int32_t lease_ms)
+{
+    int64_t tenth = lease_ms * INT64_C(100);
+
+    return tenth < 2000000 ? tenth : 2000000;
+}
+
+bool readable_within(int fd, int32_t ms)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+
+    return poll(&p, 1, ms) == 1 && (p.revents & POLLIN) != 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
+                    size_t n)
+{
+    struct CMUnitTest *run = calloc(n, sizeof *run);
+    int failed;
+
+    if (!test_wants(q->name)) {
+        printf("SKIP: %s is not among the drivers to test\n", q->name);
+        free(run);
+        return 0;
+    }
+    for (size_t i = 0; run && i < n; i++) {
+        run[i] = tests[i];
+        run[i].setup_func = world_begin;
+        run[i].teardown_func = world_end;
+        run[i].initial_state = (void *)(uintptr_t)q;
+    }
+    failed = run ? _cmocka_run_group_tests(name, run, n, NULL, NULL) : 1;
+    free(run);
+    return failed == 0 ? 0 : 1;
+}
+
+int suite_run(const struct quirks *q)
+{
+    const struct {
+        const struct part *part;
+        bool fits;
+    } parts[] = {{&suite_lease, true},
+                 {&suite_ended, true},
+                 {&suite_loss, true},
+                 {&suite_renewal, true},
+                 {&suite_wait, true},
+                 {&suite_names, true},
+                 {&suite_arguments, true},
+                 {&suite_fork, true},
+                 {&suite_threads, true},
+                 {&suite_async, true},
+                 {&suite_scope, true},
+                 {&suite_list, true},
+                 {&suite_schema, true},
+                 {&suite_processes, q->between_processes},
+                 {&suite_migration, !q->born_migrated},
+                 {&suite_sql, q->execute != NULL}};
+    struct CMUnitTest tests[256];
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (size_t j = 0; parts[i].fits && j < parts[i].part->n; j++) {
+            if (n == sizeof tests / sizeof *tests) {
+                fprintf(stderr, "the suite has too many tests for its table\n");
+                return 1;
+            }
+            tests[n++] = parts[i].part->tests[j];
+        }
+    return suite_run_tests(q, q->name, tests, n);
+}

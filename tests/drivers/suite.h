@@ -1,0 +1,113 @@
+/* One suite over the public API that every driver passes. What differs between drivers stands in a
+ * struct quirks, never in an `if` of a test.
+ *
+ * A test works in a world of its own: an empty database, or schema, that nobody else sees. What it
+ * opened there is closed and dropped when the test ends, also when an assertion jumped out of it.
+ */
+#ifndef SQLOCK_TESTS_DRIVERS_SUITE_H
+#define SQLOCK_TESTS_DRIVERS_SUITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/lib/check.h"
+
+#include <sqlock/driver.h>
+#include <sqlock/sqlock.h>
+
+/* ---- what a driver's program says of it ------------------------------------------------------ */
+
+/* An empty database: where it is. */
+struct place {
+    const char *url; /* NULL where connect is given */
+    sqlock_connect_fn connect;
+    void *connect_user;
+    const char *schema; /* NULL: the driver's default */
+    void *own;          /* of whoever made the place */
+};
+
+struct quirks {
+    const char *name;
+    const sqlock_driver *(*driver)(void);
+    bool between_processes;       /* processes meet in one database */
+    bool born_migrated;           /* an empty database has its schema already */
+    bool has_schemas;             /* more than the default one */
+    int32_t grain_ms;             /* of the server's clock */
+    void (*make)(struct place *); /* may skip the test, or fail it */
+    void (*drop)(struct place *);
+    /* Run SQL past the library; NULL: the database knows none. */
+    void (*execute)(const struct place *, const char *sql);
+};
+
+/* All tests that fit the driver, or those given. Returns what main() returns. */
+int suite_run(const struct quirks *q);
+int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
+                    size_t n);
+
+/* ---- worlds ---------------------------------------------------------------------------------- */
+
+enum { WORLD_MANAGERS = 32 };
+
+struct world {
+    const struct quirks *q;
+    struct place place;
+    bool made;
+    sqlock *managers[WORLD_MANAGERS];
+    size_t n_managers;
+};
+
+/* The test's world with its schema, and without. First line of every test. */
+struct world *world(void **state);
+struct world *world_bare(void **state);
+
+/* Open a manager; opts may be NULL. Where it is comes from the world. It is closed when the test
+ * ends, unless close_manager() did it before. */
+sqlock *open_manager(struct world *w, const sqlock_open_opts *opts);
+void close_manager(struct world *w, sqlock *m);
+/* The same for whoever looks at the result, and need not close what failed. */
+int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
+int migrate_here(struct world *w, int *out_applied, sqlock_error *err);
+/* Where the world is, over what opts says of it. */
+void place_opts(const struct world *w, sqlock_open_opts *opts);
+/* The driver that all managers of worlds use: the real one, and counts what goes through it. */
+const sqlock_driver *spied_driver(void);
+
+/* Acquire, and fail the test if that fails. lease_ms 0: the default; opts may be NULL. */
+sqlock_lock *take(sqlock *m, const char *name);
+sqlock_lock *take_for(sqlock *m, const char *name, int32_t lease_ms, unsigned flags);
+sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts);
+void give(sqlock_lock *lock);              /* release and free */
+int try_once(sqlock *m, const char *name); /* the code of a try; what it got is given back */
+bool is_free(sqlock *m, const char *name); /* a try gets it, and no refusal */
+void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few seconds at most */
+/* A label that opens, a lease that is short. */
+sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
+
+/* What went through the driver since the test began. */
+long spy_opens(void);
+long spy_runs(int stmt);     /* calls with this request; -1: all */
+long spy_requests(int stmt); /* requests, of which a call may carry many */
+
+/* The same table as in sqlock.h, in microseconds: what a holder gives up of its lease. */
+int64_t margin_us(int32_t lease_ms);
+/* When fd becomes readable, at most so late: true. */
+bool readable_within(int fd, int32_t ms);
+
+/* ---- the suite's parts ----------------------------------------------------------------------- */
+
+struct part {
+    const struct CMUnitTest *tests;
+    size_t n;
+};
+
+extern const struct part suite_lease, suite_ended, suite_loss, suite_renewal, suite_wait,
+    suite_names, suite_arguments, suite_fork, suite_threads, suite_async, suite_scope, suite_list,
+    suite_schema;
+extern const struct part suite_processes; /* where processes meet in one database */
+extern const struct part suite_migration; /* where an empty database has no schema */
+extern const struct part suite_sql;       /* where SQL can be run past the library */
+
+#define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
+
+#endif

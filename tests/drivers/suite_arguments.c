@@ -1,0 +1,395 @@
+/* Arguments that are not valid are told as such before anything is sent, and change nothing. */
+#include "tests/drivers/suite.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void refused_open(struct world *w, const sqlock_open_opts *opts)
+{
+    sqlock_error err = {0};
+    sqlock *m = (sqlock *)w; /* must not stay */
+    sqlock_open_opts o = *opts;
+    long opens = spy_opens();
+
+    o.connect = w->place.connect;
+    o.connect_user = w->place.connect_user;
+    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), w->place.url, &o, &m, &err), &err);
+    assert_null(m);
+    assert_int_equal(err.code, SQLOCK_EINVAL);
+    assert_code(SQLOCK_EINVAL, sqlock_migrate(spied_driver(), w->place.url, &o, NULL, &err), &err);
+    assert_int_equal(spy_opens(), opens);
+}
+
+#define REFUSED(w, member, value)                                                                  \
+    do {                                                                                           \
+        sqlock_open_opts refused_o = SQLOCK_OPEN_OPTS_INIT;                                        \
+        refused_o.member = (value);                                                                \
+        refused_open((w), &refused_o);                                                             \
+    } while (0)
+
+static void test_open_refuses_bad_numbers(void **state)
+{
+    struct world *w = world(state);
+
+    REFUSED(w, connections, 1);
+    REFUSED(w, connections, 0);
+    REFUSED(w, connections, -1);
+    REFUSED(w, connections, INT32_MAX);
+    REFUSED(w, request_ms, 0);
+    REFUSED(w, request_ms, -1);
+    REFUSED(w, request_ms, INT32_MIN);
+    REFUSED(w, lease_ms, 0);
+    REFUSED(w, lease_ms, -1);
+    REFUSED(w, lease_ms, SQLOCK_LEASE_MIN_MS - 1);
+    REFUSED(w, lease_ms, SQLOCK_LEASE_MAX_MS + 1);
+    REFUSED(w, lease_ms, INT32_MIN);
+    REFUSED(w, flags, 0x80000000u);
+    REFUSED(w, flags, 0x4u);
+    REFUSED(w, size, 0);
+    REFUSED(w, size, 3);
+}
+
+/* A prefix goes into statements: only what cannot be anything else is let in. */
+static void test_open_refuses_prefixes_that_are_no_identifiers(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "Sqlock_",
+                                      "1lock",
+                                      "_lock",
+                                      "a-b",
+                                      "a b",
+                                      "a.b",
+                                      "a\"b",
+                                      "a'b",
+                                      "a;b",
+                                      "a`b",
+                                      "a\\b",
+                                      "a{lock}",
+                                      "x\"; DROP TABLE sqlock_lock; --",
+                                      "\xC3\xA4",
+                                      "a\n",
+                                      "a23456789012345678901234x"};
+    struct world *w = world(state);
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        REFUSED(w, prefix, bad[i]);
+}
+
+static void test_open_refuses_schemas_that_could_be_sql(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "a\"b",
+                                      "public\".x; DROP SCHEMA public; --",
+                                      "a'b",
+                                      "a;b",
+                                      "a`b",
+                                      "a\\b",
+                                      "a\nb",
+                                      "\xFF",
+                                      "a2345678901234567890123456789012345678901234567890123456789"
+                                      "01234"};
+    struct world *w = world(state);
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        REFUSED(w, schema, bad[i]);
+    if (!w->q->has_schemas)
+        REFUSED(w, schema, "another");
+}
+
+static void test_open_refuses_urls_of_others(void **state)
+{
+    static const char *const bad[] = {"",          "nosuch:///x",  "nosuch:",
+                                      "x",         "://x",         ":x",
+                                      " sqlite:x", "/tmp/file.db", "mysql://root:secret@db/x"};
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    long opens = spy_opens();
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), bad[i], NULL, &m, &err), &err);
+        assert_null(m);
+        assert_null(strstr(err.text, "secret")); /* a password is nobody's business */
+    }
+    assert_int_equal(spy_opens(), opens);
+    (void)w;
+}
+
+static int connect_never(void *user, void **out_native, sqlock_error *err)
+{
+    (void)user;
+    *out_native = NULL;
+    return sqlock_error_set(err, SQLOCK_EUNREACH, 0, "the factory was called");
+}
+
+static void test_open_wants_a_driver_and_either_url_or_factory(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    char url[64];
+    long opens = spy_opens();
+
+    snprintf(url, sizeof url, "%.*s:x", (int)strcspn(spied_driver()->schemes, " "),
+             spied_driver()->schemes);
+    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), NULL, NULL, &m, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_open(NULL, url, NULL, &m, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, NULL, NULL, &err), &err);
+    o.connect = connect_never;
+    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, &o, &m, &err), &err);
+    assert_null(m);
+    assert_int_equal(spy_opens(), opens);
+    (void)w;
+}
+
+/* What a factory says is what open says. */
+static void test_open_tells_why_the_factory_failed(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    o.connect = connect_never;
+    assert_code(SQLOCK_EUNREACH, sqlock_open(spied_driver(), NULL, &o, &m, &err), &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, "the factory was called"));
+    (void)w;
+}
+
+/* ---- acquiring ------------------------------------------------------------------------------- */
+
+static void refused_acquire(sqlock *m, const sqlock_acquire_opts *o)
+{
+    sqlock_error err = {0};
+    sqlock_lock *lock = (sqlock_lock *)m; /* must not stay */
+    long requests = spy_runs(-1);
+
+    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", o, &lock, &err), &err);
+    assert_null(lock);
+    assert_int_equal(err.code, SQLOCK_EINVAL);
+    assert_int_equal(spy_runs(-1), requests);
+}
+
+#define REFUSED_ACQUIRE(m, member, value)                                                          \
+    do {                                                                                           \
+        sqlock_acquire_opts refused_o = SQLOCK_ACQUIRE_OPTS_INIT;                                  \
+        refused_o.member = (value);                                                                \
+        refused_acquire((m), &refused_o);                                                          \
+    } while (0)
+
+static void test_acquire_refuses_bad_numbers(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 1000, 0);
+
+    REFUSED_ACQUIRE(m, wait_ms, -2);
+    REFUSED_ACQUIRE(m, wait_ms, INT32_MIN);
+    REFUSED_ACQUIRE(m, lease_ms, -1);
+    REFUSED_ACQUIRE(m, lease_ms, SQLOCK_LEASE_MIN_MS - 1);
+    REFUSED_ACQUIRE(m, lease_ms, SQLOCK_LEASE_MAX_MS + 1);
+    REFUSED_ACQUIRE(m, lease_ms, INT32_MIN);
+    REFUSED_ACQUIRE(m, max_hold_ms, -1);
+    REFUSED_ACQUIRE(m, max_hold_ms, INT32_MIN);
+    REFUSED_ACQUIRE(m, renew_ms, -1);
+    REFUSED_ACQUIRE(m, renew_ms, INT32_MIN);
+    REFUSED_ACQUIRE(m, renew_ms, SQLOCK_LEASE_DEFAULT_MS / 2 + 1);
+    REFUSED_ACQUIRE(m, flags, 0x2u);
+    REFUSED_ACQUIRE(m, flags, 0x80000000u);
+    REFUSED_ACQUIRE(m, size, 0);
+    REFUSED_ACQUIRE(m, size, 3);
+    o.renew_ms = 501;
+    refused_acquire(m, &o);
+    o.renew_ms = 500; /* half of the lease is allowed */
+    give(take_with(m, "nightly", &o));
+}
+
+static void test_largest_durations_are_no_trouble(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(INT32_MAX, SQLOCK_LEASE_MAX_MS, 0);
+    int64_t begun = sqlock_now_us(), week = SQLOCK_LEASE_MAX_MS * INT64_C(1000);
+    sqlock *m;
+
+    oo.lease_ms = SQLOCK_LEASE_MAX_MS;
+    m = open_manager(w, &oo);
+    o.renew_ms = SQLOCK_LEASE_MAX_MS / 2;
+    o.max_hold_ms = INT32_MAX;
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    assert_between(begun + week - margin_us(SQLOCK_LEASE_MAX_MS), sqlock_lock_deadline_us(lock),
+                   sqlock_now_us() + week - margin_us(SQLOCK_LEASE_MAX_MS));
+    give(lock);
+    o.wait_ms = SQLOCK_WAIT_FOREVER;
+    give(take_with(m, "nightly", &o));
+}
+
+static void test_smallest_lease_works(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+
+    give(take_for(m, "nightly", SQLOCK_LEASE_MIN_MS, 0));
+}
+
+static int count_info(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (*(int *)user)++;
+    return 0;
+}
+
+/* A program that was built with an older header: what its struct lacks is taken as the default. */
+static void test_older_and_smaller_options_are_read_no_further_than_their_size(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o;
+    sqlock_list_opts lo;
+    sqlock_lock *lock = NULL;
+    int seen = 0;
+
+    memset(&o, 0xFF, sizeof o);
+    o.size = offsetof(sqlock_acquire_opts, lease_ms);
+    o.wait_ms = 0;
+    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    assert_between(sqlock_now_us() + 20000000, sqlock_lock_deadline_us(lock), INT64_MAX);
+    give(lock);
+    memset(&o, 0xFF, sizeof o);
+    o.size = sizeof o.size;
+    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    give(lock);
+    memset(&lo, 0xFF, sizeof lo);
+    lo.size = sizeof lo.size;
+    assert_ok(sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    assert_int_equal(seen, 0); /* they are free */
+}
+
+/* A program that was built with a newer header. */
+static void test_newer_and_larger_options_are_accepted(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct {
+        sqlock_acquire_opts o;
+        char more[64];
+    } larger = {.o = SQLOCK_ACQUIRE_OPTS_INIT};
+
+    larger.o.size = sizeof larger;
+    give(take_with(m, "nightly", &larger.o));
+}
+
+static void test_init_functions_write_what_the_macros_say(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT, o2 = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts a = SQLOCK_ACQUIRE_OPTS_INIT, a2 = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_list_opts l = SQLOCK_LIST_OPTS_INIT, l2 = SQLOCK_LIST_OPTS_INIT;
+
+    o2.connections = 9;
+    sqlock_open_opts_init(&o2);
+    assert_int_equal(o.size, o2.size);
+    assert_int_equal(o.connections, o2.connections);
+    assert_int_equal(o.request_ms, o2.request_ms);
+    assert_int_equal(o.lease_ms, o2.lease_ms);
+    a2.wait_ms = 9;
+    sqlock_acquire_opts_init(&a2);
+    assert_int_equal(a.size, a2.size);
+    assert_int_equal(a.wait_ms, a2.wait_ms);
+    assert_int_equal(a.name_len, a2.name_len);
+    l2.flags = 9;
+    sqlock_list_opts_init(&l2);
+    assert_int_equal(l.size, l2.size);
+    assert_int_equal(l.flags, l2.flags);
+    (void)w;
+}
+
+static void test_other_calls_refuse_bad_arguments(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_list_opts lo = SQLOCK_LIST_OPTS_INIT;
+    sqlock_lock *lock = take(m, "nightly");
+    long requests = spy_runs(-1);
+    int seen = 0;
+
+    assert_code(SQLOCK_EINVAL, sqlock_settle(lock, -2, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, 0, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, -1, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX + 1, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, INT64_MAX, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_with(m, "nightly", NULL, NULL, NULL, NULL, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", NULL, NULL, &err), &err);
+    lo.flags = 0x2u;
+    assert_code(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    lo.flags = 0;
+    lo.size = 0;
+    assert_code(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    assert_int_equal(seen, 0);
+    assert_int_equal(spy_runs(-1), requests);
+    give(lock);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* P18: written on failure, left alone on success, and nobody must pass one. */
+static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err, before;
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = NULL, *none = NULL;
+
+    memset(&err, 0x5A, sizeof err);
+    before = err;
+    assert_int_equal(sqlock_acquire(m, "nightly", &o, &lock, &err), 0);
+    assert_int_equal(sqlock_renew(lock, &err), 0);
+    assert_int_equal(sqlock_list(m, NULL, count_info, &(int){0}, &err), 0);
+    assert_int_equal(sqlock_acquire(m, "nightly", &o, &none, NULL), SQLOCK_EBUSY);
+    assert_int_equal(sqlock_release(lock, &err), 0);
+    assert_memory_equal(&err, &before, sizeof err);
+    assert_int_equal(sqlock_renew(lock, NULL), SQLOCK_ESTATE);
+    assert_int_equal(sqlock_acquire(m, "", &o, &none, NULL), SQLOCK_EINVAL);
+    sqlock_lock_free(lock);
+}
+
+static void test_null_handles_are_let_go(void **state)
+{
+    struct world *w = world(state);
+    sqlock_lock *none = NULL;
+
+    sqlock_close(NULL);
+    sqlock_lock_free(NULL);
+    sqlock_scope_end(&none);
+    assert_int_equal(sqlock_renew(NULL, NULL), SQLOCK_EINVAL);
+    assert_int_equal(sqlock_release(NULL, NULL), SQLOCK_EINVAL);
+    assert_int_equal(sqlock_acquire(NULL, "nightly", NULL, &none, NULL), SQLOCK_EINVAL);
+    (void)w;
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_open_refuses_bad_numbers),
+    cmocka_unit_test(test_open_refuses_prefixes_that_are_no_identifiers),
+    cmocka_unit_test(test_open_refuses_schemas_that_could_be_sql),
+    cmocka_unit_test(test_open_refuses_urls_of_others),
+    cmocka_unit_test(test_open_wants_a_driver_and_either_url_or_factory),
+    cmocka_unit_test(test_open_tells_why_the_factory_failed),
+    cmocka_unit_test(test_acquire_refuses_bad_numbers),
+    cmocka_unit_test(test_largest_durations_are_no_trouble),
+    cmocka_unit_test(test_smallest_lease_works),
+    cmocka_unit_test(test_older_and_smaller_options_are_read_no_further_than_their_size),
+    cmocka_unit_test(test_newer_and_larger_options_are_accepted),
+    cmocka_unit_test(test_init_functions_write_what_the_macros_say),
+    cmocka_unit_test(test_other_calls_refuse_bad_arguments),
+    cmocka_unit_test(test_error_is_left_alone_on_success_and_may_be_null),
+    cmocka_unit_test(test_null_handles_are_let_go),
+};
+PART(suite_arguments, tests);

@@ -1,0 +1,251 @@
+/* Requests for event loops: start, descriptor, step, finish; and cancel. */
+#include "tests/drivers/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* As an event loop does it. */
+static int loop_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    assert_true(readable_within(sqlock_op_fd(op), patience_ms(5000)));
+    assert_int_equal(sqlock_op_step(op), 1);
+    assert_int_equal(sqlock_op_step(op), 1);
+    return sqlock_op_finish(op, out_lock, err);
+}
+
+static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms)
+{
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(wait_ms, 0, 0);
+    sqlock_op *op = NULL;
+
+    assert_ok(sqlock_acquire_start(m, name, &o, &op, &err), &err);
+    assert_non_null(op);
+    assert_between(0, sqlock_op_fd(op), INT32_MAX);
+    return op;
+}
+
+static void test_loop_acquires_renews_and_releases(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock_op *op = NULL;
+    int64_t deadline;
+
+    assert_ok(loop_finish(start(m, "nightly", 0), &lock, &err), &err);
+    assert_true(sqlock_is_held(lock));
+    deadline = sqlock_lock_deadline_us(lock);
+    sleep_ms(5);
+    assert_ok(sqlock_renew_start(lock, &op, &err), &err);
+    assert_ok(loop_finish(op, NULL, &err), &err);
+    assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
+    assert_ok(sqlock_release_start(lock, &op, &err), &err);
+    assert_false(sqlock_is_held(lock));
+    assert_ok(loop_finish(op, NULL, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+    assert_true(is_free(m, "nightly"));
+}
+
+static void test_loop_that_waits_is_woken_by_the_grant(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *next = NULL;
+    sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
+
+    assert_false(readable_within(sqlock_op_fd(op), 300));
+    assert_int_equal(sqlock_op_step(op), 0);
+    give(lock);
+    assert_ok(loop_finish(op, &next, &err), &err);
+    give(next);
+}
+
+static void test_loop_is_told_who_holds_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_holder h = {.size = sizeof h};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    sqlock_op *op = NULL;
+
+    o.holder = &h;
+    assert_ok(sqlock_acquire_start(b, "nightly", &o, &op, &err), &err);
+    assert_code(SQLOCK_EBUSY, loop_finish(op, &none, &err), &err);
+    assert_null(none);
+    assert_int_equal(h.token, sqlock_lock_token(lock));
+    assert_non_null(strstr(err.text, h.label));
+    give(lock);
+}
+
+static void test_loops_timed_wait_ends_on_time(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    int64_t begun = now_us();
+    sqlock_op *op = start(b, "nightly", 300);
+
+    assert_code(SQLOCK_EBUSY, loop_finish(op, &none, &err), &err);
+    assert_between(290000, now_us() - begun, (300 + patience_ms(100)) * INT64_C(1000));
+    give(lock);
+}
+
+static void test_loop_cancels_a_waiting_acquire(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
+    int64_t begun;
+
+    sleep_ms(300);
+    begun = now_us();
+    sqlock_op_cancel(op);
+    sqlock_op_cancel(op);
+    assert_code(SQLOCK_ECANCELLED, loop_finish(op, &none, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(200) * INT64_C(1000));
+    assert_null(none);
+    give(lock);
+    assert_true(is_free(b, "nightly"));
+}
+
+static void test_cancel_after_the_end_changes_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock_op *op = start(m, "nightly", 0);
+
+    assert_soon(sqlock_op_step(op) == 1, patience_ms(5000));
+    sqlock_op_cancel(op);
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+static void test_finish_waits_for_what_is_under_way(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_op_finish(start(m, "nightly", 0), &lock, &err), &err);
+    give(lock);
+}
+
+/* As sqlock_lock_free() does: the row's lease runs out by itself. */
+static void test_finish_without_a_place_for_the_lock_frees_it(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, 300, 0);
+    sqlock_op *op = NULL;
+
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    give(take(m, "nightly"));
+}
+
+/* A loop has nothing but the descriptor to wait for: also for an answer that was known before. */
+static void test_second_release_wakes_the_loop_too(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+    sqlock_op *op = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(sqlock_release_start(lock, &op, &err), &err);
+        assert_ok(loop_finish(op, NULL, &err), &err);
+    }
+    sqlock_lock_free(lock);
+}
+
+enum { AT_ONCE = 20 };
+
+static void test_many_requests_are_under_way_at_once(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *locks[AT_ONCE] = {NULL};
+    sqlock_op *ops[AT_ONCE];
+    char name[32];
+
+    for (int i = 0; i < AT_ONCE; i++) {
+        snprintf(name, sizeof name, "at once/%d", i);
+        ops[i] = start(m, name, patience_ms(10000));
+    }
+    for (int i = AT_ONCE - 1; i >= 0; i--)
+        assert_ok(loop_finish(ops[i], &locks[i], &err), &err);
+    for (int i = 0; i < AT_ONCE; i++)
+        assert_ok(sqlock_release_start(locks[i], &ops[i], &err), &err);
+    for (int i = 0; i < AT_ONCE; i++) {
+        assert_ok(loop_finish(ops[i], NULL, &err), &err);
+        sqlock_lock_free(locks[i]);
+    }
+}
+
+/* P7: the same thread does both. */
+static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *busy = take(a, "busy"), *held = take_for(b, "held", patience_ms(300), 0);
+    sqlock_op *ops[5];
+
+    for (int i = 0; i < 5; i++)
+        ops[i] = start(b, "busy", SQLOCK_WAIT_FOREVER);
+    for (int64_t end = now_us() + patience_ms(1000) * INT64_C(1000); now_us() < end; sleep_ms(5))
+        assert_true(sqlock_is_held(held));
+    for (int i = 0; i < 5; i++) {
+        sqlock_op_cancel(ops[i]);
+        assert_int_equal(sqlock_op_finish(ops[i], NULL, NULL), SQLOCK_ECANCELLED);
+    }
+    give(held);
+    give(busy);
+}
+
+/* The request cannot be made any more; its handle still has to be finished. */
+static void test_close_ends_what_is_under_way(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
+
+    sleep_ms(50);
+    close_manager(w, b);
+    assert_code(SQLOCK_ECANCELLED, loop_finish(op, &none, &err), &err);
+    assert_null(none);
+    give(lock);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_loop_acquires_renews_and_releases),
+    cmocka_unit_test(test_loop_that_waits_is_woken_by_the_grant),
+    cmocka_unit_test(test_loop_is_told_who_holds_the_lock),
+    cmocka_unit_test(test_loops_timed_wait_ends_on_time),
+    cmocka_unit_test(test_loop_cancels_a_waiting_acquire),
+    cmocka_unit_test(test_cancel_after_the_end_changes_nothing),
+    cmocka_unit_test(test_finish_waits_for_what_is_under_way),
+    cmocka_unit_test(test_finish_without_a_place_for_the_lock_frees_it),
+    cmocka_unit_test(test_second_release_wakes_the_loop_too),
+    cmocka_unit_test(test_many_requests_are_under_way_at_once),
+    cmocka_unit_test(test_waiting_requests_do_not_keep_renewals_waiting),
+    cmocka_unit_test(test_close_ends_what_is_under_way),
+};
+PART(suite_async, tests);

@@ -1,0 +1,281 @@
+/* P3, P5: calls on a grant that has ended, and what the caller is told of how it ended. */
+#include "tests/drivers/suite.h"
+
+#include <string.h>
+
+/* P5 */
+static void test_release_twice_says_released_both_times(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_false(sqlock_is_held(lock));
+    sqlock_lock_free(lock);
+}
+
+/* P3 */
+static void test_second_release_does_not_free_successor(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *old = take(m, "nightly"), *new = NULL;
+
+    assert_ok(sqlock_release(old, &err), &err);
+    new = take(m, "nightly");
+    assert_ok(sqlock_release(old, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    sqlock_lock_free(old);
+    give(new);
+}
+
+static void test_renew_after_release_is_a_wrong_state(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+}
+
+/* A lock of m that has been broken; NO_RENEW, so that nobody has told its holder. */
+static sqlock_lock *broken_lock(sqlock *m)
+{
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+
+    assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    assert_true(sqlock_is_held(lock)); /* nothing but the database knows */
+    return lock;
+}
+
+/* P3, P6 */
+static void test_release_after_break_says_broken(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = broken_lock(m);
+
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* P3, P6 */
+static void test_release_after_break_and_take_over_says_broken_and_frees_nobody(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = broken_lock(a), *next = take(b, "nightly");
+
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
+    assert_ok(sqlock_renew(next, &err), &err);
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+/* P3, P6 */
+static void test_renew_after_break_says_broken(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = broken_lock(m);
+
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    assert_true(is_free(m, "nightly"));
+    sqlock_lock_free(lock);
+}
+
+/* P6: the row remembers the last grant that ended. Once that is another one, all it can tell is
+ * that somebody else has been granted the lock. */
+static void test_renew_after_others_came_and_went_says_taken(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = broken_lock(a), *held = NULL;
+
+    give(take(b, "nightly"));
+    held = take(b, "nightly");
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
+    sqlock_lock_free(lock);
+    give(held);
+}
+
+static void test_release_after_others_came_and_went_says_taken(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = broken_lock(a), *held = NULL;
+
+    give(take(b, "nightly"));
+    held = take(b, "nightly");
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
+    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
+    sqlock_lock_free(lock);
+    give(held);
+}
+
+/* P4: after the deadline nobody need be asked. */
+static void test_renew_after_the_deadline_says_expired_without_a_request(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
+
+    await_loss(lock);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
+    sqlock_lock_free(lock);
+}
+
+/* P3: the reason that was told first stays. */
+static void test_release_after_expiry_and_take_over_says_lost(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW), *next = take(b, "nightly");
+
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+/* P5: the owner's number lets another program settle what a dead one asked for. */
+static void test_acquire_by_the_same_owner_is_the_same_grant(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
+
+    memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
+    o.owner = owner;
+    sqlock_lock *same = take_with(b, "nightly", &o);
+    assert_int_equal(sqlock_lock_token(same), sqlock_lock_token(lock));
+    assert_memory_equal(sqlock_lock_owner(same), owner, sizeof owner);
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+    give(same);
+    assert_true(is_free(b, "nightly"));
+    sqlock_lock_free(lock);
+}
+
+/* P5: a request that was stuck on its way, and comes after its owner's release, grants nothing. */
+static void test_acquire_by_an_owner_that_has_released_says_lost(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *again = NULL;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
+
+    memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
+    give(lock);
+    o.owner = owner;
+    assert_code(SQLOCK_ELOST, sqlock_acquire(b, "nightly", &o, &again, &err), &err);
+    assert_null(again);
+    assert_true(is_free(b, "nightly"));
+}
+
+/* P5 */
+static void test_settle_without_a_doubt_tells_the_state(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+    long before = spy_runs(-1);
+
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_int_equal(spy_runs(-1), before);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+}
+
+/* P4 */
+static void test_renew_counts_a_full_lease_from_its_call(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
+    int64_t length = 2000000 - margin_us(2000), before;
+
+    sleep_ms(50);
+    before = sqlock_now_us();
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_between(before + length, sqlock_lock_deadline_us(lock), sqlock_now_us() + length);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    give(lock);
+}
+
+/* Those who wait for a lock that was lost need not wait for the rest of its row's lease. */
+static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
+    int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(2000);
+
+    await_loss(lock);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
+    assert_between(0, sqlock_now_us(), end_us);
+    sqlock_lock_free(lock);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_release_twice_says_released_both_times),
+    cmocka_unit_test(test_second_release_does_not_free_successor),
+    cmocka_unit_test(test_renew_after_release_is_a_wrong_state),
+    cmocka_unit_test(test_release_after_break_says_broken),
+    cmocka_unit_test(test_release_after_break_and_take_over_says_broken_and_frees_nobody),
+    cmocka_unit_test(test_renew_after_break_says_broken),
+    cmocka_unit_test(test_renew_after_others_came_and_went_says_taken),
+    cmocka_unit_test(test_release_after_others_came_and_went_says_taken),
+    cmocka_unit_test(test_renew_after_the_deadline_says_expired_without_a_request),
+    cmocka_unit_test(test_release_after_expiry_and_take_over_says_lost),
+    cmocka_unit_test(test_acquire_by_the_same_owner_is_the_same_grant),
+    cmocka_unit_test(test_acquire_by_an_owner_that_has_released_says_lost),
+    cmocka_unit_test(test_settle_without_a_doubt_tells_the_state),
+    cmocka_unit_test(test_renew_counts_a_full_lease_from_its_call),
+    cmocka_unit_test(test_release_of_an_expired_lock_gives_back_what_is_left),
+};
+PART(suite_ended, tests);

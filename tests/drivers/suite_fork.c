@@ -1,0 +1,226 @@
+/* P17: in a forked child every handle is dead, and the parent's go on. */
+#include "tests/drivers/suite.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct forked {
+    struct world *w;
+    sqlock *m;
+    sqlock_lock *lock;
+    sqlock_op *op;
+    sqlock_cancel *cancel;
+};
+
+static int work_never(sqlock_lock *lock, void *user)
+{
+    (void)lock;
+    (void)user;
+    abort();
+}
+
+static int info_never(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    abort();
+}
+
+static int use_dead_handles(void *arg)
+{
+    const struct forked *f = arg;
+    sqlock_error err = {0};
+    sqlock_lock *none = NULL;
+    sqlock_op *op = NULL;
+
+    assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(f->lock), SQLOCK_WHY_FORK);
+    assert_int_equal(sqlock_is_held(f->lock), 0);
+    assert_code(SQLOCK_EFORK, sqlock_lock_fd(f->lock, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_acquire(f->m, "other", NULL, &none, &err), &err);
+    assert_null(none);
+    assert_code(SQLOCK_EFORK, sqlock_acquire_start(f->m, "other", NULL, &op, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_renew(f->lock, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_renew_start(f->lock, &op, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_settle(f->lock, 0, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_release(f->lock, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &err), &err);
+    assert_int_equal(err.code, SQLOCK_EFORK);
+    for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
+        sqlock_lock_free(f->lock);
+        sqlock_close(f->m);
+    }
+    assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
+    return 0;
+}
+
+static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state)
+{
+    struct forked f = {.w = world(state)};
+    sqlock_error err = {0};
+    int32_t lease_ms = patience_ms(400);
+
+    f.m = open_manager(f.w, NULL);
+    f.lock = take_for(f.m, "nightly", lease_ms, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(child_wait(child_start(use_dead_handles, &f), patience_ms(10000)), 0);
+    for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
+        assert_true(sqlock_is_held(f.lock));
+    assert_ok(sqlock_renew(f.lock, &err), &err);
+    assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
+    give(f.lock);
+}
+
+static int scope_ends(void *arg)
+{
+    sqlock_lock *lock = ((struct forked *)arg)->lock;
+
+    sqlock_scope_end(&lock);
+    return 0;
+}
+
+static void test_scope_that_ends_in_a_child_releases_nothing(void **state)
+{
+    struct forked f = {.w = world(state)};
+    sqlock_error err = {0};
+
+    f.m = open_manager(f.w, NULL);
+    f.lock = take(f.m, "nightly");
+    assert_int_equal(child_wait(child_start(scope_ends, &f), patience_ms(10000)), 0);
+    assert_ok(sqlock_renew(f.lock, &err), &err);
+    assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
+    give(f.lock);
+}
+
+static int finish_parents_request(void *arg)
+{
+    struct forked *f = arg;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    sqlock_op_cancel(f->op);
+    assert_code(SQLOCK_EFORK, sqlock_op_finish(f->op, &lock, &err), &err);
+    assert_null(lock);
+    return 0;
+}
+
+static void test_child_cannot_finish_a_request_of_the_parent(void **state)
+{
+    struct forked f = {.w = world(state)};
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *next = NULL;
+
+    f.m = open_manager(f.w, NULL);
+    f.lock = take(f.m, "nightly");
+    assert_ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &err), &err);
+    assert_int_equal(sqlock_op_step(f.op), 0);
+    int child = child_wait(child_start(finish_parents_request, &f), patience_ms(3000));
+    give(f.lock);
+    assert_ok(sqlock_op_finish(f.op, &next, &err), &err);
+    give(next);
+    assert_int_equal(child, 0);
+}
+
+static int fire_parents_cancel(void *arg)
+{
+    sqlock_cancel_fire(((struct forked *)arg)->cancel);
+    return 0;
+}
+
+static void test_cancel_fired_in_a_child_cuts_nothing_of_the_parent(void **state)
+{
+    struct forked f = {.w = world(state)};
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *next = NULL;
+
+    assert_ok(sqlock_cancel_new(&f.cancel, &err), &err);
+    f.m = open_manager(f.w, NULL);
+    f.lock = take(f.m, "nightly");
+    o.cancel = f.cancel;
+    assert_ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &err), &err);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(child_wait(child_start(fire_parents_cancel, &f), patience_ms(5000)), 0);
+    assert_int_equal(sqlock_op_step(f.op), 0);
+    give(f.lock);
+    assert_ok(sqlock_op_finish(f.op, &next, &err), &err);
+    give(next);
+    sqlock_cancel_free(f.cancel);
+}
+
+/* ---- what a program that the holder executes inherits ---------------------------------------- */
+
+struct listing {
+    const char *path;
+};
+
+static int exec_ls(void *arg)
+{
+    int fd = open(((struct listing *)arg)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    if (fd < 0 || dup2(fd, 1) != 1)
+        return 90;
+    close(fd);
+    execl("/bin/ls", "ls", "-l", "/proc/self/fd", (char *)NULL);
+    return 91;
+}
+
+/* How many descriptors an executed program has; *out_text: as ls tells them. */
+static int inherited(const char *dir, char *out_text, size_t size)
+{
+    char path[4200];
+    struct listing l = {path};
+    int lines = 0;
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/ls", dir);
+    assert_int_equal(child_wait(child_start(exec_ls, &l), patience_ms(10000)), 0);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    n = fread(out_text, 1, size - 1, f);
+    fclose(f);
+    out_text[n] = '\0';
+    for (const char *p = out_text; (p = strstr(p, " -> ")) != NULL; p++)
+        lines++;
+    return lines;
+}
+
+static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    char *dir = temp_dir(), before[8192], after[8192];
+    int n = inherited(dir, before, sizeof before);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 150, 0), *next = NULL;
+    sqlock_op *op = NULL;
+
+    assert_between(3, n, 1000);
+    assert_between(0, sqlock_lock_fd(lock, &err), INT32_MAX);
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    assert_soon(spy_opens() >= 3, patience_ms(3000)); /* migrate, calls, renewals */
+    if (inherited(dir, after, sizeof after) != n)
+        fail_msg("before:\n%s\nafter:\n%s", before, after);
+    temp_dir_remove(dir);
+    give(lock);
+    assert_ok(sqlock_op_finish(op, &next, &err), &err);
+    give(next);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_handles_are_dead_in_a_child_and_live_in_the_parent),
+    cmocka_unit_test(test_scope_that_ends_in_a_child_releases_nothing),
+    cmocka_unit_test(test_child_cannot_finish_a_request_of_the_parent),
+    cmocka_unit_test(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent),
+    cmocka_unit_test(test_no_descriptor_is_inherited_by_an_executed_program),
+};
+PART(suite_fork, tests);

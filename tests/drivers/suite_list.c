@@ -1,0 +1,289 @@
+/* Seeing locks, and breaking them. */
+#include "tests/drivers/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEEN_MAX = 2048 };
+
+struct seen {
+    size_t n;
+    size_t stop_at; /* 0: never */
+    struct entry {
+        char name[SQLOCK_NAME_MAX + 1];
+        size_t len;
+        int held;
+        int64_t token, left_ms, held_ms;
+        unsigned char owner[SQLOCK_OWNER_SIZE];
+        char label[SQLOCK_LABEL_MAX + 1];
+    } all[SEEN_MAX];
+};
+
+static struct seen seen; /* too large for a stack */
+
+static int note(const sqlock_info *info, void *user)
+{
+    struct seen *s = user;
+    struct entry *e = &s->all[s->n];
+
+    if (s->n == SEEN_MAX || info->name[info->name_len] != '\0')
+        return -99;
+    memcpy(e->name, info->name, info->name_len + 1);
+    e->len = info->name_len;
+    e->held = info->held;
+    e->token = info->holder.token;
+    e->left_ms = info->holder.left_ms;
+    e->held_ms = info->holder.held_ms;
+    memcpy(e->owner, info->owner, sizeof e->owner);
+    snprintf(e->label, sizeof e->label, "%s", info->holder.label);
+    s->n++;
+    return s->stop_at != 0 && s->n == s->stop_at ? 77 : 0;
+}
+
+static void look(sqlock *m, const char *prefix, unsigned flags)
+{
+    sqlock_error err = {0};
+    sqlock_list_opts o = SQLOCK_LIST_OPTS_INIT;
+
+    memset(&seen, 0, sizeof seen);
+    o.prefix = prefix;
+    o.flags = flags;
+    assert_ok(sqlock_list(m, &o, note, &seen, &err), &err);
+}
+
+static void test_list_tells_what_is_held_in_byte_order(void **state)
+{
+    static const char *const names[] = {"b", "a b", "B", "\xC3\xA4", "a", "aa", "a\x01"};
+    static const char *const order[] = {"B", "a", "a\x01", "a b", "aa", "b", "\xC3\xA4"};
+    enum { N = sizeof names / sizeof *names };
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *locks[N];
+
+    for (size_t i = 0; i < N; i++)
+        locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
+    look(open_manager(w, NULL), NULL, 0);
+    assert_int_equal(seen.n, N);
+    for (size_t i = 0; i < N; i++) {
+        assert_string_equal(seen.all[i].name, order[i]);
+        assert_int_equal(seen.all[i].len, strlen(order[i]));
+        assert_int_equal(seen.all[i].held, 1);
+    }
+    for (size_t i = 0; i < N; i++)
+        give(locks[i]);
+}
+
+static void test_list_tells_the_holder(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    char who[64];
+    sqlock *m;
+
+    oo.label = "billing";
+    m = open_manager(w, &oo);
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+    sleep_ms(100);
+    look(m, NULL, 0);
+    snprintf(who, sizeof who, "%ld@", (long)getpid());
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.all[0].token, sqlock_lock_token(lock));
+    assert_memory_equal(seen.all[0].owner, sqlock_lock_owner(lock), SQLOCK_OWNER_SIZE);
+    assert_between(100 - w->q->grain_ms, seen.all[0].held_ms, 100 + patience_ms(3000));
+    assert_between(20000 - 100 - patience_ms(3000), seen.all[0].left_ms, 19900 + w->q->grain_ms);
+    assert_int_equal(strncmp(seen.all[0].label, who, strlen(who)), 0);
+    assert_non_null(strstr(seen.all[0].label, " billing"));
+    give(lock);
+}
+
+static void test_list_tells_free_rows_only_when_asked(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take(m, "free");
+    int64_t token = sqlock_lock_token(lock);
+
+    give(lock);
+    lock = take(m, "held");
+    look(m, NULL, 0);
+    assert_int_equal(seen.n, 1);
+    assert_string_equal(seen.all[0].name, "held");
+    look(m, NULL, SQLOCK_LIST_FREE);
+    assert_int_equal(seen.n, 2);
+    assert_string_equal(seen.all[0].name, "free");
+    assert_int_equal(seen.all[0].held, 0);
+    assert_int_equal(seen.all[0].token, token); /* of the last grant */
+    assert_int_equal(seen.all[0].held_ms, 0);
+    assert_int_equal(seen.all[1].held, 1);
+    give(lock);
+}
+
+static void test_list_tells_a_lease_that_ran_out(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
+
+    sleep_ms(250);
+    look(m, NULL, 0);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.all[0].held, 1);
+    assert_between(-patience_ms(5000), seen.all[0].left_ms, 0);
+    sqlock_lock_free(lock);
+}
+
+/* The prefix is bytes: no pattern. */
+static void test_list_by_prefix(void **state)
+{
+    static const char *const names[] = {"a%",  "a_x", "ab", "abc",       "abd",
+                                        "b/a", "b/b", "b0", "\xC3\xA4x", "\xC3\xA5"};
+    static const struct {
+        const char *prefix;
+        size_t n;
+    } asked[] = {{"", 10}, {"a", 5},  {"ab", 3}, {"abc", 1}, {"abcd", 0},    {"a%", 1},
+                 {"%", 0}, {"a_", 1}, {"b/", 2}, {"c", 0},   {"\xC3\xA4", 1}};
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *locks[sizeof names / sizeof *names];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        look(m, asked[i].prefix, 0);
+        if (seen.n != asked[i].n)
+            fail_msg("prefix \"%s\": %zu names, not %zu", asked[i].prefix, seen.n, asked[i].n);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        sqlock_lock_free(locks[i]);
+}
+
+static void test_list_stops_when_it_is_told_to(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *locks[3] = {take(m, "a"), take(m, "b"), take(m, "c")};
+
+    memset(&seen, 0, sizeof seen);
+    seen.stop_at = 2;
+    assert_int_equal(sqlock_list(m, NULL, note, &seen, NULL), 77);
+    assert_int_equal(seen.n, 2);
+    for (int i = 0; i < 3; i++)
+        give(locks[i]);
+}
+
+static void test_list_keeps_to_its_namespace(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *plain = open_manager(w, NULL), *tenant;
+
+    oo.ns = "tenant";
+    tenant = open_manager(w, &oo);
+    sqlock_lock *a = take(plain, "a"), *b = take(tenant, "b");
+    look(plain, NULL, SQLOCK_LIST_FREE);
+    assert_int_equal(seen.n, 1);
+    assert_string_equal(seen.all[0].name, "a");
+    look(tenant, NULL, SQLOCK_LIST_FREE);
+    assert_int_equal(seen.n, 1);
+    assert_string_equal(seen.all[0].name, "b");
+    give(a);
+    give(b);
+}
+
+enum { MANY = 1200 };
+
+static void test_list_goes_over_many_pages(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    char name[32];
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "page/%04d", (i * 7) % MANY);
+        sqlock_lock_free(take_for(m, name, 600000, SQLOCK_NO_RENEW));
+    }
+    look(m, NULL, 0);
+    assert_int_equal(seen.n, MANY);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "page/%04d", i);
+        assert_string_equal(seen.all[i].name, name);
+    }
+    look(m, "page/10", 0);
+    assert_int_equal(seen.n, 100);
+}
+
+/* ---- breaking -------------------------------------------------------------------------------- */
+
+static void test_break_with_a_wrong_token_changes_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+    int64_t token = sqlock_lock_token(lock);
+
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "other", 5, token, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+}
+
+static int break_it(const sqlock_info *info, void *user)
+{
+    return sqlock_break(user, info->name, info->name_len, info->holder.token, NULL);
+}
+
+/* As an operator does: with the tokens that the list tells, in its callback. */
+static void test_break_frees_what_the_list_shows(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *one = take(a, "one"), *two = take(a, "two");
+    int64_t token = sqlock_lock_token(one);
+
+    assert_ok(sqlock_list(b, NULL, break_it, b, &err), &err);
+    assert_true(is_free(b, "one"));
+    assert_true(is_free(b, "two"));
+    assert_code(SQLOCK_ELOST, sqlock_break(b, "one", 3, token, &err), &err);
+    sqlock_lock_free(one);
+    sqlock_lock_free(two);
+}
+
+/* A waiter need not wait for the rest of the lease. */
+static void test_break_lets_the_next_acquire_in(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_holder h = {.size = sizeof h};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = take_for(a, "nightly", 600000, SQLOCK_NO_RENEW), *next = NULL;
+
+    o.holder = &h;
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &next, &err), &err);
+    assert_ok(sqlock_break(b, "nightly", 7, h.token, &err), &err);
+    assert_ok(sqlock_acquire(b, "nightly", &o, &next, &err), &err);
+    assert_between(h.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_list_tells_what_is_held_in_byte_order),
+    cmocka_unit_test(test_list_tells_the_holder),
+    cmocka_unit_test(test_list_tells_free_rows_only_when_asked),
+    cmocka_unit_test(test_list_tells_a_lease_that_ran_out),
+    cmocka_unit_test(test_list_by_prefix),
+    cmocka_unit_test(test_list_stops_when_it_is_told_to),
+    cmocka_unit_test(test_list_keeps_to_its_namespace),
+    cmocka_unit_test(test_list_goes_over_many_pages),
+    cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),
+    cmocka_unit_test(test_break_frees_what_the_list_shows),
+    cmocka_unit_test(test_break_lets_the_next_acquire_in),
+};
+PART(suite_list, tests);

@@ -1,0 +1,306 @@
+/* P4, P6: a holder stops believing in time, and is told so. */
+#include "tests/drivers/suite.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* What callbacks saw; they run on the library's thread, so nothing is asserted in them. */
+struct told {
+    atomic_int at_risk, lost, other;
+    _Atomic int64_t lost_us;
+    atomic_int why, is_held;
+    _Atomic int64_t deadline, token;
+    atomic_int fd;
+    atomic_int in_callback, hold_up_ms;
+};
+
+static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    struct told *t = user;
+
+    atomic_store(&t->in_callback, 1);
+    if (state == SQLOCK_LOST)
+        atomic_store(&t->lost_us, sqlock_now_us());
+    atomic_store(&t->why, (int)sqlock_lock_why(lock));
+    atomic_store(&t->is_held, sqlock_is_held(lock));
+    atomic_store(&t->deadline, sqlock_lock_deadline_us(lock));
+    atomic_store(&t->token, sqlock_lock_token(lock));
+    atomic_store(&t->fd, sqlock_lock_fd(lock, NULL));
+    sleep_ms(atomic_load(&t->hold_up_ms));
+    atomic_store(&t->in_callback, 0);
+    atomic_fetch_add(state == SQLOCK_LOST      ? &t->lost
+                     : state == SQLOCK_AT_RISK ? &t->at_risk
+                                               : &t->other,
+                     1);
+}
+
+static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+
+    memset(t, 0, sizeof *t);
+    o.on_event = note_event;
+    o.user = t;
+    return take_with(m, "nightly", &o);
+}
+
+/* P4 */
+static void test_deadline_counts_from_within_the_call(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+
+    for (int i = 0; i < 5; i++) {
+        int64_t length = 3000000 - margin_us(3000), before = sqlock_now_us();
+        sqlock_lock *lock = take_for(m, "nightly", 3000, 0);
+
+        assert_between(before + length, sqlock_lock_deadline_us(lock), sqlock_now_us() + length);
+        give(lock);
+    }
+}
+
+/* P4: held never a microsecond after the deadline, lost not before it. */
+static void test_state_turns_lost_at_the_deadline_without_a_request(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 300, SQLOCK_NO_RENEW);
+    int64_t deadline = sqlock_lock_deadline_us(lock), before, after;
+    long requests = spy_runs(-1), looks = 0;
+    sqlock_state now;
+
+    do {
+        before = sqlock_now_us();
+        now = sqlock_lock_state(lock);
+        after = sqlock_now_us();
+        if (before >= deadline)
+            assert_int_equal(now, SQLOCK_LOST);
+        if (after < deadline)
+            assert_int_not_equal(now, SQLOCK_LOST);
+        looks++;
+    } while (now != SQLOCK_LOST);
+    assert_between(2, looks, INT64_MAX);
+    assert_false(sqlock_is_held(lock));
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
+    assert_int_equal(spy_runs(-1), requests);
+    sqlock_lock_free(lock);
+}
+
+/* P6: also for a holder that asks nothing. */
+static void test_loss_is_told_at_the_deadline(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct told t;
+    sqlock_lock *lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
+    int64_t deadline = sqlock_lock_deadline_us(lock);
+    int fd = sqlock_lock_fd(lock, NULL);
+
+    assert_between(0, fd, INT32_MAX);
+    assert_int_equal(sqlock_lock_fd(lock, NULL), fd);
+    assert_false(readable_within(fd, 0));
+    assert_true(readable_within(fd, patience_ms(3000)));
+    assert_between(deadline, sqlock_now_us(), deadline + patience_ms(100) * INT64_C(1000));
+    assert_soon(atomic_load(&t.lost) == 1, patience_ms(3000));
+    assert_between(deadline, atomic_load(&t.lost_us), deadline + patience_ms(100) * INT64_C(1000));
+    assert_int_equal(atomic_load(&t.why), SQLOCK_WHY_EXPIRED);
+    assert_int_equal(atomic_load(&t.is_held), 0);
+    assert_true(readable_within(fd, 0));
+    sqlock_lock_free(lock);
+}
+
+/* A descriptor that is asked for after the loss tells of it too. */
+static void test_descriptor_made_after_the_loss_is_readable(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
+
+    await_loss(lock);
+    assert_true(readable_within(sqlock_lock_fd(lock, NULL), patience_ms(1000)));
+    sqlock_lock_free(lock);
+}
+
+/* The descriptor tells it by itself, before any thread has looked; and a renewal moves it. */
+static void test_renewal_keeps_the_descriptor_quiet(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 1000, SQLOCK_NO_RENEW);
+    int fd = sqlock_lock_fd(lock, &err);
+    int64_t first = sqlock_lock_deadline_us(lock);
+
+    sleep_ms(500);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_between(first + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
+    assert_false(readable_within(fd, (int32_t)((first - sqlock_now_us()) / 1000) + 50));
+    assert_true(readable_within(fd, patience_ms(3000)));
+    assert_between(sqlock_lock_deadline_us(lock), sqlock_now_us(), INT64_MAX);
+    sqlock_lock_free(lock);
+}
+
+/* P6: after two thirds of the lease without a renewal. */
+static void test_risk_is_told_before_loss(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct told t;
+    int64_t begun = sqlock_now_us();
+    sqlock_lock *lock = take_told(m, &t, 900, SQLOCK_NO_RENEW);
+
+    assert_soon(atomic_load(&t.at_risk) == 1, patience_ms(3000));
+    assert_between(begun + 600000, sqlock_now_us(), sqlock_lock_deadline_us(lock));
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
+    assert_true(sqlock_is_held(lock));
+    assert_int_equal(atomic_load(&t.lost), 0);
+    assert_soon(atomic_load(&t.lost) == 1, patience_ms(3000));
+    assert_int_equal(atomic_load(&t.at_risk), 1);
+    sqlock_lock_free(lock);
+}
+
+/* P6: a renewal turns it back. */
+static void test_renewal_ends_the_risk(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told t;
+    sqlock_lock *lock = take_told(m, &t, 2000, SQLOCK_NO_RENEW);
+
+    assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    give(lock);
+}
+
+/* P6 */
+static void test_release_tells_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told t;
+    sqlock_lock *lock = take_told(m, &t, 300, 0);
+    int fd = sqlock_lock_fd(lock, NULL);
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_false(readable_within(fd, 500));
+    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
+    sqlock_lock_free(lock);
+}
+
+/* The getters of sqlock.h may be called from within. */
+static void test_callback_may_ask_the_getters(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct told t;
+    sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
+
+    assert_soon(atomic_load(&t.lost) == 1, patience_ms(3000));
+    assert_int_equal(atomic_load(&t.deadline), sqlock_lock_deadline_us(lock));
+    assert_int_equal(atomic_load(&t.token), sqlock_lock_token(lock));
+    assert_int_equal(atomic_load(&t.fd), sqlock_lock_fd(lock, NULL));
+    sqlock_lock_free(lock);
+}
+
+static void test_free_waits_for_a_running_callback(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct told t;
+    sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
+
+    atomic_store(&t.hold_up_ms, 100);
+    assert_soon(atomic_load(&t.in_callback), patience_ms(3000));
+    sqlock_lock_free(lock);
+    assert_int_equal(atomic_load(&t.in_callback), 0);
+    int told = atomic_load(&t.lost) + atomic_load(&t.at_risk);
+    sleep_ms(200);
+    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk), told);
+}
+
+static void free_in_callback(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    if (state != SQLOCK_LOST)
+        return;
+    sqlock_lock_free(lock);
+    atomic_store((atomic_int *)user, 1);
+}
+
+static void test_callback_may_free_its_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    atomic_int freed = 0;
+    sqlock_acquire_opts o = wait_opts(0, 200, SQLOCK_NO_RENEW);
+
+    o.on_event = free_in_callback;
+    o.user = &freed;
+    take_with(m, "nightly", &o);
+    assert_soon(atomic_load(&freed), patience_ms(3000));
+    give(take(m, "nightly"));
+}
+
+/* P6: the holder's next renewal finds out, within a lease. */
+static void test_break_is_told_to_the_holder(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told t;
+    sqlock_lock *lock = take_told(a, &t, patience_ms(600), 0);
+    int fd = sqlock_lock_fd(lock, NULL);
+    int64_t begun = sqlock_now_us();
+
+    assert_ok(sqlock_break(b, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    assert_true(readable_within(fd, patience_ms(3000)));
+    assert_between(0, sqlock_now_us() - begun, patience_ms(600) * INT64_C(1000));
+    assert_soon(atomic_load(&t.lost) == 1, patience_ms(1000));
+    assert_int_equal(atomic_load(&t.why), SQLOCK_WHY_BROKEN);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(lock);
+}
+
+static void test_close_loses_the_locks_that_are_held(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told t;
+    sqlock_lock *lock = take_told(a, &t, 600, 0);
+    int64_t deadline = sqlock_lock_deadline_us(lock);
+    int fd = sqlock_lock_fd(lock, NULL);
+
+    close_manager(w, a);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
+    assert_true(readable_within(fd, patience_ms(1000)));
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    sqlock_lock_free(lock);
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it was not released */
+    give(take(b, "nightly"));
+    assert_between(deadline, sqlock_now_us(), INT64_MAX);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_deadline_counts_from_within_the_call),
+    cmocka_unit_test(test_state_turns_lost_at_the_deadline_without_a_request),
+    cmocka_unit_test(test_loss_is_told_at_the_deadline),
+    cmocka_unit_test(test_descriptor_made_after_the_loss_is_readable),
+    cmocka_unit_test(test_renewal_keeps_the_descriptor_quiet),
+    cmocka_unit_test(test_risk_is_told_before_loss),
+    cmocka_unit_test(test_renewal_ends_the_risk),
+    cmocka_unit_test(test_release_tells_nothing),
+    cmocka_unit_test(test_callback_may_ask_the_getters),
+    cmocka_unit_test(test_free_waits_for_a_running_callback),
+    cmocka_unit_test(test_callback_may_free_its_lock),
+    cmocka_unit_test(test_break_is_told_to_the_holder),
+    cmocka_unit_test(test_close_loses_the_locks_that_are_held),
+};
+PART(suite_loss, tests);

@@ -1,0 +1,182 @@
+/* P7: leases are renewed by themselves until release, the longest hold, or loss; and then no more.
+ */
+#include "tests/drivers/suite.h"
+
+#include <stdio.h>
+
+/* Seven leases long; a second owner gets it at no time. */
+static void test_short_lease_is_held_for_many_leases(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    int32_t lease_ms = patience_ms(300);
+    sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
+    int64_t token = sqlock_lock_token(lock), end = sqlock_now_us() + lease_ms * INT64_C(7000);
+    long seen = spy_requests(SQLOCK_STMT_RENEW);
+
+    while (sqlock_now_us() < end) {
+        assert_true(sqlock_is_held(lock));
+        assert_between(sqlock_now_us(), sqlock_lock_deadline_us(lock), INT64_MAX);
+        assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+        sleep_ms(20);
+    }
+    assert_int_equal(sqlock_lock_token(lock), token);
+    /* A third of the lease apart: no more often than twice that. */
+    assert_between(7, spy_requests(SQLOCK_STMT_RENEW) - seen, 45);
+    give(lock);
+}
+
+static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 10000, 0);
+
+    o.renew_ms = 100;
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    sleep_ms(1050);
+    assert_between(3, spy_requests(SQLOCK_STMT_RENEW), 14);
+    give(lock);
+}
+
+static void test_longest_hold_ends_renewals(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 300, 0);
+    int64_t begun = sqlock_now_us();
+
+    o.max_hold_ms = 700;
+    sqlock_lock *lock = take_with(a, "nightly", &o);
+    await_loss(lock);
+    /* The last renewal is before the end of the hold, and lasts for one lease. */
+    assert_between(begun + 700000, sqlock_lock_deadline_us(lock),
+                   begun + (700 + 300 + patience_ms(100)) * INT64_C(1000));
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
+    give(take(b, "nightly"));
+    sqlock_lock_free(lock);
+}
+
+static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 400, SQLOCK_NO_RENEW);
+    int64_t deadline = sqlock_lock_deadline_us(lock);
+
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
+    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
+    sqlock_lock_free(lock);
+}
+
+static void test_renewals_end_with_release(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(a, "nightly", 150, 0), *next = NULL;
+    sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
+    long seen;
+
+    sleep_ms(300);
+    assert_ok(sqlock_release(lock, &err), &err);
+    next = take_with(b, "nightly", &o); /* at once */
+    seen = spy_runs(SQLOCK_STMT_RENEW);
+    sleep_ms(400);
+    /* One may have been on its way. */
+    assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
+    assert_true(sqlock_is_held(next));
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+static void test_renewals_end_with_free(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 150, 0);
+    long seen;
+
+    sqlock_lock_free(lock);
+    seen = spy_runs(SQLOCK_STMT_RENEW);
+    sleep_ms(300);
+    assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
+}
+
+static void test_renewals_end_with_loss(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 200, 0);
+    long seen;
+
+    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    await_loss(lock);
+    seen = spy_runs(SQLOCK_STMT_RENEW);
+    sleep_ms(300);
+    assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 0);
+    sqlock_lock_free(lock);
+}
+
+enum { MANY = 200 };
+
+/* One statement for many, and each of them is renewed. */
+static void test_many_leases_are_renewed_together(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *locks[MANY];
+    int32_t lease_ms = patience_ms(1500);
+    char name[32];
+    long runs, renewals;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "many/%03d", i);
+        locks[i] = take_for(a, name, lease_ms, 0);
+    }
+    runs = spy_runs(SQLOCK_STMT_RENEW);
+    renewals = spy_requests(SQLOCK_STMT_RENEW);
+    sleep_ms(lease_ms * 2);
+    runs = spy_runs(SQLOCK_STMT_RENEW) - runs;
+    renewals = spy_requests(SQLOCK_STMT_RENEW) - renewals;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "many/%03d", i);
+        assert_true(sqlock_is_held(locks[i]));
+        if (i % 40 == 0)
+            assert_int_equal(try_once(b, name), SQLOCK_EBUSY);
+    }
+    assert_between(MANY * 3, renewals, MANY * 14);
+    assert_between(1, runs, renewals / 10);
+    for (int i = 0; i < MANY; i++)
+        sqlock_lock_free(locks[i]);
+}
+
+/* Two leases of different length in one manager: neither waits for the other. */
+static void test_long_lease_does_not_delay_a_short_one(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *slow = take_for(m, "long", 3600000, 0);
+    sqlock_lock *fast = take_for(m, "short", patience_ms(300), 0);
+
+    sleep_ms(patience_ms(1000));
+    assert_true(sqlock_is_held(fast));
+    assert_true(sqlock_is_held(slow));
+    give(fast);
+    give(slow);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_short_lease_is_held_for_many_leases),
+    cmocka_unit_test(test_renewals_come_as_often_as_they_are_asked_for),
+    cmocka_unit_test(test_longest_hold_ends_renewals),
+    cmocka_unit_test(test_lock_that_renews_by_hand_is_not_renewed),
+    cmocka_unit_test(test_renewals_end_with_release),
+    cmocka_unit_test(test_renewals_end_with_free),
+    cmocka_unit_test(test_renewals_end_with_loss),
+    cmocka_unit_test(test_many_leases_are_renewed_together),
+    cmocka_unit_test(test_long_lease_does_not_delay_a_short_one),
+};
+PART(suite_renewal, tests);

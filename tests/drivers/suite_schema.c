@@ -1,0 +1,248 @@
+/* The schema: absent, made, made by two at once, of another version; and rows that somebody else
+ * has changed. */
+#include "tests/drivers/suite.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void test_second_migration_finds_nothing_to_do(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    int applied = -1;
+    sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
+
+    assert_ok(migrate_here(w, &applied, &err), &err);
+    assert_int_equal(applied, 0);
+    assert_ok(migrate_here(w, NULL, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err); /* nobody noticed */
+    give(lock);
+}
+
+static void test_session_without_prepared_statements_works(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m;
+
+    o.flags = SQLOCK_OPEN_UNPREPARED;
+    m = open_manager(w, &o);
+    sqlock_lock *lock = take_for(m, "nightly", 300, 0);
+    sleep_ms(400);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+}
+
+static void test_open_without_options_takes_the_defaults(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    if (w->place.url && !w->place.schema)
+        assert_ok(sqlock_open(spied_driver(), w->place.url, NULL, &m, &err), &err);
+    else
+        assert_ok(open_here(w, NULL, &m, &err), &err);
+    sqlock_lock *lock = take(m, "nightly");
+    assert_between(sqlock_now_us() + 25000000, sqlock_lock_deadline_us(lock),
+                   sqlock_now_us() + 28000000);
+    give(lock);
+    sqlock_close(m);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_second_migration_finds_nothing_to_do),
+    cmocka_unit_test(test_session_without_prepared_statements_works),
+    cmocka_unit_test(test_open_without_options_takes_the_defaults),
+};
+PART(suite_schema, tests);
+
+/* ---- where an empty database has no schema --------------------------------------------------- */
+
+static void test_open_without_a_schema_tells_what_is_needed(void **state)
+{
+    struct world *w = world_bare(state);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    int applied = -1;
+
+    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, "no sqlock schema"));
+    assert_non_null(strstr(err.text, "version 1 is needed"));
+    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err); /* opening made nothing */
+    assert_ok(migrate_here(w, &applied, &err), &err);
+    assert_between(1, applied, 1000);
+    give(take(open_manager(w, NULL), "nightly"));
+}
+
+/* Two prefixes are two sets of tables in one database. */
+static void test_prefixes_are_separate(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
+    sqlock *m = NULL;
+    int applied = -1;
+
+    o.prefix = "a23456789012345678901234";
+    place_opts(w, &o);
+    assert_code(SQLOCK_ESCHEMA, open_here(w, &o, &m, &err), &err);
+    assert_ok(sqlock_migrate(spied_driver(), w->place.url, &o, &applied, &err), &err);
+    assert_between(1, applied, 1000);
+    assert_true(is_free(open_manager(w, &o), "nightly"));
+    give(lock);
+}
+
+struct migrator {
+    pthread_t thread;
+    struct world *w;
+    sqlock_error err;
+    int code, applied;
+};
+
+static void *migrate_main(void *arg)
+{
+    struct migrator *g = arg;
+
+    g->code = migrate_here(g->w, &g->applied, &g->err);
+    return NULL;
+}
+
+static void test_threads_may_migrate_at_once(void **state)
+{
+    struct world *w = world_bare(state);
+    struct migrator g[4];
+    int workers = 0;
+
+    memset(g, 0, sizeof g);
+    for (int i = 0; i < 4; i++) {
+        g[i].w = w;
+        assert_int_equal(pthread_create(&g[i].thread, NULL, migrate_main, &g[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(g[i].thread, NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(g[i].code, &g[i].err);
+        workers += g[i].applied > 0;
+    }
+    assert_int_equal(workers, 1);
+    give(take(open_manager(w, NULL), "nightly"));
+}
+
+static const struct CMUnitTest migration_tests[] = {
+    cmocka_unit_test(test_open_without_a_schema_tells_what_is_needed),
+    cmocka_unit_test(test_prefixes_are_separate),
+    cmocka_unit_test(test_threads_may_migrate_at_once),
+};
+PART(suite_migration, migration_tests);
+
+/* ---- where SQL can be run past the library --------------------------------------------------- */
+
+/* format holds one %s, for the table. */
+__attribute__((format(printf, 2, 0))) static void change(const struct world *w, const char *format,
+                                                         const char *table)
+{
+    char name[128], sql[512];
+
+    snprintf(name, sizeof name, "%s%ssqlock_%s", w->place.schema ? w->place.schema : "",
+             w->place.schema ? "." : "", table);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(sql, sizeof sql, format, name);
+#pragma GCC diagnostic pop
+    w->q->execute(&w->place, sql);
+}
+
+/* P20 */
+static void test_schema_of_another_version_is_refused(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    change(w, "UPDATE %s SET version = 0", "meta");
+    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    assert_null(m);
+    change(w, "UPDATE %s SET version = 41, min_reader = 37", "meta");
+    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, "41")); /* found */
+    assert_non_null(strstr(err.text, "37")); /* needed */
+    assert_code(SQLOCK_ESCHEMA, migrate_here(w, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "41"));
+}
+
+/* P20: a newer schema that says that older libraries may use it. */
+static void test_newer_schema_that_can_be_read_is_used(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+
+    change(w, "UPDATE %s SET version = 41, min_reader = 1", "meta");
+    give(take(open_manager(w, NULL), "nightly"));
+    assert_code(SQLOCK_ESCHEMA, migrate_here(w, NULL, &err), &err);
+}
+
+/* P20: whatever it means, it is not a lease that has run out. */
+static void test_row_of_an_unknown_kind_is_refused(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
+    sqlock_lock *none = NULL;
+
+    give(take(m, "nightly"));
+    change(w, "UPDATE %s SET kind = 7", "lock");
+    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
+    assert_null(none);
+    assert_true(is_free(m, "other"));
+    change(w, "UPDATE %s SET kind = 0", "lock");
+    assert_true(is_free(m, "nightly"));
+}
+
+/* P6: what a holder is told for each way in which its row can have changed. The change is made to a
+ * lock that renews itself; so the first renewal that comes finds it. */
+static void expect_why(struct world *w, const char *sql, sqlock_why why)
+{
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", patience_ms(900), 0);
+    int64_t begun = sqlock_now_us();
+
+    change(w, sql, "lock");
+    await_loss(lock);
+    /* Told by the answer, not by the deadline. */
+    assert_between(0, sqlock_now_us() - begun, patience_ms(700) * INT64_C(1000));
+    assert_int_equal(sqlock_lock_why(lock), why);
+    sqlock_lock_free(lock);
+    close_manager(w, m);
+}
+
+static void test_holder_is_told_why_its_row_changed(void **state)
+{
+    struct world *w = world(state);
+
+    expect_why(w, "DELETE FROM %s", SQLOCK_WHY_GONE);
+    expect_why(w,
+               "UPDATE %s SET ended_owner = owner, ended_token = token, ended_why = 3, "
+               "owner = NULL, exp = NULL, since = NULL",
+               SQLOCK_WHY_REAPED);
+    expect_why(w,
+               "UPDATE %s SET ended_owner = owner, ended_token = token, ended_why = 4, "
+               "token = token + 1, owner = ended_owner, exp = exp WHERE ended_owner IS NOT NULL",
+               SQLOCK_WHY_TAKEN);
+    expect_why(w, "UPDATE %s SET exp = 1", SQLOCK_WHY_EXPIRED);
+}
+
+static const struct CMUnitTest sql_tests[] = {
+    cmocka_unit_test(test_schema_of_another_version_is_refused),
+    cmocka_unit_test(test_newer_schema_that_can_be_read_is_used),
+    cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
+    cmocka_unit_test(test_holder_is_told_why_its_row_changed),
+};
+PART(suite_sql, sql_tests);

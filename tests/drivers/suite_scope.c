@@ -1,0 +1,105 @@
+/* Scoped use: whatever way the scope is left, the lock is given back. */
+#include "tests/drivers/suite.h"
+
+#include <string.h>
+
+struct work {
+    sqlock *other;
+    int calls;
+    int held;
+    int busy_for_others;
+    int lose;
+    int result;
+};
+
+static int do_work(sqlock_lock *lock, void *user)
+{
+    struct work *k = user;
+
+    k->calls++;
+    k->held = sqlock_is_held(lock);
+    k->busy_for_others = try_once(k->other, "nightly") == SQLOCK_EBUSY;
+    if (k->lose)
+        sqlock_break(k->other, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), NULL);
+    return k->result;
+}
+
+static void test_work_is_done_under_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct work k = {.other = open_manager(w, NULL), .result = 42};
+    int result = -1;
+
+    assert_ok(sqlock_with(m, "nightly", NULL, do_work, &k, &result, &err), &err);
+    assert_int_equal(k.calls, 1);
+    assert_int_equal(k.held, 1);
+    assert_int_equal(k.busy_for_others, 1);
+    assert_int_equal(result, 42);
+    assert_true(is_free(k.other, "nightly"));
+    assert_ok(sqlock_with(m, "nightly", NULL, do_work, &k, NULL, &err), &err);
+    assert_int_equal(k.calls, 2);
+}
+
+static void test_work_is_not_done_without_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    struct work k = {.other = open_manager(w, NULL)};
+    sqlock_lock *lock = take(k.other, "nightly");
+    int result = -1;
+
+    assert_code(SQLOCK_EBUSY, sqlock_with(m, "nightly", &o, do_work, &k, &result, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_with(m, "", &o, do_work, &k, &result, &err), &err);
+    assert_int_equal(k.calls, 0);
+    assert_int_equal(result, -1);
+    give(lock);
+}
+
+static void test_work_that_outlived_its_lock_is_told_lost(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct work k = {.other = open_manager(w, NULL), .lose = 1, .result = 7};
+    int result = -1;
+
+    assert_code(SQLOCK_ELOST, sqlock_with(m, "nightly", NULL, do_work, &k, &result, &err), &err);
+    assert_int_equal(k.calls, 1);
+    assert_int_equal(result, 7);
+    assert_true(is_free(k.other, "nightly"));
+}
+
+static int leave_early(sqlock *m, sqlock *other)
+{
+    SQLOCK_SCOPED sqlock_lock *lock = NULL;
+
+    if (sqlock_acquire(m, "nightly", NULL, &lock, NULL) != 0)
+        return -1;
+    return try_once(other, "nightly");
+}
+
+static void test_scope_gives_back_the_lock_on_every_way_out(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(leave_early(m, other), SQLOCK_EBUSY);
+        assert_true(is_free(other, "nightly"));
+    }
+    {
+        SQLOCK_SCOPED sqlock_lock *nothing = NULL; /* never acquired */
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_work_is_done_under_the_lock),
+    cmocka_unit_test(test_work_is_not_done_without_the_lock),
+    cmocka_unit_test(test_work_that_outlived_its_lock_is_told_lost),
+    cmocka_unit_test(test_scope_gives_back_the_lock_on_every_way_out),
+};
+PART(suite_scope, tests);

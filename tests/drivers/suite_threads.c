@@ -1,0 +1,216 @@
+/* P19: any number of threads share a manager; it starts two of its own, and disturbs nobody. */
+#include "tests/drivers/suite.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static int entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static int threads(void)
+{
+    return entries("/proc/self/task");
+}
+
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+enum { SHARERS = 8, SHARES = 20 };
+
+struct sharer {
+    pthread_t thread;
+    sqlock *m;
+    int number;
+    int code;
+    int done;
+    sqlock_error err;
+};
+
+static int share_once(struct sharer *s, const char *name, int64_t *last_token)
+{
+    sqlock_acquire_opts o = wait_opts(patience_ms(20000), 0, 0);
+    sqlock_lock *lock = NULL;
+    int rc = sqlock_acquire(s->m, name, &o, &lock, &s->err);
+
+    if (rc == 0 && (!sqlock_is_held(lock) || sqlock_lock_token(lock) <= *last_token))
+        rc = -100;
+    if (rc == 0) {
+        *last_token = sqlock_lock_token(lock);
+        rc = sqlock_renew(lock, &s->err);
+    }
+    if (rc == 0)
+        rc = sqlock_release(lock, &s->err);
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+static void *share_main(void *arg)
+{
+    struct sharer *s = arg;
+    int64_t own = 0, common = 0;
+    char name[32];
+
+    snprintf(name, sizeof name, "own/%d", s->number);
+    while (s->done < SHARES && s->code == 0) {
+        s->code = share_once(s, name, &own);
+        if (s->code == 0 && s->done % 5 == 0)
+            s->code = share_once(s, "common", &common);
+        s->done++;
+    }
+    return NULL;
+}
+
+static void test_threads_share_a_manager_with_two_connections(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct sharer s[SHARERS];
+
+    memset(s, 0, sizeof s);
+    for (int i = 0; i < SHARERS; i++) {
+        s[i].m = m;
+        s[i].number = i;
+        assert_int_equal(pthread_create(&s[i].thread, NULL, share_main, &s[i]), 0);
+    }
+    for (int i = 0; i < SHARERS; i++)
+        pthread_join(s[i].thread, NULL);
+    for (int i = 0; i < SHARERS; i++) {
+        assert_ok(s[i].code, &s[i].err);
+        assert_int_equal(s[i].done, SHARES);
+    }
+    assert_between(2, spy_opens(), 3); /* migrate; calls; perhaps renewals */
+}
+
+/* ---- what it costs the process --------------------------------------------------------------- */
+
+static void test_manager_starts_two_threads_at_the_most(void **state)
+{
+    struct world *w = world(state);
+    int before = threads();
+    sqlock *m[3];
+    sqlock_lock *locks[3];
+
+    for (int i = 0; i < 3; i++) {
+        m[i] = open_manager(w, NULL);
+        locks[i] = take_for(m[i], (const char *[]){"a", "b", "c"}[i], 150, 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        assert_between(before, threads(), before + 6);
+        sleep_ms(10);
+    }
+    for (int i = 0; i < 3; i++) {
+        give(locks[i]);
+        close_manager(w, m[i]);
+    }
+    assert_soon(threads() == before, patience_ms(2000)); /* the kernel's list lags a little */
+}
+
+static void test_nothing_is_left_open_after_close(void **state)
+{
+    struct world *w = world(state);
+    int before = entries("/proc/self/fd");
+
+    for (int i = 0; i < 5; i++) {
+        sqlock *m = open_manager(w, NULL);
+        sqlock_lock *lock = take_for(m, "nightly", 150, 0);
+
+        assert_between(0, sqlock_lock_fd(lock, NULL), INT32_MAX);
+        sleep_ms(70);
+        give(lock);
+        close_manager(w, m);
+    }
+    assert_int_equal(entries("/proc/self/fd"), before);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static atomic_int signals_seen;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals_seen, 1);
+}
+
+/* Signals for the process go to any thread that does not block them: while this one does, nobody is
+ * left to run the handler. */
+static void test_handlers_of_the_application_never_run_on_our_threads(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct sigaction handler = {.sa_handler = on_signal}, before;
+    int32_t lease_ms = patience_ms(300);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    sigset_t usr1, mask;
+
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    atomic_store(&signals_seen, 0);
+    assert_int_equal(sigaction(SIGUSR1, &handler, &before), 0);
+    pthread_sigmask(SIG_BLOCK, &usr1, &mask);
+    for (int i = 0; i < 200; i++) {
+        kill(getpid(), SIGUSR1);
+        sleep_ms(2);
+    }
+    int on_others = atomic_load(&signals_seen);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    int on_this = atomic_load(&signals_seen) - on_others;
+    sigaction(SIGUSR1, &before, NULL);
+    assert_int_equal(on_others, 0);
+    assert_between(1, on_this, 1); /* they are not counted while they are pending */
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+/* A handler that interrupts system calls, every two milliseconds, in the thread that calls us. */
+static void test_signals_do_not_cut_calls_short(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    struct sigaction handler = {.sa_handler = on_signal}, before;
+    const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(300, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    int64_t begun, waited;
+    int rc, cycles = 0;
+
+    atomic_store(&signals_seen, 0);
+    assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
+    setitimer(ITIMER_REAL, &often, NULL);
+    begun = now_us();
+    rc = sqlock_acquire(b, "nightly", &o, &none, &err);
+    waited = now_us() - begun;
+    while (cycles < 20 && try_once(b, "other") == SQLOCK_OK)
+        cycles++;
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_between(50, atomic_load(&signals_seen), INT64_MAX);
+    assert_code(SQLOCK_EBUSY, rc, &err);
+    assert_between(290000, waited, (300 + patience_ms(100)) * INT64_C(1000));
+    assert_int_equal(cycles, 20);
+    give(lock);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_threads_share_a_manager_with_two_connections),
+    cmocka_unit_test(test_manager_starts_two_threads_at_the_most),
+    cmocka_unit_test(test_nothing_is_left_open_after_close),
+    cmocka_unit_test(test_handlers_of_the_application_never_run_on_our_threads),
+    cmocka_unit_test(test_signals_do_not_cut_calls_short),
+};
+PART(suite_threads, tests);

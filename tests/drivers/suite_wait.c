@@ -1,0 +1,300 @@
+/* P8, P9: tries, waits and cancels end when they must; who was refused is told by whom. */
+#include "tests/drivers/suite.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An acquire on a thread of its own, which gives back what it got. */
+struct waiter {
+    pthread_t thread;
+    sqlock *m;
+    sqlock_acquire_opts opts;
+    sqlock_lock *lock;
+    sqlock_error err;
+    int code;
+    int64_t ended_us;
+    atomic_int done;
+};
+
+static void *wait_main(void *arg)
+{
+    struct waiter *t = arg;
+
+    t->code = sqlock_acquire(t->m, "nightly", &t->opts, &t->lock, &t->err);
+    t->ended_us = now_us();
+    atomic_store(&t->done, 1);
+    if (t->code == 0)
+        t->code = sqlock_release(t->lock, &t->err);
+    sqlock_lock_free(t->lock);
+    return NULL;
+}
+
+static void wait_start(struct waiter *t, sqlock *m, int32_t wait_ms, sqlock_cancel *cancel)
+{
+    memset(t, 0, sizeof *t);
+    t->m = m;
+    t->opts = wait_opts(wait_ms, 0, 0);
+    t->opts.cancel = cancel;
+    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
+}
+
+/* Until it has been refused once and so is waiting; requests: of acquires before it began. */
+static void wait_refused(long requests)
+{
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > requests, patience_ms(5000));
+    sleep_ms(30);
+}
+
+static sqlock_cancel *new_cancel(void)
+{
+    sqlock_error err = {0};
+    sqlock_cancel *cancel = NULL;
+
+    assert_ok(sqlock_cancel_new(&cancel, &err), &err);
+    return cancel;
+}
+
+static void test_try_returns_at_once(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+    int64_t begun = now_us();
+
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+    give(lock);
+}
+
+/* Not early but for the last round trip, and not late. */
+static void test_timed_wait_ends_on_time(void **state)
+{
+    const int32_t waits[] = {1, 40, 300, 700};
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        sqlock_acquire_opts o = wait_opts(waits[i], 0, 0);
+        int64_t begun = now_us();
+
+        assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
+        assert_between((waits[i] - 10) * INT64_C(1000), now_us() - begun,
+                       (waits[i] + patience_ms(100)) * INT64_C(1000));
+        assert_null(none);
+        assert_int_equal(err.code, SQLOCK_EBUSY);
+    }
+    give(lock);
+}
+
+static void test_endless_wait_is_granted_after_release(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+    long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
+    struct waiter t;
+    int64_t released;
+
+    wait_start(&t, b, SQLOCK_WAIT_FOREVER, NULL);
+    wait_refused(seen);
+    sleep_ms(150);
+    assert_int_equal(atomic_load(&t.done), 0);
+    give(lock);
+    released = now_us();
+    pthread_join(t.thread, NULL);
+    assert_ok(t.code, &t.err);
+    assert_between(0, t.ended_us - released, patience_ms(1500) * INT64_C(1000));
+}
+
+static void test_timed_wait_is_granted_when_the_lease_ends(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(a, "nightly", 400, SQLOCK_NO_RENEW);
+    int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(400);
+    sqlock_lock *next = take(b, "nightly");
+
+    /* The wait is not longer than the lease, whatever the sleep between two tries would be. */
+    assert_between(sqlock_lock_deadline_us(lock), sqlock_now_us(),
+                   end_us + patience_ms(150) * INT64_C(1000));
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+static void test_cancel_cuts_an_endless_wait(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+    long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
+    sqlock_cancel *cancel = new_cancel();
+    struct waiter t;
+    int64_t fired;
+
+    wait_start(&t, b, SQLOCK_WAIT_FOREVER, cancel);
+    wait_refused(seen);
+    sleep_ms(300); /* deep in a long sleep */
+    fired = now_us();
+    sqlock_cancel_fire(cancel);
+    pthread_join(t.thread, NULL);
+    assert_code(SQLOCK_ECANCELLED, t.code, &t.err);
+    assert_int_equal(t.err.code, SQLOCK_ECANCELLED);
+    assert_null(t.lock);
+    assert_between(0, t.ended_us - fired, patience_ms(200) * INT64_C(1000));
+    sqlock_cancel_free(cancel);
+    give(lock);
+    assert_true(is_free(b, "nightly")); /* it left nothing behind */
+}
+
+static void test_cancel_cuts_every_wait_that_uses_it(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_cancel *cancel = new_cancel();
+    struct waiter t[3];
+    sqlock *m;
+
+    oo.connections = 4;
+    m = open_manager(w, &oo);
+    sqlock_lock *lock = take(m, "nightly");
+    for (int i = 0; i < 3; i++)
+        wait_start(&t[i], m, SQLOCK_WAIT_FOREVER, cancel);
+    sleep_ms(100);
+    sqlock_cancel_fire(cancel);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i].thread, NULL);
+        assert_code(SQLOCK_ECANCELLED, t[i].code, &t[i].err);
+    }
+    sqlock_cancel_free(cancel);
+    give(lock);
+}
+
+static void test_cancel_that_was_fired_before_cuts_at_once(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_cancel *cancel = new_cancel();
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *lock = NULL;
+
+    o.cancel = cancel;
+    sqlock_cancel_fire(cancel);
+    for (int i = 0; i < 2; i++) { /* now and later */
+        assert_code(SQLOCK_ECANCELLED, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+        assert_null(lock);
+    }
+    assert_true(is_free(m, "nightly"));
+    sqlock_cancel_free(cancel);
+    sqlock_cancel_free(NULL);
+}
+
+static void test_cancel_that_is_not_fired_cuts_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_cancel *cancel = new_cancel();
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+
+    o.cancel = cancel;
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    sqlock_cancel_fire(cancel); /* the call has ended: the lock stays */
+    assert_true(sqlock_is_held(lock));
+    sqlock_cancel_free(cancel);
+    give(lock);
+}
+
+enum { CROWD = 6 };
+
+/* P8: everybody's turn comes. */
+static void test_all_of_a_crowd_get_their_turn(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    struct waiter t[CROWD];
+    sqlock *m;
+
+    oo.connections = 4;
+    m = open_manager(w, &oo);
+    sqlock_lock *lock = take(m, "nightly");
+    for (int i = 0; i < CROWD; i++)
+        wait_start(&t[i], m, patience_ms(15000), NULL);
+    sleep_ms(50);
+    give(lock);
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(t[i].thread, NULL);
+    for (int i = 0; i < CROWD; i++)
+        assert_ok(t[i].code, &t[i].err);
+}
+
+/* ---- P9 -------------------------------------------------------------------------------------- */
+
+static void test_refusal_tells_who_holds_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_holder h = {.size = sizeof h};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *none = NULL;
+    char who[64], token[32];
+    sqlock *a, *b = open_manager(w, NULL);
+
+    oo.label = "billing run 7";
+    a = open_manager(w, &oo);
+    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
+    sleep_ms(120);
+    o.holder = &h;
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
+    snprintf(who, sizeof who, "%ld@", (long)getpid());
+    snprintf(token, sizeof token, "%" PRId64, sqlock_lock_token(lock));
+    assert_int_equal(strncmp(h.label, who, strlen(who)), 0);
+    assert_string_equal(h.label + strlen(h.label) - strlen(" billing run 7"), " billing run 7");
+    assert_int_equal(h.token, sqlock_lock_token(lock));
+    assert_between(120 - w->q->grain_ms, h.held_ms, 120 + patience_ms(3000));
+    assert_between(20000 - 120 - patience_ms(3000), h.left_ms, 20000 - 120 + w->q->grain_ms);
+    assert_between(19000, h.left_ms + h.held_ms, 20000 + w->q->grain_ms);
+    assert_non_null(strstr(err.text, "acquire \"nightly\""));
+    assert_non_null(strstr(err.text, h.label));
+    assert_non_null(strstr(err.text, token));
+    give(lock);
+}
+
+static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_holder h = {.size = sizeof h};
+    sqlock_acquire_opts o = wait_opts(200, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+
+    o.holder = &h;
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
+    assert_int_equal(h.token, sqlock_lock_token(lock));
+    assert_between(100, h.held_ms, patience_ms(5000));
+    assert_between(1, h.left_ms, SQLOCK_LEASE_DEFAULT_MS);
+    assert_non_null(strstr(err.text, h.label));
+    give(lock);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_try_returns_at_once),
+    cmocka_unit_test(test_timed_wait_ends_on_time),
+    cmocka_unit_test(test_endless_wait_is_granted_after_release),
+    cmocka_unit_test(test_timed_wait_is_granted_when_the_lease_ends),
+    cmocka_unit_test(test_cancel_cuts_an_endless_wait),
+    cmocka_unit_test(test_cancel_cuts_every_wait_that_uses_it),
+    cmocka_unit_test(test_cancel_that_was_fired_before_cuts_at_once),
+    cmocka_unit_test(test_cancel_that_is_not_fired_cuts_nothing),
+    cmocka_unit_test(test_all_of_a_crowd_get_their_turn),
+    cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
+    cmocka_unit_test(test_wait_that_ran_out_tells_who_holds_the_lock),
+};
+PART(suite_wait, tests);

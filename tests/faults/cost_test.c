@@ -1,0 +1,174 @@
+/* What locking costs on PostgreSQL: one round trip for a request, and a few statements and two
+ * connections for the renewals of a thousand leases (P7). The proxy counts what goes to the server:
+ * a request is what a client sends before it hears the answer. */
+#include "tests/faults/faults.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "nightly"
+
+static struct place place;
+
+static int teardown(void **state)
+{
+    (void)state;
+    place_remove(&place);
+    return 0;
+}
+
+/* ---- one request -------------------------------------------------------------------------------
+ */
+
+enum { PAIRS = 50 };
+
+static sqlock *warm(void)
+{
+    sqlock_error err;
+    sqlock *m;
+
+    place_proxied(&place);
+    m = place_open_cut(&place);
+    for (int i = 0; i < 3; i++) {
+        sqlock_lock *lock = held(m, NAME, 30000, NULL);
+
+        assert_ok(sqlock_renew(lock, &err), &err);
+        assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+    }
+    return m;
+}
+
+static void test_acquire_and_release_cost_one_round_trip_each(void **state)
+{
+    sqlock *m = warm();
+    int before = proxy_requests(place.proxy), links = proxy_accepted(place.proxy);
+    (void)state;
+
+    for (int i = 0; i < PAIRS; i++) {
+        sqlock_error err;
+        sqlock_lock *lock = held(m, NAME, 30000, NULL);
+
+        assert_int_equal(proxy_requests(place.proxy), before + 2 * i + 1);
+        assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+    }
+    assert_int_equal(proxy_requests(place.proxy), before + 2 * PAIRS);
+    assert_int_equal(proxy_accepted(place.proxy), links);
+}
+
+static void test_busy_try_and_renewal_cost_one_round_trip_each(void **state)
+{
+    sqlock *m = warm();
+    sqlock_lock *lock = held(m, NAME, 30000, NULL), *none = NULL;
+    sqlock_error err;
+    int before = proxy_requests(place.proxy);
+    (void)state;
+
+    for (int i = 0; i < PAIRS; i++) {
+        assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &none, &err), &err);
+        assert_ok(sqlock_renew(lock, &err), &err);
+    }
+    assert_int_equal(proxy_requests(place.proxy), before + 2 * PAIRS);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* ---- a thousand leases -------------------------------------------------------------------------
+ */
+
+enum { LEASES = 1000, LEASE = 3000, BATCHES_A_SECOND = 8 };
+
+static sqlock_lock *locks[LEASES];
+static int64_t tokens[LEASES];
+
+static int connections(const char *who)
+{
+    return (int)pg_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s'",
+                          who);
+}
+
+static void take_all(sqlock *m, struct events *events)
+{
+    for (int i = 0; i < LEASES; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "lease %04d", i);
+        locks[i] = held(m, name, LEASE, events);
+        tokens[i] = sqlock_lock_token(locks[i]);
+    }
+}
+
+static void all_are_held(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < LEASES; i++)
+        n += sqlock_lock_state(locks[i]) == SQLOCK_HELD && sqlock_lock_token(locks[i]) == tokens[i];
+    assert_int_equal(n, LEASES);
+    assert_int_equal(pg_number("SELECT count(*) FROM %s.sqlock_lock WHERE owner IS NOT NULL AND "
+                               "exp > extract(epoch from clock_timestamp()) * 1000000",
+                               place.schema),
+                     LEASES);
+}
+
+static void test_thousand_leases_are_renewed_together_on_two_connections(void **state)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    struct events events = {0};
+    char who[32], *url = NULL;
+    int requests, renewals, renewed, most = 0;
+    sqlock_error err;
+    int64_t end;
+    sqlock *m;
+    (void)state;
+
+    place_proxied(&place);
+    snprintf(who, sizeof who, "%.30s", place.schema);
+    assert_true(asprintf(&url, "%s&application_name=%s", proxy_url(place.proxy), who) > 0);
+    opts.schema = place.schema;
+    assert_ok(sqlock_open(watched_driver(), url, &opts, &place.managers[0], &err), &err);
+    free(url);
+    m = place.managers[0];
+    take_all(m, &events);
+    all_are_held();
+    wait_renewed(locks[0]); /* the renewals' connection is open and knows its statements */
+    wait_renewed(locks[0]);
+
+    requests = proxy_requests(place.proxy);
+    renewals = atomic_load(&watch.begun[SQLOCK_STMT_RENEW]);
+    renewed = atomic_load(&watch.locks[SQLOCK_STMT_RENEW]);
+    for (end = sqlock_now_us() + 2 * LEASE * MS; sqlock_now_us() < end; sleep_ms(100)) {
+        int n = connections(who);
+
+        most = n > most ? n : most;
+    }
+    requests = proxy_requests(place.proxy) - requests;
+    renewals = atomic_load(&watch.begun[SQLOCK_STMT_RENEW]) - renewals;
+    renewed = atomic_load(&watch.locks[SQLOCK_STMT_RENEW]) - renewed;
+    print_message("%d leases of %d ms, %d ms long: %d renewals in %d statements, %d requests\n",
+                  LEASES, LEASE, 2 * LEASE, renewed, renewals, requests);
+    assert_between(1, most, 2);
+    assert_between(2, renewals, BATCHES_A_SECOND * 2 * LEASE / 1000);
+    /* Each is one round trip; one may be under way at either end, and one is prepared if renewals
+     * of a single lease come only now. */
+    assert_between(renewals - 1, requests, renewals + 2);
+    assert_true(renewed >= 4 * LEASES); /* all of them, again and again */
+    assert_int_equal(atomic_load(&events.n_lost), 0);
+    all_are_held();
+    sqlock_close(m);
+    place.managers[0] = NULL;
+    for (int i = 0; i < LEASES; i++)
+        sqlock_lock_free(locks[i]);
+}
+
+#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
+
+static const struct CMUnitTest tests[] = {
+    T(acquire_and_release_cost_one_round_trip_each),
+    T(busy_try_and_renewal_cost_one_round_trip_each),
+    T(thousand_leases_are_renewed_together_on_two_connections),
+};
+
+TEST_MAIN(tests)

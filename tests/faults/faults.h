@@ -1,0 +1,93 @@
+/* What the fault tests share: a database with a schema of its own, the driver with an eye on it,
+ * and what a lock's callback was told. */
+#ifndef SQLOCK_TESTS_FAULTS_H
+#define SQLOCK_TESTS_FAULTS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sqlock/driver.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/proxy.h"
+
+#define MS INT64_C(1000) /* in microseconds */
+
+/* ---- a database --------------------------------------------------------------------------------
+ */
+
+enum { PLACE_MANAGERS = 8 };
+
+struct place {
+    const char *name; /* of the driver */
+    char *url;
+    char *schema;        /* PostgreSQL's */
+    char *dir;           /* SQLite's */
+    struct proxy *proxy; /* PostgreSQL's, if asked for */
+    sqlock *managers[PLACE_MANAGERS];
+};
+
+/* A new database, migrated; skips the test where the driver or the server is missing. No connection
+ * of the library is open afterwards, so a child may be made. */
+void place_postgres(struct place *p);
+void place_proxied(struct place *p); /* PostgreSQL with a proxy before it */
+void place_sqlite(struct place *p);
+/* For a teardown: closes the managers and removes the database. A place of zeros is allowed. */
+void place_remove(struct place *p);
+
+/* A manager on this database by the watched driver: place_open() directly, place_open_cut() by way
+ * of the proxy. It is closed by place_remove(). */
+sqlock *place_open(struct place *p);
+sqlock *place_open_cut(struct place *p);
+/* The same for a forked child, which must not use assertions: NULL is a failure. */
+sqlock *place_open_child(const struct place *p);
+
+/* ---- locks -------------------------------------------------------------------------------------
+ */
+
+/* Acquire with this lease and wait, and have the callbacks noted (or NULL). */
+struct events;
+int take(sqlock *m, const char *name, int32_t lease_ms, int32_t wait_ms, struct events *events,
+         sqlock_lock **out, sqlock_error *err);
+/* The same, which must succeed. */
+sqlock_lock *held(sqlock *m, const char *name, int32_t lease_ms, struct events *events);
+/* Wait until an automatic renewal moved the deadline: the next one is as far away as can be. */
+void wait_renewed(sqlock_lock *lock);
+
+/* The row of a name, as the database tells it. */
+struct row {
+    int n; /* rows of that name */
+    int held;
+    int64_t token;
+    int64_t left_ms;
+};
+struct row row_of(sqlock *m, const char *name);
+
+/* What the callback was told, and how the world was at that moment. Times are of sqlock_now_us().
+ */
+struct events {
+    atomic_llong risk_at, lost_at;
+    atomic_int n_lost, why, state, talker_inside;
+};
+void note_event(sqlock_lock *lock, sqlock_state state, void *events);
+
+/* ---- the watched driver ------------------------------------------------------------------------
+ * It hands everything on to the real one. */
+
+struct watch {
+    atomic_int begun[SQLOCK_STMT_COUNT];    /* requests that were handed to the driver, */
+    atomic_int answered[SQLOCK_STMT_COUNT]; /* and those it answered with success */
+    atomic_int locks[SQLOCK_STMT_COUNT];    /* of the first, how many locks they spoke of */
+    atomic_int renewing;                    /* renewals that are in the driver now */
+    atomic_int stop_renewals;               /* they do not come back, whatever their deadline */
+    atomic_int stop_answers;                /* they are done, but the library is not told */
+};
+extern struct watch watch;
+/* The driver of the place that was made last. */
+const sqlock_driver *watched_driver(void);
+/* Calls of the driver by this thread so far: a getter must not add to them. */
+int driver_calls_here(void);
+
+#endif

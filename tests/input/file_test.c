@@ -1,0 +1,362 @@
+/* SQLite files that are not there, not databases, damaged or read-only; a second SQLite. */
+#include <dlfcn.h>
+#include <grp.h>
+#include <sqlite3.h>
+#include <sqlock/sqlite.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/input/file.h"
+
+enum { NOBODY = 65534 };
+
+/* ---- not a database ----------------------------------------------------------------------------
+ */
+
+static void test_a_file_that_is_no_database_is_told_and_not_touched(void **state)
+{
+    static const size_t sizes[] = {15, 99, 100, 512, 5000, 70000};
+    char *path = path_in(temp_dir(), "db");
+    char text[70000];
+    sqlock_error err;
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct stat st;
+        size_t len = 0;
+        char *after;
+
+        write_file(path, text, sizes[i]);
+        assert_code(SQLOCK_ECORRUPT, try_open(path, &err), &err);
+        assert_string_equal(err.sqlstate, "XX001");
+        assert_code(SQLOCK_ECORRUPT, try_migrate(path, &err), &err);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_size, sizes[i]);
+        after = read_file(path, &len);
+        assert_memory_equal(after, text, sizes[i]);
+        free(after);
+    }
+    free(path);
+}
+
+static void test_an_empty_file_is_a_database_without_a_schema(void **state)
+{
+    char *path = path_in(temp_dir(), "db");
+    sqlock_error err;
+
+    (void)state;
+    write_file(path, "", 0);
+    assert_code(SQLOCK_ESCHEMA, try_open(path, &err), &err);
+    assert_ok(try_migrate(path, &err), &err);
+    use(path);
+    free(path);
+}
+
+static void test_a_missing_folder_is_told_and_not_made(void **state)
+{
+    const char *dir = temp_dir();
+    char *folder = path_in(dir, "none"), *path = path_in(folder, "db");
+    sqlock_error err;
+
+    (void)state;
+    assert_code(SQLOCK_EUNREACH, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, path));
+    assert_code(SQLOCK_EUNREACH, try_migrate(path, &err), &err);
+    assert_int_equal(access(folder, F_OK), -1);
+    free(folder);
+    free(path);
+}
+
+static void test_a_folder_is_no_database(void **state)
+{
+    const char *dir = temp_dir();
+    sqlock_error err;
+
+    (void)state;
+    assert_code(SQLOCK_EUNREACH, try_open(dir, &err), &err);
+    assert_code(SQLOCK_EUNREACH, try_migrate(dir, &err), &err);
+}
+
+/* ---- damaged pages -----------------------------------------------------------------------------
+ */
+
+enum { FINE = 0, TOLD_CORRUPT = 1, GRANTED_TWICE = 2, STRANGE = 3 };
+
+static int is_expected(int rc)
+{
+    return rc == SQLOCK_OK || rc == SQLOCK_EBUSY || rc == SQLOCK_ECORRUPT || rc == SQLOCK_ESCHEMA ||
+           rc == SQLOCK_EDB;
+}
+
+/* In a child, because it must be seen if it crashes. Two managers ask for the same names, old ones
+ * and a new one; at most one may get each. Nothing is said about a holder whose row was damaged: no
+ * one can know what stood there. */
+static int ask_for_locks(void *arg)
+{
+    static const char *const names[] = {"name 007", "name 150", "new"};
+    const char *path = arg;
+    sqlock *m[2] = {NULL};
+    int told = 0;
+
+    for (int i = 0; i < 2; i++) {
+        sqlock_error err;
+        int rc = open_file(path, &m[i], &err);
+
+        told |= rc == SQLOCK_ECORRUPT;
+        if (!is_expected(rc)) {
+            print_error("open: %s\n", err.text);
+            return STRANGE;
+        }
+    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        int granted = 0;
+
+        for (int i = 0; i < 2; i++) {
+            sqlock_lock *lock = NULL;
+            sqlock_error err;
+            int rc = m[i] ? try_acquire(m[i], names[n], 0, &lock, &err) : SQLOCK_EBUSY;
+
+            granted += rc == SQLOCK_OK;
+            told |= rc == SQLOCK_ECORRUPT;
+            if (!is_expected(rc)) {
+                print_error("%s\n", err.text);
+                return STRANGE;
+            }
+        }
+        if (granted > 1)
+            return GRANTED_TWICE;
+    }
+    return told ? TOLD_CORRUPT : FINE;
+}
+
+static char *new_with_many_names(void)
+{
+    char *path = new_migrated();
+
+    sql(path, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) "
+              "INSERT INTO sqlock_lock (ns, name, token, inc) SELECT x'', "
+              "CAST(printf('name %03d', i) AS BLOB), i, 0 FROM n");
+    return path;
+}
+
+static void test_damaged_pages_neither_crash_nor_grant_a_lock_twice(void **state)
+{
+    char *good = new_with_many_names(), *path = path_in(temp_dir(), "db");
+    size_t len = 0, damages = 0, told = 0;
+    char *data = read_file(good, &len), *bad = malloc(len);
+
+    (void)state;
+    assert_true(len >= 5 * 4096);
+    for (size_t page = 0; page < len; page += 4096)
+        for (int kind = 0; kind < 4; kind++, damages++) {
+            size_t at = page + (page == 0 ? 100 : 0); /* behind the file's own header */
+            int result;
+
+            memcpy(bad, data, len);
+            if (kind == 0)
+                memset(bad + at, 0, 4096 - (at - page));
+            else if (kind == 1)
+                memset(bad + at, 0xFF, 8); /* the page's header */
+            else if (kind == 2)
+                memset(bad + at + 8, 0x5A, 64); /* where its cells are */
+            else
+                memset(bad + page + 4000, 0xA5, 96); /* and what is in them */
+            write_file(path, bad, len);
+            result = child_wait(child_start(ask_for_locks, path), patience_ms(10000));
+            if (result != FINE && result != TOLD_CORRUPT)
+                fail_msg("damage %d of the page at %zu: %s (%d)", kind, page,
+                         result == GRANTED_TWICE ? "a lock was granted twice"
+                         : result < 0            ? "it crashed"
+                                                 : "an unexpected code",
+                         result);
+            told += result == TOLD_CORRUPT;
+        }
+    print_message("%zu damages, %zu of them told as ECORRUPT\n", damages, told);
+    assert_true(told > 0);
+    free(data);
+    free(bad);
+    free(good);
+    free(path);
+}
+
+static void test_a_truncated_file_neither_crashes_nor_grants_twice(void **state)
+{
+    char *good = new_with_many_names(), *path = path_in(temp_dir(), "db");
+    size_t len = 0;
+    char *data = read_file(good, &len);
+
+    (void)state;
+    for (size_t size = 512; size < len; size += 1536) {
+        int result;
+
+        write_file(path, data, size);
+        result = child_wait(child_start(ask_for_locks, path), patience_ms(10000));
+        if (result != FINE && result != TOLD_CORRUPT)
+            fail_msg("cut to %zu bytes: %d", size, result);
+    }
+    free(data);
+    free(good);
+    free(path);
+}
+
+/* ---- read-only ---------------------------------------------------------------------------------
+ */
+
+struct asked {
+    const char *path;
+    int code;
+};
+
+/* As somebody whom permissions apply to. */
+static int open_unprivileged(void *arg)
+{
+    struct asked *asked = arg;
+    sqlock_error err;
+
+    if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0 ||
+                           setresuid(NOBODY, NOBODY, NOBODY) != 0))
+        return 99;
+    assert_code(asked->code, try_open(asked->path, &err), &err);
+    assert_non_null(strstr(err.text, asked->path));
+    return 0;
+}
+
+static void assert_unprivileged(const char *path, int code)
+{
+    struct asked asked = {path, code};
+
+    assert_int_equal(child_wait(child_start(open_unprivileged, &asked), patience_ms(10000)), 0);
+}
+
+static void set_modes(const char *path, mode_t folder, mode_t file)
+{
+    char dir[4200];
+
+    snprintf(dir, sizeof dir, "%s", path);
+    *strrchr(dir, '/') = '\0';
+    assert_int_equal(chmod(path, file), 0);
+    assert_int_equal(chmod(dir, folder), 0);
+}
+
+static void test_a_read_only_file_is_refused_at_open(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    set_modes(path, 0777, 0444);
+    assert_unprivileged(path, SQLOCK_EREADONLY);
+    free(path);
+}
+
+static void test_a_read_only_folder_is_refused_at_open(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    set_modes(path, 0555, 0666);
+    assert_unprivileged(path, SQLOCK_EREADONLY);
+    set_modes(path, 0777, 0666);
+    free(path);
+}
+
+static void test_a_read_only_folder_without_the_file_is_refused_at_open(void **state)
+{
+    char *dir = temp_dir(), *path = path_in(dir, "db");
+
+    (void)state;
+    assert_int_equal(chmod(dir, 0555), 0);
+    assert_unprivileged(path, SQLOCK_EREADONLY);
+    assert_int_equal(chmod(dir, 0755), 0);
+    free(path);
+}
+
+static void test_a_file_that_may_not_be_read_is_denied(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    set_modes(path, 0777, 0);
+    assert_unprivileged(path, SQLOCK_EDENIED);
+    free(path);
+}
+
+/* ---- two copies of SQLite ----------------------------------------------------------------------
+ */
+
+static int other_version(void)
+{
+    return SQLITE_VERSION_NUMBER;
+}
+
+static void test_a_caller_with_another_copy_of_SQLite_is_refused(void **state)
+{
+    char *path = new_migrated();
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    assert_code(SQLOCK_EREFUSED,
+                sqlock_open(sqlock_driver_sqlite_for(other_version), url_of(path), NULL, &m, &err),
+                &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, "two copies"));
+    assert_code(
+        SQLOCK_EREFUSED,
+        sqlock_migrate(sqlock_driver_sqlite_for(other_version), url_of(path), NULL, NULL, &err),
+        &err);
+    free(path);
+}
+
+static int load_a_second_copy(void *arg)
+{
+    char *path = arg, copy[4200], command[8500];
+    sqlock_error err;
+    Dl_info info;
+
+    if (!dladdr((void *)(uintptr_t)sqlite3_libversion, &info) || !strstr(info.dli_fname, ".so"))
+        return NOT_HERE;
+    snprintf(copy, sizeof copy, "%.*s/libother.so", (int)(strrchr(path, '/') - path), path);
+    snprintf(command, sizeof command, "cp -L '%s' '%s'", info.dli_fname, copy);
+    assert_int_equal(system(command), 0);
+    assert_ok(try_open(path, &err), &err);
+    assert_non_null(dlopen(copy, RTLD_NOW | RTLD_LOCAL));
+    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, "libother.so"));
+    return 0;
+}
+
+/* A plugin may bring one along at any time: it is found without its help. */
+static void test_a_second_copy_of_SQLite_in_the_process_is_found(void **state)
+{
+    char *path = new_migrated();
+    int result = child_wait(child_start(load_a_second_copy, path), patience_ms(10000));
+
+    (void)state;
+    free(path);
+    if (result == NOT_HERE) {
+        print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
+        skip();
+    }
+    assert_int_equal(result, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
+    cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
+    cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
+    cmocka_unit_test(test_a_folder_is_no_database),
+    cmocka_unit_test(test_damaged_pages_neither_crash_nor_grant_a_lock_twice),
+    cmocka_unit_test(test_a_truncated_file_neither_crashes_nor_grants_twice),
+    cmocka_unit_test(test_a_read_only_file_is_refused_at_open),
+    cmocka_unit_test(test_a_read_only_folder_is_refused_at_open),
+    cmocka_unit_test(test_a_read_only_folder_without_the_file_is_refused_at_open),
+    cmocka_unit_test(test_a_file_that_may_not_be_read_is_denied),
+    cmocka_unit_test(test_a_caller_with_another_copy_of_SQLite_is_refused),
+    cmocka_unit_test(test_a_second_copy_of_SQLite_in_the_process_is_found),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,261 @@
+/* Behind pgbouncer in transaction mode, where each request may reach another session. */
+#include <pwd.h>
+#include <signal.h>
+#include <sqlock/postgres.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/input/private.h"
+#include "tests/lib/check.h"
+#include "tests/lib/pg.h"
+
+#include <libpq-fe.h>
+
+static char pooled_url[512];
+static pid_t pooler;
+
+struct pooler_start {
+    const char *ini;
+    uid_t uid;
+};
+
+static int run_pooler(void *arg)
+{
+    struct pooler_start *start = arg;
+
+    if (geteuid() == 0 && (setgid(start->uid) != 0 || setuid(start->uid) != 0))
+        return 99;
+    execlp("pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
+    execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
+    return 98;
+}
+
+/* Two server sessions for all clients, so that they get each other's. */
+static void write_config(const char *dir, const char *ini)
+{
+    char users[300];
+    FILE *f;
+
+    snprintf(users, sizeof users, "%s/users", dir);
+    assert_non_null(f = fopen(users, "w"));
+    fprintf(f, "\"postgres\" \"\"\n");
+    fclose(f);
+    assert_non_null(f = fopen(ini, "w"));
+    fprintf(f,
+            "[databases]\npostgres = host=%s port=5432 dbname=postgres user=postgres\n"
+            "[pgbouncer]\nlisten_port = 6432\nlisten_addr =\nunix_socket_dir = %s\n"
+            "auth_type = trust\nauth_file = %s\npool_mode = transaction\n"
+            "default_pool_size = 2\nmax_client_conn = 50\nlogfile = %s/log\n",
+            private_dir(), dir, users, dir);
+    fclose(f);
+}
+
+static bool answers(const char *url)
+{
+    return PQping(url) == PQPING_OK;
+}
+
+/* The URL of the pooler before the private server; started once, and ends with this process. */
+static const char *pooler_url(void)
+{
+    const char *dir;
+    char ini[300];
+    struct passwd *nobody = getpwnam("nobody");
+    struct pooler_start start = {ini, nobody ? nobody->pw_uid : 65534};
+
+    private_url();
+    if (pooled_url[0])
+        return pooled_url;
+    if (access("/usr/sbin/pgbouncer", X_OK) != 0 &&
+        system("command -v pgbouncer >/dev/null 2>&1") != 0) {
+        print_error("SKIP: no pgbouncer is installed: transaction pooling is not tested\n");
+        if (test_strict())
+            fail_msg("STRICT=1 asks for every test");
+        skip();
+    }
+    dir = temp_dir();
+    if (geteuid() == 0 && chown(dir, start.uid, (gid_t)-1) != 0)
+        fail_msg("chown failed");
+    snprintf(ini, sizeof ini, "%s/ini", dir);
+    write_config(dir, ini);
+    chmod(dir, 0755);
+    pooler = child_start(run_pooler, &start);
+    snprintf(pooled_url, sizeof pooled_url,
+             "postgresql:///postgres?host=%s&port=6432&user=postgres", dir);
+    assert_soon(answers(pooled_url), patience_ms(5000));
+    assert_false(child_ended(pooler));
+    return pooled_url;
+}
+
+static int stop_pooler(void **state)
+{
+    (void)state;
+    if (pooler > 0) {
+        kill(pooler, SIGTERM);
+        child_wait(pooler, 5000);
+    }
+    return 0;
+}
+
+static sqlock *open_pooled(const char *schema)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    o.schema = schema;
+    o.flags = SQLOCK_OPEN_UNPREPARED;
+    assert_ok(sqlock_open(sqlock_driver_postgres(), pooler_url(), &o, &m, &err), &err);
+    return m;
+}
+
+static void migrate(const char *schema)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err;
+
+    private_exec("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s", schema, schema);
+    o.schema = schema;
+    o.flags = SQLOCK_OPEN_UNPREPARED;
+    assert_ok(sqlock_migrate(sqlock_driver_postgres(), pooler_url(), &o, NULL, &err), &err);
+}
+
+/* ---- tests -------------------------------------------------------------------------------------
+ */
+
+static void test_acquire_renew_release_and_list_work_behind_a_transaction_pooler(void **state)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *none = NULL;
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_error err;
+    sqlock *m, *other;
+    int64_t token;
+
+    (void)state;
+    migrate("pooled");
+    m = open_pooled("pooled");
+    other = open_pooled("pooled");
+    once.wait_ms = 0;
+    assert_ok(sqlock_acquire(m, "x", &once, &lock, &err), &err);
+    token = sqlock_lock_token(lock);
+    once.holder = &holder;
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(other, "x", &once, &none, &err), &err);
+    assert_true(holder.token == token);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_ok(sqlock_acquire(other, "x", &once, &none, &err), &err);
+    assert_true(sqlock_lock_token(none) > token);
+    assert_ok(sqlock_release(none, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(none);
+    sqlock_close(m);
+    sqlock_close(other);
+}
+
+static void test_an_expired_lease_is_taken_over_behind_a_transaction_pooler(void **state)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *stale = NULL, *next = NULL;
+    sqlock_error err;
+    sqlock *m, *other;
+
+    (void)state;
+    migrate("taken");
+    m = open_pooled("taken");
+    other = open_pooled("taken");
+    o.lease_ms = 300;
+    o.flags = SQLOCK_NO_RENEW;
+    assert_ok(sqlock_acquire(m, "x", &o, &stale, &err), &err);
+    o.lease_ms = 10000;
+    o.wait_ms = patience_ms(3000);
+    assert_ok(sqlock_acquire(other, "x", &o, &next, &err), &err);
+    assert_false(sqlock_is_held(stale));
+    assert_true(sqlock_lock_token(next) > sqlock_lock_token(stale));
+    assert_code(SQLOCK_ELOST, sqlock_release(stale, &err), &err);
+    assert_ok(sqlock_release(next, &err), &err);
+    sqlock_lock_free(stale);
+    sqlock_lock_free(next);
+    sqlock_close(m);
+    sqlock_close(other);
+}
+
+enum { WORKERS = 4, ROUNDS = 25 };
+
+/* Reads and writes a number in two steps: what only a lock makes safe. */
+static int count_up(void *arg)
+{
+    sqlock *m = open_pooled("shared");
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+
+    (void)arg;
+    o.wait_ms = patience_ms(15000);
+    for (int i = 0; i < ROUNDS; i++) {
+        sqlock_lock *lock = NULL;
+        sqlock_error err;
+        int64_t n;
+
+        assert_ok(sqlock_acquire(m, "number", &o, &lock, &err), &err);
+        n = private_number("SELECT n FROM shared.number WHERE token < %lld",
+                           (long long)sqlock_lock_token(lock));
+        private_exec("UPDATE shared.number SET n = %lld, token = %lld", (long long)n + 1,
+                     (long long)sqlock_lock_token(lock));
+        assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+    }
+    sqlock_close(m);
+    return 0;
+}
+
+static void test_processes_behind_one_pool_exclude_each_other(void **state)
+{
+    pid_t child[WORKERS];
+
+    (void)state;
+    migrate("shared");
+    private_exec("CREATE TABLE shared.number AS SELECT 0::bigint AS n, 0::bigint AS token");
+    for (int i = 0; i < WORKERS; i++)
+        child[i] = child_start(count_up, NULL);
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(child_wait(child[i], patience_ms(20000)), 0);
+    assert_int_equal(private_number("SELECT n FROM shared.number"), WORKERS * ROUNDS);
+}
+
+/* A session's prepared statements are not there in the next session: without the flag the pooler's
+ * user must be told, and not get a lock that fails later. */
+static void test_without_the_flag_a_pooler_never_grants_one_lock_twice(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock *m[3] = {NULL};
+    sqlock_lock *lock[3] = {NULL};
+    sqlock_error err;
+    int granted = 0;
+
+    (void)state;
+    migrate("prepared");
+    o.schema = "prepared";
+    once.wait_ms = 0;
+    for (int i = 0; i < 3; i++)
+        if (sqlock_open(sqlock_driver_postgres(), pooler_url(), &o, &m[i], &err) == 0)
+            granted += sqlock_acquire(m[i], "x", &once, &lock[i], &err) == 0;
+    assert_between(0, granted, 1);
+    for (int i = 0; i < 3; i++) {
+        if (lock[i])
+            sqlock_release(lock[i], NULL);
+        sqlock_lock_free(lock[i]);
+        sqlock_close(m[i]);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_acquire_renew_release_and_list_work_behind_a_transaction_pooler),
+    cmocka_unit_test(test_an_expired_lease_is_taken_over_behind_a_transaction_pooler),
+    cmocka_unit_test(test_processes_behind_one_pool_exclude_each_other),
+    cmocka_unit_test(test_without_the_flag_a_pooler_never_grants_one_lock_twice),
+};
+
+TEST_MAIN_WITH(tests, NULL, stop_pooler)

@@ -1,0 +1,25 @@
+/* A PostgreSQL server that a test may misconfigure: started at the first use, gone with the
+ * process. */
+#ifndef SQLOCK_TESTS_INPUT_PRIVATE_H
+#define SQLOCK_TESTS_INPUT_PRIVATE_H
+
+#include <stdint.h>
+
+/* Its URL, for a superuser without a password. Where there can be none the test is skipped, loudly;
+ * with STRICT=1 it fails. Call it in the test itself. */
+const char *private_url(void);
+/* Its folder, which its socket lies in, and data/. */
+const char *private_dir(void);
+/* Lines for the top of pg_hba.conf; they count at once. */
+void private_hba(const char *lines);
+/* As a replica that follows nobody, or as itself again. */
+void private_restart(int as_replica);
+
+void private_exec(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int64_t private_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Run a program as the owner of path (root must not run servers); its result, 127 if it could not
+ * be started. It does not outlive the test unless it detaches itself. */
+int run_as_owner(const char *path, char *const argv[], int wait_ms);
+
+#endif

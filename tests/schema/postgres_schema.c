@@ -1,0 +1,356 @@
+/* The schema in PostgreSQL: what migrations make of an empty schema, and who may use it. */
+#include "tests/schema/schema.h"
+
+#include <libpq-fe.h>
+#include <sqlock/postgres.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/pg.h"
+#include "tests/lib/undo.h"
+
+extern const sqlock_dialect sqlock_postgres_dialect;
+
+const struct damage place_damages[] = {
+    {"min_reader integer NOT NULL", "min_reader integer"},
+    {"fence_floor bigint", "fence_floor numeric"},
+    {"octet_length(ns) <= 63", "octet_length(ns) <= 64"},
+    {"kind smallint NOT NULL DEFAULT 0", "kind smallint NOT NULL DEFAULT 1"},
+    {"kind smallint NOT NULL DEFAULT 0", "kind smallint NOT NULL"},
+    {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)"},
+    {"PRIMARY KEY (ns, name)", "UNIQUE (ns, name)"},
+    {"fillfactor = 50", "fillfactor = 60"},
+    {", autovacuum_vacuum_threshold = 1000", ""},
+    {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (true)"},
+    {"next_ticket", "next_tickets"},
+    {"CREATE TABLE {lock}", "CREATE UNLOGGED TABLE {lock}"},
+    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} (exp);"},
+    {"threshold = 1000);", "threshold = 1000); CREATE SEQUENCE \"{schema}\".more;"},
+    {"threshold = 1000);", "threshold = 1000); ALTER TABLE {lock} ENABLE ROW LEVEL SECURITY;"},
+    {"VALUES (1, 0, 1, 0, '', 0)", "VALUES (1, 0, 1, 0, '', 7)"},
+    {NULL, NULL}};
+
+static struct place place_of(const char *schema)
+{
+    struct place p = {.driver = sqlock_driver_postgres(),
+                      .dialect = &sqlock_postgres_dialect,
+                      .schema = schema,
+                      .prefix = "sqlock_"};
+
+    snprintf(p.url, sizeof p.url, "%s", pg_url());
+    return p;
+}
+
+struct place place_new(void)
+{
+    return place_of(pg_schema_new());
+}
+
+void place_exec_text(const struct place *p, const char *sql)
+{
+    (void)p;
+    pg_exec("%s", sql);
+}
+
+int64_t place_number_text(const struct place *p, const char *sql)
+{
+    (void)p;
+    return pg_number("%s", sql);
+}
+
+/* ---- the catalogue -----------------------------------------------------------------------------
+ */
+
+static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text)
+{
+    char *sql = place_fill(p, text);
+    PGresult *res = PQexec(c, sql);
+
+    if (PQresultStatus(res) != PGRES_TUPLES_OK)
+        fail_msg("%s\n%s", sql, PQerrorMessage(c));
+    for (int row = 0; row < PQntuples(res); row++) {
+        for (int i = 0; i < PQnfields(res); i++)
+            fprintf(f, "%s=%s ", PQfname(res, i),
+                    PQgetisnull(res, row, i) ? "NULL" : PQgetvalue(res, row, i));
+        fputc('\n', f);
+    }
+    PQclear(res);
+    free(sql);
+}
+
+#define HERE " WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '{schema}') "
+
+char *place_catalogue(const struct place *p)
+{
+    PGconn *c = PQconnectdb(p->url);
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+
+    assert_non_null(f);
+    put_rows(f, c, p,
+             "SELECT c.relname, c.relkind, c.relpersistence, c.reloptions, c.relrowsecurity, "
+             "c.relhasrules, c.relhastriggers, c.relreplident, c.relispartition, c.relacl, "
+             "c.relchecks, c.relnatts, (SELECT amname FROM pg_am a WHERE a.oid = c.relam) "
+             "FROM pg_class c" HERE "ORDER BY c.relname");
+    put_rows(f, c, p,
+             "SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), "
+             "a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attidentity, a.attstorage, "
+             "a.attcollation::regcollation, a.attisdropped, a.attoptions "
+             "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
+             "LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum" HERE
+             "ORDER BY c.relname, a.attnum");
+    put_rows(f, c, p,
+             "SELECT c.relname, k.conname, k.contype, pg_get_constraintdef(k.oid), k.convalidated, "
+             "k.condeferrable FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid" HERE
+             "ORDER BY c.relname, k.conname");
+    put_rows(f, c, p,
+             "SELECT c.relname, pg_get_indexdef(i.indexrelid), i.indisprimary, i.indisvalid "
+             "FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid" HERE "ORDER BY c.relname");
+    put_rows(f, c, p,
+             "SELECT c.typname FROM pg_type c"
+             " WHERE c.typnamespace = (SELECT oid FROM "
+             "pg_namespace WHERE nspname = '{schema}') ORDER BY c.typname");
+    if (place_number(p, "SELECT (to_regclass('{meta}') IS NOT NULL)::int") == 1)
+        put_rows(f, c, p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
+    fclose(f);
+    PQfinish(c);
+    return text_replace(out, p->schema, "SCHEMA");
+}
+
+/* ---- schemas -----------------------------------------------------------------------------------
+ */
+
+static void drop_quoted(const char *schema)
+{
+    pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE", schema);
+}
+
+static void test_schemas_with_any_letters_are_different_locks(void **state)
+{
+    static const char *const names[] = {
+        "Two Words", "two words",
+        "TWO WORDS", " ",
+        "select",    "\xc3\x84rger.\xe6\x97\xa5\xe6\x9c\xac",
+        "$1",        "{lock}",
+        "%s",        "321098765432109876543210987654321098765432109876543210987654321"};
+    size_t n = sizeof names / sizeof *names;
+    struct place p = place_of(NULL);
+    sqlock_lock *lock[16] = {NULL};
+    sqlock *m[16];
+    sqlock_error err;
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE; CREATE SCHEMA \"%s\"", names[i], names[i]);
+        p.schema = undo_later(drop_quoted, names[i]);
+        assert_int_equal(place_migrate(&p), (int)p.dialect->n_migrations);
+        assert_int_equal(place_migrate(&p), 0);
+        m[i] = place_open(&p);
+        assert_ok(sqlock_acquire(m[i], "x", NULL, &lock[i], &err), &err);
+        assert_int_equal(pg_number("SELECT count(*) FROM \"%s\".sqlock_lock", names[i]), 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_ok(sqlock_release(lock[i], &err), &err);
+        sqlock_lock_free(lock[i]);
+        sqlock_close(m[i]);
+    }
+}
+
+static void test_a_schema_that_is_not_there_is_told(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    o.schema = "sqlock test: not there";
+    assert_code(SQLOCK_ESCHEMA, sqlock_open(p.driver, p.url, &o, &m, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
+    assert_null(m);
+}
+
+/* ---- privileges --------------------------------------------------------------------------------
+ */
+
+struct login {
+    const char *url, *role;
+};
+
+/* The role's own rights count from here on, and its name needs no way to log in. */
+static int connect_as(void *user, void **out_native, sqlock_error *err)
+{
+    const struct login *login = user;
+    PGconn *c = PQconnectdb(login->url);
+    char sql[128];
+
+    snprintf(sql, sizeof sql, "SET SESSION AUTHORIZATION %s", login->role);
+    PQclear(PQexec(c, sql));
+    if (PQstatus(c) != CONNECTION_OK) {
+        snprintf(err->text, sizeof err->text, "%s", PQerrorMessage(c));
+        PQfinish(c);
+        return err->code = SQLOCK_EUNREACH;
+    }
+    *out_native = c;
+    return 0;
+}
+
+static void drop_role(const char *role)
+{
+    pg_exec("DROP OWNED BY %s; DROP ROLE %s", role, role);
+}
+
+/* A role with the right to look into the schema, and to do there what is granted by it. */
+static const char *role_new(const struct place *p)
+{
+    char role[80];
+
+    if (pg_number("SELECT rolsuper::int FROM pg_roles WHERE rolname = current_user") != 1) {
+        print_error("SKIP: privileges: the tests' own role may not create roles\n");
+        if (test_strict())
+            fail_msg("STRICT=1 asks for every test");
+        skip();
+    }
+    snprintf(role, sizeof role, "%s_role", p->schema);
+    pg_exec("CREATE ROLE %s; GRANT USAGE ON SCHEMA %s TO %s", role, p->schema, role);
+    return undo_later(drop_role, role);
+}
+
+static void grant(const struct place *p, const char *role, const char *rights, const char *table)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql, "GRANT %s ON %s TO %s", rights, table, role);
+    place_exec(p, sql);
+}
+
+static int count_names(const sqlock_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 0;
+}
+
+/* The first code that is not 0 of all that a program does with locks. Taking over someone else's
+ * row, and a name that was never locked, are different requests to the database. */
+static int use_everything(const struct place *p, const char *role, sqlock_error *err)
+{
+    struct login login = {p->url, role};
+    sqlock_open_opts o = place_opts(p);
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    int names = 0, rc;
+
+    o.connect = connect_as;
+    o.connect_user = &login;
+    once.wait_ms = 0;
+    rc = sqlock_open(p->driver, NULL, &o, &m, err);
+    if (rc == 0)
+        rc = sqlock_acquire(m, "left behind", &once, &lock, err);
+    if (rc == 0)
+        rc = sqlock_renew(lock, err);
+    if (rc == 0)
+        rc = sqlock_list(m, NULL, count_names, &names, err);
+    if (rc == 0)
+        rc = sqlock_release(lock, err);
+    sqlock_lock_free(lock);
+    lock = NULL;
+    if (rc == 0)
+        rc = sqlock_acquire(m, "new", &once, &lock, err);
+    if (rc == 0)
+        rc = sqlock_break(m, "new", 3, sqlock_lock_token(lock), err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    if (rc == 0)
+        assert_int_equal(names, 1);
+    return rc;
+}
+
+static void leave_a_row(const struct place *p)
+{
+    place_exec(p, "DELETE FROM {lock}");
+    place_exec(p, "INSERT INTO {lock} (ns, name, owner, token, exp, since, inc) SELECT '', "
+                  "'left behind', decode(repeat('ab', 16), 'hex'), 1, 1, 1, inc FROM {meta}");
+}
+
+static void test_a_role_with_the_documented_grants_can_do_everything(void **state)
+{
+    struct place p = place_new();
+    const char *role;
+    sqlock_error err;
+
+    (void)state;
+    role = role_new(&p);
+    place_migrate(&p);
+    grant(&p, role, "SELECT, INSERT, UPDATE", "{lock}");
+    grant(&p, role, "SELECT, UPDATE", "{meta}");
+    /* The first connection writes the server's name to meta: as the role, too. */
+    leave_a_row(&p);
+    assert_ok(use_everything(&p, role, &err), &err);
+    leave_a_row(&p);
+    assert_ok(use_everything(&p, role, &err), &err);
+}
+
+/* So that the list in migrations/README.md has no grant too many. */
+static void test_each_documented_grant_is_needed(void **state)
+{
+    static const struct {
+        const char *lock, *meta;
+    } lacking[] = {{"INSERT, UPDATE", "SELECT, UPDATE"},
+                   {"SELECT, UPDATE", "SELECT, UPDATE"},
+                   {"SELECT, INSERT", "SELECT, UPDATE"},
+                   {"SELECT, INSERT, UPDATE", "UPDATE"},
+                   {"SELECT, INSERT, UPDATE", "SELECT"}};
+    struct place p = place_new();
+    const char *role;
+    sqlock_error err;
+
+    (void)state;
+    role = role_new(&p);
+    place_migrate(&p);
+    sqlock_close(place_open(&p)); /* the server's name is in meta: no write is needed for it */
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        place_exec(&p, "REVOKE ALL ON {lock}, {meta} FROM PUBLIC");
+        pg_exec("REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %s", p.schema, role);
+        grant(&p, role, lacking[i].lock, "{lock}");
+        grant(&p, role, lacking[i].meta, "{meta}");
+        leave_a_row(&p);
+        assert_code(SQLOCK_EDENIED, use_everything(&p, role, &err), &err);
+        assert_string_equal(err.sqlstate, "42501");
+    }
+}
+
+static void test_migrating_without_the_right_to_create_is_denied(void **state)
+{
+    struct place p = place_new();
+    struct login login = {p.url, NULL};
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    char *before = place_catalogue(&p), *after;
+
+    (void)state;
+    login.role = role_new(&p);
+    o.connect = connect_as;
+    o.connect_user = &login;
+    assert_code(SQLOCK_EDENIED, sqlock_migrate(p.driver, NULL, &o, NULL, &err), &err);
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    pg_exec("GRANT CREATE ON SCHEMA %s TO %s", p.schema, login.role);
+    assert_ok(sqlock_migrate(p.driver, NULL, &o, NULL, &err), &err);
+}
+
+static const struct CMUnitTest tests[] = {
+    SCHEMA_TESTS,
+    cmocka_unit_test(test_schemas_with_any_letters_are_different_locks),
+    cmocka_unit_test(test_a_schema_that_is_not_there_is_told),
+    cmocka_unit_test(test_a_role_with_the_documented_grants_can_do_everything),
+    cmocka_unit_test(test_each_documented_grant_is_needed),
+    cmocka_unit_test(test_migrating_without_the_right_to_create_is_denied),
+};
+
+TEST_MAIN(tests)

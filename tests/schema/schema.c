@@ -1,0 +1,511 @@
+#include "tests/schema/schema.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- texts -------------------------------------------------------------------------------------
+ */
+
+char *text_replace(char *text, const char *from, const char *to)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+    const char *at = text, *next;
+
+    assert_non_null(f);
+    while ((next = strstr(at, from)) != NULL) {
+        fwrite(at, 1, (size_t)(next - at), f);
+        fputs(to, f);
+        at = next + strlen(from);
+    }
+    fputs(at, f);
+    fclose(f);
+    free(text);
+    return out;
+}
+
+static const char *schema_of(const struct place *p)
+{
+    return p->schema ? p->schema : p->dialect->default_schema;
+}
+
+char *place_fill(const struct place *p, const char *text)
+{
+    static const char *const tables[] = {"lock", "meta", "migration"};
+    char *out = strdup(text);
+    char word[32], name[256];
+    char q = p->dialect->quote;
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(word, sizeof word, "{%s}", tables[i]);
+        snprintf(name, sizeof name, "%c%s%c.%c%s%s%c", q, schema_of(p), q, q, p->prefix, tables[i],
+                 q);
+        out = text_replace(out, word, name);
+    }
+    out = text_replace(out, "{schema}", schema_of(p));
+    return text_replace(out, "{prefix}", p->prefix);
+}
+
+void place_exec(const struct place *p, const char *text)
+{
+    char *sql = place_fill(p, text);
+
+    place_exec_text(p, sql);
+    free(sql);
+}
+
+int64_t place_number(const struct place *p, const char *text)
+{
+    char *sql = place_fill(p, text);
+    int64_t number = place_number_text(p, sql);
+
+    free(sql);
+    return number;
+}
+
+static char *read_tables_sql(const struct place *p)
+{
+    char path[128];
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "schema/%s/tables.sql", p->dialect->name);
+    if ((f = fopen(path, "r")) == NULL)
+        fail_msg("%s cannot be read: tests run in the root of the project", path);
+    if (getdelim(&text, &size, '\0', f) <= 0)
+        fail_msg("%s is empty", path);
+    fclose(f);
+    return text;
+}
+
+void place_build(const struct place *p, const struct damage *damage)
+{
+    char *text = read_tables_sql(p);
+
+    if (damage) {
+        if (!strstr(text, damage->from))
+            fail_msg("tables.sql has no \"%s\" that could be damaged", damage->from);
+        text = text_replace(text, damage->from, damage->to);
+    }
+    place_exec(p, text);
+    free(text);
+}
+
+/* ---- by way of the library ---------------------------------------------------------------------
+ */
+
+sqlock_open_opts place_opts(const struct place *p)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    o.schema = p->schema;
+    o.prefix = p->prefix;
+    o.request_ms = patience_ms(10000);
+    return o;
+}
+
+int place_migrate(const struct place *p)
+{
+    sqlock_open_opts o = place_opts(p);
+    sqlock_error err;
+    int applied = -1;
+
+    assert_ok(sqlock_migrate(p->driver, p->url, &o, &applied, &err), &err);
+    return applied;
+}
+
+sqlock *place_open(const struct place *p)
+{
+    sqlock_open_opts o = place_opts(p);
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    assert_ok(sqlock_open(p->driver, p->url, &o, &m, &err), &err);
+    return m;
+}
+
+static int64_t use(sqlock *m, const char *name)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    int64_t token;
+
+    o.wait_ms = 0;
+    assert_ok(sqlock_acquire(m, name, &o, &lock, &err), &err);
+    token = sqlock_lock_token(lock);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    return token;
+}
+
+int64_t place_use(const struct place *p, const char *name)
+{
+    sqlock *m = place_open(p);
+    int64_t token = use(m, name);
+
+    sqlock_close(m);
+    return token;
+}
+
+static int known_version(const struct place *p)
+{
+    return p->dialect->migrations[p->dialect->n_migrations - 1].version;
+}
+
+/* The code of an open that must fail. */
+static int open_code(const struct place *p, sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+    sqlock *m = NULL;
+    int code = sqlock_open(p->driver, p->url, &o, &m, err);
+
+    sqlock_close(m);
+    return code;
+}
+
+static int migrate_code(const struct place *p, sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+
+    return sqlock_migrate(p->driver, p->url, &o, NULL, err);
+}
+
+/* ---- what migrations build ---------------------------------------------------------------------
+ */
+
+void test_migrating_builds_what_tables_sql_says(void **state)
+{
+    struct place by_library = place_new(), by_hand = place_new();
+    char *one, *other;
+
+    (void)state;
+    place_migrate(&by_library);
+    place_build(&by_hand, NULL);
+    one = place_catalogue(&by_library);
+    other = place_catalogue(&by_hand);
+    assert_non_null(strstr(one, "next_ticket"));
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+/* Otherwise the test above would pass with a comparison that sees nothing. */
+void test_the_comparison_notices_every_planted_difference(void **state)
+{
+    struct place good = place_new();
+    char *expected;
+    int planted = 0;
+
+    (void)state;
+    place_migrate(&good);
+    expected = place_catalogue(&good);
+    for (const struct damage *d = place_damages; d->from; d++, planted++) {
+        struct place bad = place_new();
+        char *found;
+
+        place_build(&bad, d);
+        found = place_catalogue(&bad);
+        if (strcmp(found, expected) == 0)
+            fail_msg("\"%s\" in place of \"%s\" was not noticed", d->to, d->from);
+        free(found);
+    }
+    assert_true(planted > 0);
+    free(expected);
+}
+
+void test_migrating_twice_applies_nothing_and_records_all(void **state)
+{
+    struct place p = place_new();
+    const sqlock_dialect *d = p.dialect;
+
+    (void)state;
+    assert_int_equal(place_migrate(&p), (int)d->n_migrations);
+    assert_int_equal(place_migrate(&p), 0);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta} WHERE id = 1"),
+                     known_version(&p));
+    assert_int_equal(place_number(&p, "SELECT count(*) FROM {migration}"), (int)d->n_migrations);
+    for (size_t i = 0; i < d->n_migrations; i++) {
+        const sqlock_migration *step = &d->migrations[i];
+        char sql[512];
+
+        snprintf(sql, sizeof sql,
+                 "SELECT count(*) FROM {migration} WHERE version = %d AND name = '%s' AND "
+                 "checksum = '%s' AND applied > 0",
+                 step->version, step->name, step->checksum);
+        assert_int_equal((int)strlen(step->checksum), 16);
+        assert_int_equal(place_number(&p, sql), 1);
+    }
+}
+
+/* ---- down --------------------------------------------------------------------------------------
+ */
+
+static void take_down(const struct place *p)
+{
+    for (size_t i = p->dialect->n_migrations; i-- > 0;) {
+        const sqlock_migration *step = &p->dialect->migrations[i];
+        char *all = strdup("");
+
+        for (size_t s = 0; s < step->n_down; s++) {
+            char *longer = NULL;
+
+            assert_true(asprintf(&longer, "%s%s;\n", all, step->down[s]) > 0);
+            free(all);
+            all = longer;
+        }
+        place_exec(p, all);
+        free(all);
+    }
+}
+
+void test_P2_tokens_rise_over_down_and_up_again(void **state)
+{
+    struct place p = place_new();
+    int64_t largest = 0, rare;
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    rare = place_use(&p, "rare");
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 5; i++) {
+            int64_t token = place_use(&p, "often");
+
+            assert_true(token > largest);
+            largest = token;
+        }
+        take_down(&p);
+        assert_int_equal(place_number(&p, "SELECT version FROM {meta} WHERE id = 1"), 0);
+        assert_true(place_number(&p, "SELECT fence_floor FROM {meta} WHERE id = 1") >= largest);
+        assert_int_equal(place_number(&p, "SELECT count(*) FROM {migration}"), 0);
+        assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
+        assert_int_equal(place_migrate(&p), (int)p.dialect->n_migrations);
+        assert_true(place_number(&p, "SELECT fence_floor FROM {meta} WHERE id = 1") >= largest);
+    }
+    assert_true(place_use(&p, "often") > largest);
+    assert_true(place_use(&p, "rare") > rare);
+}
+
+/* ---- several, and killed -----------------------------------------------------------------------
+ */
+
+struct start {
+    struct place place;
+    int gate[2]; /* closed by the parent: all go at once */
+};
+
+static int migrate_in_child(void *arg)
+{
+    struct start *s = arg;
+    sqlock_open_opts o = place_opts(&s->place);
+    sqlock_error err;
+    int applied = -1;
+    char byte;
+
+    close(s->gate[1]);
+    if (read(s->gate[0], &byte, 1) != 0)
+        return 98;
+    if (sqlock_migrate(s->place.driver, s->place.url, &o, &applied, &err) != 0) {
+        print_error("%s\n", err.text);
+        return 97;
+    }
+    return applied;
+}
+
+void test_migrators_at_once_do_the_work_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        struct start s = {.place = place_new()};
+        pid_t child[3];
+        int applied = 0;
+
+        assert_int_equal(pipe(s.gate), 0);
+        for (int i = 0; i < 3; i++)
+            child[i] = child_start(migrate_in_child, &s);
+        close(s.gate[0]);
+        close(s.gate[1]);
+        for (int i = 0; i < 3; i++) {
+            int result = child_wait(child[i], patience_ms(10000));
+
+            assert_between(0, result, (int)s.place.dialect->n_migrations);
+            applied += result;
+        }
+        assert_int_equal(applied, (int)s.place.dialect->n_migrations);
+        assert_true(place_use(&s.place, "x") > 0);
+    }
+}
+
+/* The moments are drawn over twice the time that a whole migration takes; how many of them came
+ * before its end is counted, for a test that always kills too late proves nothing. */
+void test_a_killed_migrator_leaves_all_or_nothing(void **state)
+{
+    struct place model = place_new();
+    int64_t begun = now_us(), span;
+    int unfinished = 0, killed = 0;
+    char *expected;
+
+    (void)state;
+    srand((unsigned)begun);
+    place_migrate(&model);
+    span = now_us() - begun;
+    expected = place_catalogue(&model);
+    for (int round = 0; round < 20; round++) {
+        struct start s = {.place = place_new()};
+        pid_t child;
+        char *found;
+        int applied;
+
+        assert_int_equal(pipe(s.gate), 0);
+        child = child_start(migrate_in_child, &s);
+        close(s.gate[0]);
+        close(s.gate[1]);
+        usleep((useconds_t)(rand() % (int)(2 * span)));
+        kill(child, SIGKILL);
+        killed += child_wait(child, 5000) == -SIGKILL;
+        applied = place_migrate(&s.place);
+        assert_true(applied == 0 || applied == (int)s.place.dialect->n_migrations);
+        unfinished += applied > 0;
+        found = place_catalogue(&s.place);
+        assert_string_equal(found, expected);
+        free(found);
+        assert_int_equal(place_migrate(&s.place), 0);
+    }
+    free(expected);
+    print_message("killed %d of 20 migrators, %d of them before their commit\n", killed,
+                  unfinished);
+    assert_true(killed > 0 && unfinished > 0);
+}
+
+/* ---- versions ----------------------------------------------------------------------------------
+ */
+
+static void set_version(const struct place *p, int version, int min_reader)
+{
+    char sql[128];
+
+    snprintf(sql, sizeof sql, "UPDATE {meta} SET version = %d, min_reader = %d WHERE id = 1",
+             version, min_reader);
+    place_exec(p, sql);
+}
+
+static void assert_tells(const sqlock_error *err, const char *before, int version)
+{
+    char words[64];
+
+    snprintf(words, sizeof words, "%s %d", before, version);
+    if (!strstr(err->text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+}
+
+void test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions(void **state)
+{
+    struct place p = place_new();
+    int known = known_version(&p);
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    set_version(&p, known + 41, known + 31);
+    assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
+    assert_tells(&err, "version", known + 41);
+    assert_tells(&err, "knows version", known + 31);
+    assert_tells(&err, "this one knows", known);
+    assert_code(SQLOCK_ESCHEMA, migrate_code(&p, &err), &err);
+    assert_tells(&err, "version", known + 41);
+    assert_tells(&err, "know", known + 31);
+    assert_tells(&err, "library's", known);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta} WHERE id = 1"), known + 41);
+}
+
+void test_P20_a_newer_schema_that_we_may_read_works(void **state)
+{
+    struct place p = place_new();
+    int known = known_version(&p);
+    sqlock_error err;
+    int64_t before;
+
+    (void)state;
+    place_migrate(&p);
+    before = place_use(&p, "x");
+    set_version(&p, known + 1, known);
+    assert_true(place_use(&p, "x") > before);
+    /* It cannot make a newer one, and must not call it done. */
+    assert_code(SQLOCK_ESCHEMA, migrate_code(&p, &err), &err);
+}
+
+void test_an_absent_schema_is_told_and_not_made(void **state)
+{
+    struct place p = place_new();
+    char *before = place_catalogue(&p), *after;
+    sqlock_error err;
+
+    (void)state;
+    assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
+    assert_tells(&err, "version", known_version(&p));
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* ---- names -------------------------------------------------------------------------------------
+ */
+
+void test_prefixes_are_different_locks(void **state)
+{
+    struct place one = place_new(), other = one;
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m, *n;
+
+    (void)state;
+    one.prefix = "a";
+    other.prefix = "a_lock_23456789012345678"; /* 24 bytes, and begins like the other's table */
+    place_migrate(&one);
+    assert_code(SQLOCK_ESCHEMA, open_code(&other, &err), &err);
+    assert_int_equal(place_migrate(&other), (int)other.dialect->n_migrations);
+    m = place_open(&one);
+    n = place_open(&other);
+    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
+    assert_int_equal(use(n, "x"), 1);
+    assert_int_equal(use(n, "x"), 2);
+    assert_int_equal(sqlock_lock_token(lock), 1);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    sqlock_close(n);
+}
+
+void test_bad_prefixes_and_schemas_are_refused(void **state)
+{
+    static const char *const prefixes[] = {
+        "", "A_", "_a", "1a", "a-b", "a b", "a\"", "a;", "\xc3\xa4", "a_lock_234567890123456789"};
+    static const char *const schemas[] = {
+        "",     "a\"b",  "a;b",
+        "a'b",  "a\\b",  "a`b",
+        "a\nb", "a\xff", "65432109876543210987654321098765432109876543210987654321098765432"};
+    struct place p = place_new(), bad = p;
+    sqlock_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        bad.prefix = prefixes[i];
+        assert_code(SQLOCK_EINVAL, migrate_code(&bad, &err), &err);
+        assert_code(SQLOCK_EINVAL, open_code(&bad, &err), &err);
+    }
+    bad = p;
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        bad.schema = schemas[i];
+        assert_code(SQLOCK_EINVAL, migrate_code(&bad, &err), &err);
+        assert_code(SQLOCK_EINVAL, open_code(&bad, &err), &err);
+    }
+}

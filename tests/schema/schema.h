@@ -1,0 +1,85 @@
+/* What the schema tests of all databases share. A program says what its database is like, with the
+ * functions that stand under "by the program"; schema.c has the tests that are the same for all. */
+#ifndef SQLOCK_TESTS_SCHEMA_H
+#define SQLOCK_TESTS_SCHEMA_H
+
+#include <stdint.h>
+
+#include "tests/lib/check.h"
+
+#include <sqlock/driver.h>
+
+/* Where a schema is, or shall be. Its names live to the end of the process. */
+struct place {
+    const sqlock_driver *driver;
+    const sqlock_dialect *dialect;
+    char url[512];
+    const char *schema; /* as options have it: NULL is the default */
+    const char *prefix;
+};
+
+/* A piece of tables.sql and what a damaged schema has in its place. */
+struct damage {
+    const char *from, *to;
+};
+
+/* ---- by the program ---------------------------------------------------------------------------
+ */
+
+/* An empty database, or schema, with nothing of ours in it. */
+struct place place_new(void);
+/* Run SQL past the library, all in one transaction; a failure fails the test. */
+void place_exec_text(const struct place *p, const char *sql);
+int64_t place_number_text(const struct place *p, const char *sql);
+/* All that the database knows about the schema of the place, and what stands in meta, as a text
+ * that has neither the schema's name nor times in it. free() it. */
+char *place_catalogue(const struct place *p);
+/* Ends with {NULL, NULL}. */
+extern const struct damage place_damages[];
+
+/* ---- by schema.c ------------------------------------------------------------------------------
+ */
+
+/* The words in braces replaced by the place's names. free() it. */
+char *place_fill(const struct place *p, const char *text);
+void place_exec(const struct place *p, const char *text);
+int64_t place_number(const struct place *p, const char *text);
+
+sqlock_open_opts place_opts(const struct place *p);
+/* The number of migrations that were applied. */
+int place_migrate(const struct place *p);
+sqlock *place_open(const struct place *p);
+/* Take the lock and give it back; the grant's token. */
+int64_t place_use(const struct place *p, const char *name);
+/* The tables of tables.sql with `damage` (NULL: none) in them. The test fails if the damage is not
+ * possible, because the file was rewritten. */
+void place_build(const struct place *p, const struct damage *damage);
+/* A text where every `from` became `to`. Frees text. */
+char *text_replace(char *text, const char *from, const char *to);
+
+void test_migrating_builds_what_tables_sql_says(void **state);
+void test_the_comparison_notices_every_planted_difference(void **state);
+void test_migrating_twice_applies_nothing_and_records_all(void **state);
+void test_P2_tokens_rise_over_down_and_up_again(void **state);
+void test_migrators_at_once_do_the_work_once(void **state);
+void test_a_killed_migrator_leaves_all_or_nothing(void **state);
+void test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions(void **state);
+void test_P20_a_newer_schema_that_we_may_read_works(void **state);
+void test_an_absent_schema_is_told_and_not_made(void **state);
+void test_prefixes_are_different_locks(void **state);
+void test_bad_prefixes_and_schemas_are_refused(void **state);
+
+#define SCHEMA_TESTS                                                                               \
+    cmocka_unit_test(test_migrating_builds_what_tables_sql_says),                                  \
+        cmocka_unit_test(test_the_comparison_notices_every_planted_difference),                    \
+        cmocka_unit_test(test_migrating_twice_applies_nothing_and_records_all),                    \
+        cmocka_unit_test(test_P2_tokens_rise_over_down_and_up_again),                              \
+        cmocka_unit_test(test_migrators_at_once_do_the_work_once),                                 \
+        cmocka_unit_test(test_a_killed_migrator_leaves_all_or_nothing),                            \
+        cmocka_unit_test(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions),  \
+        cmocka_unit_test(test_P20_a_newer_schema_that_we_may_read_works),                          \
+        cmocka_unit_test(test_an_absent_schema_is_told_and_not_made),                              \
+        cmocka_unit_test(test_prefixes_are_different_locks),                                       \
+        cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused)
+
+#endif

@@ -1,0 +1,171 @@
+/* The schema in SQLite: what migrations make of an empty file. */
+#include "tests/schema/schema.h"
+
+#include <ctype.h>
+#include <sqlite3.h>
+#include <sqlock/sqlite.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const sqlock_dialect sqlock_sqlite_dialect;
+
+const struct damage place_damages[] = {
+    {"min_reader INTEGER NOT NULL", "min_reader INTEGER"},
+    {"fence_floor INTEGER", "fence_floor ANY"},
+    {"CHECK (length(ns) <= 63)", "CHECK (length(ns) <= 64)"},
+    {"kind INTEGER NOT NULL DEFAULT 0", "kind INTEGER NOT NULL DEFAULT 1"},
+    {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)"},
+    {"STRICT, WITHOUT ROWID", "STRICT"},
+    {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)"},
+    {"next_ticket", "next_tickets"},
+    {") STRICT, WITHOUT ROWID;", ") STRICT, WITHOUT ROWID; CREATE INDEX i ON {prefix}lock (exp);"},
+    {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)"},
+    {NULL, NULL}};
+
+struct place place_new(void)
+{
+    struct place p = {
+        .driver = sqlock_driver_sqlite(), .dialect = &sqlock_sqlite_dialect, .prefix = "sqlock_"};
+
+    snprintf(p.url, sizeof p.url, "sqlite:%s/a b.db", temp_dir());
+    return p;
+}
+
+static sqlite3 *look(const struct place *p)
+{
+    const char *path = p->url + strlen("sqlite:");
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open(path, &db) != SQLITE_OK)
+        fail_msg("%s: %s", path, sqlite3_errmsg(db));
+    sqlite3_busy_timeout(db, 5000);
+    return db;
+}
+
+void place_exec_text(const struct place *p, const char *sql)
+{
+    sqlite3 *db = look(p);
+
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+int64_t place_number_text(const struct place *p, const char *sql)
+{
+    sqlite3 *db = look(p);
+    sqlite3_stmt *stmt = NULL;
+    int64_t number;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW)
+        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
+    number = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return number;
+}
+
+/* A statement without its comments and its layout. */
+static void put_normal(FILE *f, const char *sql)
+{
+    int blank = 0;
+
+    for (; *sql; sql++) {
+        if (sql[0] == '-' && sql[1] == '-')
+            sql += strcspn(sql, "\n") - 1;
+        else if (isspace((unsigned char)*sql))
+            blank = 1;
+        else {
+            if (blank)
+                fputc(' ', f);
+            blank = 0;
+            fputc(*sql, f);
+        }
+    }
+    fputc('\n', f);
+}
+
+static void put_rows(FILE *f, sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
+    while (sqlite3_step(stmt) == SQLITE_ROW)
+        for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+            const char *text = (const char *)sqlite3_column_text(stmt, i);
+
+            fprintf(f, "%s: ", sqlite3_column_name(stmt, i));
+            put_normal(f, text ? text : "NULL");
+        }
+    sqlite3_finalize(stmt);
+}
+
+char *place_catalogue(const struct place *p)
+{
+    sqlite3 *db = look(p);
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+    char *sql;
+
+    assert_non_null(f);
+    put_rows(f, db, "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name");
+    put_rows(f, db,
+             "SELECT m.name, c.cid, c.name, c.type, c.\"notnull\", c.dflt_value, c.pk, c.hidden "
+             "FROM sqlite_master m, pragma_table_xinfo(m.name) c WHERE m.type = 'table' "
+             "ORDER BY m.name, c.cid");
+    put_rows(f, db,
+             "SELECT m.name, i.*, c.* FROM sqlite_master m, pragma_index_list(m.name) i, "
+             "pragma_index_xinfo(i.name) c WHERE m.type = 'table' ORDER BY m.name, i.seq, c.seqno");
+    put_rows(f, db, "SELECT * FROM pragma_table_list WHERE schema = 'main' ORDER BY name");
+    sql = place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
+    if (sqlite3_table_column_metadata(db, "main", "sqlock_meta", NULL, NULL, NULL, NULL, NULL,
+                                      NULL) == SQLITE_OK)
+        put_rows(f, db, sql);
+    free(sql);
+    fclose(f);
+    sqlite3_close(db);
+    return out;
+}
+
+/* ---- SQLite alone ------------------------------------------------------------------------------
+ */
+
+static void test_there_is_no_schema_but_main(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+
+    (void)state;
+    o.schema = "other";
+    assert_code(SQLOCK_EINVAL, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
+    o.schema = "main";
+    assert_ok(sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
+}
+
+static void test_migrating_leaves_the_journal_mode_of_a_WAL_file(void **state)
+{
+    struct place p = place_new();
+    sqlite3 *db = look(&p);
+
+    (void)state;
+    assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    place_migrate(&p);
+    assert_int_equal(place_number(&p, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
+    assert_true(place_use(&p, "x") > 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    SCHEMA_TESTS,
+    cmocka_unit_test(test_there_is_no_schema_but_main),
+    cmocka_unit_test(test_migrating_leaves_the_journal_mode_of_a_WAL_file),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,82 @@
+/* Sleeping between tries: how long, and never past what makes the try worth it. */
+#include "core/model/backoff.h"
+#include "tests/lib/check.h"
+#include "tests/unit/dice.h"
+
+#define PAST_END 1000 /* after the holder's end, so that the try is not in vain */
+
+static void test_span_doubles_from_the_first_to_the_last(void **state)
+{
+    int64_t expected = BACKOFF_FIRST_US;
+
+    (void)state;
+    for (int n = 0; n < 5; n++, expected *= 2)
+        assert_int_equal(backoff_span(n), expected);
+    assert_int_equal(backoff_span(6), BACKOFF_LAST_US);
+    assert_int_equal(backoff_span(1000000), BACKOFF_LAST_US);
+    assert_int_equal(backoff_span(INT32_MAX), BACKOFF_LAST_US);
+    assert_int_equal(backoff_span(-1), BACKOFF_FIRST_US);
+}
+
+static void test_span_never_shrinks(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 100; n++)
+        assert_true(backoff_span(n) <= backoff_span(n + 1));
+}
+
+static void test_sleep_is_taken_as_it_is_when_nothing_ends_before(void **state)
+{
+    (void)state;
+    assert_int_equal(backoff_next(1000, 50000, -1, INT64_MAX), 51000);
+    assert_int_equal(backoff_next(1000, 50000, INT64_MIN, INT64_MAX), 51000);
+    assert_int_equal(backoff_next(1000, 50000, 30000000, INT64_MAX), 51000);
+}
+
+static void test_sleep_ends_a_moment_after_the_holders_lease(void **state)
+{
+    (void)state;
+    assert_int_equal(backoff_next(1000, 500000, 20000, INT64_MAX), 1000 + 20000 + PAST_END);
+    assert_int_equal(backoff_next(1000, 500000, 0, INT64_MAX), 1000 + PAST_END);
+}
+
+static void test_last_try_is_made_before_the_deadline(void **state)
+{
+    (void)state;
+    assert_int_equal(backoff_next(1000, 500000, -1, 400000), 400000);
+    assert_int_equal(backoff_next(1000, 500000, 450000, 400000), 400000);
+    assert_int_equal(backoff_next(1000, 500000, 100000, 400000), 1000 + 100000 + PAST_END);
+}
+
+static void test_try_is_never_before_now_nor_after_what_ends_it(void **state)
+{
+    struct dice d = dice_new("backoff");
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        int64_t now = dice_between(&d, 0, INT64_C(1000000000000));
+        int64_t sleep = dice_between(&d, BACKOFF_FIRST_US / 2, BACKOFF_LAST_US);
+        int64_t left = dice_below(&d, 4) == 0 ? -1 : dice_between(&d, 0, 2 * BACKOFF_LAST_US);
+        int64_t last =
+            dice_below(&d, 4) == 0 ? INT64_MAX : now + dice_between(&d, 1, 2 * BACKOFF_LAST_US);
+        int64_t at = backoff_next(now, sleep, left, last);
+
+        assert_between(now + 1, at, now + sleep);
+        assert_true(at <= last);
+        if (left >= 0)
+            assert_true(at <= now + left + PAST_END);
+        /* as late as all three allow */
+        assert_true(at == now + sleep || at == last || at == now + left + PAST_END);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_span_doubles_from_the_first_to_the_last),
+    cmocka_unit_test(test_span_never_shrinks),
+    cmocka_unit_test(test_sleep_is_taken_as_it_is_when_nothing_ends_before),
+    cmocka_unit_test(test_sleep_ends_a_moment_after_the_holders_lease),
+    cmocka_unit_test(test_last_try_is_made_before_the_deadline),
+    cmocka_unit_test(test_try_is_never_before_now_nor_after_what_ends_it),
+};
+
+TEST_MAIN(tests)

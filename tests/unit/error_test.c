@@ -1,0 +1,300 @@
+/* Errors: names, sentences, what a SQLSTATE asks for, and texts that are longer than their place.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/error.h"
+#include "tests/lib/check.h"
+
+#define BOTH (SQLOCK_RETRY | SQLOCK_RECONNECT)
+
+static const struct {
+    int code;
+    const char *name, *text;
+} codes[] = {
+#define CODE_ROW(c, value, t) {value, #c, t},
+    SQLOCK_ERRORS(CODE_ROW)
+#undef CODE_ROW
+};
+#define N_CODES (sizeof codes / sizeof *codes)
+
+static sqlock_error filled(void)
+{
+    sqlock_error err;
+
+    memset(&err, 'x', sizeof err);
+    return err;
+}
+
+static void test_every_code_has_its_name_and_sentence(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CODES; i++) {
+        assert_true(codes[i].code < 0);
+        assert_string_equal(sqlock_code_name(codes[i].code), codes[i].name);
+        assert_string_equal(sqlock_strerror(codes[i].code), codes[i].text);
+        for (size_t k = 0; k < i; k++) {
+            assert_int_not_equal(codes[i].code, codes[k].code);
+            assert_string_not_equal(codes[i].text, codes[k].text);
+        }
+    }
+    assert_string_equal(sqlock_code_name(SQLOCK_OK), "SQLOCK_OK");
+    assert_string_equal(sqlock_strerror(SQLOCK_OK), "no error");
+}
+
+static void test_codes_that_do_not_exist_are_told_so(void **state)
+{
+    const int none[] = {1, -7, -1000, INT32_MIN, INT32_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_string_equal(sqlock_code_name(none[i]), "SQLOCK_?");
+        assert_string_equal(sqlock_strerror(none[i]), "unknown error code");
+    }
+}
+
+static void test_version_is_that_of_the_header(void **state)
+{
+    char parts[32];
+
+    (void)state;
+    snprintf(parts, sizeof parts, "%d.%d.%d", SQLOCK_VERSION_MAJOR, SQLOCK_VERSION_MINOR,
+             SQLOCK_VERSION_PATCH);
+    assert_string_equal(sqlock_version(), parts);
+    assert_string_equal(SQLOCK_VERSION, parts);
+}
+
+static void test_error_forgets_what_was_in_it(void **state)
+{
+    sqlock_error err = filled();
+
+    (void)state;
+    assert_int_equal(
+        sqlock_error_set(&err, SQLOCK_EBUSY, SQLOCK_RETRY, "held by %s, %d", "7@host", 5),
+        SQLOCK_EBUSY);
+    assert_int_equal(err.code, SQLOCK_EBUSY);
+    assert_int_equal(err.flags, SQLOCK_RETRY);
+    assert_string_equal(err.text, "held by 7@host, 5");
+    assert_string_equal(err.sqlstate, "");
+    assert_int_equal(err.native, 0);
+}
+
+static void test_long_text_is_cut_to_its_place(void **state)
+{
+    sqlock_error err = filled();
+    char text[1000];
+
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    assert_memory_equal(err.text, text, sizeof err.text - 1);
+}
+
+static void test_error_may_be_null_everywhere(void **state)
+{
+    const sqlock_error from = {.code = SQLOCK_ELOST};
+
+    (void)state;
+    assert_int_equal(sqlock_error_set(NULL, SQLOCK_EBUSY, 0, "%d", 1), SQLOCK_EBUSY);
+    assert_int_equal(sqlock_error_db(NULL, "42P01", 7, 0, "no such table"), SQLOCK_ESCHEMA);
+    assert_int_equal(error_nomem(NULL), SQLOCK_ENOMEM);
+    assert_int_equal(error_give(NULL, &from), SQLOCK_ELOST);
+    error_prefix(NULL, "acquire \"%s\"", "x");
+}
+
+/* ---- context ----------------------------------------------------------------------------------
+ */
+
+static void test_context_is_put_before_the_text_and_changes_nothing_else(void **state)
+{
+    sqlock_error err = filled();
+
+    (void)state;
+    sqlock_error_db(&err, "08006", 42, SQLOCK_MAYBE, "refused");
+    error_prefix(&err, "connect");
+    error_prefix(&err, "acquire \"%s\"", "nightly");
+    assert_string_equal(err.text, "acquire \"nightly\": connect: refused");
+    assert_int_equal(err.code, SQLOCK_EUNREACH);
+    assert_int_equal(err.flags, BOTH | SQLOCK_MAYBE);
+    assert_string_equal(err.sqlstate, "08006");
+    assert_int_equal(err.native, 42);
+}
+
+/* Every length of context against every length of text: the context stays, the text's end goes. */
+static void test_context_of_any_length_fits(void **state)
+{
+    char context[400], text[400], whole[900];
+
+    (void)state;
+    memset(context, 'c', sizeof context);
+    memset(text, 't', sizeof text);
+    for (size_t a = 0; a < 300; a += 7)
+        for (size_t b = 0; b < 300; b += 5) {
+            sqlock_error err;
+            size_t in_context = a < sizeof err.text ? a : sizeof err.text - 1;
+
+            sqlock_error_set(&err, SQLOCK_EDB, 0, "%.*s", (int)b, text);
+            error_prefix(&err, "%.*s", (int)a, context);
+            snprintf(whole, sizeof whole, "%.*s: %.*s", (int)in_context, context, (int)b, text);
+            whole[sizeof err.text - 1] = '\0';
+            assert_string_equal(err.text, whole);
+        }
+}
+
+static void test_percent_signs_of_a_server_stay_as_they_are(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    sqlock_error_db(&err, "XX000", 0, 0, "100%s %n of %d");
+    error_prefix(&err, "%s", "50%d");
+    assert_string_equal(err.text, "50%d: 100%s %n of %d");
+}
+
+static void test_failure_is_handed_on_whole_and_success_leaves_the_error_alone(void **state)
+{
+    sqlock_error err = filled(), before = err;
+    const sqlock_error none = {0};
+    sqlock_error from;
+
+    (void)state;
+    assert_int_equal(error_give(&err, &none), 0);
+    assert_memory_equal(&err, &before, sizeof err);
+    sqlock_error_db(&from, "53100", 5, 0, "disk full");
+    assert_int_equal(error_give(&err, &from), SQLOCK_EFULL);
+    assert_memory_equal(&err, &from, sizeof err);
+}
+
+static void test_no_memory_can_be_tried_again(void **state)
+{
+    sqlock_error err = filled();
+
+    (void)state;
+    assert_int_equal(error_nomem(&err), SQLOCK_ENOMEM);
+    assert_int_equal(err.flags, SQLOCK_RETRY);
+    assert_string_equal(err.text, "out of memory");
+}
+
+/* ---- SQLSTATE ---------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *state;
+    int code;
+    unsigned flags;
+} classes[] = {
+    {"08000", SQLOCK_EUNREACH, BOTH},
+    {"08001", SQLOCK_EUNREACH, BOTH},
+    {"08006", SQLOCK_EUNREACH, BOTH},
+    {"08P01", SQLOCK_EUNREACH, BOTH},
+    {"25006", SQLOCK_EREADONLY, 0},
+    {"25P02", SQLOCK_EDB, SQLOCK_RECONNECT},
+    {"25001", SQLOCK_EDB, 0},
+    {"26000", SQLOCK_EDB, BOTH},
+    {"28000", SQLOCK_EDENIED, SQLOCK_RECONNECT},
+    {"28P01", SQLOCK_EDENIED, SQLOCK_RECONNECT},
+    {"3D000", SQLOCK_EUNREACH, SQLOCK_RECONNECT},
+    {"3F000", SQLOCK_ESCHEMA, 0},
+    {"40001", SQLOCK_EDB, SQLOCK_RETRY},
+    {"40P01", SQLOCK_EDB, SQLOCK_RETRY},
+    {"42501", SQLOCK_EDENIED, 0},
+    {"42601", SQLOCK_EDB, 0},
+    {"42703", SQLOCK_ESCHEMA, 0},
+    {"42P01", SQLOCK_ESCHEMA, 0},
+    {"53100", SQLOCK_EFULL, SQLOCK_RETRY},
+    {"53200", SQLOCK_ENOMEM, SQLOCK_RETRY},
+    {"53300", SQLOCK_EUNREACH, BOTH},
+    {"55000", SQLOCK_EREADONLY, 0},
+    {"55P03", SQLOCK_EDB, SQLOCK_RETRY},
+    {"57014", SQLOCK_ECANCELLED, SQLOCK_RETRY},
+    {"57000", SQLOCK_EDB, 0},
+    {"57P01", SQLOCK_EUNREACH, BOTH},
+    {"57P03", SQLOCK_EUNREACH, BOTH},
+    {"58030", SQLOCK_EFULL, SQLOCK_RETRY},
+    {"XX000", SQLOCK_EDB, 0},
+    {"XX001", SQLOCK_ECORRUPT, 0},
+    {"XX002", SQLOCK_ECORRUPT, 0},
+    {"", SQLOCK_EDB, 0},
+    {"0", SQLOCK_EDB, 0},
+    {"5", SQLOCK_EDB, 0},
+    {"00000", SQLOCK_EDB, 0},
+    {"ZZZZZ", SQLOCK_EDB, 0},
+};
+
+static void test_sqlstate_tells_code_and_what_to_do(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        sqlock_error err = filled();
+
+        assert_code(classes[i].code, sqlock_error_db(&err, classes[i].state, -5, 0, "text"), &err);
+        assert_int_equal(err.code, classes[i].code);
+        if (err.flags != classes[i].flags)
+            fail_msg("%s: flags 0x%x", classes[i].state, err.flags);
+        assert_string_equal(err.sqlstate, classes[i].state);
+        assert_int_equal(err.native, -5);
+        assert_string_equal(err.text, "text");
+    }
+}
+
+static void test_flags_of_the_driver_are_added_to_those_of_the_sqlstate(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    sqlock_error_db(&err, "40001", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "");
+    assert_int_equal(err.flags, BOTH | SQLOCK_MAYBE);
+    sqlock_error_db(&err, "42601", 0, SQLOCK_MAYBE, "");
+    assert_int_equal(err.flags, SQLOCK_MAYBE);
+}
+
+static void test_sqlstate_that_is_too_long_is_cut(void **state)
+{
+    sqlock_error err = filled();
+
+    (void)state;
+    assert_int_equal(sqlock_error_db(&err, "08006xyz", 0, 0, ""), SQLOCK_EUNREACH);
+    assert_string_equal(err.sqlstate, "08006");
+}
+
+/* P18: contention is the database's answer, never its error. */
+static void test_no_sqlstate_becomes_an_outcome_of_locking(void **state)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const size_t n = sizeof digits - 1;
+
+    (void)state;
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++)
+            for (size_t c = 0; c < n; c++)
+                for (size_t d = 0; d < n; d++) {
+                    char s[] = {digits[a], digits[b], digits[c], '0', digits[d], '\0'};
+                    int code = sqlock_error_db(NULL, s, 0, 0, "");
+
+                    if (code == SQLOCK_EBUSY || code == SQLOCK_ELOST || code == SQLOCK_EGUARDED ||
+                        code >= 0)
+                        fail_msg("%s: %s", s, sqlock_code_name(code));
+                }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_every_code_has_its_name_and_sentence),
+    cmocka_unit_test(test_codes_that_do_not_exist_are_told_so),
+    cmocka_unit_test(test_version_is_that_of_the_header),
+    cmocka_unit_test(test_error_forgets_what_was_in_it),
+    cmocka_unit_test(test_long_text_is_cut_to_its_place),
+    cmocka_unit_test(test_error_may_be_null_everywhere),
+    cmocka_unit_test(test_context_is_put_before_the_text_and_changes_nothing_else),
+    cmocka_unit_test(test_context_of_any_length_fits),
+    cmocka_unit_test(test_percent_signs_of_a_server_stay_as_they_are),
+    cmocka_unit_test(test_failure_is_handed_on_whole_and_success_leaves_the_error_alone),
+    cmocka_unit_test(test_no_memory_can_be_tried_again),
+    cmocka_unit_test(test_sqlstate_tells_code_and_what_to_do),
+    cmocka_unit_test(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate),
+    cmocka_unit_test(test_sqlstate_that_is_too_long_is_cut),
+    cmocka_unit_test(test_no_sqlstate_becomes_an_outcome_of_locking),
+};
+
+TEST_MAIN(tests)

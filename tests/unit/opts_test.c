@@ -1,0 +1,229 @@
+/* Option structs: the macro and the function say the same, and older callers' are accepted. */
+#include <string.h>
+
+#include "core/verbs/check.h"
+#include "tests/lib/check.h"
+
+/* Bytes of a struct up to the end of a field: what lies behind it is padding. */
+#define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+
+static const sqlock a_manager = {.lease_us = SQLOCK_LEASE_DEFAULT_MS * INT64_C(1000)};
+
+static void test_macro_and_function_write_the_same_bytes(void **state)
+{
+    sqlock_open_opts open_macro = SQLOCK_OPEN_OPTS_INIT, open_call;
+    sqlock_acquire_opts acquire_macro = SQLOCK_ACQUIRE_OPTS_INIT, acquire_call;
+    sqlock_list_opts list_macro = SQLOCK_LIST_OPTS_INIT, list_call;
+
+    (void)state;
+    memset(&open_call, 0xAA, sizeof open_call);
+    memset(&acquire_call, 0xAA, sizeof acquire_call);
+    memset(&list_call, 0xAA, sizeof list_call);
+    sqlock_open_opts_init(&open_call);
+    sqlock_acquire_opts_init(&acquire_call);
+    sqlock_list_opts_init(&list_call);
+    assert_memory_equal(&open_macro, &open_call, UP_TO(sqlock_open_opts, lease_ms));
+    assert_memory_equal(&acquire_macro, &acquire_call, UP_TO(sqlock_acquire_opts, owner));
+    assert_memory_equal(&list_macro, &list_call, UP_TO(sqlock_list_opts, prefix));
+}
+
+/* Fields are only appended: what an older program was built with must stay where it was. */
+static void test_fields_stand_where_programs_were_built_with_them(void **state)
+{
+    (void)state;
+    assert_int_equal(offsetof(sqlock_open_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_acquire_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_list_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_acquire_opts, wait_ms), 4);
+    assert_int_equal(offsetof(sqlock_acquire_opts, name_len), 24);
+    assert_int_equal(offsetof(sqlock_acquire_opts, owner), 24 + 5 * sizeof(void *));
+    assert_int_equal(offsetof(sqlock_open_opts, schema), 8);
+    assert_int_equal(offsetof(sqlock_open_opts, connections), 8 + 6 * sizeof(void *));
+    assert_int_equal(offsetof(sqlock_list_opts, prefix), 8);
+}
+
+static void test_sizes_are_those_of_the_structs(void **state)
+{
+    sqlock_open_opts o;
+    sqlock_acquire_opts a;
+    sqlock_list_opts l;
+
+    (void)state;
+    sqlock_open_opts_init(&o);
+    sqlock_acquire_opts_init(&a);
+    sqlock_list_opts_init(&l);
+    assert_int_equal(o.size, sizeof o);
+    assert_int_equal(a.size, sizeof a);
+    assert_int_equal(l.size, sizeof l);
+    assert_int_equal(a.wait_ms, SQLOCK_WAIT_DEFAULT_MS);
+    assert_true(a.name_len == SQLOCK_LEN_STRING);
+    assert_int_equal(o.lease_ms, SQLOCK_LEASE_DEFAULT_MS);
+    assert_int_equal(o.connections, 2);
+}
+
+static void test_acquire_options_of_every_smaller_size_are_accepted(void **state)
+{
+    (void)state;
+    for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_acquire_opts); size++) {
+        /* at the end of its own allocation: one byte read beyond size is a sanitizer's finding */
+        char *in = test_malloc(size);
+        sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT, out;
+        sqlock_error err = {0};
+
+        memset(&out, 0xAA, sizeof out);
+        memcpy(in, &defaults, size);
+        memcpy(in, &size, sizeof size);
+        assert_ok(check_acquire_opts(&a_manager, (void *)in, &out, &err), &err);
+        out.size = defaults.size;
+        assert_memory_equal(&out, &defaults, sizeof out);
+        test_free(in);
+    }
+}
+
+static void test_open_and_list_options_of_every_smaller_size_are_accepted(void **state)
+{
+    (void)state;
+    for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_open_opts); size++) {
+        char *in = test_malloc(size);
+        sqlock_open_opts defaults = SQLOCK_OPEN_OPTS_INIT, out;
+        sqlock_error err = {0};
+
+        memcpy(in, &defaults, size);
+        memcpy(in, &size, sizeof size);
+        assert_ok(check_open_opts((void *)in, &out, &err), &err);
+        out.size = defaults.size;
+        assert_memory_equal(&out, &defaults, UP_TO(sqlock_open_opts, lease_ms));
+        test_free(in);
+    }
+    for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_list_opts); size++) {
+        char *in = test_malloc(size);
+        sqlock_list_opts defaults = SQLOCK_LIST_OPTS_INIT, out;
+        sqlock_error err = {0};
+
+        memcpy(in, &defaults, size);
+        memcpy(in, &size, sizeof size);
+        assert_ok(check_list_opts((void *)in, &out, &err), &err);
+        assert_ptr_equal(out.prefix, NULL);
+        test_free(in);
+    }
+}
+
+/* An older caller's fields count, and what it did not know is the default. */
+static void test_fields_within_the_size_count_and_those_behind_it_do_not(void **state)
+{
+    sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT, out;
+
+    (void)state;
+    in.wait_ms = 77;
+    in.lease_ms = 5000;
+    in.max_hold_ms = 9000;
+    in.flags = 0xFFFFFFFF; /* unknown, and not to be looked at */
+    in.size = UP_TO(sqlock_acquire_opts, lease_ms);
+    assert_int_equal(check_acquire_opts(&a_manager, &in, &out, NULL), 0);
+    assert_int_equal(out.wait_ms, 77);
+    assert_int_equal(out.lease_ms, 5000);
+    assert_int_equal(out.max_hold_ms, 0);
+    assert_int_equal(out.flags, 0);
+    in.size = sizeof in;
+    assert_int_equal(check_acquire_opts(&a_manager, &in, &out, NULL), SQLOCK_EINVAL);
+}
+
+static void test_newer_and_larger_options_are_accepted(void **state)
+{
+    struct {
+        sqlock_acquire_opts known;
+        char newer[64];
+    } in = {SQLOCK_ACQUIRE_OPTS_INIT, ""}, before;
+    sqlock_acquire_opts out;
+
+    (void)state;
+    memset(in.newer, 'n', sizeof in.newer);
+    in.known.size = sizeof in;
+    in.known.wait_ms = 3;
+    before = in;
+    assert_int_equal(check_acquire_opts(&a_manager, &in.known, &out, NULL), 0);
+    assert_int_equal(out.wait_ms, 3);
+    assert_memory_equal(&in, &before, sizeof in);
+}
+
+static void test_options_without_a_size_are_refused(void **state)
+{
+    const uint32_t sizes[] = {0, 1, 3, 4097, UINT32_MAX};
+    sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT, out;
+    sqlock_error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        in.size = sizes[i];
+        assert_code(SQLOCK_EINVAL, check_acquire_opts(&a_manager, &in, &out, &err), &err);
+        assert_non_null(strstr(err.text, "_INIT"));
+    }
+}
+
+static void test_no_options_are_the_defaults(void **state)
+{
+    sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT, out;
+
+    (void)state;
+    memset(&out, 0xAA, sizeof out);
+    assert_int_equal(check_acquire_opts(&a_manager, NULL, &out, NULL), 0);
+    assert_memory_equal(&out, &defaults, sizeof out);
+}
+
+/* Each bound, from both sides. */
+static void check_acquire_field(int32_t *field, const sqlock_acquire_opts *in, int32_t value,
+                                int expected)
+{
+    sqlock_acquire_opts out;
+    sqlock_error err = {0};
+    int32_t before = *field;
+
+    *field = value;
+    assert_code(expected, check_acquire_opts(&a_manager, in, &out, &err), &err);
+    *field = before;
+}
+
+static void test_bounds_of_durations_are_exact(void **state)
+{
+    sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT;
+    const int no = SQLOCK_EINVAL;
+
+    (void)state;
+    check_acquire_field(&in.wait_ms, &in, -2, no);
+    check_acquire_field(&in.wait_ms, &in, SQLOCK_WAIT_FOREVER, 0);
+    check_acquire_field(&in.wait_ms, &in, 0, 0);
+    check_acquire_field(&in.wait_ms, &in, INT32_MAX, 0);
+    check_acquire_field(&in.wait_ms, &in, INT32_MIN, no);
+    check_acquire_field(&in.lease_ms, &in, -1, no);
+    check_acquire_field(&in.lease_ms, &in, 0, 0);
+    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MIN_MS - 1, no);
+    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MIN_MS, 0);
+    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MAX_MS, 0);
+    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MAX_MS + 1, no);
+    check_acquire_field(&in.renew_ms, &in, -1, no);
+    check_acquire_field(&in.renew_ms, &in, 9, no);
+    check_acquire_field(&in.renew_ms, &in, 10, 0);
+    check_acquire_field(&in.renew_ms, &in, SQLOCK_LEASE_DEFAULT_MS / 2, 0);
+    check_acquire_field(&in.renew_ms, &in, SQLOCK_LEASE_DEFAULT_MS / 2 + 1, no);
+    check_acquire_field(&in.max_hold_ms, &in, -1, no);
+    check_acquire_field(&in.max_hold_ms, &in, INT32_MAX, 0);
+    in.flags = SQLOCK_NO_RENEW;
+    check_acquire_field(&in.wait_ms, &in, 0, 0);
+    in.flags = SQLOCK_NO_RENEW << 1;
+    check_acquire_field(&in.wait_ms, &in, 0, no);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_macro_and_function_write_the_same_bytes),
+    cmocka_unit_test(test_fields_stand_where_programs_were_built_with_them),
+    cmocka_unit_test(test_sizes_are_those_of_the_structs),
+    cmocka_unit_test(test_acquire_options_of_every_smaller_size_are_accepted),
+    cmocka_unit_test(test_open_and_list_options_of_every_smaller_size_are_accepted),
+    cmocka_unit_test(test_fields_within_the_size_count_and_those_behind_it_do_not),
+    cmocka_unit_test(test_newer_and_larger_options_are_accepted),
+    cmocka_unit_test(test_options_without_a_size_are_refused),
+    cmocka_unit_test(test_no_options_are_the_defaults),
+    cmocka_unit_test(test_bounds_of_durations_are_exact),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,263 @@
+/* Names and identifiers. The decoder that text.c is compared with builds the code point and judges
+ * the number, where text.c judges the bytes by a table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "tests/lib/check.h"
+#include "tests/unit/dice.h"
+
+/* Bytes of the character at p by its number: read it, then ask whether it had to be written so. */
+static size_t read_char(const unsigned char *p, size_t left)
+{
+    static const unsigned long least[] = {0, 0x1, 0x80, 0x800, 0x10000};
+    size_t n = (p[0] & 0x80) == 0      ? 1
+               : (p[0] & 0xE0) == 0xC0 ? 2
+               : (p[0] & 0xF0) == 0xE0 ? 3
+               : (p[0] & 0xF8) == 0xF0 ? 4
+                                       : 0;
+    unsigned long number;
+
+    if (n == 0 || n > left)
+        return 0;
+    number = n == 1 ? p[0] : p[0] & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+        number = number << 6 | (p[i] & 0x3F);
+    }
+    if (number < least[n] || number > 0x10FFFF || (number >= 0xD800 && number <= 0xDFFF))
+        return 0;
+    return n;
+}
+
+static bool is_utf8(const unsigned char *p, size_t len)
+{
+    size_t n;
+
+    for (; len > 0; p += n, len -= n)
+        if ((n = read_char(p, len)) == 0)
+            return false;
+    return true;
+}
+
+static void check_same(const unsigned char *bytes, size_t len)
+{
+    if (text_is_utf8((const char *)bytes, len) != is_utf8(bytes, len))
+        fail_msg("%zu bytes, %02x %02x %02x %02x: not what the number says", len, bytes[0],
+                 len > 1 ? bytes[1] : 0u, len > 2 ? bytes[2] : 0u, len > 3 ? bytes[3] : 0u);
+}
+
+static void test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 256; a++) {
+        unsigned char one[] = {(unsigned char)a};
+
+        check_same(one, 1);
+        for (unsigned b = 0; b < 256; b++) {
+            unsigned char two[] = {(unsigned char)a, (unsigned char)b};
+
+            check_same(two, 2);
+            for (unsigned c = 0; c < 256; c++) {
+                unsigned char three[] = {(unsigned char)a, (unsigned char)b, (unsigned char)c};
+
+                check_same(three, 3);
+            }
+        }
+    }
+}
+
+/* Four bytes: every beginning, and the edges of what may follow. */
+static void test_sequences_of_four_bytes_are_judged_by_their_numbers(void **state)
+{
+    static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x8F, 0x90,
+                                          0x9F, 0xA0, 0xBF, 0xC0, 0xFF};
+
+    (void)state;
+    for (unsigned a = 0; a < 256; a++)
+        for (unsigned b = 0; b < 256; b++)
+            for (size_t c = 0; c < sizeof edges; c++)
+                for (size_t e = 0; e < sizeof edges; e++) {
+                    unsigned char four[] = {(unsigned char)a, (unsigned char)b, edges[c], edges[e]};
+
+                    check_same(four, 4);
+                }
+}
+
+static void test_every_code_point_is_accepted_and_no_surrogate(void **state)
+{
+    (void)state;
+    for (unsigned long c = 1; c <= 0x10FFFF; c++) {
+        char s[4];
+        size_t n = 0;
+
+        if (c < 0x80) {
+            s[n++] = (char)c;
+        } else if (c < 0x800) {
+            s[n++] = (char)(0xC0 | c >> 6);
+        } else if (c < 0x10000) {
+            s[n++] = (char)(0xE0 | c >> 12);
+            s[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        } else {
+            s[n++] = (char)(0xF0 | c >> 18);
+            s[n++] = (char)(0x80 | (c >> 12 & 0x3F));
+            s[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        }
+        if (c >= 0x80)
+            s[n++] = (char)(0x80 | (c & 0x3F));
+        if (text_is_utf8(s, n) != (c < 0xD800 || c > 0xDFFF))
+            fail_msg("U+%04lX", c);
+    }
+}
+
+static void test_random_mixtures_are_judged_by_their_numbers(void **state)
+{
+    static const unsigned char favourites[] = {0x00, 0x41, 0x7F, 0x80, 0xBF, 0xC2, 0xDF,
+                                               0xE0, 0xA0, 0xED, 0x9F, 0xF0, 0x90, 0xF4};
+    struct dice d = dice_new("text");
+
+    (void)state;
+    for (int i = 0; i < 200000; i++) {
+        unsigned char bytes[12] = {0};
+        size_t len = dice_below(&d, sizeof bytes) + 1;
+
+        for (size_t k = 0; k < len; k++)
+            bytes[k] = dice_below(&d, 3) == 0 ? (unsigned char)dice_below(&d, 256)
+                                              : favourites[dice_below(&d, sizeof favourites)];
+        check_same(bytes, len);
+    }
+}
+
+static void test_well_known_bad_forms_are_refused(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *what;
+    } bad[] = {
+        {"\0", 1, "NUL"},
+        {"a\0b", 3, "NUL within"},
+        {"\x80", 1, "continuation alone"},
+        {"\xBF", 1, "last continuation alone"},
+        {"a\x80", 2, "continuation after a letter"},
+        {"\xC0\x80", 2, "NUL in two bytes"},
+        {"\xC0\xAF", 2, "slash in two bytes"},
+        {"\xC1\xBF", 2, "DEL in two bytes"},
+        {"\xE0\x80\xAF", 3, "slash in three bytes"},
+        {"\xE0\x9F\xBF", 3, "U+07FF in three bytes"},
+        {"\xF0\x80\x80\xAF", 4, "slash in four bytes"},
+        {"\xF0\x8F\xBF\xBF", 4, "U+FFFF in four bytes"},
+        {"\xED\xA0\x80", 3, "U+D800"},
+        {"\xED\xAF\xBF", 3, "U+DBFF"},
+        {"\xED\xB0\x80", 3, "U+DC00"},
+        {"\xED\xBF\xBF", 3, "U+DFFF"},
+        {"\xED\xA0\xBD\xED\xB8\x80", 6, "a pair of surrogates"},
+        {"\xF4\x90\x80\x80", 4, "U+110000"},
+        {"\xF5\x80\x80\x80", 4, "F5"},
+        {"\xF7\xBF\xBF\xBF", 4, "F7"},
+        {"\xF8\x88\x80\x80\x80", 5, "five bytes"},
+        {"\xFC\x84\x80\x80\x80\x80", 6, "six bytes"},
+        {"\xFE", 1, "FE"},
+        {"\xFF", 1, "FF"},
+        {"\xC3", 1, "two bytes, cut"},
+        {"\xE2\x82", 2, "three bytes, cut"},
+        {"\xF0\x9F\x98", 3, "four bytes, cut"},
+        {"\xC3(", 2, "a letter where a continuation must be"},
+        {"\xE2(\xA1", 3, "a letter in the middle"},
+        {"\xE2\x82(", 3, "a letter at the end"},
+        {"\xF0\x9F\x98(", 4, "a letter at the end of four"},
+        {"ok\xC3\xA9\xFF", 5, "good, then bad"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (text_is_utf8(bad[i].bytes, bad[i].len))
+            fail_msg("accepted: %s", bad[i].what);
+}
+
+static void test_length_ends_the_text_and_not_what_follows_it(void **state)
+{
+    (void)state;
+    assert_true(text_is_utf8("", 0));
+    assert_true(text_is_utf8("\xFF", 0));
+    assert_true(text_is_utf8("abc\xFF", 3));
+    /* the character would be whole with the byte behind the end */
+    assert_false(text_is_utf8("\xE2\x82\xAC", 2));
+}
+
+static void test_prefix_is_letters_digits_and_underscores(void **state)
+{
+    (void)state;
+    assert_true(text_is_prefix("a"));
+    assert_true(text_is_prefix("sqlock_"));
+    assert_true(text_is_prefix("z9_09"));
+    assert_true(text_is_prefix("abcdefghijklmnopqrstuvwx"));   /* 24 */
+    assert_false(text_is_prefix("abcdefghijklmnopqrstuvwxy")); /* 25 */
+    assert_false(text_is_prefix(""));
+    assert_false(text_is_prefix("1a"));
+    assert_false(text_is_prefix("_a"));
+    assert_false(text_is_prefix("\xC3\xA9"));
+    for (unsigned c = 1; c < 256; c++) {
+        char s[] = {'a', (char)c, '\0'};
+        bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+
+        assert_int_equal(text_is_prefix(s), good);
+    }
+}
+
+static void test_schema_refuses_what_quoting_could_not_hold(void **state)
+{
+    (void)state;
+    for (unsigned c = 1; c < 128; c++) {
+        char s[] = {'a', (char)c, '\0'};
+        bool good = c >= 0x20 && c != 0x7F && strchr("\"'`\\;", (int)c) == NULL;
+
+        if (text_is_schema(s) != good)
+            fail_msg("byte %02x", c);
+    }
+    assert_true(text_is_schema("Sch\xC3\xA9ma mit Leerzeichen.und Punkt"));
+    assert_false(text_is_schema("\xC3"));
+}
+
+static void test_schema_has_one_to_63_bytes(void **state)
+{
+    char s[65];
+
+    (void)state;
+    memset(s, 's', sizeof s);
+    s[64] = '\0';
+    assert_false(text_is_schema(s));
+    s[63] = '\0';
+    assert_true(text_is_schema(s));
+    assert_false(text_is_schema(""));
+}
+
+static void test_shown_text_is_cut_and_printable(void **state)
+{
+    char out[6];
+
+    (void)state;
+    assert_string_equal(text_show(out, sizeof out, "abc", 3), "abc");
+    assert_string_equal(text_show(out, sizeof out, "abcdefgh", 8), "abcde");
+    assert_string_equal(text_show(out, sizeof out, "a\0\n\x7F\x1F", 5), "a????");
+    assert_string_equal(text_show(out, sizeof out, "", 0), "");
+    assert_string_equal(text_show(out, 1, "abc", 3), "");
+    assert_ptr_equal(text_show(out, sizeof out, "abc", 2), out);
+    assert_string_equal(out, "ab");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers),
+    cmocka_unit_test(test_sequences_of_four_bytes_are_judged_by_their_numbers),
+    cmocka_unit_test(test_every_code_point_is_accepted_and_no_surrogate),
+    cmocka_unit_test(test_random_mixtures_are_judged_by_their_numbers),
+    cmocka_unit_test(test_well_known_bad_forms_are_refused),
+    cmocka_unit_test(test_length_ends_the_text_and_not_what_follows_it),
+    cmocka_unit_test(test_prefix_is_letters_digits_and_underscores),
+    cmocka_unit_test(test_schema_refuses_what_quoting_could_not_hold),
+    cmocka_unit_test(test_schema_has_one_to_63_bytes),
+    cmocka_unit_test(test_shown_text_is_cut_and_printable),
+};
+
+TEST_MAIN(tests)

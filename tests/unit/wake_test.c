@@ -1,0 +1,462 @@
+/* Waiting: never early, cut by a wake-up from anywhere, and alarms that fire at their time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "core/base/alarm.h"
+#include "core/base/clock.h"
+#include "core/base/thread.h"
+#include "tests/lib/check.h"
+
+#define FOREVER (sqlock_now_us() + patience_ms(20000) * INT64_C(1000))
+#define LATE_US (patience_ms(2000) * INT64_C(1000))
+
+struct fixture {
+    int wake, in, out; /* in, out: of a pipe */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || (f.wake = sqlock_wake_make()) < 0)
+        return -1;
+    f.out = ends[0];
+    f.in = ends[1];
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    sqlock_wake_close(f->wake);
+    close(f->in);
+    close(f->out);
+    return 0;
+}
+
+static int is_readable(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static void check_time(int64_t begun, int64_t least_us)
+{
+    assert_between(least_us, sqlock_now_us() - begun, least_us + LATE_US);
+}
+
+/* ---- deadlines --------------------------------------------------------------------------------
+ */
+
+static void test_wait_ends_at_the_deadline_and_never_before(void **state)
+{
+    static const int64_t spans[] = {1,    10,   500,  999,  1000,  1001, 1500,
+                                    1999, 2001, 3333, 9999, 10001, 25500};
+    struct fixture *f = *state;
+
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+            int64_t begun = sqlock_now_us();
+
+            assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, begun + spans[i]), 0);
+            check_time(begun, spans[i]);
+        }
+}
+
+static void test_wait_for_a_deadline_that_passed_returns_at_once(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun = sqlock_now_us();
+
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, 0), 0);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, -1), 0);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, begun), 0);
+    check_time(begun, 0);
+}
+
+/* What is there is seen even when the time is up. */
+static void test_ready_descriptor_is_seen_at_the_deadline_too(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(write(f->in, "x", 1), 1);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, 0), 1);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, TIME_NEVER), 1);
+    assert_int_equal(sqlock_wait_fd(f->in, POLLOUT, -1, TIME_NEVER), 1);
+}
+
+static void test_wait_without_descriptors_is_a_sleep(void **state)
+{
+    int64_t begun = sqlock_now_us();
+
+    (void)state;
+    assert_int_equal(sqlock_wait_fd(-1, POLLIN, -1, begun + 5000), 0);
+    check_time(begun, 5000);
+}
+
+static void test_closed_peer_ends_the_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    close(f->in);
+    f->in = -1;
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 1);
+}
+
+static void test_sleep_is_never_short(void **state)
+{
+    static const int64_t spans[] = {1, 999, 1000, 15001};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        int64_t begun = sqlock_now_us();
+
+        sqlock_sleep_us(spans[i]);
+        check_time(begun, spans[i]);
+    }
+}
+
+static void test_sleep_of_no_time_returns_at_once(void **state)
+{
+    int64_t begun = sqlock_now_us();
+
+    (void)state;
+    sqlock_sleep_us(0);
+    sqlock_sleep_us(-1);
+    sqlock_sleep_us(INT64_MIN);
+    check_time(begun, 0);
+}
+
+static void test_time_adds_up_to_never_and_not_beyond(void **state)
+{
+    (void)state;
+    assert_int_equal(time_add(5, 7), 12);
+    assert_true(time_add(TIME_NEVER, 0) == TIME_NEVER);
+    assert_true(time_add(TIME_NEVER, INT64_MAX) == TIME_NEVER);
+    assert_true(time_add(TIME_NEVER - 5, 5) == TIME_NEVER);
+    assert_true(time_add(TIME_NEVER - 5, 4) == TIME_NEVER - 1);
+    assert_true(time_add(0, INT64_MAX) == TIME_NEVER);
+    assert_int_equal(time_min(3, 4), 3);
+    assert_int_equal(time_min(4, 3), 3);
+    assert_int_equal(time_min(TIME_NEVER, -1), -1);
+}
+
+static void test_clock_never_goes_back(void **state)
+{
+    int64_t before = sqlock_now_us();
+
+    (void)state;
+    assert_true(before > 0);
+    for (int i = 0; i < 20000; i++) {
+        int64_t now = sqlock_now_us();
+
+        assert_true(now >= before);
+        before = now;
+    }
+}
+
+/* ---- wake-ups ---------------------------------------------------------------------------------
+ */
+
+static void test_wake_before_the_wait_is_not_lost(void **state)
+{
+    struct fixture *f = *state;
+
+    sqlock_wake_set(f->wake);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 2);
+    /* it stays until it is cleared, and comes before what is ready */
+    assert_int_equal(write(f->in, "x", 1), 1);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 2);
+    sqlock_wake_clear(f->wake);
+    assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 1);
+}
+
+static void test_many_wakes_are_cleared_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i < 1000; i++)
+        sqlock_wake_set(f->wake);
+    sqlock_wake_clear(f->wake);
+    assert_false(is_readable(f->wake));
+    sqlock_wake_clear(f->wake); /* never blocks */
+    sqlock_wake_set(f->wake);
+    assert_true(is_readable(f->wake));
+}
+
+static void *wake_later(void *arg)
+{
+    sqlock_sleep_us(20000);
+    sqlock_wake_set(((struct fixture *)arg)->wake);
+    return NULL;
+}
+
+static void test_wake_from_another_thread_cuts_the_wait(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun = sqlock_now_us();
+    pthread_t thread_id;
+    int got;
+
+    assert_int_equal(pthread_create(&thread_id, NULL, wake_later, f), 0);
+    got = sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER);
+    pthread_join(thread_id, NULL);
+    assert_int_equal(got, 2);
+    check_time(begun, 20000);
+}
+
+static void *write_later(void *arg)
+{
+    sqlock_sleep_us(20000);
+    return write(((struct fixture *)arg)->in, "x", 1) == 1 ? arg : NULL;
+}
+
+static void test_descriptor_that_becomes_ready_ends_the_wait(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun = sqlock_now_us();
+    pthread_t thread_id;
+    void *written;
+    int got;
+
+    assert_int_equal(pthread_create(&thread_id, NULL, write_later, f), 0);
+    got = sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER);
+    pthread_join(thread_id, &written);
+    assert_non_null(written);
+    assert_int_equal(got, 1);
+    check_time(begun, 20000);
+}
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* The application's signals interrupt poll() and nanosleep(): neither earlier nor later for that.
+ */
+static void test_signals_neither_end_nor_prolong_a_wait(void **state)
+{
+    struct itimerval every = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction count = {.sa_handler = count_signal}, before;
+    struct fixture *f = *state;
+    int64_t begun, waited, slept;
+    int got;
+
+    signals = 0;
+    sigaction(SIGALRM, &count, &before);
+    setitimer(ITIMER_REAL, &every, NULL);
+    begun = sqlock_now_us();
+    got = sqlock_wait_fd(f->out, POLLIN, f->wake, begun + 50000);
+    waited = sqlock_now_us() - begun;
+    begun = sqlock_now_us();
+    sqlock_sleep_us(50000);
+    slept = sqlock_now_us() - begun;
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_int_equal(got, 0);
+    assert_between(50000, waited, 50000 + LATE_US);
+    assert_between(50000, slept, 50000 + LATE_US);
+    assert_true(signals > 2);
+}
+
+static void test_descriptors_are_not_inherited_and_never_block(void **state)
+{
+    struct fixture *f = *state;
+    int alarm_fd = alarm_make();
+
+    assert_true(alarm_fd >= 0);
+    assert_true(fcntl(f->wake, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(f->wake, F_GETFL) & O_NONBLOCK);
+    assert_true(fcntl(alarm_fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(alarm_fd, F_GETFL) & O_NONBLOCK);
+    alarm_close(alarm_fd);
+}
+
+static void test_closing_what_is_not_there_does_nothing(void **state)
+{
+    (void)state;
+    sqlock_wake_close(-1);
+    alarm_close(-1);
+    alarm_set(-1, 0);
+    assert_int_equal(fcntl(0, F_GETFD) < 0 ? errno : 0, 0);
+}
+
+/* ---- alarms -----------------------------------------------------------------------------------
+ */
+
+static void test_alarm_fires_at_its_time_and_never_before(void **state)
+{
+    static const int64_t spans[] = {1000, 5500, 20001};
+    int fd = alarm_make();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        int64_t at = sqlock_now_us() + spans[i];
+
+        alarm_set(fd, at);
+        assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
+        assert_between(at, sqlock_now_us(), at + LATE_US);
+        assert_true(is_readable(fd)); /* for good, until it is set anew */
+    }
+    alarm_close(fd);
+}
+
+static void test_alarm_for_a_time_that_passed_fires_at_once(void **state)
+{
+    int fd = alarm_make();
+
+    (void)state;
+    assert_false(is_readable(fd));
+    alarm_set(fd, sqlock_now_us() - 1000);
+    assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
+    alarm_set(fd, TIME_NEVER);
+    assert_false(is_readable(fd));
+    alarm_set(fd, 0);
+    assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
+    alarm_close(fd);
+}
+
+static void test_alarm_that_is_moved_does_not_fire_at_its_old_time(void **state)
+{
+    int64_t begun = sqlock_now_us();
+    int fd = alarm_make();
+
+    (void)state;
+    alarm_set(fd, begun + 10000);
+    alarm_set(fd, begun + 40000);
+    assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
+    check_time(begun, 40000);
+    alarm_set(fd, sqlock_now_us() + 10000);
+    alarm_set(fd, TIME_NEVER);
+    assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, sqlock_now_us() + 30000), 0);
+    alarm_close(fd);
+}
+
+static void test_alarm_in_the_far_future_is_set_and_does_not_fire(void **state)
+{
+    static const int64_t far[] = {INT64_MAX - 1, INT64_C(1) << 60, INT64_C(604800000000)};
+    int fd = alarm_make();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        alarm_set(fd, 0);
+        assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
+        alarm_set(fd, far[i] == INT64_MAX - 1 ? far[i] : sqlock_now_us() + far[i]);
+        assert_false(is_readable(fd));
+    }
+    alarm_close(fd);
+}
+
+static void test_watcher_wakes_for_the_alarm_and_for_a_poke(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun = sqlock_now_us();
+    int fd = alarm_make();
+    pthread_t thread_id;
+
+    alarm_set(fd, begun + 10000);
+    alarm_wait(fd, f->wake);
+    check_time(begun, 10000);
+    alarm_set(fd, TIME_NEVER);
+    begun = sqlock_now_us();
+    assert_int_equal(pthread_create(&thread_id, NULL, wake_later, f), 0);
+    alarm_wait(fd, f->wake);
+    pthread_join(thread_id, NULL);
+    check_time(begun, 20000);
+    assert_false(is_readable(f->wake)); /* it was cleared */
+    alarm_close(fd);
+}
+
+/* ---- conditions -------------------------------------------------------------------------------
+ */
+
+static void test_condition_wait_is_bounded_by_its_deadline(void **state)
+{
+    int64_t begun = sqlock_now_us();
+    mutex m;
+    cond c;
+
+    (void)state;
+    assert_int_equal(mutex_init(&m), 0);
+    assert_int_equal(cond_init(&c), 0);
+    mutex_lock(&m);
+    cond_wait_until(&c, &m, 0);
+    cond_wait_until(&c, &m, begun);
+    while (sqlock_now_us() < begun + 15500) /* it may return early, as a condition may */
+        cond_wait_until(&c, &m, begun + 15500);
+    mutex_unlock(&m);
+    check_time(begun, 15500);
+    cond_free(&c);
+    mutex_free(&m);
+}
+
+static void *blocked_signals(void *arg)
+{
+    sigset_t *set = arg;
+
+    pthread_sigmask(SIG_BLOCK, NULL, set);
+    return NULL;
+}
+
+/* The application's handlers must not run in a thread of the library's. */
+static void test_thread_starts_with_every_signal_blocked(void **state)
+{
+    sigset_t before, within, after;
+    thread t;
+
+    (void)state;
+    sigemptyset(&within);
+    sigemptyset(&before);
+    sigemptyset(&after);
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(thread_start(&t, blocked_signals, &within), 0);
+    thread_join(t);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    for (int number = 1; number < 32; number++) {
+        if (number != SIGKILL && number != SIGSTOP)
+            assert_int_equal(sigismember(&within, number), 1);
+        assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+    }
+}
+
+#define WAKE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+    WAKE_TEST(test_wait_ends_at_the_deadline_and_never_before),
+    WAKE_TEST(test_wait_for_a_deadline_that_passed_returns_at_once),
+    WAKE_TEST(test_ready_descriptor_is_seen_at_the_deadline_too),
+    WAKE_TEST(test_wait_without_descriptors_is_a_sleep),
+    WAKE_TEST(test_closed_peer_ends_the_wait),
+    WAKE_TEST(test_sleep_is_never_short),
+    WAKE_TEST(test_sleep_of_no_time_returns_at_once),
+    WAKE_TEST(test_time_adds_up_to_never_and_not_beyond),
+    WAKE_TEST(test_clock_never_goes_back),
+    WAKE_TEST(test_wake_before_the_wait_is_not_lost),
+    WAKE_TEST(test_many_wakes_are_cleared_at_once),
+    WAKE_TEST(test_wake_from_another_thread_cuts_the_wait),
+    WAKE_TEST(test_descriptor_that_becomes_ready_ends_the_wait),
+    WAKE_TEST(test_signals_neither_end_nor_prolong_a_wait),
+    WAKE_TEST(test_descriptors_are_not_inherited_and_never_block),
+    WAKE_TEST(test_closing_what_is_not_there_does_nothing),
+    WAKE_TEST(test_alarm_fires_at_its_time_and_never_before),
+    WAKE_TEST(test_alarm_for_a_time_that_passed_fires_at_once),
+    WAKE_TEST(test_alarm_that_is_moved_does_not_fire_at_its_old_time),
+    WAKE_TEST(test_alarm_in_the_far_future_is_set_and_does_not_fire),
+    WAKE_TEST(test_watcher_wakes_for_the_alarm_and_for_a_poke),
+    WAKE_TEST(test_condition_wait_is_bounded_by_its_deadline),
+    WAKE_TEST(test_thread_starts_with_every_signal_blocked),
+};
+
+TEST_MAIN(tests)
