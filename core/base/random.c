@@ -25,9 +25,10 @@ int random_bytes(void *out, size_t len)
 
 uint32_t sqlock_random_below(uint32_t below)
 {
-    uint64_t r = 0;
+    uint32_t r = 0;
 
-    if (below < 2 || random_bytes(&r, sizeof(uint32_t)) != 0)
+    if (below < 2 || random_bytes(&r, sizeof r) != 0)
         return 0;
-    return (uint32_t)((r * below) >> 32); /* multiply and shift: no division, bias below 2^-32 */
+    return (uint32_t)(((uint64_t)r * below) >>
+                      32); /* multiply and shift: no division, bias below 2^-32 */
 }

@@ -35,14 +35,15 @@ void sqlock_wake_close(int fd)
         close(fd);
 }
 
-/* Milliseconds for poll(), rounded up so that it does not return early, and at most an hour. */
+/* Milliseconds for poll(), rounded up so that it does not return early, and at most ten seconds:
+ * poll's clock stands while the machine sleeps, ours does not. */
 static int poll_ms(int64_t deadline)
 {
     int64_t left = deadline - sqlock_now_us();
 
     if (left <= 0)
         return 0;
-    return left > 3600 * INT64_C(1000000) ? 3600 * 1000 : (int)((left + 999) / 1000);
+    return left > 10 * INT64_C(1000000) ? 10 * 1000 : (int)((left + 999) / 1000);
 }
 
 int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline)

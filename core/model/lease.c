@@ -3,9 +3,11 @@
 
 #include "core/model/lease.h"
 
-/* Two clocks may differ in rate by 500 ppm each (NTP's limit), and the server's may be put forward
- * a little: a tenth of the lease covers both, two seconds are enough for long leases. */
+/* The server's clock may be put forward a little: a tenth of the lease covers that, two seconds are
+ * enough for long ones. And two clocks may differ in rate by 500 ppm each (NTP's limit; Mills, RFC
+ * 5905): a thousandth of the lease, whatever its length. */
 #define MARGIN_MAX INT64_C(2000000)
+#define DRIFT      1000
 
 /* Everything that is not listed leaves the state as it is. */
 const struct lease_edge lease_edges[] = {
@@ -38,7 +40,9 @@ const char *lease_event_name(enum lease_event event)
 
 int64_t lease_margin(int64_t ttl)
 {
-    return ttl / 10 < MARGIN_MAX ? ttl / 10 : MARGIN_MAX;
+    int64_t step = ttl / 10 < MARGIN_MAX ? ttl / 10 : MARGIN_MAX;
+
+    return step > ttl / DRIFT ? step : ttl / DRIFT;
 }
 
 int64_t lease_deadline(const struct lease *l, int64_t sent)

@@ -17,13 +17,14 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
                 void *user, int *out_result, sqlock_error *err)
 {
     sqlock_lock *lock = NULL;
+    sqlock_error failure = {0}; /* err is left alone when it ends well after all */
     int result, rc;
 
     if (work == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "with: work is NULL");
-    rc = sqlock_acquire(m, name, opts, &lock, err);
-    if ((rc = settle_or_drop(&lock, rc, err)) != 0)
-        return rc;
+    rc = sqlock_acquire(m, name, opts, &lock, &failure);
+    if ((rc = settle_or_drop(&lock, rc, &failure)) != 0)
+        return error_give(err, &failure);
     result = work(lock, user);
     if (out_result != NULL)
         *out_result = result;

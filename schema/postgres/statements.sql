@@ -23,11 +23,12 @@ WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
 SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
             WHEN current_setting('synchronous_commit') = 'off' THEN 'synchronous_commit is off'
-            ELSE 'the lock table is UNLOGGED' END, 'UTF8')
+            ELSE 'a table of the schema is UNLOGGED' END, 'UTF8')
 WHERE :accept_weak = 0
   AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off'
        OR EXISTS (SELECT 1 FROM pg_class c
-                  WHERE c.oid = to_regclass({lock:text}) AND c.relpersistence = 'u'));
+                  WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}))
+                    AND c.relpersistence = 'u'));
 -- :step
 SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step

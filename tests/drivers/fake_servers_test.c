@@ -1,5 +1,4 @@
-/* P2, P4, P6, P7, P8 on the fake driver: servers that are slow, silent, down, another one, or whose
- * clock jumps. */
+/* P4, P6, P7, P8 on the fake driver: servers that are slow, silent or down. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -7,7 +6,6 @@
 #include "tests/drivers/fake_quirks.h"
 
 enum { ALWAYS = 1000000 };
-#define ANOTHER_SERVER (INT64_C(1) << 32)
 
 static void stall(struct world *w, int stmt, int32_t ms)
 {
@@ -26,110 +24,6 @@ static void stays_held(sqlock_lock *lock, int64_t ms)
 {
     for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
         assert_true(sqlock_is_held(lock));
-}
-
-/* ---- the server's clock ---------------------------------------------------------------------- */
-
-static void test_clock_that_jumps_past_the_lease_ends_it(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    int32_t lease_ms = patience_ms(900);
-    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
-    int64_t begun = sqlock_now_us();
-
-    sqlock_fake_step_clock(fake_of(w), 60000);
-    await_loss(lock);
-    /* By the first answer that shows it, which is a renewal's. */
-    assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOCK);
-    sqlock_lock_free(lock);
-    assert_true(is_free(m, "nightly"));
-}
-
-/* Any answer of the manager's shows it, so also for a lock that nobody renews. */
-static void test_clock_jump_is_seen_in_any_answer(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
-
-    sqlock_fake_step_clock(fake_of(w), 60000);
-    assert_true(sqlock_is_held(lock));
-    assert_true(is_free(m, "other"));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOCK);
-    sqlock_lock_free(lock);
-}
-
-static void test_small_clock_jump_is_outlived(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 1500, 0);
-
-    sqlock_fake_step_clock(fake_of(w), 400);
-    stays_held(lock, 1600);
-    give(lock);
-}
-
-static void test_clock_that_is_put_back_ends_nothing(void **state)
-{
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    int32_t lease_ms = patience_ms(400);
-    sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
-
-    sqlock_fake_step_clock(fake_of(w), -60000);
-    stays_held(lock, lease_ms * 3);
-    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
-    give(lock);
-    assert_true(is_free(b, "nightly"));
-    /* Nor does a dead holder's lease last for as long as the step: it was renewed since. */
-    lock = take_for(a, "nightly", lease_ms, 0);
-    sqlock_fake_step_clock(fake_of(w), -60000);
-    sleep_ms(lease_ms);
-    sqlock_lock_free(lock);
-    give(take(b, "nightly"));
-}
-
-/* What is known of the clock was learned before the jump. */
-static void test_try_right_after_a_clock_jump_is_granted(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    const int64_t jumps[] = {3600000, -7200000, 86400000};
-
-    for (int i = 0; i < 3; i++) {
-        assert_true(is_free(m, "nightly"));
-        sqlock_fake_step_clock(fake_of(w), jumps[i]);
-        assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
-    }
-}
-
-/* ---- rows that vanish ------------------------------------------------------------------------ */
-
-static void test_vanished_row_is_told_as_gone(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    int32_t lease_ms = patience_ms(900);
-    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
-    int64_t token = sqlock_lock_token(lock), begun = sqlock_now_us();
-
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 0, 1, 0);
-    await_loss(lock);
-    assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
-    sqlock_lock_free(lock);
-    /* P2: also then */
-    lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
-    assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 0, 1, 0);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
-    sqlock_lock_free(lock);
 }
 
 /* ---- slow and silent servers ----------------------------------------------------------------- */
@@ -448,71 +342,7 @@ static void test_try_of_a_server_that_is_down_says_unreachable(void **state)
     give(take(m, "nightly"));
 }
 
-/* ---- another server -------------------------------------------------------------------------- */
-
-/* P2: the commit of the grant was lost, so its number must not come again. */
-static void test_tokens_jump_when_a_failover_lost_the_grant(void **state)
-{
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
-    int64_t token = sqlock_lock_token(lock);
-
-    sqlock_fake_failover(fake_of(w));
-    sqlock_lock *next = take(b, "nightly");
-    assert_between(token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    assert_between(ANOTHER_SERVER, sqlock_lock_token(next), 2 * ANOTHER_SERVER);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    sqlock_lock_free(lock);
-    give(next);
-}
-
-/* P2, P7: what was not lost goes on; the next grant jumps. */
-static void test_grant_that_survived_a_failover_is_still_held(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    int32_t lease_ms = patience_ms(900);
-    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
-    int64_t token = sqlock_lock_token(lock);
-
-    assert_ok(sqlock_renew(lock, &err), &err);
-    sqlock_fake_failover(fake_of(w));
-    stays_held(lock, lease_ms * 2);
-    assert_int_equal(sqlock_lock_token(lock), token);
-    give(lock);
-    lock = take(m, "nightly");
-    assert_between(token + ANOTHER_SERVER, sqlock_lock_token(lock), token + 2 * ANOTHER_SERVER);
-    give(lock);
-}
-
-static void test_tokens_jump_at_each_failover(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    int64_t last = 0;
-
-    for (int i = 0; i < 4; i++) {
-        /* The release may be forgotten: then the lease has to run out. */
-        sqlock_lock *lock = take_for(m, "nightly", 300, 0);
-
-        assert_between(i == 0 ? 1 : last + ANOTHER_SERVER, sqlock_lock_token(lock),
-                       SQLOCK_TOKEN_MAX);
-        last = sqlock_lock_token(lock);
-        give(lock);
-        sqlock_fake_failover(fake_of(w));
-    }
-}
-
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_clock_that_jumps_past_the_lease_ends_it),
-    cmocka_unit_test(test_clock_jump_is_seen_in_any_answer),
-    cmocka_unit_test(test_small_clock_jump_is_outlived),
-    cmocka_unit_test(test_clock_that_is_put_back_ends_nothing),
-    cmocka_unit_test(test_try_right_after_a_clock_jump_is_granted),
-    cmocka_unit_test(test_vanished_row_is_told_as_gone),
     cmocka_unit_test(test_loss_is_told_at_the_deadline_while_the_renewal_hangs),
     cmocka_unit_test(test_close_cuts_a_renewal_that_hangs),
     cmocka_unit_test(test_deadline_counts_from_before_a_slow_request),
@@ -526,9 +356,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lock_is_still_held_when_the_server_is_back_in_time),
     cmocka_unit_test(test_wait_outlives_a_server_that_is_down),
     cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),
-    cmocka_unit_test(test_tokens_jump_when_a_failover_lost_the_grant),
-    cmocka_unit_test(test_grant_that_survived_a_failover_is_still_held),
-    cmocka_unit_test(test_tokens_jump_at_each_failover),
 };
 
 int main(void)

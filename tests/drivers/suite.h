@@ -73,7 +73,7 @@ void place_opts(const struct world *w, sqlock_open_opts *opts);
 /* The driver that all managers of worlds use: the real one, and counts what goes through it. */
 const sqlock_driver *spied_driver(void);
 
-/* Acquire, and fail the test if that fails. lease_ms 0: the default; opts may be NULL. */
+/* Acquire, and fail the test if that fails; it may wait ten seconds. lease_ms 0: the default. */
 sqlock_lock *take(sqlock *m, const char *name);
 sqlock_lock *take_for(sqlock *m, const char *name, int32_t lease_ms, unsigned flags);
 sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts);
@@ -81,7 +81,6 @@ void give(sqlock_lock *lock);              /* release and free */
 int try_once(sqlock *m, const char *name); /* the code of a try; what it got is given back */
 bool is_free(sqlock *m, const char *name); /* a try gets it, and no refusal */
 void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few seconds at most */
-/* A label that opens, a lease that is short. */
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
 /* What went through the driver since the test began. */
@@ -89,7 +88,8 @@ long spy_opens(void);
 long spy_runs(int stmt);     /* calls with this request; -1: all */
 long spy_requests(int stmt); /* requests, of which a call may carry many */
 
-/* The same table as in sqlock.h, in microseconds: what a holder gives up of its lease. */
+/* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth, at most two
+ * seconds, but at least a thousandth. */
 int64_t margin_us(int32_t lease_ms);
 /* When fd becomes readable, at most so late: true. */
 bool readable_within(int fd, int32_t ms);

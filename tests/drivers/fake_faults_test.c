@@ -1,0 +1,244 @@
+/* P3, P5 on the fake driver: requests and replies of acquire and release that are lost. */
+#include "tests/drivers/fake_network.h"
+
+/* ---- acquire --------------------------------------------------------------------------------- */
+
+static void test_lost_request_of_an_acquire_is_sent_again(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    assert_int_equal(sqlock_lock_token(lock), 1);
+    give(lock);
+}
+
+/* No second row, no wait for one's own ghost. */
+static void test_lost_grant_is_settled_within_the_call(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_lock *lock = take_with(m, "nightly", &o);
+    assert_int_equal(sqlock_lock_token(lock), 1);
+    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_ACQUIRE), 2);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+}
+
+static void test_lost_refusal_is_a_refusal_in_the_end(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+}
+
+static void test_try_that_hears_nothing_more_is_unsure_and_settled_later(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0);
+
+    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY); /* it was granted */
+    mend();
+    int64_t before = sqlock_now_us();
+    assert_ok(sqlock_settle(lock, patience_ms(5000), &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_int_equal(sqlock_lock_token(lock), 1);
+    assert_between(before + 26000000, sqlock_lock_deadline_us(lock), INT64_MAX);
+    give(lock);
+}
+
+/* Nothing had been granted, and nothing is: whoever asks first has it. */
+static void test_settle_says_busy_when_another_was_granted_the_lock(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REQUEST, 0);
+    sqlock_lock *theirs = take(other, "nightly");
+
+    mend();
+    assert_code(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NOT_GRANTED);
+    sqlock_lock_free(lock);
+    assert_true(sqlock_is_held(theirs));
+    give(theirs);
+}
+
+static void test_settle_without_an_answer_ends_on_time_and_stays_unsure(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0);
+    int64_t begun = now_us();
+
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 400, &err), &err);
+    assert_between(350000, now_us() - begun, (400 + patience_ms(100)) * INT64_C(1000));
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    begun = now_us();
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 0, &err), &err);
+    assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
+    mend();
+    assert_ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &err), &err);
+    give(lock);
+}
+
+static void test_release_of_an_unsure_grant_gives_it_back(void **state)
+{
+    const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REPLY, SQLOCK_FAULT_LOSE_REQUEST};
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+
+    for (int i = 0; i < 2; i++) {
+        sqlock_lock *lock = take_unsure(w, m, faults[i], 0);
+
+        mend();
+        assert_ok(sqlock_release(lock, &err), &err);
+        assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+        sqlock_lock_free(lock);
+        assert_true(is_free(other, "nightly"));
+    }
+}
+
+/* P5: held by nobody for no longer than one lease. */
+static void test_unsure_grant_that_nobody_settles_ends_with_its_lease(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    int64_t begun = now_us();
+    sqlock_lock *lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 600);
+
+    assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY);
+    mend(); /* it is not renewed, now that it could be */
+    give(take(other, "nightly"));
+    assert_between(590000, now_us() - begun, (600 + patience_ms(500)) * INT64_C(1000));
+    sqlock_lock_free(lock);
+}
+
+static int count_work(sqlock_lock *lock, void *user)
+{
+    *(int *)user += sqlock_is_held(lock);
+    return 0;
+}
+
+static void test_scoped_work_settles_for_its_caller(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    int calls = 0;
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    assert_ok(sqlock_with(m, "nightly", &o, count_work, &calls, NULL, &err), &err);
+    assert_int_equal(calls, 1);
+    fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0);
+    o.lease_ms = 1500;
+    assert_code(SQLOCK_EUNSURE, sqlock_with(m, "nightly", &o, count_work, &calls, NULL, &err),
+                &err);
+    assert_int_equal(calls, 1);
+    give(take(other, "nightly"));
+}
+
+/* ---- release --------------------------------------------------------------------------------- */
+
+static void test_lost_reply_of_a_release_is_settled_within_the_call(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take(m, "nightly");
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    give(lock);
+    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RELEASE), 2);
+    assert_true(is_free(m, "nightly"));
+}
+
+static void test_release_asked_again_says_released(void **state)
+{
+    const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REPLY, SQLOCK_FAULT_LOSE_REQUEST};
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+
+    for (int i = 0; i < 4; i++) {
+        sqlock_lock *lock = release_unsure(w, m, faults[i % 2], 0, 0);
+
+        mend();
+        if (i < 2)
+            assert_ok(sqlock_release(lock, &err), &err);
+        else
+            assert_ok(sqlock_settle(lock, patience_ms(5000), &err), &err);
+        assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+        sqlock_lock_free(lock);
+        assert_true(is_free(other, "nightly"));
+    }
+}
+
+/* P5: the row tells of the other owner now. Nothing but our release can have let it in so early. */
+static void test_release_asked_again_says_released_after_others_came_and_went(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = release_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0, 60000);
+
+    give(take(other, "nightly"));
+    mend();
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+}
+
+static void test_release_asked_again_does_not_free_successor(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = release_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0, 60000);
+    sqlock_lock *next = take(other, "nightly");
+
+    mend();
+    assert_ok(sqlock_settle(lock, patience_ms(5000), &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_ok(sqlock_renew(next, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    sqlock_lock_free(lock);
+    give(next);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_lost_request_of_an_acquire_is_sent_again),
+    cmocka_unit_test(test_lost_grant_is_settled_within_the_call),
+    cmocka_unit_test(test_lost_refusal_is_a_refusal_in_the_end),
+    cmocka_unit_test(test_try_that_hears_nothing_more_is_unsure_and_settled_later),
+    cmocka_unit_test(test_settle_says_busy_when_another_was_granted_the_lock),
+    cmocka_unit_test(test_settle_without_an_answer_ends_on_time_and_stays_unsure),
+    cmocka_unit_test(test_release_of_an_unsure_grant_gives_it_back),
+    cmocka_unit_test(test_unsure_grant_that_nobody_settles_ends_with_its_lease),
+    cmocka_unit_test(test_scoped_work_settles_for_its_caller),
+    cmocka_unit_test(test_lost_reply_of_a_release_is_settled_within_the_call),
+    cmocka_unit_test(test_release_asked_again_says_released),
+    cmocka_unit_test(test_release_asked_again_says_released_after_others_came_and_went),
+    cmocka_unit_test(test_release_asked_again_does_not_free_successor),
+};
+
+int main(void)
+{
+    return suite_run_tests(&fake_quirks, "fake: lost", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,90 @@
+#include "tests/drivers/fake_network.h"
+
+#include <stdatomic.h>
+
+/* A network that lets only so many connections through. */
+struct network {
+    sqlock_fake *db;
+    atomic_int allowed;
+};
+
+static struct network network;
+
+static int connect_through(void *user, void **out_native, sqlock_error *err)
+{
+    struct network *n = user;
+
+    if (atomic_fetch_sub(&n->allowed, 1) <= 0)
+        return sqlock_error_db(err, "08001", 0, 0, "the network is cut");
+    return sqlock_fake_connect(n->db, out_native, err);
+}
+
+sqlock_open_opts short_requests(void)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    o.request_ms = REQUEST_MS;
+    return o;
+}
+
+/* A manager on that network. Those of open_manager() before this call are not on it. */
+sqlock *open_fragile(struct world *w)
+{
+    sqlock_open_opts o = short_requests();
+    const struct place before = w->place;
+    sqlock *m;
+
+    network.db = fake_of(w);
+    atomic_store(&network.allowed, ALWAYS);
+    w->place.connect = connect_through;
+    w->place.connect_user = &network;
+    m = open_manager(w, &o);
+    w->place = before;
+    return m;
+}
+
+/* The next request of this kind has that fault, and no connection comes after it. */
+void fail_and_cut(struct world *w, int stmt, sqlock_fault fault, int32_t delay_ms)
+{
+    sqlock_fake_fault(fake_of(w), stmt, fault, 0, 1, delay_ms);
+    atomic_store(&network.allowed, 0);
+}
+
+void mend(void)
+{
+    atomic_store(&network.allowed, ALWAYS);
+}
+
+/* An acquire that is told nothing, after this fault. */
+sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t lease_ms)
+{
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, lease_ms, 0);
+    sqlock_lock *lock = NULL;
+    int64_t begun = now_us();
+
+    fail_and_cut(w, SQLOCK_STMT_ACQUIRE, fault, 0);
+    assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
+    assert_int_equal(err.code, SQLOCK_EUNSURE);
+    assert_true(err.flags & SQLOCK_MAYBE);
+    assert_non_null(lock);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_false(sqlock_is_held(lock));
+    assert_int_equal(sqlock_lock_token(lock), 0);
+    return lock;
+}
+
+/* A release that is told nothing, after this fault. */
+sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t delay_ms,
+                            int32_t lease_ms)
+{
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+
+    fail_and_cut(w, SQLOCK_STMT_RELEASE, fault, delay_ms);
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_false(sqlock_is_held(lock));
+    return lock;
+}
