@@ -252,6 +252,7 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *            the wait ran out), SQLOCK_EUNSURE (a reply was lost: *out_lock is UNSURE and
  *            sqlock_settle() tells), SQLOCK_ETIMEOUT (the database answered nothing in time and
  *            nothing was applied), SQLOCK_ECANCELLED (by opts->cancel, nothing is held),
+ *            SQLOCK_ELOST (opts->owner has been released before and is never granted again),
  *            SQLOCK_EINVAL (name, numbers; before any I/O), SQLOCK_EFORK, SQLOCK_ENOMEM, and the
  *            database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA, ECORRUPT, EREADONLY, EFULL,
  *            EREFUSED. While the wait lasts, a lost connection is opened again without an error. */
@@ -269,9 +270,9 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 /* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns.
  * A lock in state UNSURE may be released too: what may have been granted is given back.
  * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
- *          not ours any more, nothing was changed), SQLOCK_EUNSURE (reply lost: ask again, or
- *          sqlock_settle(), or let the lease run out), SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the
- *          database's codes (nothing was changed; ask again or let it run out). */
+ *          lost before: a row that still says ours is emptied, anything else is left alone),
+ *          SQLOCK_EUNSURE (reply lost: ask again, or sqlock_settle(), or let the lease run out),
+ *          SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the database's codes (nothing was changed; ask again or let it run out). */
 SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
 
 /* Find out what became of a request whose reply was lost, by sending the same request again with the
