@@ -111,6 +111,7 @@ struct sqlock_op {
     int hurries;          /* immediate repetitions in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
     sqlock_holder holder; /* of the last refusal */
+    sqlock_error refusal;
     sqlock_holder *out_holder;
     sqlock_error err; /* of the last failure, or the result */
     int gives_lock;   /* finish hands the lock out (or frees it) */

@@ -293,6 +293,13 @@ static int worth_again(const sqlock_op *op)
 
 void op_failed(sqlock_op *op)
 {
+    /* Time ran out before the last attempt was sent: the word of the one before stands (P18). */
+    if (op->refused && op->err.code == SQLOCK_ETIMEOUT && !(op->err.flags & SQLOCK_MAYBE) &&
+        sqlock_now_us() >= op->deadline) {
+        op->err = op->refusal;
+        op_done(op, op->refused);
+        return;
+    }
     op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
         op->unsure = 1;

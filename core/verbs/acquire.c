@@ -60,6 +60,7 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token);
+    op->refusal = op->err;
     if (op->once || op->settle || now >= op_last_try(op)) {
         op_done(op, code);
         return;

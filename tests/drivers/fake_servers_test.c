@@ -223,6 +223,32 @@ static void test_cancel_cuts_a_connection_that_hangs(void **state)
     assert_between(0, took, patience_ms(200) * INT64_C(1000));
 }
 
+static int stop_listing(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 1;
+}
+
+/* P18: the holder was told, then the manager's connection was busy until the wait ran out. */
+static void test_wait_that_was_refused_and_could_not_ask_again_says_busy(void **state)
+{
+    struct world *w = world(state);
+    sqlock *other = open_manager(w, NULL);
+    sqlock_lock *lock = take(other, "nightly");
+    struct waiter t = {.wait_ms = 600, .m = open_manager(w, NULL)};
+    sqlock_error err = {0};
+
+    assert_int_equal(try_once(t.m, "nightly"), SQLOCK_EBUSY);
+    wait_start(&t);
+    sleep_ms(100);
+    stall(w, SQLOCK_STMT_LIST, 1500);
+    sqlock_list(t.m, NULL, stop_listing, NULL, &err);
+    pthread_join(t.thread, NULL);
+    assert_code(SQLOCK_EBUSY, t.code, &t.err);
+    give(lock);
+}
+
 /* P7: renewals have a connection of their own. */
 static void test_renewals_go_on_while_an_acquire_hangs(void **state)
 {
@@ -350,6 +376,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_waits_end_on_time_while_the_server_stalls),
     cmocka_unit_test(test_cancel_cuts_a_request_that_hangs),
     cmocka_unit_test(test_cancel_cuts_a_connection_that_hangs),
+    cmocka_unit_test(test_wait_that_was_refused_and_could_not_ask_again_says_busy),
     cmocka_unit_test(test_renewals_go_on_while_an_acquire_hangs),
     cmocka_unit_test(test_renewals_go_on_while_a_loops_acquire_hangs),
     cmocka_unit_test(test_renewals_are_tried_until_the_deadline),
