@@ -46,7 +46,8 @@ dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
 dialect_fake := -v style='$$' -v schema=fake -v fixed_schema=1
 
 there = $(if $(package_$1),$(shell $(PKG_CONFIG) --exists $(package_$1) 2>/dev/null && echo yes),yes)
-ifeq ($(origin DRIVERS),undefined)
+CHOSEN := $(filter-out undefined,$(origin DRIVERS))
+ifeq ($(CHOSEN),)
 DRIVERS := $(foreach d,$(ALL_DRIVERS),$(if $(call there,$d),$d))
 endif
 # It needs nothing, and the tests need it.
@@ -55,7 +56,6 @@ UNKNOWN := $(filter-out $(ALL_DRIVERS),$(DRIVERS))
 $(if $(UNKNOWN),$(error there is no driver called $(UNKNOWN): choose from $(ALL_DRIVERS)))
 ABSENT := $(filter-out $(DRIVERS),$(ALL_DRIVERS))
 
-PACKAGES := $(foreach d,$(DRIVERS),$(package_$d))
 $(foreach d,$(DRIVERS),$(if $(package_$d),\
     $(eval cflags_$d := $(shell $(PKG_CONFIG) --cflags $(package_$d) 2>/dev/null))\
     $(eval libs_$d := $(shell $(PKG_CONFIG) --libs $(package_$d) 2>/dev/null))))
@@ -206,7 +206,9 @@ programs: $(programs)
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 
-export CC CXX BUILD DRIVERS SO STRICT T SAN
+# DRIVERS goes by another name: make starts itself once more, and would take it for the user's choice.
+export CC CXX BUILD SO STRICT T SAN
+export BUILT_DRIVERS := $(DRIVERS)
 
 .PHONY: check test quick run-all run-quick demo format
 .PHONY: check-layers check-headers check-embed check-runner check-symbols check-readme check-format
@@ -224,6 +226,9 @@ run-all: all $(programs)
 ifneq ($(left_out),)
 	@echo "SKIP without the drivers $(ABSENT): $(left_out)"
 endif
+ifneq ($(and $(ABSENT),$(filter 1,$(STRICT)),$(if $(CHOSEN),,yes)),)
+	@echo "FAIL no client library for $(ABSENT) (STRICT=1 asks for it)" && exit 1
+endif
 	@tests/tools/run.sh $(BUILD) $(if $(SAN),,$(checks)) $(programs)
 
 check-layers check-headers check-embed check-runner check-format:
@@ -237,7 +242,12 @@ format:
 
 # ---- demo, install, clean ------------------------------------------------------------------------
 
-demo: $(BUILD)/demo/demo
+demo:
+	@tests/tools/deps.sh demo
+	@+$(MAKE) --no-print-directory run-demo
+
+.PHONY: run-demo
+run-demo: $(BUILD)/demo/demo
 	$<
 
 $(BUILD)/obj/demo/%.o: demo/%.c $(FLAGS)

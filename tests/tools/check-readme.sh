@@ -6,7 +6,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 bad=0
 
-case " ${DRIVERS:-sqlite} " in
+case " ${BUILT_DRIVERS:-sqlite} " in
 *" sqlite "*)
     awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$dir/example.c"
     # shellcheck disable=SC2046

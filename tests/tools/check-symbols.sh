@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make check-symbols: each shared library exports what its public headers declare as SQLOCK_API and
 # nothing else, needs only what it may, and no object refers to what would print, end the process or
-# take over its signals. The Makefile sets BUILD, DRIVERS and SO.
+# take over its signals. The Makefile sets BUILD, BUILT_DRIVERS and SO.
 set -u
 export LC_ALL=C
 build=$BUILD
@@ -58,7 +58,7 @@ check_objects() # FOLDER
 libc='libc\.so\.6|libpthread\.so\.0|librt\.so\.1|libdl\.so\.2|ld-linux.*'
 check_library "$build/libsqlock.$SO" "$libc" include/sqlock/sqlock.h include/sqlock/driver.h
 check_objects "$build/obj/core"
-for driver in $DRIVERS; do
+for driver in $BUILT_DRIVERS; do
     case $driver in
     sqlite) client='|libsqlite3\.so\.0' ;;
     postgres) client='|libpq\.so\.5' ;;
@@ -77,4 +77,4 @@ done
 grep -qxE "$refused" <<<snprintf && complain "self test: snprintf would be refused"
 [ "$(declared <(printf 'SQLOCK_API int *\nsqlock_x(int (*fn)(void));\nSQLOCK_API void sqlock_y(void);'))" \
     = $'sqlock_x\nsqlock_y' ] || complain "self test: declarations are misread"
-[ $bad = 0 ] && echo "symbols: libsqlock and $DRIVERS"
+[ $bad = 0 ] && echo "symbols: libsqlock and $BUILT_DRIVERS"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
 # Costs next to nothing when all is there. With STRICT=1, clang-format and pgbouncer belong to it.
+#   tests/tools/deps.sh [demo]    demo: only what the demo needs
 set -u
 
 packages=
@@ -24,15 +25,17 @@ pooler_there()
 
 need gcc command -v "${CC:-gcc}"
 need libc6-dev test -e /usr/include/stdio.h
-need g++ command -v "${CXX:-g++}"
 need binutils command -v readelf
 need pkg-config command -v pkg-config
 need libsqlite3-dev pkg-config --exists sqlite3
-need libpq-dev pkg-config --exists libpq
-need libcmocka-dev pkg-config --exists cmocka
-need postgresql postgres_there
-[ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
-[ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
+if [ "${1:-}" != demo ]; then
+    need g++ command -v "${CXX:-g++}"
+    need libpq-dev pkg-config --exists libpq
+    need libcmocka-dev pkg-config --exists cmocka
+    need postgresql postgres_there
+    [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
+    [ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
+fi
 
 [ -n "$packages" ] || exit 0
 install="apt-get install -y --no-install-recommends$packages"

@@ -59,7 +59,7 @@ start_server()
 {
     [ -z "${SQLOCK_TEST_POSTGRES_URL:-}" ] || return 0
     local drivers
-    for drivers in "${DRIVERS:-postgres}" "${SQLOCK_TEST_DRIVERS:-postgres}"; do
+    for drivers in "${BUILT_DRIVERS:-postgres}" "${SQLOCK_TEST_DRIVERS:-postgres}"; do
         [[ " $drivers " == *" postgres "* ]] || return 0
     done
     if server_url=$(tests/tools/pg.sh start 2>"$log_dir/postgres.log"); then
