@@ -6,6 +6,7 @@
 #     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
 #     ONLY="unit"   only programs of these folders of tests/
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
+#   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
 #   make install    headers and libraries (PREFIX, DESTDIR, libdir, includedir)
@@ -257,6 +258,31 @@ $(BUILD)/obj/demo/%.o: demo/%.c $(FLAGS)
 $(BUILD)/demo/demo: $(call objects,demo/*.c) $(BUILD)/libsqlock-sqlite.a $(BUILD)/libsqlock.a
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(libs_sqlite) -ldl
+
+# ---- benchmark -----------------------------------------------------------------------------------
+# BENCH="--runs 1 --ms 200" for a look; figures that are told come from its defaults.
+
+BENCH_JSON ?= $(BUILD)/bench.json
+
+bench:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory run-bench
+
+.PHONY: bench run-bench
+run-bench: $(BUILD)/bench/bench
+	@bench/run.sh $< --json $(BENCH_JSON) $(BENCH)
+
+BENCH_BARE := $(filter $(wildcard bench/bare_*.c),$(DRIVERS:%=bench/bare_%.c))
+BENCH_SOURCES := $(filter-out bench/bare_%,$(wildcard bench/*.c)) $(BENCH_BARE)
+
+$(BUILD)/obj/bench/%.o: bench/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) -I. $(foreach d,$(BENCH_BARE:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \
+	    $(CLIENT_CFLAGS) -c -o $@ $<
+
+$(BUILD)/bench/bench: $(call objects,$(BENCH_SOURCES)) $(TEST_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(CLIENT_LIBS) -ljansson -ldl
 
 .PHONY: install clean
 install: all

@@ -10,6 +10,6 @@ if ! command -v clang-format >/dev/null; then
 fi
 mode='--dry-run -Werror'
 [ "${1:-}" = --write ] && mode=-i
-for dir in core drivers tests demo; do
+for dir in core drivers cli tests demo bench; do
     [ -d $dir ] && find $dir -name '*.[ch]'
 done | xargs clang-format $mode

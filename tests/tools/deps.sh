@@ -32,6 +32,7 @@ if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
     need libpq-dev pkg-config --exists libpq
     need libcmocka-dev pkg-config --exists cmocka
+    need libjansson-dev pkg-config --exists jansson
     need postgresql postgres_there
     [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
     [ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there

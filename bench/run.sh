@@ -1,0 +1,26 @@
+#!/bin/sh
+# make bench: on private servers, or on those of SQLOCK_BENCH_POSTGRES_URL and the like.
+#   bench/run.sh BENCH_PROGRAM [OPTION...]
+set -u
+dir=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-bench.XXXXXX") || exit 1
+chmod 755 "$dir"
+postgres=
+finish()
+{
+    [ -z "$postgres" ] || tests/tools/pg.sh stop "$postgres"
+    rm -rf "$dir"
+}
+trap finish EXIT
+trap 'exit 130' HUP INT TERM
+
+databases=
+has() { case " $BUILT_DRIVERS " in *" $1 "*) true ;; *) false ;; esac; }
+! has sqlite || databases="sqlite=sqlite:$dir/bench.db"
+if has postgres; then
+    url=${SQLOCK_BENCH_POSTGRES_URL:-}
+    [ -n "$url" ] || url=$(tests/tools/pg.sh start) && [ -n "$url" ] || exit 1
+    [ -n "${SQLOCK_BENCH_POSTGRES_URL:-}" ] || postgres=$url
+    databases="$databases postgres=$url"
+fi
+# shellcheck disable=SC2086
+"$@" $databases
