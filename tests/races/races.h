@@ -27,7 +27,7 @@ extern const sqlock_dialect sqlock_sqlite_dialect;
 #define LITE_NOW  "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)"
 #define MAX_STEPS 3
 
-/* One side of a race. Exactly one of the two is set. */
+/* One side of a race. Exactly one of them is set. */
 typedef struct conn {
     PGconn *pg;
     sqlite3 *lite;
@@ -88,6 +88,11 @@ int64_t number(conn c, const char *text);     /* one number, must be there; NULL
 void expect(answer a, int outcome, int line); /* the outcome, and no error */
 #define EXPECT(a, outcome) expect((a), (outcome), __LINE__)
 
+/* The lock's row, where there is one. */
+int64_t row_left(conn c);    /* microseconds of its lease */
+int64_t row_owner(conn c);   /* the first byte of the owner; -1: free */
+void let_it_run_out(conn c); /* whoever holds it */
+
 /* ---- PostgreSQL -------------------------------------------------------------------------------
  */
 
@@ -102,6 +107,11 @@ void pg_unhold(conn c); /* until now */
 int pg_ask_array(conn c, const script *s, const request *r, int n, answer *out);
 void pg_start_array(conn c, const script *s, const request *r, int n);
 int pg_finish_array(conn c, answer *out, int max);
+script ours_held(void); /* our acquire, which {hold} stops before it locks the row */
+
+/* Kept by another session, so that a statement has to wait. */
+#define TABLE_LOCK "BEGIN; LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE"
+#define ROW_LOCK   "BEGIN; SELECT 1 FROM {lock} FOR UPDATE"
 
 /* ---- SQLite -----------------------------------------------------------------------------------
  */
@@ -109,8 +119,26 @@ int pg_finish_array(conn c, answer *out, int max);
 int lite_setup_wal(void **state);
 int lite_setup_rollback(void **state);
 conn lite_open(void);
+script only_the_read(script s);     /* the first step of a request, */
+script after_the_read(script s);    /* and what is still to be run after it told nothing */
+script read_then(const char *text); /* our acquire with another text in the place of its decision */
+/* A text for which the client computed a number beforehand: it stands for @number. */
+script with_number(script s, int64_t n);
+/* c asks while the writer has an open write transaction, which commits ms after c began to wait. */
+answer ask_behind(conn c, const script *s, request r, conn writer, int ms);
 
 int race_teardown(void **state);
+
+#define ON_POSTGRES(test) cmocka_unit_test_setup_teardown(test, pg_setup, race_teardown)
+#define ON_WAL(test)                                                                               \
+    {                                                                                              \
+#test " (WAL)", test, lite_setup_wal, race_teardown, NULL                                  \
+    }
+#define ON_ROLLBACK(test)                                                                          \
+    {                                                                                              \
+#test " (rollback)", test, lite_setup_rollback, race_teardown, NULL                        \
+    }
+#define ON_SQLITE(test) ON_WAL(test), ON_ROLLBACK(test)
 
 /* ---- four clients -----------------------------------------------------------------------------
  */
@@ -124,16 +152,16 @@ typedef struct seen {
 /* Clients that acquire one lock, hold it for longer or shorter than its lease, and give it back or
  * not, while a pruner deletes idle rows. */
 typedef struct stress {
-    script acquire, release;
     conn (*open)(void);
-    const char *prune[8]; /* in this order; a failure undoes the round */
+    script acquire, release; /* ours, and what the pruner does, are put in by stress_run() */
+    const char *prune[8];    /* in this order; a failure undoes the round */
     int64_t ttl;
     int ms;
     int grants, errors; /* errors: answers that were neither a grant nor a refusal */
     seen seen[20000];
 } stress;
 
-void stress_run(stress *s);
+void stress_run(stress *s, const char *const *prune, int n);
 /* Pairs of grants whose tokens are equal, or in another order than the grants were. */
 int stress_faults(const stress *s);
 

@@ -370,34 +370,24 @@ static void test_reading_guard_lets_the_thief_in(void **state)
     run(app, "ROLLBACK");
 }
 
-#define PG(test) cmocka_unit_test_setup_teardown(test, pg_setup, race_teardown)
-#define WAL(test)                                                                                  \
-    {                                                                                              \
-#test " (WAL)", test, lite_setup_wal, race_teardown, NULL                                  \
-    }
-#define ROLLBACK(test)                                                                             \
-    {                                                                                              \
-#test " (rollback)", test, lite_setup_rollback, race_teardown, NULL                        \
-    }
-
 int main(void)
 {
     const struct CMUnitTest postgres[] = {
-        PG(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
-        PG(test_guard_outlives_an_early_release_and_a_break),
-        PG(test_row_being_written_is_not_taken_for_a_guard),
-        PG(test_stronger_guard_would_block_renewals),
-        PG(test_guard_with_an_old_snapshot_is_told_to_restart),
-        PG(test_guard_is_undone_by_rollback_to_a_savepoint_before_it),
-        PG(test_guarded_transactions_never_overlap),
-        PG(test_guarded_transactions_overlap_with_the_plain_grant),
+        ON_POSTGRES(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
+        ON_POSTGRES(test_guard_outlives_an_early_release_and_a_break),
+        ON_POSTGRES(test_row_being_written_is_not_taken_for_a_guard),
+        ON_POSTGRES(test_stronger_guard_would_block_renewals),
+        ON_POSTGRES(test_guard_with_an_old_snapshot_is_told_to_restart),
+        ON_POSTGRES(test_guard_is_undone_by_rollback_to_a_savepoint_before_it),
+        ON_POSTGRES(test_guarded_transactions_never_overlap),
+        ON_POSTGRES(test_guarded_transactions_overlap_with_the_plain_grant),
     };
     const struct CMUnitTest sqlite[] = {
-        WAL(test_write_guard_keeps_the_thief_out_and_extends),
-        ROLLBACK(test_write_guard_keeps_the_thief_out_and_extends),
-        WAL(test_guard_of_a_lost_lease_finds_no_row),
-        ROLLBACK(test_guard_of_a_lost_lease_finds_no_row),
-        WAL(test_reading_guard_lets_the_thief_in),
+        ON_WAL(test_write_guard_keeps_the_thief_out_and_extends),
+        ON_ROLLBACK(test_write_guard_keeps_the_thief_out_and_extends),
+        ON_WAL(test_guard_of_a_lost_lease_finds_no_row),
+        ON_ROLLBACK(test_guard_of_a_lost_lease_finds_no_row),
+        ON_WAL(test_reading_guard_lets_the_thief_in),
     };
     int missing = pg_missing();
     int failed = cmocka_run_group_tests_name("the guard on SQLite", sqlite, NULL, NULL);

@@ -1,0 +1,144 @@
+/* Requests, and the library's statements as texts that a test may damage. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+request request_of(char owner, int64_t ttl)
+{
+    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX};
+    memset(r.owner, owner, sizeof r.owner);
+    return r;
+}
+
+request request_token(request r, int64_t token)
+{
+    r.token = token;
+    return r;
+}
+
+request request_name(request r, const char *name, size_t len)
+{
+    r.name = name;
+    r.name_len = len;
+    return r;
+}
+
+/* Every `from` becomes `to`; *hits counts them. Frees text. */
+static char *replaced(char *text, const char *from, const char *to, int *hits)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+    const char *rest = text, *at = NULL;
+    assert_non_null(f);
+    while ((at = strstr(rest, from)) != NULL) {
+        fprintf(f, "%.*s%s", (int)(at - rest), rest, to);
+        rest = at + strlen(from);
+        (*hits)++;
+    }
+    fputs(rest, f);
+    fclose(f);
+    free(text);
+    return out;
+}
+
+char *fill(const char *text)
+{
+    int pg = bench.dialect == &sqlock_postgres_dialect;
+    const char *words[] = {"{lock}", "{meta}", "{migration}", "{lock:text}", "{meta:text}"};
+    const char *tables[] = {"lock", "meta", "migration", "lock", "meta"};
+    char name[160];
+    char *out = NULL;
+    int hits = 0;
+    snprintf(name, sizeof name, "(SELECT pg_advisory_xact_lock_shared(731205, %d)::text) = ''",
+             (int)getpid());
+    out = replaced(strdup(text), "{hold}", name, &hits);
+    for (size_t i = 0; i < COUNT(words); i++) {
+        const char *q = i < 3 ? "" : "'";
+        snprintf(name, sizeof name, "%s\"%s\".\"sqlock_%s\"%s", q, pg ? bench.schema : "main",
+                 tables[i], q);
+        out = replaced(out, words[i], name, &hits);
+    }
+    out = replaced(out, "{schema}", bench.schema, &hits);
+    return keep(replaced(out, "{prefix}", "sqlock_", &hits));
+}
+
+static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
+{
+    script s = {stmt, n, {NULL}, {0}};
+    assert_true(n >= 1 && n <= MAX_STEPS);
+    for (int i = 0; i < n; i++) {
+        s.step[i] = fill(steps[i].sql);
+        s.flags[i] = steps[i].flags;
+    }
+    return s;
+}
+
+script ours(sqlock_stmt stmt)
+{
+    const sqlock_script *from = &bench.dialect->scripts[stmt];
+    /* hello has more steps than a race needs: the last one tells who the server is */
+    int skip = from->n_steps > MAX_STEPS ? from->n_steps - MAX_STEPS : 0;
+    return take(stmt, from->steps + skip, from->n_steps - skip);
+}
+
+script ours_array(sqlock_stmt stmt)
+{
+    const sqlock_script *from = &bench.dialect->scripts[stmt];
+    return take(stmt, from->array_steps, from->n_array_steps);
+}
+
+script written(sqlock_stmt stmt, const char *text)
+{
+    const sqlock_step step = {text, NULL, 0, SQLOCK_STEP_WRITE};
+    return take(stmt, &step, 1);
+}
+
+script changed(script s, const char *from, const char *to)
+{
+    int hits = 0;
+    char *f = fill(from), *t = fill(to);
+    for (int i = 0; i < s.n; i++)
+        s.step[i] = keep(replaced(strdup(s.step[i]), f, t, &hits));
+    if (!hits)
+        fail_msg("the statement has no \"%s\" to change", f);
+    return s;
+}
+
+static sqlock_value bytes(const void *data, size_t len)
+{
+    return (sqlock_value){SQLOCK_BYTES, 0, data, len};
+}
+
+static sqlock_value integer(int64_t i)
+{
+    return (sqlock_value){SQLOCK_INT, i, NULL, 0};
+}
+
+/* The request's parameters, in driver.h's order. */
+int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
+{
+    int n = 0;
+    if (stmt == SQLOCK_STMT_HELLO) {
+        v[n++] = integer(1);
+        return n;
+    }
+    if (stmt == SQLOCK_STMT_REINCARNATE) {
+        v[n++] = bytes(r->name, r->name_len);
+        return n;
+    }
+    v[n++] = bytes(r->ns, r->ns_len);
+    v[n++] = bytes(r->name, r->name_len);
+    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE)
+        v[n++] = bytes(r->owner, sizeof r->owner);
+    if (stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_BREAK)
+        v[n++] = integer(r->token);
+    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW) {
+        v[n++] = integer(r->ttl);
+        v[n++] = integer(r->not_after);
+    }
+    if (stmt == SQLOCK_STMT_ACQUIRE)
+        v[n++] = bytes("label", 5);
+    return n;
+}

@@ -1,0 +1,135 @@
+/* One owner for each acquisition (P3, P5): the same request twice, and releases that come late. */
+#include "races.h"
+
+static void test_same_request_twice_is_one_grant(void **state)
+{
+    conn a = pg_open(), again = pg_open();
+    request r = request_of('A', 5000 * MS);
+    script right = ours(SQLOCK_STMT_ACQUIRE), wrong;
+    answer first, second;
+    int64_t start = 0;
+    (void)state;
+    first = acquire(a, r);
+    EXPECT(first, SQLOCK_OUT_DONE);
+    EXPECT(release(a, request_token(r, first.token)), SQLOCK_OUT_DONE);
+
+    /* The first is not committed yet: not granted twice, not waited for. */
+    r = request_of('B', 5000 * MS);
+    run(a, "BEGIN");
+    first = ask(a, &right, &r);
+    EXPECT(first, SQLOCK_OUT_DONE);
+    EXPECT(ask(again, &right, &r), SQLOCK_OUT_SKIPPED);
+    run(a, "COMMIT");
+    start = clock_us();
+    second = ask(again, &right, &r);
+    EXPECT(second, SQLOCK_OUT_DONE);
+    assert_true(clock_us() - start < 1000 * MS);
+    assert_int_equal(second.token, first.token);
+    assert_int_equal(second.since, first.since);
+    assert_int_equal(number(a, "SELECT count(*) FROM {lock}"), 1);
+
+    /* Wrong: it meets its own ghost and is told to wait for it. */
+    wrong = changed(right, "OR c.owner = $3 OR c.exp <=", "OR c.exp <=");
+    EXPECT(ask(again, &wrong, &r), SQLOCK_OUT_SKIPPED);
+    wrong = changed(wrong, "h.owner IS NULL OR h.owner = $3 OR", "h.owner IS NULL OR");
+    EXPECT(ask(again, &wrong, &r), SQLOCK_OUT_HELD);
+}
+
+/* The same request runs a second time: after the release (held = 0), or it began before (held = 1).
+ */
+static answer late_duplicate(script s, int held)
+{
+    conn a = pg_open(), dup = pg_open(), gate = pg_open();
+    request r = request_of('A', 5000 * MS);
+    answer got;
+    run(a, "DELETE FROM {lock}");
+    r.token = acquire(a, r).token;
+    if (held) {
+        s = changed(s, "FOR UPDATE OF c", "AND {hold} FOR UPDATE OF c");
+        pg_hold(gate);
+        pg_start(dup, &s, 0, &r);
+        assert_int_equal(pg_waits(dup), 1);
+    }
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    if (!held)
+        return ask(dup, &s, &r);
+    pg_unhold(gate);
+    got = pg_finish(dup);
+    return got;
+}
+
+static void test_released_owner_is_never_granted_again(void **state)
+{
+    conn c = pg_open();
+    script right = ours(SQLOCK_STMT_ACQUIRE), wrong;
+    (void)state;
+    wrong = changed(right, "(c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM $3)", "true");
+    wrong = changed(wrong, "(l.ended_why <> 1 OR l.ended_owner IS DISTINCT FROM $3)", "true");
+    EXPECT(late_duplicate(right, 0), SQLOCK_OUT_RELEASED);
+    assert_int_equal(row_owner(c), -1);
+    EXPECT(late_duplicate(right, 1), SQLOCK_OUT_SKIPPED); /* then it looks again: released */
+    assert_int_equal(row_owner(c), -1);
+    /* Wrong: granted, and nobody is there to renew or release it. */
+    EXPECT(late_duplicate(wrong, 0), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), 'A');
+    EXPECT(late_duplicate(wrong, 1), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), 'A');
+}
+
+/* A's lease ran out, `successor` was granted the lock, and A's release comes late. */
+static answer late_release(const script *s, char successor)
+{
+    conn a = pg_open(), b = pg_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of(successor, 5000 * MS);
+    run(a, "DELETE FROM {lock}");
+    ra.token = acquire(a, ra).token;
+    let_it_run_out(a);
+    rb.token = acquire(b, rb).token;
+    assert_int_equal(rb.token, ra.token + 1);
+    return ask(a, s, &ra);
+}
+
+static void test_late_release_does_not_free_the_successor(void **state)
+{
+    conn c = pg_open(), b = pg_open();
+    request ra = request_of('A', 5000 * MS);
+    script right = ours(SQLOCK_STMT_RELEASE);
+    script by_name = changed(right, "AND l.owner = $3 AND ($4 = 0 OR l.token = $4)", "");
+    script by_owner =
+        changed(right, "AND l.owner = $3 AND ($4 = 0 OR l.token = $4)", "AND l.owner = $3");
+    (void)state;
+    EXPECT(late_release(&right, 'B'), SQLOCK_OUT_TAKEN);
+    assert_int_equal(row_owner(c), 'B');
+    EXPECT(late_release(&right, 'A'), SQLOCK_OUT_TAKEN); /* the same request, granted again */
+    assert_int_equal(row_owner(c), 'A');
+    EXPECT(late_release(&by_name, 'B'), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), -1);
+    EXPECT(late_release(&by_owner, 'A'), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), -1);
+
+    /* The release waits while the successor's grant is not committed yet. */
+    run(c, "DELETE FROM {lock}");
+    ra.token = acquire(c, ra).token;
+    let_it_run_out(c);
+    run(b, "BEGIN");
+    EXPECT(acquire(b, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
+    pg_start(c, &right, 0, &ra);
+    assert_int_equal(pg_waits(c), 1);
+    run(b, "COMMIT");
+    EXPECT(pg_finish(c), SQLOCK_OUT_SKIPPED); /* its snapshot is older: look again */
+    EXPECT(release(c, ra), SQLOCK_OUT_TAKEN);
+    assert_int_equal(row_owner(c), 'B');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_POSTGRES(test_same_request_twice_is_one_grant),
+        ON_POSTGRES(test_released_owner_is_never_granted_again),
+        ON_POSTGRES(test_late_release_does_not_free_the_successor),
+    };
+    int missing = pg_missing();
+    if (missing)
+        return missing - 1;
+    return cmocka_run_group_tests_name("owners on PostgreSQL", tests, NULL, NULL);
+}

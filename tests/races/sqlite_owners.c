@@ -1,0 +1,84 @@
+/* One owner for each acquisition (P3, P5): the same request twice, and releases that come late. */
+#include "races.h"
+
+static void test_same_request_twice_is_one_grant(void **state)
+{
+    conn a = lite_open(), again = lite_open();
+    request r = request_of('A', 5000 * MS);
+    script wrong;
+    answer first, second;
+    (void)state;
+    first = acquire(a, r);
+    EXPECT(first, SQLOCK_OUT_DONE);
+    second = acquire(again, r);
+    EXPECT(second, SQLOCK_OUT_DONE);
+    assert_int_equal(second.token, first.token);
+    assert_int_equal(second.since, first.since);
+    assert_int_equal(number(a, "SELECT count(*) FROM {lock}"), 1);
+    /* Wrong: it meets its own ghost and is told to wait for it. */
+    wrong = changed(ours(SQLOCK_STMT_ACQUIRE), "owner IS NOT NULL AND owner <> ?3 AND exp",
+                    "owner IS NOT NULL AND exp");
+    EXPECT(ask(again, &wrong, &r), SQLOCK_OUT_HELD);
+}
+
+static void test_released_owner_is_never_granted_again(void **state)
+{
+    conn a = lite_open(), dup = lite_open();
+    request r = request_of('A', 5000 * MS);
+    script right = ours(SQLOCK_STMT_ACQUIRE), read = only_the_read(right), rest;
+    script wrong =
+        changed(right, "(l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner)", "true");
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        run(a, "DELETE FROM {lock}");
+        r.token = acquire(a, r).token;
+        /* The duplicate reads before the release and decides after it. */
+        assert_int_equal(ask(dup, &read, &r).rows, 0);
+        EXPECT(release(a, r), SQLOCK_OUT_DONE);
+        rest = after_the_read(i ? wrong : right);
+        EXPECT(ask(dup, &rest, &r), i ? SQLOCK_OUT_DONE : SQLOCK_OUT_RELEASED);
+        assert_int_equal(row_owner(a), i ? 'A' : -1); /* wrong: held by nobody */
+        if (!i)
+            EXPECT(acquire(dup, r), SQLOCK_OUT_RELEASED);
+    }
+}
+
+/* A's lease ran out, `successor` was granted the lock, and A's release comes late. */
+static answer late_release(const script *s, char successor)
+{
+    conn a = lite_open(), b = lite_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of(successor, 5000 * MS);
+    run(a, "DELETE FROM {lock}");
+    ra.token = acquire(a, ra).token;
+    let_it_run_out(a);
+    rb.token = acquire(b, rb).token;
+    assert_int_equal(rb.token, ra.token + 1);
+    return ask(a, s, &ra);
+}
+
+static void test_late_release_does_not_free_the_successor(void **state)
+{
+    conn c = lite_open();
+    script right = ours(SQLOCK_STMT_RELEASE);
+    script by_name = changed(right, "AND owner = ?3 AND (?4 = 0 OR token = ?4)", "");
+    script by_owner = changed(right, "AND owner = ?3 AND (?4 = 0 OR token = ?4)", "AND owner = ?3");
+    (void)state;
+    EXPECT(late_release(&right, 'B'), SQLOCK_OUT_TAKEN);
+    assert_int_equal(row_owner(c), 'B');
+    EXPECT(late_release(&right, 'A'), SQLOCK_OUT_TAKEN); /* the same request, granted again */
+    assert_int_equal(row_owner(c), 'A');
+    EXPECT(late_release(&by_name, 'B'), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), -1);
+    EXPECT(late_release(&by_owner, 'A'), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_SQLITE(test_same_request_twice_is_one_grant),
+        ON_SQLITE(test_released_owner_is_never_granted_again),
+        ON_SQLITE(test_late_release_does_not_free_the_successor),
+    };
+    return cmocka_run_group_tests_name("owners on SQLite", tests, NULL, NULL);
+}

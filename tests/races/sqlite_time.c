@@ -1,0 +1,77 @@
+/* Leases and the time (P4, P5): what is left of a lease after a wait for the write lock, in an old
+ * transaction, and for whoever comes too late. */
+#include "races.h"
+
+#define READ_EXP                                                                                   \
+    "UPDATE {lock} SET owner = ?3, exp = @number, token = token + 1"                               \
+    " WHERE ns = ?1 AND name = ?2 AND exp <= " LITE_NOW " RETURNING 0, 1, token"
+
+static void test_waiter_gets_a_full_lease(void **state)
+{
+    conn a = lite_open(), other = lite_open();
+    request r = request_of('A', 2000 * MS);
+    script right = ours(SQLOCK_STMT_ACQUIRE), wrong;
+    (void)state;
+    EXPECT(acquire(other, request_of('X', 1)), SQLOCK_OUT_DONE);
+    pause_ms(2);
+    run(other, "BEGIN IMMEDIATE");
+    EXPECT(ask_behind(a, &right, r, other, 400), SQLOCK_OUT_DONE);
+    assert_true(row_left(a) > 1800 * MS);
+
+    /* Wrong: the end of the lease is computed before the wait. */
+    let_it_run_out(a);
+    wrong =
+        with_number(written(SQLOCK_STMT_ACQUIRE, READ_EXP), number(a, "SELECT " LITE_NOW) + 2000);
+    run(other, "BEGIN IMMEDIATE");
+    EXPECT(ask_behind(a, &wrong, r, other, 400), SQLOCK_OUT_DONE);
+    assert_true(row_left(a) <= 1600 * MS);
+
+    /* In a transaction that began long ago. */
+    let_it_run_out(a);
+    run(a, "BEGIN IMMEDIATE");
+    number(a, "SELECT " LITE_NOW);
+    pause_ms(300);
+    EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
+    assert_true(row_left(a) > 1800 * MS);
+    run(a, "COMMIT");
+}
+
+static answer late(const script *s, request r)
+{
+    conn a = lite_open(), other = lite_open();
+    r.not_after = number(other, "SELECT " LITE_NOW) * MS + 100 * MS;
+    run(other, "BEGIN IMMEDIATE");
+    return ask_behind(a, s, r, other, 200);
+}
+
+static void test_statement_held_up_past_not_after_does_nothing(void **state)
+{
+    conn c = lite_open();
+    request r = request_of('A', 5000 * MS);
+    script grant = ours(SQLOCK_STMT_ACQUIRE), extend = ours(SQLOCK_STMT_RENEW);
+    script grant_wrong = changed(grant, "AND " LITE_NOW " * 1000 <= ?5", "");
+    script extend_wrong = changed(extend, "AND " LITE_NOW " * 1000 <= ?6", "");
+    int64_t exp = 0;
+    (void)state;
+    EXPECT(late(&grant, r), SQLOCK_OUT_LATE); /* nor is the missing row made */
+    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), 0);
+    /* Wrong: whoever asked has given up; the lock is held by nobody for a whole lease. */
+    EXPECT(late(&grant_wrong, r), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(c), 'A');
+
+    r.token = number(c, "SELECT token FROM {lock}");
+    exp = number(c, "SELECT exp FROM {lock}");
+    EXPECT(late(&extend, r), SQLOCK_OUT_LATE);
+    assert_int_equal(number(c, "SELECT exp FROM {lock}"), exp);
+    EXPECT(late(&extend_wrong, r), SQLOCK_OUT_DONE);
+    assert_true(number(c, "SELECT exp FROM {lock}") > exp);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_SQLITE(test_waiter_gets_a_full_lease),
+        ON_SQLITE(test_statement_held_up_past_not_after_does_nothing),
+    };
+    return cmocka_run_group_tests_name("time on SQLite", tests, NULL, NULL);
+}

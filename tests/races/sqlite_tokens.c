@@ -1,0 +1,92 @@
+/* Tokens only rise (P2): drawn under the write lock, kept by the floor when rows are pruned, and
+ * ahead of what another file granted. */
+#include "races.h"
+
+#define READ_TOKEN                                                                                 \
+    "UPDATE {lock} SET owner = ?3, exp = " LITE_NOW " + ?4 / 1000, token = @number"                \
+    " WHERE ns = ?1 AND name = ?2 AND owner IS NULL RETURNING 0, 1, token"
+
+static void test_token_is_drawn_under_the_write_lock(void **state)
+{
+    conn a = lite_open(), b = lite_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    script read = only_the_read(ours(SQLOCK_STMT_ACQUIRE));
+    script decide = after_the_read(ours(SQLOCK_STMT_ACQUIRE));
+    script wrong;
+    answer got;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        run(a, "DELETE FROM {lock}");
+        rb.token = acquire(b, rb).token;
+        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+        /* A reads; B is granted the lock and gives it back; A goes on. Wrong: with what it read. */
+        assert_int_equal(ask(a, &read, &ra).rows, 0);
+        wrong = with_number(written(SQLOCK_STMT_ACQUIRE, READ_TOKEN),
+                            number(a, "SELECT token FROM {lock}") + 1);
+        memset(rb.owner, 'C', sizeof rb.owner);
+        rb.token = acquire(b, rb).token;
+        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+        got = ask(a, i ? &wrong : &decide, &ra);
+        EXPECT(got, SQLOCK_OUT_DONE);
+        assert_int_equal(got.token, i ? rb.token : rb.token + 1); /* wrong: granted twice */
+        memset(rb.owner, 'B', sizeof rb.owner);
+    }
+}
+
+static const char *PRUNE[] = {
+    "BEGIN IMMEDIATE",
+    "UPDATE {meta} SET fence_floor = max(fence_floor,"
+    " (SELECT coalesce(max(token), 0) FROM {lock} WHERE owner IS NULL)) WHERE id = 1",
+    "DELETE FROM {lock} WHERE owner IS NULL", "COMMIT"};
+
+/* Wrong: the row goes, and what it knew with it. */
+#define PRUNE_AND_FORGET "DELETE FROM {lock} WHERE owner IS NULL"
+
+static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
+{
+    static stress s;
+    const char *forget[] = {PRUNE_AND_FORGET};
+    (void)state;
+    s = (stress){.open = lite_open, .ttl = 6 * MS, .ms = 900};
+    stress_run(&s, PRUNE, COUNT(PRUNE));
+    assert_int_equal(s.errors, 0);
+    assert_true(s.grants > 10);
+    assert_true(number(lite_open(), "SELECT fence_floor FROM {meta}") > 0); /* rows did go */
+    assert_int_equal(stress_faults(&s), 0);
+
+    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
+        assert_true(i < 5);
+        s = (stress){.open = lite_open, .ttl = 6 * MS, .ms = 900};
+        stress_run(&s, forget, 1);
+        faults = stress_faults(&s);
+    }
+}
+
+static void test_tokens_jump_with_the_incarnation(void **state)
+{
+    conn c = lite_open();
+    request file = request_name(request_of('-', 0), "other", 5), r = request_of('A', 5000 * MS);
+    script right = ours(SQLOCK_STMT_ACQUIRE), meet = ours(SQLOCK_STMT_REINCARNATE);
+    script wrong =
+        changed(right, "ELSE l.token + (excluded.inc - l.inc) * 4294967296", "ELSE l.token + 1");
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* token 7 was granted, and forgotten with its commit */
+        run(c, "DELETE FROM {lock}");
+        run(c, "UPDATE {meta} SET server = 'file', inc = 0, fence_floor = 6");
+        run(c, "INSERT INTO {lock} (ns, name, token, inc) VALUES (x'617070', x'6a6f62', 6, 0)");
+        EXPECT(ask(c, &meet, &file), SQLOCK_OUT_DONE);
+        assert_true(ask(c, i ? &wrong : &right, &r).token == (i ? 7 : 6 + JUMP));
+        assert_true(acquire(c, request_name(r, "new", 3)).token > 6 + JUMP);
+        assert_int_equal(ask(c, &meet, &file).rows, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_SQLITE(test_token_is_drawn_under_the_write_lock),
+        ON_SQLITE(test_tokens_rise_under_four_clients_and_a_pruner),
+        ON_SQLITE(test_tokens_jump_with_the_incarnation),
+    };
+    return cmocka_run_group_tests_name("tokens on SQLite", tests, NULL, NULL);
+}
