@@ -99,7 +99,8 @@ static void test_renewal_is_for_the_exact_grant(void **state)
     EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
 }
 
-#define BATCH 5
+#define BATCH         5
+#define THIEF_SHORTER 3000 /* milliseconds: its lease, against what a renewal asks for */
 
 /* Wrong: a plain UPDATE waits for the row that somebody has locked, and all others with it. */
 #define PLAIN_BATCH                                                                                \
@@ -126,6 +127,7 @@ static void trouble(conn other, request d)
 {
     run(other, "UPDATE {lock} SET exp = " PG_NOW " - 1 WHERE name = 'd'");
     memset(d.owner, 'T', sizeof d.owner);
+    d.ttl -= 2 * THIEF_SHORTER * MS;
     EXPECT(acquire(other, d), SQLOCK_OUT_DONE);
     run(other, "BEGIN; SELECT 1 FROM {lock} WHERE name = 'c' FOR UPDATE");
 }
@@ -164,30 +166,56 @@ static void test_batch_renews_the_others_at_once(void **state)
     pg_finish_array(c, got, BATCH);
 }
 
-/* The trouble comes after the batch has its snapshot. */
-static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
+/* The trouble comes after the batch has its snapshot, and ends before (1) or after the answer. */
+static void trouble_meanwhile(const script *held, int ends_before, request *r, answer *got)
 {
     conn c = pg_open(), other = pg_open(), gate = pg_open();
+    batch_of_leases(c, r);
+    pg_hold(gate);
+    pg_start_array(c, held, r, BATCH);
+    assert_int_equal(pg_waits(c), 1);
+    trouble(other, r[3]);
+    if (ends_before)
+        run(other, "COMMIT");
+    pg_unhold(gate);
+    assert_int_equal(pg_finish_array(c, got, BATCH), BATCH);
+    if (!ends_before)
+        run(other, "COMMIT");
+    assert_int_equal(number(c, "SELECT get_byte(owner, 0) FROM {lock} WHERE name = 'd'"), 'T');
+}
+
+static int64_t left_of_the_thief(conn c)
+{
+    return number(c, "SELECT exp - " PG_NOW " FROM {lock} WHERE name = 'd'");
+}
+
+static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
+{
+    conn c = pg_open();
     request r[BATCH];
     answer got[BATCH];
     script held = changed(ours_array(SQLOCK_STMT_RENEW), "FOR NO KEY UPDATE OF c",
                           "AND {hold} FOR NO KEY UPDATE OF c");
+    script wrong;
     (void)state;
-    batch_of_leases(c, r);
-    pg_hold(gate);
-    pg_start_array(c, &held, r, BATCH);
-    assert_int_equal(pg_waits(c), 1);
-    trouble(other, r[3]);
-    pg_unhold(gate);
-    assert_int_equal(pg_finish_array(c, got, BATCH), BATCH);
-    for (int i = 0; i < BATCH; i++) {
-        int in_trouble = got[i].index == 2 || got[i].index == 3;
-        assert_int_equal(got[i].outcome, in_trouble ? SQLOCK_OUT_SKIPPED : SQLOCK_OUT_DONE);
+    for (int before = 0; before < 2; before++) {
+        trouble_meanwhile(&held, before, r, got);
+        for (int i = 0; i < BATCH; i++) {
+            int in_trouble = got[i].index == 3 || (!before && got[i].index == 2);
+            assert_int_equal(got[i].outcome, in_trouble ? SQLOCK_OUT_SKIPPED : SQLOCK_OUT_DONE);
+        }
+        EXPECT(renew(c, r[2]), SQLOCK_OUT_DONE);
+        EXPECT(renew(c, r[3]), SQLOCK_OUT_TAKEN);
+        assert_true(left_of_the_thief(c) < 9000 * MS - THIEF_SHORTER * MS);
     }
-    run(other, "COMMIT");
-    EXPECT(renew(c, r[2]), SQLOCK_OUT_DONE);
-    EXPECT(renew(c, r[3]), SQLOCK_OUT_TAKEN);
-    assert_int_equal(number(c, "SELECT get_byte(owner, 0) FROM {lock} WHERE name = 'd'"), 'T');
+    /* Wrong: the batch reads which leases are its own, and writes by name: what the thief holds by
+     * then is extended, and the holder that lost it is told that it was renewed. */
+    wrong = changed(held, "FOR NO KEY UPDATE OF c SKIP LOCKED", "");
+    wrong = changed(wrong, "AND l.owner = k.owner AND l.token = k.token AND l.exp > k.t", "");
+    trouble_meanwhile(&wrong, 1, r, got);
+    for (int i = 0; i < BATCH; i++)
+        assert_int_equal(got[i].outcome, SQLOCK_OUT_DONE);
+    assert_true(left_of_the_thief(c) > 9000 * MS - THIEF_SHORTER * MS);
 }
 
 int main(void)

@@ -32,8 +32,12 @@ static void test_names_are_bytes(void **state)
     const struct {
         const char *name;
         size_t len;
-    } names[] = {{"job", 3},  {"Job", 3},     {"job ", 4},  {"job\xff", 4}, {"job\xff\xfe", 5},
-                 {" job", 4}, {longest, 255}, {other, 255}, {longest, 254}};
+    } names[] = {{"job", 3},         {"Job", 3},  {"job ", 4},    {"job\0", 4}, {"job\xff", 4},
+                 {"job\xff\xfe", 5}, {" job", 4}, {longest, 255}, {other, 255}, {longest, 254}};
+    const struct {
+        const char *name, *where;
+    } alike[] = {{"C", "WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE NOCASE"},
+                 {"c ", "WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE RTRIM"}};
     (void)state;
     memset(longest, 'x', sizeof longest);
     memset(other, 'x', sizeof other);
@@ -53,10 +57,18 @@ static void test_names_are_bytes(void **state)
     r.ns = "a", r.ns_len = 1, r.name = "bc", r.name_len = 2;
     pair.ns = "ab", pair.ns_len = 2, pair.name = "c", pair.name_len = 1;
     EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
-    /* Wrong: one column's worth of comparison for two columns. */
+    /* Wrong: one column's worth of comparison for two columns; a comparison that folds case, or
+     * does not see blanks at the end. */
     glued = changed(right, "WHERE ns = ?1 AND name = ?2", "WHERE ns || name = ?1 || ?2");
     EXPECT(ask(c, &glued, &pair), SQLOCK_OUT_HELD);
     EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
+    for (size_t i = 0; i < COUNT(alike); i++) {
+        glued = changed(right, "WHERE ns = ?1 AND name = ?2", alike[i].where);
+        pair = request_name(pair, alike[i].name, strlen(alike[i].name));
+        memset(pair.owner, 'C' + (int)i, sizeof pair.owner);
+        EXPECT(ask(c, &glued, &pair), SQLOCK_OUT_HELD);
+        EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
+    }
 }
 
 int main(void)

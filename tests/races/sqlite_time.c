@@ -25,15 +25,37 @@ static void test_waiter_gets_a_full_lease(void **state)
     run(other, "BEGIN IMMEDIATE");
     EXPECT(ask_behind(a, &wrong, r, other, 400), SQLOCK_OUT_DONE);
     assert_true(row_left(a) <= 1600 * MS);
+}
 
-    /* In a transaction that began long ago. */
-    let_it_run_out(a);
-    run(a, "BEGIN IMMEDIATE");
-    number(a, "SELECT " LITE_NOW);
+/* wrong: the time is taken when the transaction begins, as now() does elsewhere. */
+static int64_t lease_in_an_old_transaction(conn c, const char *begin, int wrong)
+{
+    request r = request_of('A', 1000 * MS);
+    script s = ours(SQLOCK_STMT_ACQUIRE);
+    int64_t left = 0;
+    let_it_run_out(c);
+    run(c, begin);
+    if (wrong)
+        s = with_number(written(SQLOCK_STMT_ACQUIRE, READ_EXP),
+                        number(c, "SELECT " LITE_NOW) + 1000);
+    number(c, "SELECT count(*) FROM {lock}");
     pause_ms(300);
-    EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
-    assert_true(row_left(a) > 1800 * MS);
-    run(a, "COMMIT");
+    EXPECT(ask(c, &s, &r), SQLOCK_OUT_DONE);
+    left = row_left(c);
+    run(c, "COMMIT");
+    return left;
+}
+
+static void test_lease_granted_in_an_old_transaction_is_whole(void **state)
+{
+    conn c = lite_open();
+    const char *begins[] = {"BEGIN IMMEDIATE", "BEGIN"};
+    (void)state;
+    EXPECT(acquire(c, request_of('X', 1)), SQLOCK_OUT_DONE);
+    for (size_t i = 0; i < COUNT(begins); i++) {
+        assert_true(lease_in_an_old_transaction(c, begins[i], 0) > 900 * MS);
+        assert_true(lease_in_an_old_transaction(c, begins[i], 1) <= 700 * MS);
+    }
 }
 
 static answer late(const script *s, request r)
@@ -71,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_SQLITE(test_waiter_gets_a_full_lease),
+        ON_SQLITE(test_lease_granted_in_an_old_transaction_is_whole),
         ON_SQLITE(test_statement_held_up_past_not_after_does_nothing),
     };
     return cmocka_run_group_tests_name("time on SQLite", tests, NULL, NULL);
