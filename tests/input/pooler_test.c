@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/input/private.h"
 #include "tests/lib/check.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/private.h"
 
 #include <libpq-fe.h>
 

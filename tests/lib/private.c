@@ -1,12 +1,14 @@
-#include "tests/input/private.h"
+#include "tests/lib/private.h"
 
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
 
 #ifdef TEST_HAVE_POSTGRES
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <libpq-fe.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,21 +158,92 @@ static void find_bin(void)
     PQfinish(c);
 }
 
-void private_restart(int as_replica)
+/* pg_ctl's command, by the server's user; its result. The server must have run before. */
+static int control(char *command)
 {
-    char data[300], signal_path[400], log[300];
-    char *argv[] = {bin,  "-s", "-w", "-t", "20",      "-m", "fast",
-                    "-D", data, "-l", log,  "restart", NULL};
+    char data[300], log[300];
+    char *argv[] = {bin,  "-s", "-w", "-t", "20",    "-m", "fast",
+                    "-D", data, "-l", log,  command, NULL};
 
-    find_bin();
     snprintf(data, sizeof data, "%s/data", private_dir());
     snprintf(log, sizeof log, "%s/log", private_dir());
-    snprintf(signal_path, sizeof signal_path, "%s/standby.signal", data);
+    return run_as_owner(data, argv, 30000);
+}
+
+void private_restart(int as_replica)
+{
+    char signal_path[400];
+
+    find_bin();
+    snprintf(signal_path, sizeof signal_path, "%s/data/standby.signal", private_dir());
     if (as_replica)
         close(open(signal_path, O_CREAT | O_WRONLY, 0644));
     else
         unlink(signal_path);
-    assert_int_equal(run_as_owner(data, argv, 30000), 0);
+    assert_int_equal(control("restart"), 0);
+}
+
+/* The postmaster's children, which are in process groups of their own, go with it: nothing that it
+ * knew is written any more. */
+void private_kill(void)
+{
+    PGconn *c = PQconnectdb(private_url());
+    char path[300];
+    FILE *f;
+    PGresult *res;
+    long first = 0;
+
+    find_bin();
+    snprintf(path, sizeof path, "%s/data/postmaster.pid", private_dir());
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld", &first), 1);
+    fclose(f);
+    res = PQexec(c, "SELECT pid FROM pg_stat_activity");
+    assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+    assert_int_equal(kill((pid_t)first, SIGKILL), 0);
+    for (int i = 0; i < PQntuples(res); i++)
+        kill((pid_t)strtol(PQgetvalue(res, i, 0), NULL, 10), SIGKILL);
+    PQclear(res);
+    PQfinish(c);
+    assert_soon(kill((pid_t)first, 0) != 0 && errno == ESRCH, 5000);
+}
+
+/* Processes that came after private_kill() looked end by themselves, but not at once; until then
+ * their shared memory keeps a new server out. */
+void private_start(void)
+{
+    int64_t end = now_us() + patience_ms(15000) * INT64_C(1000);
+
+    while (control("start") != 0) {
+        assert_true(now_us() < end);
+        sleep_ms(100);
+    }
+}
+
+static void copy_folder(const char *from, const char *to)
+{
+    char command[1200];
+
+    snprintf(command, sizeof command, "rm -rf '%s/%s' && cp -a '%s/%s' '%s/%s'", dir, to, dir, from,
+             dir, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* After a checkpoint, while nobody writes, the files are what a crash would leave. */
+void private_save(void)
+{
+    private_exec("CHECKPOINT");
+    copy_folder("data", "saved");
+}
+
+void private_restore(void)
+{
+    char path[300];
+
+    copy_folder("saved", "data");
+    snprintf(path, sizeof path, "%s/data/postmaster.pid", private_dir());
+    assert_int_equal(unlink(path), 0);
 }
 
 #else
