@@ -98,6 +98,12 @@ conn lite_open(void)
     return track(c);
 }
 
+void lite_close_all(void)
+{
+    while (bench.n_conns > 0)
+        sqlite3_close_v2(bench.conns[--bench.n_conns].lite);
+}
+
 static int lite_setup(const char *mode)
 {
     conn c;

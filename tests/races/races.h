@@ -119,6 +119,7 @@ script ours_held(void); /* our acquire, which {hold} stops before it locks the r
 int lite_setup_wal(void **state);
 int lite_setup_rollback(void **state);
 conn lite_open(void);
+void lite_close_all(void);          /* before a fork: no connection may be known to a child */
 script only_the_read(script s);     /* the first step of a request, */
 script after_the_read(script s);    /* and what is still to be run after it told nothing */
 script read_then(const char *text); /* our acquire with another text in the place of its decision */

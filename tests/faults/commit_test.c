@@ -1,0 +1,324 @@
+/* Commits that are confirmed late, or whose wait is cancelled or killed (P4, P5). On PostgreSQL a
+ * synchronous standby that is not there keeps the commit waiting; on SQLite, without WAL, a reader
+ * does. The SQL alone is tried in tests/races. */
+#include "tests/faults/faults.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/lib/private.h"
+
+#ifdef TEST_HAVE_POSTGRES
+#include <libpq-fe.h>
+#include <sqlock/postgres.h>
+#endif
+#ifdef TEST_HAVE_SQLITE
+#include <sqlite3.h>
+#include <stdio.h>
+#endif
+
+#define NAME "nightly"
+enum { LEASE = 2000, DELAY = 400 };
+
+static struct place place;
+
+/* An acquire on a thread of its own. */
+static struct caller {
+    pthread_t thread;
+    bool runs;
+    sqlock *m;
+    int32_t wait_ms;
+    sqlock_cancel *cancel;
+    sqlock_lock *lock;
+    int rc;
+    int64_t begun, got;
+} caller;
+
+static void *caller_main(void *arg)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    (void)arg;
+
+    opts.lease_ms = LEASE;
+    opts.wait_ms = caller.wait_ms;
+    opts.cancel = caller.cancel;
+    opts.flags = SQLOCK_NO_RENEW;
+    caller.begun = sqlock_now_us();
+    caller.rc = sqlock_acquire(caller.m, NAME, &opts, &caller.lock, NULL);
+    caller.got = sqlock_now_us();
+    return NULL;
+}
+
+static void caller_start(sqlock *m, int32_t wait_ms, sqlock_cancel *cancel)
+{
+    memset(&caller, 0, sizeof caller);
+    caller.m = m;
+    caller.wait_ms = wait_ms;
+    caller.cancel = cancel;
+    assert_int_equal(pthread_create(&caller.thread, NULL, caller_main, NULL), 0);
+    caller.runs = true;
+}
+
+static void caller_join(void)
+{
+    if (caller.runs)
+        pthread_join(caller.thread, NULL);
+    caller.runs = false;
+}
+
+/* The lease, as the row has it, ends after the holder stops to believe; and a holder that counted
+ * from the answer would believe for longer. */
+static void believes_no_longer_than_the_row(sqlock *observer)
+{
+    struct row row;
+    int64_t end;
+
+    assert_int_equal(caller.rc, 0);
+    assert_true(caller.got - caller.begun >= DELAY * MS);
+    row = row_of(observer, NAME);
+    end = sqlock_now_us() + (row.left_ms + 1) * MS; /* told in whole milliseconds */
+    assert_int_equal(row.token, sqlock_lock_token(caller.lock));
+    assert_true(sqlock_lock_deadline_us(caller.lock) <= end);
+    assert_true(caller.got + LEASE * MS > end + DELAY / 2 * MS); /* wrong */
+}
+
+static void give_back(sqlock_lock *lock)
+{
+    sqlock_error err;
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* ---- PostgreSQL --------------------------------------------------------------------------------
+ */
+
+#ifdef TEST_HAVE_POSTGRES
+
+#define SCHEMA "commits"
+
+static sqlock *managers[2];
+
+/* From now on commits wait for a standby that never comes; or they do not any more. */
+static void standby_wanted(bool wanted)
+{
+    private_exec("ALTER SYSTEM SET synchronous_standby_names = '%s'", wanted ? "nobody" : "");
+    private_exec("SELECT pg_reload_conf()");
+    /* sessions learn of it when the checkpointer has said so */
+    assert_soon(private_number(
+                    "SELECT (current_setting('synchronous_standby_names') <> '')::int") == wanted,
+                patience_ms(5000));
+    sleep_ms(50);
+}
+
+static int64_t who_waits(void)
+{
+    return private_number("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' LIMIT 1");
+}
+
+static int setup_postgres(void **state)
+{
+    (void)state;
+    memset(&caller, 0, sizeof caller);
+    return 0;
+}
+
+static int teardown_postgres(void **state)
+{
+    (void)state;
+    if (managers[0])
+        standby_wanted(false);
+    caller_join();
+    for (int i = 0; i < 2; i++) {
+        sqlock_close(managers[i]);
+        managers[i] = NULL;
+    }
+    return 0;
+}
+
+/* Two managers whose connections are open; the name has a row with token 1, which is free. */
+static void postgres_with_standby(void)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err;
+
+    private_exec("DROP SCHEMA IF EXISTS " SCHEMA " CASCADE; CREATE SCHEMA " SCHEMA);
+    opts.schema = SCHEMA;
+    assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
+    for (int i = 0; i < 2; i++)
+        assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &opts, &managers[i], &err),
+                  &err);
+    give_back(held(managers[0], NAME, LEASE, NULL));
+    standby_wanted(true);
+}
+
+static void test_lease_of_a_late_commit_ends_as_the_row_says_on_postgres(void **state)
+{
+    (void)state;
+    postgres_with_standby();
+    caller_start(managers[0], 8000, NULL);
+    assert_soon(who_waits() > 0, patience_ms(5000));
+    sleep_ms(DELAY);
+    standby_wanted(false);
+    caller_join();
+    believes_no_longer_than_the_row(managers[1]);
+    give_back(caller.lock);
+}
+
+/* What the server says to a client of its own whose wait is cancelled: success. */
+static void cancelled_commit_looks_like_success(void)
+{
+    PGconn *c = PQconnectdb(private_url());
+    PGresult *res;
+
+    PQclear(PQexec(c, "SET client_min_messages = error"));
+    assert_int_equal(PQsendQuery(c, "CREATE TABLE " SCHEMA ".other ()"), 1);
+    assert_soon(private_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
+                               "AND pid = %d",
+                               PQbackendPID(c)) == 1,
+                patience_ms(5000));
+    private_number("SELECT pg_cancel_backend(%d)::int", PQbackendPID(c));
+    res = PQgetResult(c);
+    assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
+    PQclear(res);
+    PQfinish(c);
+}
+
+/* `how` ends the wait of an acquire for the standby. The grant is on this server and may be lost
+ * with it: nobody may be told that it is held, before a commit was confirmed. */
+static void ended_in_its_commit(const char *how)
+{
+    sqlock_error err;
+    struct row row;
+
+    postgres_with_standby();
+    caller_start(managers[0], 1500, NULL);
+    assert_soon(who_waits() > 0, patience_ms(5000));
+    private_number("SELECT %s(%lld)::int", how, (long long)who_waits());
+    caller_join();
+    assert_int_equal(caller.rc, SQLOCK_EUNSURE);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
+    assert_between(1400 * MS, caller.got - caller.begun, 1600 * MS + patience_ms(300) * MS);
+    row = row_of(managers[1], NAME);
+    assert_int_equal(row.held, 1);
+    cancelled_commit_looks_like_success(); /* wrong: who believes that */
+    standby_wanted(false);
+    assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
+    row = row_of(managers[1], NAME);
+    assert_int_equal(row.n, 1);
+    assert_int_equal(row.token, sqlock_lock_token(caller.lock));
+    assert_true(row.token >= 2);
+    give_back(caller.lock);
+}
+
+static void test_grant_whose_commit_was_cancelled_is_unsure_on_postgres(void **state)
+{
+    (void)state;
+    ended_in_its_commit("pg_cancel_backend");
+}
+
+static void test_grant_whose_commit_was_killed_is_unsure_on_postgres(void **state)
+{
+    (void)state;
+    ended_in_its_commit("pg_terminate_backend");
+}
+
+#endif
+
+/* ---- SQLite ------------------------------------------------------------------------------------
+ */
+
+#ifdef TEST_HAVE_SQLITE
+
+static sqlite3 *reader;
+
+static int teardown_sqlite(void **state)
+{
+    (void)state;
+    sqlite3_close(reader);
+    reader = NULL;
+    caller_join();
+    place_remove(&place);
+    return 0;
+}
+
+static void reader_starts(void)
+{
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/locks.db", place.dir);
+    assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM sqlock_lock", NULL, NULL, NULL),
+        SQLITE_OK);
+}
+
+static void reader_ends(void)
+{
+    assert_int_equal(sqlite3_exec(reader, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* The managers know the file and its statements; nothing is held. */
+static void sqlite_with_reader(void)
+{
+    memset(&caller, 0, sizeof caller);
+    place_sqlite(&place);
+    for (int i = 0; i < 2; i++)
+        give_back(held(place_open(&place), NAME, LEASE, NULL));
+    reader_starts();
+}
+
+static void test_lease_of_a_late_commit_ends_as_the_row_says_on_sqlite(void **state)
+{
+    (void)state;
+    sqlite_with_reader();
+    caller_start(place.managers[0], 8000, NULL);
+    sleep_ms(DELAY + 100);
+    reader_ends();
+    caller_join();
+    believes_no_longer_than_the_row(place.managers[1]);
+    give_back(caller.lock);
+}
+
+static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state)
+{
+    sqlock_cancel *cancel = NULL;
+    sqlock_error err;
+    sqlock_lock *next;
+    (void)state;
+
+    sqlite_with_reader();
+    assert_ok(sqlock_cancel_new(&cancel, &err), &err);
+    caller_start(place.managers[0], 8000, cancel);
+    sleep_ms(200);
+    sqlock_cancel_fire(cancel);
+    caller_join();
+    sqlock_cancel_free(cancel);
+    assert_int_equal(caller.rc, SQLOCK_ECANCELLED);
+    assert_null(caller.lock);
+    reader_ends();
+    assert_int_equal(row_of(place.managers[1], NAME).held, 0);
+    next = held(place.managers[1], NAME, LEASE, NULL);
+    assert_int_equal(sqlock_lock_token(next), 3); /* nothing was left open or drawn */
+    give_back(next);
+}
+
+#endif
+
+#define PG(name)   cmocka_unit_test_setup_teardown(test_##name, setup_postgres, teardown_postgres)
+#define LITE(name) cmocka_unit_test_teardown(test_##name, teardown_sqlite)
+
+static const struct CMUnitTest tests[] = {
+#ifdef TEST_HAVE_POSTGRES
+    PG(lease_of_a_late_commit_ends_as_the_row_says_on_postgres),
+    PG(grant_whose_commit_was_cancelled_is_unsure_on_postgres),
+    PG(grant_whose_commit_was_killed_is_unsure_on_postgres),
+#endif
+#ifdef TEST_HAVE_SQLITE
+    LITE(lease_of_a_late_commit_ends_as_the_row_says_on_sqlite),
+    LITE(grant_whose_commit_was_cancelled_is_none_on_sqlite),
+#endif
+};
+
+TEST_MAIN(tests)
