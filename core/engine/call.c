@@ -42,6 +42,7 @@ sqlock_why outcome_why(int outcome)
     case SQLOCK_OUT_EXPIRED:
         return SQLOCK_WHY_EXPIRED;
     case SQLOCK_OUT_RELEASED:
+        return SQLOCK_WHY_RELEASED;
     case SQLOCK_OUT_NEVER:
         return SQLOCK_WHY_NOT_GRANTED;
     default:

@@ -97,13 +97,18 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
     watcher_poke(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
 }
 
-void lock_granted(sqlock_lock *lock, const struct answer *answer)
+int lock_granted(sqlock_lock *lock, const struct answer *answer)
 {
+    int64_t from = call_counts_from(lock->m, answer);
+
+    if (lease_deadline(&lock->lease, from) - sqlock_now_us() < lock->lease.ttl / 2)
+        return 0;
     lock->token = answer->token;
     lock->server_end = answer->now + answer->left;
     lock->pending = PENDING_NOTHING;
-    lock_apply(lock, LEASE_GRANTED, call_counts_from(lock->m, answer));
+    lock_apply(lock, LEASE_GRANTED, from);
     talker_poke(lock->m, lock->lease.renew_at);
+    return 1;
 }
 
 void lock_renewed(sqlock_lock *lock, const struct answer *answer)

@@ -13,8 +13,9 @@ void lock_free(sqlock_lock *lock);
 
 /* Move a lock's lease, and tell who has to know: the watcher, the descriptor. */
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
-/* A grant arrived: from now on it is renewed and watched. */
-void lock_granted(sqlock_lock *lock, const struct answer *answer);
+/* A grant arrived: from now on it is renewed and watched. 0: it came so late that less than half of
+ * the lease is left; nothing was done, and it has to be asked for once more (P4). */
+int lock_granted(sqlock_lock *lock, const struct answer *answer);
 /* A renewal was confirmed. */
 void lock_renewed(sqlock_lock *lock, const struct answer *answer);
 /* No callback from now on; waits for one that is running, unless called from within it. */

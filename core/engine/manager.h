@@ -62,7 +62,7 @@ struct sqlock {
 };
 
 /* What may still be unknown to the database's answer. */
-enum lock_pending { PENDING_NOTHING, PENDING_ACQUIRE, PENDING_RELEASE };
+enum lock_pending { PENDING_NOTHING, PENDING_ACQUIRE, PENDING_IMPORT, PENDING_RELEASE };
 
 struct sqlock_lock {
     sqlock *m;

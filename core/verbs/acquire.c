@@ -96,19 +96,14 @@ static void skipped(sqlock_op *op, const struct answer *before)
 }
 
 /* A grant whose reply came late is renewed, by the same request, before it is handed out (P4). */
-static void granted(sqlock_op *op, const struct answer *a)
+void verb_granted(sqlock_op *op, const struct answer *a)
 {
-    sqlock_lock *lock = op->lock;
-    int64_t left;
-    int late;
+    int in_time;
 
     mutex_lock(&op->m->mu);
-    left = lease_deadline(&lock->lease, call_counts_from(op->m, a)) - sqlock_now_us();
-    late = left < lock->lease.ttl / 2;
-    if (!late)
-        lock_granted(lock, a);
+    in_time = lock_granted(op->lock, a);
     mutex_unlock(&op->m->mu);
-    if (!late) {
+    if (in_time) {
         op_done(op, 0);
         return;
     }
@@ -140,7 +135,7 @@ static void advance(sqlock_op *op)
     }
     switch (a.outcome) {
     case SQLOCK_OUT_DONE:
-        granted(op, &a);
+        verb_granted(op, &a);
         return;
     case SQLOCK_OUT_HELD:
         refused(op, SQLOCK_EBUSY, &a);

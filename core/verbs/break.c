@@ -36,11 +36,9 @@ int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sq
     sqlock_op *op = NULL;
     int rc;
 
-    if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0)
-        return rc;
-    if (token < 1 || token > SQLOCK_TOKEN_MAX)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "token %lld is none", (long long)token);
-    if ((rc = lock_new(m, name, name_len, &o, &lock, err)) != 0)
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0 ||
+        (rc = check_token(token, err)) != 0 ||
+        (rc = lock_new(m, name, name_len, &o, &lock, err)) != 0)
         return rc;
     lock->token = token;
     if ((rc = op_start(m, lock, advance, 0, NULL, &op, err)) == 0) {

@@ -166,6 +166,11 @@ int check_name(const char *name, size_t *len, sqlock_error *err)
     return 0;
 }
 
+int check_token(int64_t token, sqlock_error *err)
+{
+    return check_range("the token", token, 1, SQLOCK_TOKEN_MAX, err);
+}
+
 int check_wait(int32_t wait_ms, sqlock_error *err)
 {
     if (wait_ms == SQLOCK_WAIT_FOREVER)

@@ -15,6 +15,8 @@ int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open
 
 /* Length of a name that is allowed, into *len (SQLOCK_LEN_STRING: it ends with NUL). */
 int check_name(const char *name, size_t *len, sqlock_error *err);
+/* A token that a grant can have. */
+int check_token(int64_t token, sqlock_error *err);
 int check_wait(int32_t wait_ms, sqlock_error *err);
 
 /* This process opened it. */

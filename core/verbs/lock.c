@@ -21,9 +21,10 @@ const char *sqlock_why_name(sqlock_why why)
                                         "held too long",
                                         "it was never granted",
                                         "the manager was closed",
-                                        "this is a forked child"};
+                                        "this is a forked child",
+                                        "released by another handle"};
 
-    return why <= SQLOCK_WHY_FORK ? names[why] : "?";
+    return why <= SQLOCK_WHY_RELEASED ? names[why] : "?";
 }
 
 /* The lease as it is now. A deadline that passed is applied here too: belief ends on time whoever

@@ -1,8 +1,12 @@
-/* Renew one lease now. */
+/* Renew one lease now: one that is held, or an imported one, of which the answer tells what it is.
+ */
 #include "core/engine/locks.h"
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
+/* A renewal that runs after the lease's deadline must do nothing: the loss has been told by then.
+ * An imported lease has no deadline yet; then it is that of the lease that the answer would give.
+ */
 static int ask(sqlock_op *op, struct answer *answer)
 {
     sqlock *m = op->m;
@@ -10,7 +14,7 @@ static int ask(sqlock_op *op, struct answer *answer)
     int64_t deadline;
 
     mutex_lock(&m->mu);
-    deadline = lock->lease.deadline;
+    deadline = op->settle ? lease_deadline(&lock->lease, sqlock_now_us()) : lock->lease.deadline;
     mutex_unlock(&m->mu);
 
     sqlock_value values[] = {
@@ -56,7 +60,7 @@ static void advance(sqlock_op *op)
 
     if (op_is_over(op))
         return;
-    if (!sqlock_is_held(op->lock)) {
+    if (!op->settle && !sqlock_is_held(op->lock)) {
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
                                      sqlock_why_name(sqlock_lock_why(op->lock))));
         return;
@@ -70,10 +74,17 @@ static void advance(sqlock_op *op)
         denied(op, why);
     else if (a.outcome != SQLOCK_OUT_DONE)
         op_hurry(op); /* the row is locked, or the clocks differ from what we knew */
+    else if (op->settle)
+        verb_granted(op, &a);
     else if (confirm(op, &a))
         op_done(op, 0);
     else
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the answer came too late"));
+}
+
+int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
+{
+    return op_start(lock->m, lock, advance, wait_ms, NULL, out_op, err);
 }
 
 static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
@@ -88,7 +99,7 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
     if (state == SQLOCK_UNSURE || state == SQLOCK_RELEASED)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
-    return op_start(lock->m, lock, advance, 0, NULL, out_op, err);
+    return renew_start(lock, 0, out_op, err);
 }
 
 int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)

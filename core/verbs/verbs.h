@@ -6,7 +6,11 @@
 /* The beginnings of requests, which the blocking calls, settle and the event loop's calls share. */
 int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
                   sqlock_error *err);
+int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
 int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
+
+/* The answer is a grant, of an acquire or an import: the end of op, unless it came too late. */
+void verb_granted(sqlock_op *op, const struct answer *a);
 
 /* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);

@@ -178,7 +178,7 @@ SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
 /* ---- locks ------------------------------------------------------------------------------------ */
 
 typedef enum sqlock_state {
-    SQLOCK_UNSURE = 1,  /* a reply was lost: sqlock_settle() tells */
+    SQLOCK_UNSURE = 1,  /* a reply was lost, or it was imported: sqlock_settle() tells */
     SQLOCK_HELD = 2,    /* ours until the deadline */
     SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease */
     SQLOCK_LOST = 4,    /* not ours any more, or never was: sqlock_lock_why() */
@@ -196,7 +196,8 @@ typedef enum sqlock_why {
     SQLOCK_WHY_MAX_HOLD = 7,    /* max_hold_ms was reached */
     SQLOCK_WHY_NOT_GRANTED = 8, /* settled: the request had never been granted */
     SQLOCK_WHY_CLOSED = 9,      /* the manager was closed */
-    SQLOCK_WHY_FORK = 10        /* this is a forked child */
+    SQLOCK_WHY_FORK = 10,       /* this is a forked child */
+    SQLOCK_WHY_RELEASED = 11    /* another handle of the same grant gave it back */
 } sqlock_why;
 
 /* A word for a state ("held") or a reason ("taken over"); static strings. */
@@ -259,6 +260,26 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 SQLOCK_API int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                               sqlock_lock **out_lock, sqlock_error *err);
 
+/* Make a handle for a grant that exists already: another process made it, and told its name, what
+ * sqlock_lock_owner() and sqlock_lock_token() say of it. Nothing is sent: the handle is UNSURE, and
+ *   sqlock_settle()   renews this very grant. It is HELD then, and renewed from then on (unless
+ *                     SQLOCK_NO_RENEW); or LOST with the reason, and nothing was changed
+ *   sqlock_release()  gives this very grant back, settled or not
+ *   sqlock_lock_free() leaves it as it is
+ * name has name_len bytes (SQLOCK_LEN_STRING: it ends with NUL). Of opts lease_ms (which need not be
+ * that of the grant so far), renew_ms, max_hold_ms (counted from settling), flags, on_event and user
+ * count; the others are not used. opts may be NULL (defaults).
+ * All handles of a grant stand for one hold: one that is released ends it for all of them, which
+ * learn it at their next renewal (SQLOCK_WHY_RELEASED).
+ * Ownership: on success *out_lock is yours, as one of sqlock_acquire(). Else it is NULL.
+ * Threads:   any.
+ * Returns:   0, or SQLOCK_EINVAL (name, owner NULL, a token that cannot be, numbers), SQLOCK_EFORK,
+ *            SQLOCK_ENOMEM. */
+SQLOCK_API int sqlock_import(sqlock *m, const char *name, size_t name_len,
+                             const unsigned char *owner, int64_t token,
+                             const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
+                             sqlock_error *err);
+
 /* Renew the lease now; its new deadline is at least the full lease from this call's start, less the
  * margin. Needed only with SQLOCK_NO_RENEW; otherwise renewals run by themselves until release,
  * max_hold_ms or loss.
@@ -276,10 +297,11 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
 
 /* Find out what became of a request whose reply was lost, by sending the same request again with the
- * same owner; asks until there is an answer, at most wait_ms (or SQLOCK_WAIT_FOREVER).
- * Returns: 0 (an acquire: the lock is HELD; a release: it is RELEASED; nothing to settle: 0 too),
- *          SQLOCK_EBUSY, SQLOCK_EGUARDED (an acquire: it was not granted, or has ended; the handle is
- *          LOST), SQLOCK_ELOST (held before, not any more), SQLOCK_EUNSURE (no answer yet),
+ * same owner; or whether an imported grant still is, by renewing it. Asks until there is an answer, at
+ * most wait_ms (or SQLOCK_WAIT_FOREVER; 0: one try).
+ * Returns: 0 (an acquire, an import: the lock is HELD; a release: it is RELEASED; nothing to settle: 0
+ *          too), SQLOCK_EBUSY, SQLOCK_EGUARDED (an acquire: it was not granted, or has ended; the
+ *          handle is LOST), SQLOCK_ELOST (held before, not any more), SQLOCK_EUNSURE (no answer yet),
  *          SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
 
@@ -302,9 +324,9 @@ SQLOCK_API int sqlock_is_held(sqlock_lock *lock);
  * thousandth of it. 0 if it was never held. */
 SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name.
- * 0 while it is not known (UNSURE). Store it with your data, first of all, and refuse smaller ones. */
+ * 0 while it is not known (UNSURE after an acquire). Store it with your data, first of all, and refuse smaller ones. */
 SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
-/* SQLOCK_OWNER_SIZE bytes, the owner of this grant. */
+/* SQLOCK_OWNER_SIZE bytes, the owner of this grant. With name and token: what sqlock_import() takes. */
 SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
 /* The name; *out_len, if not NULL, is its length in bytes. */
 SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock, size_t *out_len);

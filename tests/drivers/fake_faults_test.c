@@ -222,6 +222,95 @@ static void test_release_asked_again_does_not_free_successor(void **state)
     give(next);
 }
 
+/* ---- imported grants ------------------------------------------------------------------------- */
+
+static sqlock_lock *import_of(sqlock *m, sqlock_lock *lock)
+{
+    sqlock_error err = {0};
+    sqlock_lock *imported = NULL;
+
+    assert_ok(sqlock_import(m, "nightly", 7, sqlock_lock_owner(lock), sqlock_lock_token(lock), NULL,
+                            &imported, &err),
+              &err);
+    return imported;
+}
+
+static void test_lost_reply_leaves_an_import_unsure_until_it_is_settled(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_fragile(w);
+    sqlock_error err = {0};
+    sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = import_of(b, first);
+
+    fail_and_cut(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REPLY, 0);
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    mend();
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    give(lock);
+    sqlock_lock_free(first);
+}
+
+/* A request may have gone out on the connection that broke; but then nothing can be sent, nothing
+ * is unsure but what it was before, and the error says what is wrong. */
+static void test_import_that_reaches_no_server_says_so_and_can_be_settled_later(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_fragile(w);
+    sqlock_error err = {0};
+    sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = import_of(b, first);
+    int64_t begun;
+
+    sqlock_fake_down(fake_of(w), 1);
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 0, &err), &err);
+    begun = now_us();
+    assert_code(SQLOCK_EUNREACH, sqlock_settle(lock, 0, &err), &err);
+    assert_between(0, now_us() - begun, REQUEST_MS * INT64_C(1000));
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    sqlock_fake_down(fake_of(w), 0);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    give(lock);
+    sqlock_lock_free(first);
+}
+
+static void test_lost_release_of_an_import_is_settled_as_released(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_fragile(w);
+    sqlock_error err = {0};
+    sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = import_of(b, first);
+
+    fail_and_cut(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0);
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    mend();
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_true(is_free(a, "nightly"));
+    sqlock_lock_free(lock);
+    sqlock_lock_free(first);
+}
+
+/* P4: the answer to a slow renewal is renewed once more before the lock is said to be held. */
+static void test_import_that_is_answered_late_has_half_of_its_lease_left(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = NULL;
+    sqlock_acquire_opts o = wait_opts(0, 600, SQLOCK_NO_RENEW);
+
+    assert_ok(sqlock_import(b, "nightly", 7, sqlock_lock_owner(first), sqlock_lock_token(first), &o,
+                            &lock, &err),
+              &err);
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 400);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RENEW), 2);
+    assert_between(sqlock_now_us() + 150000, sqlock_lock_deadline_us(lock), INT64_MAX);
+    give(lock);
+    sqlock_lock_free(first);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lost_request_of_an_acquire_is_sent_again),
     cmocka_unit_test(test_lost_grant_is_settled_within_the_call),
@@ -236,6 +325,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_release_asked_again_says_released),
     cmocka_unit_test(test_release_asked_again_says_released_after_others_came_and_went),
     cmocka_unit_test(test_release_asked_again_does_not_free_successor),
+    cmocka_unit_test(test_lost_reply_leaves_an_import_unsure_until_it_is_settled),
+    cmocka_unit_test(test_import_that_reaches_no_server_says_so_and_can_be_settled_later),
+    cmocka_unit_test(test_lost_release_of_an_import_is_settled_as_released),
+    cmocka_unit_test(test_import_that_is_answered_late_has_half_of_its_lease_left),
 };
 
 int main(void)

@@ -271,6 +271,7 @@ int suite_run(const struct quirks *q)
         bool fits;
     } parts[] = {{&suite_lease, true},
                  {&suite_ended, true},
+                 {&suite_import, true},
                  {&suite_loss, true},
                  {&suite_renewal, true},
                  {&suite_wait, true},

@@ -10,7 +10,7 @@
 struct forked {
     struct world *w;
     sqlock *m;
-    sqlock_lock *lock;
+    sqlock_lock *lock, *imported;
     sqlock_op *op;
     sqlock_cancel *cancel;
 };
@@ -43,6 +43,13 @@ static int use_dead_handles(void *arg)
     assert_code(SQLOCK_EFORK, sqlock_acquire(f->m, "other", NULL, &none, &err), &err);
     assert_null(none);
     assert_code(SQLOCK_EFORK, sqlock_acquire_start(f->m, "other", NULL, &op, &err), &err);
+    assert_code(SQLOCK_EFORK,
+                sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), 1, NULL, &none, &err),
+                &err);
+    assert_null(none);
+    assert_int_equal(sqlock_lock_why(f->imported), SQLOCK_WHY_FORK);
+    assert_code(SQLOCK_EFORK, sqlock_settle(f->imported, 0, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_release(f->imported, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_renew(f->lock, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_renew_start(f->lock, &op, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_settle(f->lock, 0, &err), &err);
@@ -54,6 +61,7 @@ static int use_dead_handles(void *arg)
     assert_int_equal(err.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
         sqlock_lock_free(f->lock);
+        sqlock_lock_free(f->imported);
         sqlock_close(f->m);
     }
     assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
@@ -68,12 +76,18 @@ static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state
 
     f.m = open_manager(f.w, NULL);
     f.lock = take_for(f.m, "nightly", lease_ms, 0);
+    assert_ok(sqlock_import(f.m, "nightly", 7, sqlock_lock_owner(f.lock), sqlock_lock_token(f.lock),
+                            NULL, &f.imported, &err),
+              &err);
     for (int i = 0; i < 3; i++)
         assert_int_equal(child_wait(child_start(use_dead_handles, &f), patience_ms(10000)), 0);
     for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
         assert_true(sqlock_is_held(f.lock));
     assert_ok(sqlock_renew(f.lock, &err), &err);
     assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
+    assert_int_equal(sqlock_lock_state(f.imported), SQLOCK_UNSURE);
+    assert_ok(sqlock_settle(f.imported, 0, &err), &err);
+    sqlock_lock_free(f.imported);
     give(f.lock);
 }
 

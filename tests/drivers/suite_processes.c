@@ -224,11 +224,51 @@ static void test_processes_may_migrate_at_once(void **state)
     give(take(open_manager(s.w, NULL), "nightly"));
 }
 
+/* ---- a grant that another process carries on ------------------------------------------------- */
+
+struct exported {
+    struct side side;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token;
+};
+
+static int release_exported(void *arg)
+{
+    const struct exported *e = arg;
+    sqlock *m = open_in_child(&e->side);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_import(m, "nightly", 7, e->owner, e->token, NULL, &lock, &err), &err);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+    sqlock_close(m);
+    return 0;
+}
+
+static void test_process_gives_back_what_another_was_granted(void **state)
+{
+    struct exported e = {.side = {.w = world(state)}};
+    sqlock *m = open_manager(e.side.w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+    sqlock_error err = {0};
+
+    memcpy(e.owner, sqlock_lock_owner(lock), sizeof e.owner);
+    e.token = sqlock_lock_token(lock);
+    assert_int_equal(child_wait(child_start(release_exported, &e), patience_ms(20000)), 0);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_RELEASED);
+    assert_true(is_free(m, "nightly"));
+    sqlock_lock_free(lock);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_processes_take_turns),
     cmocka_unit_test(test_lock_of_a_killed_process_is_free_after_its_lease),
     cmocka_unit_test(test_stopped_process_stops_believing_before_its_successor_comes),
     cmocka_unit_test(test_child_opens_a_manager_of_its_own),
     cmocka_unit_test(test_processes_may_migrate_at_once),
+    cmocka_unit_test(test_process_gives_back_what_another_was_granted),
 };
 PART(suite_processes, tests);

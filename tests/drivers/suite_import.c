@@ -1,0 +1,399 @@
+/* P3, P5: a grant that is carried on by another handle than the one that was granted it. What is
+ * exported is what sqlock_lock_owner() and sqlock_lock_token() say. */
+#include "tests/drivers/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What another process would have been told. */
+struct grant {
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token;
+};
+
+static struct grant grant_of(sqlock_lock *lock)
+{
+    struct grant g = {.token = sqlock_lock_token(lock)};
+
+    memcpy(g.owner, sqlock_lock_owner(lock), sizeof g.owner);
+    return g;
+}
+
+static sqlock_lock *import_with(sqlock *m, const struct grant *g, const sqlock_acquire_opts *opts)
+{
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_import(m, "nightly", 7, g->owner, g->token, opts, &lock, &err), &err);
+    assert_non_null(lock);
+    return lock;
+}
+
+static sqlock_lock *import_for(sqlock *m, const struct grant *g, int32_t lease_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+
+    return import_with(m, g, &o);
+}
+
+/* An own manager each: one was granted the lock and does not renew it, one imports it. */
+struct pair {
+    struct world *w;
+    sqlock *a, *b;
+    sqlock_lock *first;
+    struct grant grant;
+};
+
+static struct pair pair(void **state, int32_t lease_ms)
+{
+    struct pair p = {.w = world(state)};
+
+    p.a = open_manager(p.w, NULL);
+    p.b = open_manager(p.w, NULL);
+    p.first = take_for(p.a, "nightly", lease_ms, SQLOCK_NO_RENEW);
+    p.grant = grant_of(p.first);
+    return p;
+}
+
+/* ---- before it is settled -------------------------------------------------------------------- */
+
+static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    long before = spy_runs(-1);
+    sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
+    size_t len = 0;
+    int fd = sqlock_lock_fd(lock, &err);
+
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
+    assert_int_equal(sqlock_is_held(lock), 0);
+    assert_int_equal(sqlock_lock_deadline_us(lock), 0);
+    assert_int_equal(sqlock_lock_token(lock), p.grant.token);
+    assert_memory_equal(sqlock_lock_owner(lock), p.grant.owner, SQLOCK_OWNER_SIZE);
+    assert_string_equal(sqlock_lock_name(lock, &len), "nightly");
+    assert_int_equal(len, 7);
+    assert_false(readable_within(fd, 50));
+    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    assert_int_equal(spy_runs(-1), before);
+    sqlock_lock_free(lock);
+    assert_int_equal(spy_runs(-1), before);
+    assert_ok(sqlock_renew(p.first, &err), &err); /* and the grant is as it was */
+    give(p.first);
+}
+
+static void test_import_takes_the_length_of_the_name(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_import(p.b, "nightlyx", 7, p.grant.owner, p.grant.token, NULL, &lock, &err),
+              &err);
+    assert_string_equal(sqlock_lock_name(lock, NULL), "nightly");
+    sqlock_lock_free(lock);
+    assert_ok(sqlock_import(p.b, "nightly", SQLOCK_LEN_STRING, p.grant.owner, p.grant.token, NULL,
+                            &lock, &err),
+              &err);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    give(lock);
+    sqlock_lock_free(p.first);
+}
+
+static void test_import_of_what_cannot_be_is_refused_before_any_request(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    const unsigned char owner[SQLOCK_OWNER_SIZE] = {1};
+    const int64_t tokens[] = {0, -1, SQLOCK_TOKEN_MAX + 1, INT64_MAX, INT64_MIN};
+    sqlock_acquire_opts bad = wait_opts(0, SQLOCK_LEASE_MIN_MS - 1, 0);
+    long before = spy_runs(-1);
+    sqlock_lock *lock = (sqlock_lock *)&err;
+
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, tokens[i], NULL, &lock, &err),
+                    &err);
+        assert_null(lock);
+        assert_non_null(strstr(err.text, "import: the token"));
+    }
+    assert_code(SQLOCK_EINVAL, sqlock_import(NULL, "x", 1, owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, NULL, 1, owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, "", 0, owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, "\xff", 1, owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, NULL, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, &bad, &lock, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, NULL, NULL, &err), &err);
+    assert_int_equal(sqlock_import(m, "x", 1, owner, 0, NULL, &lock, NULL), SQLOCK_EINVAL);
+    assert_int_equal(spy_runs(-1), before);
+}
+
+static void test_unsettled_import_is_lost_with_its_manager(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
+
+    close_manager(p.w, p.b);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
+    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    sqlock_lock_free(lock);
+    give(p.first);
+}
+
+/* ---- settled --------------------------------------------------------------------------------- */
+
+static void test_settled_import_is_the_same_grant_for_a_full_lease(void **state)
+{
+    struct pair p = pair(state, 5000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = import_for(p.b, &p.grant, 30000, 0);
+    int64_t length = 30000000 - margin_us(30000), before = sqlock_now_us();
+
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_int_equal(sqlock_lock_token(lock), p.grant.token);
+    assert_between(before + length - p.w->q->grain_ms * 1000, sqlock_lock_deadline_us(lock),
+                   sqlock_now_us() + length);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 1); /* it was not granted again */
+    assert_int_equal(try_once(p.a, "nightly"), SQLOCK_EBUSY);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    give(lock);
+    assert_true(is_free(p.a, "nightly"));
+    sqlock_lock_free(p.first);
+}
+
+/* P7 */
+static void test_settled_import_is_renewed_when_its_first_holder_is_gone(void **state)
+{
+    const int32_t lease_ms = patience_ms(400);
+    struct pair p = pair(state, lease_ms);
+    sqlock_error err = {0};
+    sqlock_lock *lock = import_for(p.b, &p.grant, lease_ms, 0);
+
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    close_manager(p.w, p.a);
+    sqlock_lock_free(p.first);
+    for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
+        assert_true(sqlock_is_held(lock));
+    assert_int_equal(try_once(p.b, "nightly"), SQLOCK_EBUSY);
+    give(lock);
+}
+
+static void test_settled_import_that_is_not_to_be_renewed_runs_out(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = import_for(p.b, &p.grant, 200, SQLOCK_NO_RENEW);
+    int fd = sqlock_lock_fd(lock, &err);
+
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_true(readable_within(fd, 1000));
+    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 1);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(p.first);
+    give(take(p.a, "nightly")); /* the lease that settling set has run out in the row too */
+}
+
+static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    (void)lock;
+    *(volatile sqlock_state *)user = state;
+}
+
+/* P6 */
+static void test_loss_of_a_settled_import_is_told(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    volatile sqlock_state told = 0;
+    sqlock_acquire_opts o = wait_opts(0, 300, 0);
+    sqlock_lock *lock;
+
+    o.on_event = note_event;
+    o.user = (void *)(uintptr_t)&told;
+    lock = import_with(p.b, &p.grant, &o);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &err), &err);
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    assert_soon(told == SQLOCK_LOST, patience_ms(2000));
+    sqlock_lock_free(lock);
+    sqlock_lock_free(p.first);
+}
+
+/* ---- released -------------------------------------------------------------------------------- */
+
+static void test_import_is_released_without_being_settled(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = import_for(p.b, &p.grant, 0, 0), *again;
+
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_true(is_free(p.a, "nightly"));
+    sqlock_lock_free(lock);
+    /* P5: who asks once more is told the same, from a handle of its own too. */
+    p.first = take_for(p.a, "nightly", 20000, SQLOCK_NO_RENEW);
+    p.grant = grant_of(p.first);
+    for (int i = 0; i < 2; i++) {
+        again = import_for(p.b, &p.grant, 0, 0);
+        assert_ok(sqlock_release(again, &err), &err);
+        sqlock_lock_free(again);
+    }
+    sqlock_lock_free(p.first);
+}
+
+/* All handles of a grant are one hold. */
+static void test_holder_learns_that_another_handle_released_its_grant(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *renewed = take_for(a, "nightly", 400, 0), *lock;
+    struct grant g = grant_of(renewed);
+
+    lock = import_for(b, &g, 0, 0);
+    assert_ok(sqlock_release(lock, &err), &err);
+    await_loss(renewed);
+    assert_int_equal(sqlock_lock_why(renewed), SQLOCK_WHY_RELEASED);
+    assert_string_equal(sqlock_why_name(SQLOCK_WHY_RELEASED), "released by another handle");
+    sqlock_lock_free(lock);
+    sqlock_lock_free(renewed);
+}
+
+/* ---- stale ----------------------------------------------------------------------------------- */
+
+/* Import g, settle it and another one, release it: each says lost, for this reason, and nothing is
+ * changed: `holder`, if there is one, still holds. */
+static void check_stale(const struct pair *p, const struct grant *g, sqlock_why why,
+                        sqlock_lock *holder)
+{
+    sqlock_error err = {0};
+    sqlock_lock *settled = import_for(p->b, g, 20000, 0), *released = import_for(p->b, g, 0, 0);
+
+    assert_code(SQLOCK_ELOST, sqlock_settle(settled, 0, &err), &err);
+    assert_int_equal(sqlock_lock_state(settled), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(settled), why);
+    assert_int_equal(sqlock_lock_deadline_us(settled), 0);
+    assert_code(SQLOCK_ELOST, sqlock_settle(settled, 0, &err), &err);
+    if (why != SQLOCK_WHY_RELEASED && why != SQLOCK_WHY_EXPIRED) {
+        assert_code(SQLOCK_ELOST, sqlock_release(released, &err), &err);
+        assert_int_equal(sqlock_lock_state(released), SQLOCK_LOST);
+        assert_int_equal(sqlock_lock_why(released), why);
+    }
+    if (holder != NULL) {
+        assert_int_equal(try_once(p->b, "nightly"), SQLOCK_EBUSY);
+        assert_ok(sqlock_renew(holder, &err), &err);
+    }
+    sqlock_lock_free(settled);
+    sqlock_lock_free(released);
+}
+
+static void test_import_of_a_released_grant_settles_as_lost(void **state)
+{
+    struct pair p = pair(state, 20000);
+
+    give(p.first);
+    check_stale(&p, &p.grant, SQLOCK_WHY_RELEASED, NULL);
+    assert_true(is_free(p.a, "nightly"));
+}
+
+static void test_import_of_a_broken_grant_is_lost_and_changes_nothing(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *next;
+
+    assert_ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &err), &err);
+    check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, NULL);
+    next = take(p.a, "nightly");
+    check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, next);
+    give(next);
+    sqlock_lock_free(p.first);
+}
+
+static void test_import_of_an_expired_grant_does_not_raise_it(void **state)
+{
+    struct pair p = pair(state, 200);
+    sqlock_error err = {0};
+    sqlock_lock *next;
+
+    await_loss(p.first);
+    sleep_ms(50); /* the margin: now it has run out in the row too */
+    check_stale(&p, &p.grant, SQLOCK_WHY_EXPIRED, NULL);
+    next = take(p.a, "nightly");
+    assert_between(p.grant.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
+    assert_ok(sqlock_renew(next, &err), &err);
+    give(next);
+    sqlock_lock_free(p.first);
+}
+
+static void test_import_of_a_grant_that_others_followed_is_lost_and_frees_nobody(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_lock *next;
+
+    give(p.first);
+    give(take(p.a, "nightly"));
+    next = take(p.a, "nightly");
+    check_stale(&p, &p.grant, SQLOCK_WHY_TAKEN, next);
+    give(next);
+}
+
+/* P3: owner and token, both. */
+static void test_import_with_one_wrong_part_is_lost_and_frees_nobody(void **state)
+{
+    struct pair p = pair(state, 20000);
+    struct grant wrong_owner = p.grant, wrong_token = p.grant;
+
+    wrong_owner.owner[SQLOCK_OWNER_SIZE - 1] ^= 1;
+    check_stale(&p, &wrong_owner, SQLOCK_WHY_TAKEN, p.first);
+    wrong_token.token++;
+    check_stale(&p, &wrong_token, SQLOCK_WHY_TAKEN, p.first);
+    give(p.first);
+}
+
+static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void **state)
+{
+    struct pair p = pair(state, 20000);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
+    sqlock_lock_free(lock);
+    assert_ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    lock = take(p.a, "never");
+    assert_int_equal(sqlock_lock_token(lock), 1);
+    give(lock);
+    give(p.first);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_imported_grant_is_unsure_and_nothing_was_sent),
+    cmocka_unit_test(test_import_takes_the_length_of_the_name),
+    cmocka_unit_test(test_import_of_what_cannot_be_is_refused_before_any_request),
+    cmocka_unit_test(test_unsettled_import_is_lost_with_its_manager),
+    cmocka_unit_test(test_settled_import_is_the_same_grant_for_a_full_lease),
+    cmocka_unit_test(test_settled_import_is_renewed_when_its_first_holder_is_gone),
+    cmocka_unit_test(test_settled_import_that_is_not_to_be_renewed_runs_out),
+    cmocka_unit_test(test_loss_of_a_settled_import_is_told),
+    cmocka_unit_test(test_import_is_released_without_being_settled),
+    cmocka_unit_test(test_holder_learns_that_another_handle_released_its_grant),
+    cmocka_unit_test(test_import_of_a_released_grant_settles_as_lost),
+    cmocka_unit_test(test_import_of_a_broken_grant_is_lost_and_changes_nothing),
+    cmocka_unit_test(test_import_of_an_expired_grant_does_not_raise_it),
+    cmocka_unit_test(test_import_of_a_grant_that_others_followed_is_lost_and_frees_nobody),
+    cmocka_unit_test(test_import_with_one_wrong_part_is_lost_and_frees_nobody),
+    cmocka_unit_test(test_import_of_a_name_that_never_was_is_gone_and_makes_no_row),
+};
+PART(suite_import, tests);
