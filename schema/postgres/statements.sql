@@ -201,13 +201,26 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block break
--- As release, by token alone: what an operator does to a grant whose holder is dead.
--- No row: there is no such grant.
+-- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after
+-- a lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any
+-- more. Always one row; 3: look again.
 -- :step
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
-RETURNING 0, 1, l.token;
+WITH g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
+    WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
+    RETURNING l.token
+)
+SELECT 0,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       coalesce(g.token, h.token), h.exp - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
 -- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.

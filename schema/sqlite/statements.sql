@@ -106,13 +106,24 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block break
--- As release, by token alone: what an operator does to a grant whose holder is dead.
--- No row: there is no such grant.
+-- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after
+-- a lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any
+-- more. Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = 2, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token
-RETURNING 0, 1, token;
+RETURNING 0, 1, token, NULL, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
 -- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
