@@ -5,6 +5,24 @@
 #include "core/engine/op.h"
 #include "core/verbs/check.h"
 
+/* It was not there to be broken. After a lost reply that may be our own doing: the row tells,
+ * unless a later grant has ended since and took the place of its memory. */
+static void not_there(sqlock_op *op, const struct answer *a)
+{
+    long long token = op->lock->token;
+
+    if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
+        op_done(op, 0);
+    else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                     "the reply was lost, and the grant with token %lld has ended, "
+                                     "by this or otherwise",
+                                     token));
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "there is no grant with token %lld",
+                                     token));
+}
+
 /* The grant to be broken travels in a handle of its own that nobody sees: it holds name and token.
  */
 static void advance(sqlock_op *op)
@@ -21,12 +39,12 @@ static void advance(sqlock_op *op)
         return;
     if (op_attempt(op, SQLOCK_STMT_BREAK, values, &a) != 0)
         op_failed(op);
-    else if (a.outcome == SQLOCK_OUT_DONE || op->unsure)
-        op_done(op,
-                0); /* after a lost reply the grant was broken by us, or had ended: it is gone */
+    else if (a.outcome == SQLOCK_OUT_DONE)
+        op_done(op, 0);
+    else if (a.outcome == SQLOCK_OUT_SKIPPED)
+        op_hurry(op); /* the row changed while we looked */
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "there is no grant with token %lld",
-                                     (long long)op->lock->token));
+        not_there(op, &a);
 }
 
 int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sqlock_error *err)

@@ -225,14 +225,27 @@ static int run_release(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
+static int break_outcome(const struct fake_state *s, int64_t token)
+{
+    if (s == NULL)
+        return SQLOCK_OUT_GONE;
+    if (s->kind != 0)
+        return SQLOCK_OUT_KIND;
+    if (s->held && s->token == token)
+        return SQLOCK_OUT_DONE;
+    if (s->ended_token == token)
+        return 4 + s->ended_why;
+    return s->token > token ? SQLOCK_OUT_TAKEN : SQLOCK_OUT_NEVER;
+}
+
 static int run_break(struct fake_call *k, const sqlock_value *v)
 {
     struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    if (row == NULL || row->now.kind != 0 || !row->now.held || row->now.token != v[BREAK_TOKEN].i)
-        return 0;
-    end_grant(row, FAKE_ENDED_BROKEN);
-    start_row(k, SQLOCK_OUT_DONE);
-    put_int(k, row->now.token);
+    struct fake_state *s = row != NULL ? &row->now : NULL;
+    int outcome = break_outcome(s, v[BREAK_TOKEN].i);
+    if (outcome == SQLOCK_OUT_DONE)
+        end_grant(row, FAKE_ENDED_BROKEN);
+    put_lease(k, outcome, s);
     return 0;
 }
 

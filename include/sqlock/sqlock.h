@@ -413,7 +413,7 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
  * next acquire gets it. Its holder learns at its next renewal, and must be known to be dead: only the
  * token protects data from it.
  * Returns: 0, SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
- *          lost: ask again), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
+ *          lost: ask again; it is not there any more, if that says SQLOCK_ELOST), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
                             sqlock_error *err);
 

@@ -11,6 +11,7 @@
 
 static const sqlock_driver *real;
 static sqlock_driver spied;
+static atomic_int lost_stmt; /* + 1 */
 static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
 
 static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
@@ -25,7 +26,17 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
 {
     atomic_fetch_add(&runs[stmt], 1);
     atomic_fetch_add(&requests[stmt], (long)n);
-    return real->run(conn, stmt, values, n, deadline, rows, err);
+    int lost = (int)stmt + 1;
+    int rc = real->run(conn, stmt, values, n, deadline, rows, err);
+
+    if (rc != 0 || !atomic_compare_exchange_strong(&lost_stmt, &lost, 0))
+        return rc;
+    return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the reply is lost");
+}
+
+void spy_lose_reply(sqlock_stmt stmt)
+{
+    atomic_store(&lost_stmt, (int)stmt + 1);
 }
 
 static void spy_start(const struct quirks *q)
@@ -34,6 +45,7 @@ static void spy_start(const struct quirks *q)
     spied = *real;
     spied.open = count_open;
     spied.run = count_run;
+    atomic_store(&lost_stmt, 0);
     atomic_store(&opens, 0);
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
         atomic_store(&runs[i], 0);

@@ -87,6 +87,8 @@ sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags)
 long spy_opens(void);
 long spy_runs(int stmt);     /* calls with this request; -1: all */
 long spy_requests(int stmt); /* requests, of which a call may carry many */
+/* The next such request is applied, and its reply is lost with the connection. */
+void spy_lose_reply(sqlock_stmt stmt);
 
 /* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth, at most two
  * seconds, but at least a thousandth. */

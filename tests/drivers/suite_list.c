@@ -273,6 +273,61 @@ static void test_break_lets_the_next_acquire_in(void **state)
     give(next);
 }
 
+/* P5: what the second try finds may be its own doing, and may not. */
+static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
+    int64_t token = sqlock_lock_token(lock);
+
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &err), &err);
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "never", 5, token, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err); /* nothing of that was applied */
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
+    assert_int_equal(spy_runs(SQLOCK_STMT_BREAK), 6);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(lock);
+}
+
+static void test_break_of_a_released_grant_whose_reply_was_lost_says_lost(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+    int64_t token = sqlock_lock_token(lock);
+
+    give(lock);
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+}
+
+/* The row remembers one ended grant: after the next one ended nobody can tell how the first did. */
+static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly"), *next;
+    int64_t token = sqlock_lock_token(lock);
+
+    give(lock);
+    give(take(m, "nightly"));
+    next = take(m, "nightly");
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    assert_code(SQLOCK_EUNSURE, sqlock_break(m, "nightly", 7, token, &err), &err);
+    assert_true(err.flags & SQLOCK_MAYBE);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+    assert_ok(sqlock_renew(next, &err), &err);
+    give(next);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_tells_what_is_held_in_byte_order),
     cmocka_unit_test(test_list_tells_the_holder),
@@ -285,5 +340,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),
     cmocka_unit_test(test_break_frees_what_the_list_shows),
     cmocka_unit_test(test_break_lets_the_next_acquire_in),
+    cmocka_unit_test(test_break_whose_reply_was_lost_says_what_the_row_tells),
+    cmocka_unit_test(test_break_of_a_released_grant_whose_reply_was_lost_says_lost),
+    cmocka_unit_test(test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went),
 };
 PART(suite_list, tests);
