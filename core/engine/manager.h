@@ -102,6 +102,7 @@ struct sqlock_op {
     int64_t next_at;
     int once;             /* a try: one refusal is the answer */
     int settle;           /* only finding out: never waits for the lock */
+    int greet;            /* the next attempt says hello before it asks */
     int tries;            /* attempts made */
     int refusals;         /* in a row: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */

@@ -185,6 +185,12 @@ void op_hurry(sqlock_op *op)
     op_again(op, op->hurries++ % HURRIES < HURRIES - 1 ? now : now + HURRY_SLEEP_US);
 }
 
+void op_greet(sqlock_op *op)
+{
+    op->greet = 1;
+    op_hurry(op);
+}
+
 int op_was_cancelled(sqlock_op *op)
 {
     int cancelled;
@@ -239,9 +245,7 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
     if (rc == 0 && out->received - out->sent > op->round)
         op->round = out->received - out->sent;
-    pool_give(m, c,
-              rc != 0 ? (op->err.flags & SQLOCK_RECONNECT) != 0
-                      : out->outcome == SQLOCK_OUT_STRANGER); /* hello again finds out who it is */
+    pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return rc;
 }
 

@@ -31,6 +31,9 @@ void op_done(sqlock_op *op, int code);
 void op_again(sqlock_op *op, int64_t at);
 /* Come back at once, but not for ever: the n-th time in a row after a short sleep. */
 void op_hurry(sqlock_op *op);
+/* The server, or its meta row, is not what hello saw: come back and say hello first, which finds
+ * out. */
+void op_greet(sqlock_op *op);
 /* An attempt failed: come back if that can help, else end with the failure, or with SQLOCK_EUNSURE
  * if an earlier or this attempt may have been applied. */
 void op_failed(sqlock_op *op);

@@ -100,10 +100,16 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 
     if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
-    if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0) {
+    if (c->native == NULL)
+        rc = connect_place(m, c, op, deadline, err);
+    else if (op != NULL && op->greet)
+        rc = hello(m, c, op, deadline, err);
+    if (rc != 0) {
         pool_give(m, c, 1);
         return rc;
     }
+    if (op != NULL)
+        op->greet = 0;
     *out = c;
     return 0;
 }

@@ -3,8 +3,8 @@
 
 #include "core/engine/manager.h"
 
-/* Take an open connection that has said hello, waiting and connecting until deadline. op, if not
- * NULL, may be cancelled meanwhile. */
+/* Take an open connection that has said hello (again, if op is to greet), waiting and connecting
+ * until deadline. op, if not NULL, may be cancelled meanwhile. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
 /* Give it back; broken: close it first. */

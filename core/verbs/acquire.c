@@ -151,10 +151,12 @@ static void advance(sqlock_op *op)
                 sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
                                  "the name's row is of a kind that this version does not know"));
         return;
-    case SQLOCK_OUT_LATE:     /* the clocks differ from what we knew; now we know */
-    case SQLOCK_OUT_STRANGER: /* the next attempt says hello */
-    case SQLOCK_OUT_NONE:     /* the row was deleted between two steps */
+    case SQLOCK_OUT_LATE: /* the clocks differ from what we knew; now we know */
         op_hurry(op);
+        return;
+    case SQLOCK_OUT_STRANGER:
+    case SQLOCK_OUT_NONE: /* the row was deleted between two steps, or meta's is gone */
+        op_greet(op);
         return;
     default:
         op_done(op,

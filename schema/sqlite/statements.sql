@@ -25,7 +25,7 @@ RETURNING 0, 1;
 -- :block acquire
 -- The first step only reads: while the lock is held by somebody else, waiting writes nothing and takes
 -- no write lock. The second grants the lock if its row is missing, free, run out, or ours (the same
--- request sent again), and not_after has not passed; the last says why it did not.
+-- request sent again), and not_after has not passed; the last says why it did not. No row: meta has none.
 -- :step
 SELECT 0, CASE WHEN kind <> 0 THEN 11 ELSE 2 END, token, (exp - {now}) * 1000, {now} * 1000,
        since * 1000, label
@@ -60,7 +60,7 @@ SELECT 0,
             WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN 2
             ELSE 3 END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
-FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block guarded
 -- A guard is a write transaction here: who asks waits for it. Never a row.

@@ -206,6 +206,31 @@ static void test_row_of_an_unknown_kind_is_refused(void **state)
     assert_true(is_free(m, "nightly"));
 }
 
+static void expect_corrupt(sqlock *m, const char *name)
+{
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), 0, 0);
+    sqlock_lock *none = NULL;
+    int64_t begun = now_us();
+
+    assert_code(SQLOCK_ECORRUPT, sqlock_acquire(m, name, &o, &none, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(1000) * INT64_C(1000));
+    assert_null(none);
+    assert_non_null(strstr(err.text, "meta"));
+}
+
+/* Without it there is no token to be drawn. The manager has seen it when it was opened. */
+static void test_meta_row_that_vanished_is_told_at_once(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+
+    give(take(m, "nightly"));
+    change(w, "DELETE FROM %s", "meta");
+    expect_corrupt(m, "nightly");
+    expect_corrupt(m, "other");
+}
+
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
  * lock that renews itself; so the first renewal that comes finds it. */
 static void expect_why(struct world *w, const char *sql, sqlock_why why)
@@ -243,6 +268,7 @@ static const struct CMUnitTest sql_tests[] = {
     cmocka_unit_test(test_schema_of_another_version_is_refused),
     cmocka_unit_test(test_newer_schema_that_can_be_read_is_used),
     cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
+    cmocka_unit_test(test_meta_row_that_vanished_is_told_at_once),
     cmocka_unit_test(test_holder_is_told_why_its_row_changed),
 };
 PART(suite_sql, sql_tests);
