@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 const char *sqlock_strerror(int code)
 {
@@ -40,6 +41,12 @@ const char *sqlock_version(void)
     return SQLOCK_VERSION;
 }
 
+/* A text may have been cut to its place within a character, here or by whoever made it. */
+static void cut_text(sqlock_error *err)
+{
+    err->text[text_whole(err->text, strlen(err->text))] = '\0';
+}
+
 int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
 {
     va_list ap;
@@ -52,6 +59,7 @@ int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fm
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
+    cut_text(err);
     return code;
 }
 
@@ -124,6 +132,7 @@ void error_prefix(sqlock_error *err, const char *fmt, ...)
     snprintf(whole, sizeof whole, "%s: %s", context, err->text);
     whole[sizeof err->text - 1] = '\0';
     memcpy(err->text, whole, sizeof err->text);
+    cut_text(err);
 }
 
 int error_nomem(sqlock_error *err)

@@ -3,22 +3,26 @@
 
 #include "core/base/text.h"
 
+/* How many bytes a character that starts with this one has; 0: none does. */
+static size_t utf8_length(unsigned char first)
+{
+    if (first >= 0x01 && first <= 0x7F)
+        return 1;
+    if (first >= 0xC2 && first <= 0xDF)
+        return 2;
+    if (first >= 0xE0 && first <= 0xEF)
+        return 3;
+    return first >= 0xF0 && first <= 0xF4 ? 4 : 0;
+}
+
 /* Bytes of the character at p, or 0. The table is that of RFC 3629, section 4. */
 static size_t utf8_char(const unsigned char *p, size_t left)
 {
     unsigned char low = 0x80, high = 0xBF;
-    size_t n;
+    size_t n = utf8_length(p[0]);
 
-    if (p[0] >= 0x01 && p[0] <= 0x7F)
-        return 1;
-    if (p[0] >= 0xC2 && p[0] <= 0xDF)
-        n = 2;
-    else if (p[0] >= 0xE0 && p[0] <= 0xEF)
-        n = 3;
-    else if (p[0] >= 0xF0 && p[0] <= 0xF4)
-        n = 4;
-    else
-        return 0;
+    if (n < 2)
+        return n;
     if (p[0] == 0xE0)
         low = 0xA0;
     else if (p[0] == 0xED)
@@ -69,9 +73,20 @@ bool text_is_schema(const char *text)
     return true;
 }
 
+size_t text_whole(const char *text, size_t len)
+{
+    size_t back = 0;
+
+    while (back < 3 && back < len && ((unsigned char)text[len - 1 - back] & 0xC0) == 0x80)
+        back++;
+    if (back == len || utf8_length((unsigned char)text[len - 1 - back]) <= back + 1)
+        return len; /* whole, or no UTF-8 at all */
+    return len - 1 - back;
+}
+
 const char *text_show(char *out, size_t size, const char *text, size_t len)
 {
-    size_t n = len < size - 1 ? len : size - 1;
+    size_t n = len < size ? len : text_whole(text, size - 1);
 
     for (size_t i = 0; i < n; i++)
         out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];

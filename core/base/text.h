@@ -10,7 +10,10 @@ bool text_is_utf8(const char *text, size_t len);
 bool text_is_prefix(const char *text);
 /* A schema: 1 to 63 bytes of UTF-8 without control characters, quotes, backslashes. */
 bool text_is_schema(const char *text);
-/* Copy bytes for a message: unprintable ones become '?', the end is cut. Returns out. */
+/* The length of text without a character at its end of which bytes are missing. */
+size_t text_whole(const char *text, size_t len);
+/* Copy bytes for a message: unprintable ones become '?', and what does not fit is cut off, at the
+ * start of a character. Returns out. */
 const char *text_show(char *out, size_t size, const char *text, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* One request to the database and its answer. */
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/engine/call.h"
 
 sqlock_value value_int(int64_t i)
@@ -109,7 +110,7 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     out->since = rows_int(rows, row, SQLOCK_COL_SINCE, 0);
     if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
-    len = len < LABEL_MAX ? len : LABEL_MAX;
+    len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);
     memcpy(out->label, label, len);
     out->label[len] = '\0';
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "tests/lib/check.h"
 
 #define BOTH (SQLOCK_RETRY | SQLOCK_RECONNECT)
@@ -279,12 +280,47 @@ static void test_no_sqlstate_becomes_an_outcome_of_locking(void **state)
                 }
 }
 
+static void check_is_utf8(const sqlock_error *err)
+{
+    assert_true(text_is_utf8(err->text, strlen(err->text)));
+    assert_between((int64_t)sizeof err->text - 4, (int64_t)strlen(err->text),
+                   (int64_t)sizeof err->text - 1);
+}
+
+/* Names and servers' messages are UTF-8, and so is what is left of them. */
+static void test_texts_are_cut_between_characters(void **state)
+{
+    sqlock_error err;
+    char text[600];
+
+    (void)state;
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(text, 'x', shift);
+        text[shift] = '\0';
+        while (strlen(text) + 5 < sizeof text)
+            strcat(text, "\xF0\x9F\x98\x80");
+        sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
+        check_is_utf8(&err);
+        sqlock_error_db(&err, "XX000", 0, 0, text);
+        check_is_utf8(&err);
+        error_prefix(&err, "acquire");
+        check_is_utf8(&err);
+        sqlock_error_set(&err, SQLOCK_EDB, 0, "short");
+        error_prefix(&err, "%s", text);
+        check_is_utf8(&err);
+        /* by a driver, in a place of its own */
+        sqlock_error_set(&err, SQLOCK_EDB, 0, "%.100s", text);
+        assert_true(text_is_utf8(err.text, strlen(err.text)));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_code_has_its_name_and_sentence),
     cmocka_unit_test(test_codes_that_do_not_exist_are_told_so),
     cmocka_unit_test(test_version_is_that_of_the_header),
     cmocka_unit_test(test_error_forgets_what_was_in_it),
     cmocka_unit_test(test_long_text_is_cut_to_its_place),
+    cmocka_unit_test(test_texts_are_cut_between_characters),
     cmocka_unit_test(test_error_may_be_null_everywhere),
     cmocka_unit_test(test_context_is_put_before_the_text_and_changes_nothing_else),
     cmocka_unit_test(test_context_of_any_length_fits),

@@ -247,6 +247,39 @@ static void test_shown_text_is_cut_and_printable(void **state)
     assert_string_equal(out, "ab");
 }
 
+/* Every place to cut, in a text of characters of all lengths: what is left is whole, and as much as
+ * there is room for. */
+static void test_text_is_cut_at_the_start_of_a_character(void **state)
+{
+    const char text[] = "a\xC3\xA9"
+                        "b\xE2\x82\xAC"
+                        "c\xF0\x9F\x98\x80\xC3\xA9";
+    const size_t len = sizeof text - 1;
+    char out[sizeof text + 8];
+
+    (void)state;
+    for (size_t size = 1; size <= sizeof text; size++) {
+        size_t n = strlen(text_show(out, size, text, len));
+
+        assert_true(text_is_utf8(out, n));
+        assert_memory_equal(out, text, n);
+        assert_between((int64_t)size - 4, (int64_t)n, (int64_t)size - 1);
+        if (n + 1 < size)
+            assert_false(text_is_utf8(text, size - 1));
+        assert_int_equal(text_whole(text, size - 1), n);
+    }
+}
+
+static void test_bytes_that_are_no_characters_are_not_taken_for_a_cut(void **state)
+{
+    (void)state;
+    assert_int_equal(text_whole("", 0), 0);
+    assert_int_equal(text_whole("\x80\x80\x80\x80\x80", 5), 5);
+    assert_int_equal(text_whole("\xBF", 1), 1);
+    assert_int_equal(text_whole("a\xFF", 2), 2);
+    assert_int_equal(text_whole("\xC3", 1), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers),
     cmocka_unit_test(test_sequences_of_four_bytes_are_judged_by_their_numbers),
@@ -258,6 +291,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_schema_refuses_what_quoting_could_not_hold),
     cmocka_unit_test(test_schema_has_one_to_63_bytes),
     cmocka_unit_test(test_shown_text_is_cut_and_printable),
+    cmocka_unit_test(test_text_is_cut_at_the_start_of_a_character),
+    cmocka_unit_test(test_bytes_that_are_no_characters_are_not_taken_for_a_cut),
 };
 
 TEST_MAIN(tests)
