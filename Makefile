@@ -1,6 +1,7 @@
 # sqlock. All that is made goes to build/.
 #
-#   make            the libraries: core, and each driver whose client library pkg-config finds
+#   make            the libraries: core, and each driver whose client library pkg-config finds; and
+#                   the command, build/sqlock, if pkg-config finds jansson
 #   make check      everything that can fail; make quick: the part for every few minutes
 #     T=word        only the test programs, checks or tests with this in their name
 #     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
@@ -9,7 +10,7 @@
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
-#   make install    headers and libraries (PREFIX, DESTDIR, libdir, includedir)
+#   make install    headers, libraries and the command (PREFIX, DESTDIR, bindir, libdir, includedir)
 #
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
 # sqlite" chooses drivers.
@@ -20,6 +21,7 @@ CFLAGS ?= -O2 -g
 PKG_CONFIG ?= pkg-config
 
 PREFIX ?= /usr/local
+bindir ?= $(PREFIX)/bin
 includedir ?= $(PREFIX)/include
 libdir ?= $(PREFIX)/lib
 
@@ -63,6 +65,12 @@ $(foreach d,$(DRIVERS),$(if $(package_$d),\
 CLIENT_CFLAGS := $(foreach d,$(DRIVERS),$(cflags_$d))
 CLIENT_LIBS := $(foreach d,$(DRIVERS),$(libs_$d))
 
+# The command writes JSON with jansson. A program with a sanitizer takes the static libraries, and the
+# command opens shared ones: so it is not made with one.
+cflags_jansson := $(shell $(PKG_CONFIG) --cflags jansson 2>/dev/null)
+libs_jansson := $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
+COMMAND := $(if $(libs_jansson),$(if $(SAN),,$(BUILD)/sqlock))
+
 # ---- flags ---------------------------------------------------------------------------------------
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla \
@@ -90,9 +98,12 @@ SHARED := $(BUILD)/libsqlock.$(SO) $(DRIVERS:%=$(BUILD)/libsqlock-%.$(SO))
 
 # A program with a sanitizer takes the static ones.
 .PHONY: all
-all: $(STATIC) $(if $(SAN),,$(SHARED))
+all: $(STATIC) $(if $(SAN),,$(SHARED)) $(COMMAND)
 ifneq ($(ABSENT),)
 	@echo "left out: $(ABSENT) (no client library by pkg-config, or not in DRIVERS)"
+endif
+ifeq ($(libs_jansson),)
+	@echo "left out: the command (no jansson by pkg-config)"
 endif
 
 $(BUILD)/obj/core/%.o: core/%.c $(FLAGS)
@@ -152,11 +163,28 @@ $(BUILD)/libsqlock-$1.$(SO): $$(objects_$1) $(BUILD)/libsqlock.$(SO) $(BUILD)/ex
 endef
 $(foreach d,$(DRIVERS),$(eval $(call driver_rules,$d)))
 
+# ---- the command ---------------------------------------------------------------------------------
+# It is linked with libsqlock alone, and opens drivers by their soname: in build/ it finds them beside
+# itself, and once installed where the system keeps libraries.
+
+COMMAND_OBJECTS := $(call objects,cli/*.c cli/*/*.c)
+
+$(BUILD)/obj/cli/%.o: cli/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) -I. $(cflags_jansson) -c -o $@ $<
+
+$(BUILD)/sqlock: $(COMMAND_OBJECTS) $(BUILD)/libsqlock.$(SO)
+	$(LINK) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(libs_jansson) -ldl
+
+$(BUILD)/installed/sqlock: $(COMMAND_OBJECTS) $(BUILD)/libsqlock.$(SO)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(libs_jansson) -ldl
+
 # ---- test programs -------------------------------------------------------------------------------
 # Each file with a main() is a program; the others of its folder are linked into all of its programs.
 # tests/lib is for all; its check.o always comes along, because it works without being called.
 
-ONLY ?= self unit drivers schema input faults races
+ONLY ?= self unit drivers schema input faults races $(if $(COMMAND),cli)
 folders := $(addprefix tests/,$(ONLY))
 has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
 mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
@@ -174,6 +202,7 @@ left_out := $(sort $(foreach d,$(ABSENT),$(foreach m,$(mains),$(if $(call wants,
 programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out),$(mains)))
 
 TEST_CPPFLAGS = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS)"' \
+    -DTEST_COMMAND='"$(abspath $(BUILD)/sqlock)"' \
     $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1)
 TEST_LIBS := $(DRIVERS:%=$(BUILD)/libsqlock-%.a) $(BUILD)/libinside.a
 
@@ -193,9 +222,9 @@ $(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
 define program_rule
 $1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) \
     $(patsubst %.c,$(BUILD)/obj/%.o,$(call helpers,$(patsubst $(BUILD)/%,%,$(dir $1)))) \
-    $(BUILD)/obj/tests/lib/check.o $(BUILD)/libtest.a $(TEST_LIBS)
+    $(BUILD)/obj/tests/lib/check.o $(BUILD)/libtest.a $(TEST_LIBS) | $(COMMAND)
 	@mkdir -p $$(@D)
-	$$(LINK) -o $$@ $$^ $$(CLIENT_LIBS) -lcmocka -ldl
+	$$(LINK) -o $$@ $$^ $$(CLIENT_LIBS) $$(if $$(COMMAND),$$(libs_jansson)) -lcmocka -ldl
 endef
 $(foreach p,$(programs),$(eval $(call program_rule,$p)))
 
@@ -285,13 +314,14 @@ $(BUILD)/bench/bench: $(call objects,$(BENCH_SOURCES)) $(TEST_LIBS)
 	$(LINK) -o $@ $^ $(CLIENT_LIBS) -ljansson -ldl
 
 .PHONY: install clean
-install: all
-	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir)
+install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%)
+	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir) $(DESTDIR)$(bindir)
 	install -m 644 $(patsubst %,include/sqlock/%.h,sqlock driver $(DRIVERS)) \
 	    $(DESTDIR)$(includedir)/sqlock
 	install -m 644 $(STATIC) $(SHARED) $(DESTDIR)$(libdir)
 	for so in $(notdir $(SHARED)); do \
 	    ln -sf $$so $(DESTDIR)$(libdir)/$${so%.$(SO)}.so || exit 1; done
+	$(if $(COMMAND),install -m 755 $(BUILD)/installed/sqlock $(DESTDIR)$(bindir))
 
 clean:
 	rm -rf build

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # Generated files are made of a driver's header only; they are not looked at.
 check()
 {
-    find include core drivers -name '*.[ch]' -exec awk -f "$here/check-layers.awk" {} +
+    find include core drivers cli -name '*.[ch]' -exec awk -f "$here/check-layers.awk" {} +
 }
 
 check || { echo "layers: breached"; exit 1; }
@@ -21,7 +21,7 @@ planted=0
 # The file with this line must be refused (1) or allowed (0).
 expect() # REFUSED FILE LINE
 {
-    mkdir -p include core drivers "${2%/*}"
+    mkdir -p include core drivers cli "${2%/*}"
     printf '%s\n' "$3" >"$2"
     check >out
     refused=$?
@@ -31,7 +31,7 @@ expect() # REFUSED FILE LINE
         cat out
         missed=1
     fi
-    rm -rf include core drivers
+    rm -rf include core drivers cli
 }
 
 expect 1 core/base/x.c '#include "core/model/lease.h"'
@@ -53,6 +53,12 @@ expect 1 core/model/x.c '    t = time(NULL);'
 expect 1 core/verbs/x.c '    rc = pthread_create (&t, NULL, fn, p);'
 expect 1 drivers/postgres/x.c '    usleep(10); /* a nap */'
 expect 1 core/verbs/x.c '#include SOME_HEADER'
+expect 1 cli/x.c '#include <sqlock/postgres.h>'
+expect 1 cli/base/x.c '#include <libpq-fe.h>'
+expect 1 cli/x.c '#include "core/base/clock.h"'
+expect 1 core/verbs/x.c '#include <jansson.h>'
+expect 0 cli/x.c '#include "cli/base/options.h"'
+expect 0 cli/run/x.c '    poll(NULL, 0, 10);'
 expect 0 core/base/x.c '    clock_gettime(CLOCK_BOOTTIME, &t);'
 expect 0 core/verbs/x.c '#include "core/base/clock.h"'
 expect 0 core/verbs/x.c '/* like poll(), "sleep(1)" */ char *s = "poll(";'

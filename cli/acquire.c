@@ -1,0 +1,137 @@
+/* sqlock acquire: a lock for a script, which releases it by owner and token. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/grant.h"
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/signals.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+enum { OWNER = GRANT_LAST };
+
+static const struct option_spec options[] = {
+    GRANT_OPTIONS,
+    {OWNER, "owner", "OWNER", "settle an acquire whose outcome is unknown (exit 79)"},
+    {0, NULL, NULL, NULL},
+};
+
+struct acquire {
+    struct grant_opts grant;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    bool has_owner;
+    const char *name;
+};
+
+static int read_options(struct cli *cli, int argc, char **argv, struct acquire *a)
+{
+    struct options o;
+    int key;
+
+    options_begin(&o, cli, options, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        if (key == OWNER) {
+            if (!(a->has_owner = text_owner_read(o.value, a->owner)))
+                return options_refuse(cli, "--owner: 32 hexadecimal digits are needed");
+        } else {
+            grant_option(&o, key, &a->grant);
+        }
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (argc - o.at != 1)
+        return options_refuse(cli, "one NAME is needed");
+    a->name = argv[o.at];
+    return 0;
+}
+
+/* What release and renew take. Without a token the outcome is unknown. */
+static int print_grant(const struct cli *cli, sqlock_lock *lock, int unsure)
+{
+    char owner[TEXT_OWNER];
+    const char *name;
+    size_t len;
+
+    text_owner(owner, sqlock_lock_owner(lock));
+    name = sqlock_lock_name(lock, &len);
+    if (cli->json)
+        return output_json(json_pack(
+            "{s:o, s:s, s:o, s:I}", "name", json_text(name, len), "owner", owner, "token",
+            unsure ? json_null() : json_integer(sqlock_lock_token(lock)), "left_ms",
+            unsure ? (json_int_t)0 : (sqlock_lock_deadline_us(lock) - sqlock_now_us()) / 1000));
+    if (unsure)
+        printf("%s\n", owner);
+    else
+        printf("%s %lld\n", owner, (long long)sqlock_lock_token(lock));
+    return output_end();
+}
+
+/* Nobody could release what could not be told: so it is given back. */
+static int granted(const struct cli *cli, sqlock_lock *lock)
+{
+    sqlock_error err = {0};
+    int rc = print_grant(cli, lock, 0);
+
+    if (rc != 0 && sqlock_release(lock, &err) != 0)
+        say(SAY_ERROR, "%s", err.text);
+    return rc;
+}
+
+static int take(const struct cli *cli, sqlock *m, const struct acquire *a, struct signals *signals)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_lock *lock = NULL;
+    sqlock_error err = {0};
+    int rc, caught, unprinted;
+
+    opts.wait_ms = a->grant.wait_ms;
+    opts.lease_ms = a->grant.lease_ms;
+    opts.flags = SQLOCK_NO_RENEW;
+    opts.holder = &holder;
+    opts.owner = a->has_owner ? a->owner : NULL;
+    rc = grant_take(m, a->name, &opts, signals, -1, &lock, &caught, &err);
+    if (rc == 0)
+        rc = granted(cli, lock);
+    else if (caught != 0)
+        rc = EXIT_SIGNAL + caught;
+    else if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
+        grant_tell_busy(cli, a->name, &holder, &err);
+        rc = EXIT_BUSY;
+    } else {
+        rc = fail_with(rc, &err);
+        if (rc == EXIT_UNSURE && lock != NULL && (unprinted = print_grant(cli, lock, 1)) != 0)
+            rc = unprinted;
+    }
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct acquire a = {.grant = GRANT_OPTS_INIT};
+    struct signals signals;
+    sqlock *m = NULL;
+    int rc;
+
+    if ((rc = read_options(cli, argc, argv, &a)) != 0 ||
+        (rc = database_open(cli, a.grant.label, &m)) != 0)
+        return rc;
+    if (signals_take(&signals))
+        rc = take(cli, m, &a, &signals);
+    else
+        rc = EXIT_INTERNAL;
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_acquire = {
+    .name = "acquire",
+    .synopsis = "[-n | -w DUR] [--ttl DUR] [-m K=V]... [--owner OWNER] NAME",
+    .summary = "take a lock and print its owner and token",
+    .help = "It is held until `sqlock release NAME OWNER TOKEN`, or until the lease ends:\n"
+            "`sqlock renew` makes it longer. For one command `sqlock run` is the safer way.\n",
+    .options = options,
+    .run = run,
+};

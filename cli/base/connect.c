@@ -1,0 +1,93 @@
+#include "cli/base/connect.h"
+
+#include <poll.h>
+
+#include "cli/base/driver.h"
+#include "cli/base/say.h"
+#include "cli/base/url.h"
+#include "cli/cli.h"
+
+int exit_of(int code)
+{
+    switch (code) {
+    case 0:
+        return EXIT_DONE;
+    case SQLOCK_EBUSY:
+    case SQLOCK_EGUARDED:
+        return EXIT_BUSY;
+    case SQLOCK_ELOST:
+        return EXIT_NO;
+    case SQLOCK_EUNSURE:
+        return EXIT_UNSURE;
+    case SQLOCK_EINVAL:
+        return EXIT_USAGE;
+    case SQLOCK_ETIMEOUT:
+    case SQLOCK_EUNREACH:
+        return EXIT_UNREACHABLE;
+    case SQLOCK_EDENIED:
+        return EXIT_DENIED;
+    case SQLOCK_ECORRUPT:
+        return EXIT_DATA;
+    case SQLOCK_ESCHEMA:
+    case SQLOCK_EREADONLY:
+    case SQLOCK_EREFUSED:
+        return EXIT_SETUP;
+    case SQLOCK_EFULL:
+        return EXIT_IO;
+    default:
+        return EXIT_INTERNAL;
+    }
+}
+
+int fail_with(int code, const sqlock_error *err)
+{
+    say(SAY_ERROR, "%s", err->text[0] != '\0' ? err->text : sqlock_strerror(code));
+    if (code == SQLOCK_ESCHEMA)
+        say(SAY_NOTE, "`sqlock migrate up` brings the schema to this version");
+    return exit_of(code);
+}
+
+int database_find(struct cli *cli, struct database *out)
+{
+    int rc = url_find(cli);
+
+    sqlock_open_opts_init(&out->opts);
+    out->opts.schema = cli->schema;
+    out->opts.prefix = cli->prefix;
+    out->opts.ns = cli->ns;
+    return rc != 0 ? rc : driver_for_url(cli->url, &out->driver);
+}
+
+/* A file of this user's own needs nobody's leave to be brought up to date. */
+static int open_once(struct cli *cli, const struct database *db, sqlock **out_m, sqlock_error *err)
+{
+    int rc = 0;
+
+    if (cli->local)
+        rc = sqlock_migrate(db->driver, cli->url, &db->opts, NULL, err);
+    return rc != 0 ? rc : sqlock_open(db->driver, cli->url, &db->opts, out_m, err);
+}
+
+int database_open(struct cli *cli, const char *label, sqlock **out_m)
+{
+    struct database db;
+    sqlock_error err = {0};
+    int64_t end;
+    int rc = database_find(cli, &db);
+
+    if (rc != 0)
+        return rc;
+    db.opts.label = label;
+    end = sqlock_now_us() + (int64_t)cli->wait_db_ms * 1000;
+    for (int pause_ms = 100;; pause_ms = pause_ms < 2000 ? pause_ms * 2 : pause_ms) {
+        int64_t left_ms;
+
+        if ((rc = open_once(cli, &db, out_m, &err)) == 0)
+            return 0;
+        left_ms = (end - sqlock_now_us()) / 1000;
+        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || left_ms <= 0)
+            return fail_with(rc, &err);
+        say(SAY_MORE, "%s; trying again", err.text);
+        poll(NULL, 0, left_ms < pause_ms ? (int)left_ms : pause_ms);
+    }
+}

@@ -1,0 +1,25 @@
+/* From the global options to an open manager, and from the library's codes to exit codes. */
+#ifndef SQLOCK_CLI_CONNECT_H
+#define SQLOCK_CLI_CONNECT_H
+
+#include <sqlock/sqlock.h>
+
+struct cli;
+
+struct database {
+    const sqlock_driver *driver;
+    sqlock_open_opts opts;
+};
+
+/* The database that the options name; nothing is connected. Here and below: returns 0, or what the
+ * process ends with, and then has told why. */
+int database_find(struct cli *cli, struct database *out);
+/* Open a manager, trying as long as --wait-db says. label may be NULL. */
+int database_open(struct cli *cli, const char *label, sqlock **out_m);
+
+/* What a code of the library ends the process with. */
+int exit_of(int code);
+/* Tell err, and return exit_of(code). */
+int fail_with(int code, const sqlock_error *err);
+
+#endif

@@ -1,0 +1,77 @@
+#include "cli/base/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/base/say.h"
+#include "cli/exits.h"
+
+struct kind {
+    const char *name;
+    const char *schemes[3];
+    const char *entry;
+};
+
+static const struct kind kinds[] = {
+    {"postgres", {"postgres", "postgresql", NULL}, "sqlock_driver_postgres"},
+    {"sqlite", {"sqlite", NULL, NULL}, "sqlock_driver_sqlite_for"},
+    {"mysql", {"mysql", "mariadb", NULL}, "sqlock_driver_mysql"},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* sqlock_driver_sqlite_for(NULL) with one argument, the others with none: the command itself has no
+ * copy of a client library that it could name. */
+static const sqlock_driver *enter(const struct kind *kind, void *entry)
+{
+    const sqlock_driver *(*plain)(void);
+    const sqlock_driver *(*with_version)(int (*)(void));
+
+    if (strcmp(kind->name, "sqlite") == 0) {
+        memcpy(&with_version, &entry, sizeof entry);
+        return with_version(NULL);
+    }
+    memcpy(&plain, &entry, sizeof entry);
+    return plain();
+}
+
+static int load(const struct kind *kind, const sqlock_driver **out)
+{
+    char soname[64];
+    void *library, *entry;
+
+    snprintf(soname, sizeof soname, "libsqlock-%s.so.%d", kind->name, SQLOCK_VERSION_MAJOR);
+    /* Never closed: the driver's code is needed until the end. */
+    library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    entry = library != NULL ? dlsym(library, kind->entry) : NULL;
+    if (entry == NULL) {
+        say(SAY_ERROR, "install the driver libsqlock-%s: %s", kind->name, dlerror());
+        return EXIT_SETUP;
+    }
+    *out = enter(kind, entry);
+    return 0;
+}
+
+int driver_by_name(const char *name, const sqlock_driver **out)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return load(&kinds[i], out);
+    say(SAY_ERROR, "there is no driver \"%s\": postgres, sqlite, mysql", name);
+    return EXIT_USAGE;
+}
+
+int driver_for_url(const char *url, const sqlock_driver **out)
+{
+    size_t len = strcspn(url, ":");
+
+    for (size_t i = 0; i < KINDS; i++)
+        for (const char *const *scheme = kinds[i].schemes; *scheme != NULL; scheme++)
+            if (url[len] == ':' && strlen(*scheme) == len && strncmp(url, *scheme, len) == 0)
+                return load(&kinds[i], out);
+    /* The URL itself may be a password that stands in the wrong place. */
+    say(SAY_ERROR, "the database's URL begins with none of postgres://, postgresql://, mysql://, "
+                   "mariadb://, sqlite:");
+    return EXIT_SETUP;
+}

@@ -1,0 +1,176 @@
+#include "cli/base/grant.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/options.h"
+#include "cli/base/say.h"
+#include "cli/base/signals.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* One after the other in the label, which is all that a lock's row has room for. */
+static void add_meta(struct options *o, struct grant_opts *g)
+{
+    const char *equals = strchr(o->value, '=');
+    size_t used = strlen(g->label), room = sizeof g->label - 127 - used;
+
+    if (equals == NULL || equals == o->value) {
+        options_refuse(o->cli, "-m %s: KEY=VALUE is needed", o->value);
+        o->wrong = true;
+    } else if ((size_t)snprintf(g->label + used, room, "%s%s", used > 0 ? " " : "", o->value) >=
+               room) {
+        options_refuse(o->cli, "-m %s: there is no room for it: 128 bytes for all", o->value);
+        o->wrong = true;
+    }
+}
+
+bool grant_option(struct options *o, int key, struct grant_opts *g)
+{
+    switch (key) {
+    case 'n':
+        g->wait_ms = 0;
+        return true;
+    case 'w':
+        options_duration(o, &g->wait_ms);
+        return true;
+    case GRANT_TTL:
+        if (options_duration(o, &g->lease_ms) &&
+            (g->lease_ms < SQLOCK_LEASE_MIN_MS || g->lease_ms > SQLOCK_LEASE_MAX_MS)) {
+            options_refuse(o->cli, "--ttl %s: 100ms to 7d are allowed", o->value);
+            o->wrong = true;
+        }
+        return true;
+    case 'm':
+        add_meta(o, g);
+        return true;
+    case 'x':
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* 1: the request is done; 0: something else came, *out_signal or other_fd. */
+static int wait_done(sqlock_op *op, struct signals *signals, int other_fd, int *out_signal)
+{
+    struct pollfd fds[] = {{.fd = sqlock_op_fd(op), .events = POLLIN},
+                           {.fd = signals->fd, .events = POLLIN},
+                           {.fd = other_fd, .events = POLLIN}};
+
+    while (!sqlock_op_step(op)) {
+        if (poll(fds, 3, -1) < 0)
+            continue;
+        if ((*out_signal = signals_next(signals, NULL)) != 0 || fds[2].revents != 0)
+            return 0;
+    }
+    return 1;
+}
+
+int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+               struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
+               sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc, done;
+
+    *out_signal = 0;
+    *out_lock = NULL;
+    if ((rc = sqlock_acquire_start(m, name, opts, &op, err)) != 0)
+        return rc;
+    if (!(done = wait_done(op, signals, other_fd, out_signal)))
+        sqlock_op_cancel(op);
+    rc = sqlock_op_finish(op, out_lock, err);
+    if (done)
+        return rc;
+    /* It may have been granted before the cancel came: then it is given back, granted or unsure. */
+    sqlock_scope_end(out_lock);
+    return SQLOCK_ECANCELLED;
+}
+
+int grant_import(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms,
+                 sqlock_lock **out_lock)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_error err = {0};
+    int64_t token;
+    int rc;
+
+    if (!text_owner_read(operands[1], owner))
+        return options_refuse(cli, "OWNER is not 32 hexadecimal digits");
+    if (!text_number(operands[2], 1, SQLOCK_TOKEN_MAX, &token))
+        return options_refuse(cli, "TOKEN is not a number that can be one");
+    opts.lease_ms = lease_ms;
+    opts.flags = SQLOCK_NO_RENEW;
+    rc = sqlock_import(m, operands[0], SQLOCK_LEN_STRING, owner, token, &opts, out_lock, &err);
+    return rc != 0 ? fail_with(rc, &err) : 0;
+}
+
+/* ---- busy ------------------------------------------------------------------------------------ */
+
+/* The options that lead to the same lock; of a URL only what may be seen. */
+static void where(char *out, size_t size, const struct cli *cli)
+{
+    const struct {
+        const char *option, *value;
+    } parts[] = {{"-U", cli->url_text},
+                 {"--url-file", cli->url_file},
+                 {"--local", cli->local ? "" : NULL},
+                 {"--schema", cli->schema},
+                 {"--prefix", cli->prefix},
+                 {"--namespace", cli->ns}};
+    size_t used = 0;
+
+    *out = '\0';
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++) {
+        char *value = parts[i].value != NULL ? text_quoted(parts[i].value) : NULL;
+
+        if (value != NULL)
+            used += (size_t)snprintf(out + used, size - used, " %s%s%s", parts[i].option,
+                                     *parts[i].value != '\0' ? " " : "",
+                                     *parts[i].value != '\0' ? value : "");
+        free(value);
+    }
+}
+
+static void who(char *out, size_t size, const char *label)
+{
+    const char *rest;
+    char host[256];
+    int64_t pid;
+
+    if (text_label(label, &pid, host, &rest))
+        snprintf(out, size, "host %s, pid %lld%s%s%s", host, (long long)pid, *rest ? " (" : "",
+                 rest, *rest ? ")" : "");
+    else
+        snprintf(out, size, "%s", *label != '\0' ? label : "someone who did not say who");
+}
+
+void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
+                     const sqlock_error *err)
+{
+    char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], by[600], options[1024];
+    char *quoted = text_quoted(name);
+
+    if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
+        say(SAY_NOTE, "%s", err->text);
+    } else {
+        who(by, sizeof by, holder->label);
+        where(options, sizeof options, cli);
+        say(SAY_NOTE,
+            "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; "
+            "if that is dead: sqlock%s break %s%s --token %lld",
+            quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
+            text_span(left, holder->left_ms), (long long)holder->token, options,
+            *name == '-' ? "-- " : "", quoted, (long long)holder->token);
+    }
+    free(quoted);
+}

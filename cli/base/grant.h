@@ -1,0 +1,57 @@
+/* Waiting for a lock, and what is told when it is busy: what acquire and run have in common. */
+#ifndef SQLOCK_CLI_GRANT_H
+#define SQLOCK_CLI_GRANT_H
+
+#include <sqlock/sqlock.h>
+#include <stdbool.h>
+
+struct cli;
+struct signals;
+struct options;
+
+/* The options that both have. */
+struct grant_opts {
+    int32_t wait_ms;
+    int32_t lease_ms;
+    char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
+};
+
+/* Keys of those options in the commands' tables. */
+enum { GRANT_TTL = 256, GRANT_SLOTS, GRANT_LAST };
+
+#define GRANT_OPTIONS                                                                              \
+    {'n', NULL, NULL, "do not wait: give up at once when it is busy"},                             \
+        {'w', NULL, "DUR", "wait at most so long; without it, for ever"},                          \
+        {GRANT_TTL, "ttl", "DUR", "length of the lease: 30s"},                                     \
+        {'m', NULL, "KEY=VALUE", "told to those who find it busy; may be repeated"},               \
+        {'x', NULL, NULL, "exclusive, as it is without it"}, {'s', NULL, NULL, NULL},              \
+    {                                                                                              \
+        GRANT_SLOTS, "slots", "N", NULL                                                            \
+    }
+
+#define GRANT_OPTS_INIT                                                                            \
+    {                                                                                              \
+        SQLOCK_WAIT_FOREVER, 0, ""                                                                 \
+    }
+
+/* Take one of them. False: key is none of them. What is wrong is told, and known to `o`. */
+bool grant_option(struct options *o, int key, struct grant_opts *g);
+
+/* sqlock_acquire(), but a signal ends the wait, and so does something to read on other_fd (-1:
+ * none). *out_signal: the one that did, else 0; then nothing is held and the code is
+ * SQLOCK_ECANCELLED. */
+int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+               struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
+               sqlock_error *err);
+
+/* A handle for the grant NAME OWNER TOKEN of three operands, as acquire printed them. Returns 0, or
+ * what the process ends with, and then has told why. */
+int grant_import(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms,
+                 sqlock_lock **out_lock);
+
+/* Tell in one line who has the lock, and how it can be taken away. err: the answer that refused it.
+ */
+void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
+                     const sqlock_error *err);
+
+#endif

@@ -1,0 +1,48 @@
+#include "cli/base/info.h"
+
+#include <string.h>
+
+#include "cli/base/output.h"
+#include "cli/base/text.h"
+
+const char *info_state(const sqlock_info *info)
+{
+    if (!info->held)
+        return "free";
+    return info->holder.left_ms > 0 ? "held" : "expired";
+}
+
+static void add_holder(json_t *to, const sqlock_info *info)
+{
+    char owner[TEXT_OWNER], host[256];
+    const char *label = info->holder.label, *rest;
+    int64_t pid;
+
+    json_object_set_new(to, "owner", json_string(text_owner(owner, info->owner)));
+    json_object_set_new(to, "held_ms", json_integer(info->holder.held_ms));
+    json_object_set_new(to, "left_ms", json_integer(info->holder.left_ms));
+    if (!text_label(label, &pid, host, &rest)) {
+        json_object_set_new(to, "label", json_text(label, strlen(label)));
+        return;
+    }
+    json_object_set_new(to, "pid", json_integer(pid));
+    json_object_set_new(to, "host", json_text(host, strlen(host)));
+    json_object_set_new(to, "label", json_text(rest, strlen(rest)));
+}
+
+json_t *info_json(const sqlock_info *info)
+{
+    json_t *out = json_object();
+
+    json_object_set_new(out, "name", json_text(info->name, info->name_len));
+    json_object_set_new(out, "state", json_string(info_state(info)));
+    json_object_set_new(out, "token", json_integer(info->holder.token));
+    if (info->held)
+        add_holder(out, info);
+    return out;
+}
+
+char *info_holder(const sqlock_info *info)
+{
+    return text_shown(info->holder.label, strlen(info->holder.label));
+}

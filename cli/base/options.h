@@ -1,0 +1,54 @@
+/* Options from tables: the same table is given to getopt_long and printed by the help. Parsing
+ * stops at the first operand. The global options may stand before the command and among its
+ * options. */
+#ifndef SQLOCK_CLI_OPTIONS_H
+#define SQLOCK_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct cli;
+
+/* A table ends with an entry whose key is 0. */
+struct option_spec {
+    int key;           /* its letter, or OPTION_LONG + n for one without a letter */
+    const char *name;  /* "max-time"; NULL: it has a letter only */
+    const char *value; /* "DUR"; "[DUR]": may be left out; NULL: it takes none */
+    const char *help;  /* NULL: a later version has it, this one refuses it by name */
+};
+
+enum { OPTION_LONG = 256, OPTIONS_END = -1, OPTIONS_WRONG = -2 };
+
+extern const struct option_spec global_options[];
+
+struct options {
+    struct cli *cli;
+    const struct option_spec *own; /* NULL: global ones only */
+    int argc;
+    char **argv;
+    int at;            /* of the first operand, after OPTIONS_END */
+    const char *value; /* of the option that options_next() returned */
+    bool wrong;        /* a value was refused, and that was told */
+};
+
+/* argv[0] is skipped. */
+void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int argc,
+                   char **argv);
+/* The key of the next option of the command's own; OPTIONS_END; OPTIONS_WRONG, which has been told.
+ */
+int options_next(struct options *o);
+/* After a break in the options, for commands that take some behind their operand. */
+void options_resume(struct options *o, int at);
+
+/* The value as a duration, a number, a code: false, and o->wrong, if it is none. */
+bool options_duration(struct options *o, int32_t *out_ms);
+bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out);
+/* Told to the user: "try sqlock help NAME". Returns EXIT_USAGE. */
+int options_refuse(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The table as lines of help, at most 80 columns. */
+void options_print(FILE *to, const struct option_spec *specs);
+
+#endif

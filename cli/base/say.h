@@ -1,0 +1,16 @@
+/* Messages for people, on stderr: "sqlock: ..." in one write, so that lines of processes that share
+ * a terminal do not mix. Control characters in them are shown, not sent. */
+#ifndef SQLOCK_CLI_SAY_H
+#define SQLOCK_CLI_SAY_H
+
+enum say_level {
+    SAY_ERROR = 0, /* why it ends as it does; also with -q */
+    SAY_NOTE = 1,  /* what somebody at a terminal should know */
+    SAY_MORE = 2   /* with -v */
+};
+
+/* How much is told from now on: -1 for -q, +1 for -v. */
+void say_more(int by);
+void say(enum say_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

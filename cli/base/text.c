@@ -1,0 +1,211 @@
+#include "cli/base/text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <sqlock/sqlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static int64_t unit_ms(const char *unit)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            return units[i].ms;
+    return 0;
+}
+
+/* In thousandths, so that 0.5s and 1.5h need no floating point and no locale. */
+bool text_duration(const char *text, int32_t *out_ms)
+{
+    int64_t thousandths = 0, unit;
+    int digits = 0, decimals = -1;
+
+    for (; isdigit((unsigned char)*text) || (*text == '.' && decimals < 0); text++) {
+        if (*text == '.') {
+            decimals = 0;
+            continue;
+        }
+        digits++;
+        if (decimals >= 0 && decimals++ >= 3)
+            continue;
+        if ((thousandths = thousandths * 10 + (*text - '0')) > INT64_C(1) << 42)
+            return false;
+    }
+    for (int i = decimals < 0 ? 0 : decimals; i < 3; i++)
+        thousandths *= 10;
+    if (digits == 0 || decimals == 0 || (unit = unit_ms(text)) == 0 ||
+        thousandths > INT64_C(1000) * INT32_MAX / unit)
+        return false;
+    *out_ms = (int32_t)(thousandths * unit / 1000);
+    return true;
+}
+
+const char *text_span(char out[TEXT_DURATION], int64_t ms)
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 0)
+        snprintf(out, TEXT_DURATION, "0s");
+    else if (ms < 10000 && ms % 1000 != 0)
+        snprintf(out, TEXT_DURATION, "%" PRId64 ".%ds", s, (int)(ms % 1000 / 100));
+    else if (s < 60)
+        snprintf(out, TEXT_DURATION, "%" PRId64 "s", s);
+    else if (s < 3600)
+        snprintf(out, TEXT_DURATION, "%" PRId64 "m%ds", s / 60, (int)(s % 60));
+    else if (s < 86400)
+        snprintf(out, TEXT_DURATION, "%" PRId64 "h%dm", s / 3600, (int)(s % 3600 / 60));
+    else
+        snprintf(out, TEXT_DURATION, "%" PRId64 "d%dh", s / 86400, (int)(s % 86400 / 3600));
+    return out;
+}
+
+bool text_number(const char *text, int64_t min, int64_t max, int64_t *out)
+{
+    int64_t n = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (!isdigit((unsigned char)*text) || n > (INT64_MAX - 9) / 10)
+            return false;
+        n = n * 10 + (*text - '0');
+    }
+    *out = n;
+    return n >= min && n <= max;
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+const char *text_owner(char out[TEXT_OWNER], const unsigned char *owner)
+{
+    for (size_t i = 0; i < SQLOCK_OWNER_SIZE; i++)
+        snprintf(out + 2 * i, 3, "%02x", owner[i]);
+    return out;
+}
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef";
+    const char *at = c != '\0' ? strchr(digits, tolower((unsigned char)c)) : NULL;
+
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+bool text_owner_read(const char *text, unsigned char *out)
+{
+    for (size_t i = 0; i < SQLOCK_OWNER_SIZE; i++) {
+        int high = hex_digit(text[2 * i]), low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+
+        if (low < 0)
+            return false;
+        out[i] = (unsigned char)(high << 4 | low);
+    }
+    return text[2 * SQLOCK_OWNER_SIZE] == '\0';
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Bytes of the character at text, 0 if it is not UTF-8 that can be printed. */
+static size_t printable(const char *text, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+
+    if (n == 0 || n > len || s[0] < ' ' || s[0] == 0x7f || s[0] == '\\')
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)
+        return 0; /* control characters above ASCII */
+    return n;
+}
+
+char *text_shown(const char *text, size_t len)
+{
+    char *out = malloc(4 * len + 1), *to = out;
+
+    if (out == NULL)
+        return NULL;
+    for (size_t i = 0; i < len;) {
+        size_t n = printable(text + i, len - i);
+
+        if (n > 0) {
+            memcpy(to, text + i, n);
+            to += n;
+            i += n;
+            continue;
+        }
+        if (text[i] == '\n' || text[i] == '\t' || text[i] == '\\')
+            to += sprintf(to, "\\%c", text[i] == '\n' ? 'n' : text[i] == '\t' ? 't' : '\\');
+        else
+            to += sprintf(to, "\\x%02x", (unsigned char)text[i]);
+        i++;
+    }
+    *to = '\0';
+    return out;
+}
+
+char *text_quoted(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_./:=@%+,";
+    char *out = malloc(4 * strlen(text) + 3), *to = out;
+
+    if (out == NULL)
+        return NULL;
+    if (*text != '\0' && text[strspn(text, plain)] == '\0')
+        return strcpy(out, text);
+    *to++ = '\'';
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            to = stpcpy(to, "'\\''");
+        else
+            *to++ = *text;
+    }
+    strcpy(to, "'");
+    return out;
+}
+
+const char *text_moment(char out[TEXT_MOMENT], int64_t ago_ms)
+{
+    struct timespec now;
+    struct tm tm;
+    time_t then;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    then = (time_t)(((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ago_ms) / 1000);
+    if (gmtime_r(&then, &tm) == NULL || strftime(out, TEXT_MOMENT, "%Y-%m-%d %H:%M:%SZ", &tm) == 0)
+        out[0] = '\0';
+    return out;
+}
+
+bool text_label(const char *label, int64_t *out_pid, char out_host[256], const char **out_rest)
+{
+    const char *at = strchr(label, '@');
+    size_t digits = strspn(label, "0123456789"), host;
+
+    if (at == NULL || digits == 0 || digits > 18 || label + digits != at)
+        return false;
+    *out_pid = strtoll(label, NULL, 10);
+    host = strcspn(at + 1, " ");
+    if (host > 255)
+        return false;
+    memcpy(out_host, at + 1, host);
+    out_host[host] = '\0';
+    *out_rest = at[1 + host] == ' ' ? at + 2 + host : at + 1 + host;
+    return true;
+}

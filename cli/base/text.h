@@ -1,0 +1,35 @@
+/* Small texts: durations, owners, names for people and for shells. */
+#ifndef SQLOCK_CLI_TEXT_H
+#define SQLOCK_CLI_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "500ms", "30s", "1.5m", "2h", "1d"; a bare number is seconds. At most 24 days. */
+bool text_duration(const char *text, int32_t *out_ms);
+/* "4m12s": two units at most; "0s". Returns out. */
+enum { TEXT_DURATION = 32 };
+const char *text_span(char out[TEXT_DURATION], int64_t ms);
+/* The whole text as a number between min and max. */
+bool text_number(const char *text, int64_t min, int64_t max, int64_t *out);
+
+/* SQLOCK_OWNER_SIZE bytes as 32 hexadecimal digits, and back. */
+enum { TEXT_OWNER = 33 };
+const char *text_owner(char out[TEXT_OWNER], const unsigned char *owner);
+bool text_owner_read(const char *text, unsigned char *out);
+
+/* A name in a table: control characters, backslashes and what is not UTF-8 as \n or \x1b. free()
+ * it; NULL: out of memory. */
+char *text_shown(const char *text, size_t len);
+/* As one word of a shell: quoted where that is needed. free() it. */
+char *text_quoted(const char *text);
+
+/* A moment so long ago, by this machine's clock: "2026-01-31 23:59:59Z". Returns out. */
+enum { TEXT_MOMENT = 32 };
+const char *text_moment(char out[TEXT_MOMENT], int64_t ago_ms);
+
+/* "12345@host and more": the label that managers tell. False: it is not of this form. */
+bool text_label(const char *label, int64_t *out_pid, char out_host[256], const char **out_rest);
+
+#endif

@@ -1,0 +1,134 @@
+#include "cli/base/url.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "cli/base/say.h"
+#include "cli/cli.h"
+
+/* Rather once too often: what is blanked without need costs nobody anything. */
+bool url_has_password(const char *url)
+{
+    const char *host = strstr(url, "://"), *at, *colon;
+
+    if (strcasestr(url, "password=") != NULL || strcasestr(url, "passwd=") != NULL ||
+        strcasestr(url, "pwd=") != NULL)
+        return true;
+    if (host == NULL)
+        return false;
+    /* A password may hold a slash or an @ that should have been encoded. */
+    at = strrchr(host + 3, '@');
+    colon = strchr(host + 3, ':');
+    return at != NULL && colon != NULL && colon < at;
+}
+
+bool url_from_argument(struct cli *cli, char *argument)
+{
+    char *copy = strdup(argument);
+
+    if (copy == NULL) {
+        say(SAY_ERROR, "out of memory");
+        return false;
+    }
+    cli->url = copy;
+    cli->url_text = NULL;
+    if (url_has_password(argument)) {
+        memset(argument, '*', strlen(argument));
+        say(SAY_NOTE, "a password on the command line can be seen by others until it is read: "
+                      "better SQLOCK_URL or --url-file");
+    } else {
+        cli->url_text = copy;
+    }
+    return true;
+}
+
+static int from_file(struct cli *cli)
+{
+    FILE *file = fopen(cli->url_file, "re");
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t len = file != NULL ? getline(&line, &size, file) : -1;
+    int failed = file == NULL || (len < 0 && ferror(file)) ? errno : 0;
+
+    if (file != NULL)
+        fclose(file);
+    while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
+        line[--len] = '\0';
+    if (len > 0) {
+        cli->url = line;
+        return 0;
+    }
+    free(line);
+    if (failed != 0)
+        say(SAY_ERROR, "%s: %s", cli->url_file, strerror(failed));
+    else
+        say(SAY_ERROR, "%s: its first line holds no URL", cli->url_file);
+    return EXIT_SETUP;
+}
+
+/* mkdir -p, for this user alone. */
+static bool make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+            say(SAY_ERROR, "%s: %s", path, strerror(errno));
+            return false;
+        }
+        *slash = '/';
+    }
+    return true;
+}
+
+static int local_file(struct cli *cli)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *url = NULL;
+    int rc;
+
+    if (state != NULL && state[0] == '/')
+        rc = asprintf(&url, "sqlite:%s/sqlock/local.db", state);
+    else if (home != NULL && home[0] == '/')
+        rc = asprintf(&url, "sqlite:%s/.local/state/sqlock/local.db", home);
+    else {
+        say(SAY_ERROR, "--local needs HOME or XDG_STATE_HOME");
+        return EXIT_SETUP;
+    }
+    if (rc < 0) {
+        say(SAY_ERROR, "out of memory");
+        return EXIT_INTERNAL;
+    }
+    if (!make_folders(url + strlen("sqlite:")))
+        return EXIT_SETUP;
+    cli->url = url;
+    return 0;
+}
+
+static const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+int url_find(struct cli *cli)
+{
+    if ((cli->url != NULL) + (cli->url_file != NULL) + cli->local > 1)
+        return options_refuse(cli, "-U, --url-file and --local exclude each other");
+    if (cli->url != NULL)
+        return 0;
+    if (cli->url_file != NULL)
+        return from_file(cli);
+    if (cli->local)
+        return local_file(cli);
+    if ((cli->url = from_environment("SQLOCK_URL")) != NULL ||
+        (cli->url = from_environment("DATABASE_URL")) != NULL)
+        return 0;
+    say(SAY_ERROR, "which database? -U URL, --url-file FILE, SQLOCK_URL or DATABASE_URL name it "
+                   "(--local is a file of this user's)");
+    return EXIT_SETUP;
+}

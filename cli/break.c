@@ -1,0 +1,230 @@
+/* sqlock break: take locks away from holders that are known to be dead. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+enum { TOKEN = OPTION_LONG, OLDER_THAN, DRY_RUN, YES };
+
+static const struct option_spec options[] = {
+    {TOKEN, "token", "T", "of the grant, as ls, show and the busy message tell it"},
+    {OLDER_THAN, "older-than", "DUR", "all that were granted so long ago"},
+    {DRY_RUN, "dry-run", NULL, "only tell what would be broken"},
+    {YES, "yes", NULL, "with --older-than: do not ask"},
+    {0, NULL, NULL, NULL},
+};
+
+struct victim {
+    char *name;
+    size_t len;
+    int64_t token;
+};
+
+struct job {
+    const struct cli *cli;
+    int64_t token; /* 0: --older-than */
+    int32_t older_than_ms;
+    bool by_age, dry_run, yes;
+    const char *operand; /* NAME, or GLOB, or NULL */
+    struct victim *victims;
+    size_t n;
+};
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void take_option(struct options *o, int key, struct job *job)
+{
+    if (key == TOKEN)
+        options_number(o, 1, SQLOCK_TOKEN_MAX, &job->token);
+    else if (key == OLDER_THAN)
+        job->by_age = options_duration(o, &job->older_than_ms);
+    else if (key == DRY_RUN)
+        job->dry_run = true;
+    else
+        job->yes = true;
+}
+
+/* NAME --token T too: this is what one has when one has typed the name. */
+static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
+{
+    struct options o;
+    int key, operands = 0;
+
+    options_begin(&o, cli, options, argc, argv);
+    for (;;) {
+        while ((key = options_next(&o)) >= 0)
+            take_option(&o, key, job);
+        if (key == OPTIONS_WRONG)
+            return EXIT_USAGE;
+        if (o.at == o.argc || operands > 0)
+            break;
+        job->operand = o.argv[o.at];
+        operands++;
+        options_resume(&o, o.at + 1);
+    }
+    if (o.at < o.argc)
+        return options_refuse(cli, "there is more than one NAME or GLOB");
+    if ((job->token > 0) == job->by_age)
+        return options_refuse(cli, "either NAME --token T, or --older-than DUR [GLOB]");
+    if (job->token > 0 && job->operand == NULL)
+        return options_refuse(cli, "a NAME is needed");
+    return 0;
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+static int add_victim(struct job *job, const sqlock_info *info)
+{
+    struct victim *more = realloc(job->victims, (job->n + 1) * sizeof *more);
+
+    if (more == NULL)
+        return 1;
+    job->victims = more;
+    more[job->n].len = info->name_len;
+    more[job->n].token = info->holder.token;
+    if ((more[job->n].name = malloc(info->name_len + 1)) == NULL)
+        return 1;
+    memcpy(more[job->n].name, info->name, info->name_len + 1);
+    job->n++;
+    return 0;
+}
+
+static int each(const sqlock_info *info, void *user)
+{
+    struct job *job = user;
+    bool wanted;
+
+    if (job->token > 0)
+        wanted = strcmp(info->name, job->operand) == 0 && info->holder.token == job->token;
+    else
+        wanted = info->holder.held_ms >= job->older_than_ms &&
+                 (job->operand == NULL || fnmatch(job->operand, info->name, 0) == 0);
+    return wanted ? add_victim(job, info) : 0;
+}
+
+static int find(struct job *job, sqlock *m)
+{
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    sqlock_error err = {0};
+    int rc;
+
+    opts.prefix = job->token > 0 ? job->operand : NULL;
+    if ((rc = sqlock_list(m, &opts, each, job, &err)) < 0)
+        return fail_with(rc, &err);
+    if (rc != 0) {
+        say(SAY_ERROR, "out of memory");
+        return EXIT_INTERNAL;
+    }
+    return 0;
+}
+
+/* ---- breaking -------------------------------------------------------------------------------- */
+
+static int tell(const struct job *job, const struct victim *v, const char *what)
+{
+    char *name;
+
+    if (job->cli->json)
+        return output_json(json_pack("{s:o, s:I, s:s}", "name", json_text(v->name, v->len), "token",
+                                     (json_int_t)v->token, "outcome", what));
+    if ((name = text_shown(v->name, v->len)) != NULL)
+        printf("%s: token %lld: %s\n", name, (long long)v->token, what);
+    free(name);
+    return output_end();
+}
+
+static int break_all(const struct job *job, sqlock *m)
+{
+    sqlock_error err = {0};
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < job->n; i++) {
+        const struct victim *v = &job->victims[i];
+
+        if (job->dry_run) {
+            rc = tell(job, v, "would be broken");
+            continue;
+        }
+        rc = sqlock_break(m, v->name, v->len, v->token, &err);
+        if (rc == 0)
+            rc = tell(job, v, "broken");
+        else if (rc == SQLOCK_ELOST)
+            rc = tell(job, v, "gone before");
+        else
+            rc = fail_with(rc, &err);
+    }
+    return rc;
+}
+
+/* Many at once by their age: only who has seen them may want that. */
+static bool is_meant(const struct job *job)
+{
+    char answer[16] = "";
+    FILE *tty;
+
+    if (job->dry_run || job->yes || job->token > 0 || job->n == 0)
+        return true;
+    if ((tty = fopen("/dev/tty", "r+e")) == NULL) {
+        options_refuse(job->cli, "%zu locks would be broken: --dry-run lists them, --yes does it",
+                       job->n);
+        return false;
+    }
+    for (size_t i = 0; i < job->n; i++) {
+        char *name = text_shown(job->victims[i].name, job->victims[i].len);
+
+        fprintf(tty, "  %s\n", name != NULL ? name : "?");
+        free(name);
+    }
+    fprintf(tty, "Break these %zu locks? [y/N] ", job->n);
+    fflush(tty);
+    if (fgets(answer, sizeof answer, tty) == NULL)
+        answer[0] = '\0';
+    fclose(tty);
+    return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+static int work(struct job *job, sqlock *m)
+{
+    int rc = find(job, m);
+
+    if (rc != 0)
+        return rc;
+    if (job->token > 0 && job->n == 0) {
+        say(SAY_ERROR, "there is no grant of \"%s\" with token %lld", job->operand,
+            (long long)job->token);
+        return EXIT_NO;
+    }
+    return is_meant(job) ? break_all(job, m) : EXIT_USAGE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct job job = {.cli = cli};
+    sqlock *m = NULL;
+    int rc;
+
+    if ((rc = read_options(cli, argc, argv, &job)) != 0 || (rc = database_open(cli, NULL, &m)) != 0)
+        return rc;
+    rc = work(&job, m);
+    for (size_t i = 0; i < job.n; i++)
+        free(job.victims[i].name);
+    free(job.victims);
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_break = {
+    .name = "break",
+    .synopsis = "NAME --token T [--dry-run]\n--older-than DUR [--dry-run] [--yes] [GLOB]",
+    .summary = "take locks away from holders that are known to be dead",
+    .help = "A holder that lives learns it at its next renewal, and works on until then: only\n"
+            "the token protects data from it.\n",
+    .options = options,
+    .run = run,
+};

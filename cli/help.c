@@ -1,0 +1,88 @@
+/* sqlock help, and what --help and --version print. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/base/output.h"
+#include "cli/cli.h"
+
+static const struct option_spec no_options[] = {{0, NULL, NULL, NULL}};
+
+static int print_overview(void)
+{
+    puts("Usage: sqlock [GLOBAL] COMMAND [OPTION]... [ARGUMENT]...\n"
+         "Distributed locks in the database that your application already has.\n");
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        printf("  %-10s %s\n", (*c)->name, (*c)->summary);
+    puts("\nGlobal options, before the command or among its own:");
+    options_print(stdout, global_options);
+    puts("\nDurations: 500ms 30s 5m 2h 1d; a bare number is seconds.\n"
+         "URLs: postgres://... postgresql://... mysql://... mariadb://... sqlite:PATH\n"
+         "`sqlock help COMMAND` tells more; `sqlock --version` the version.");
+    return output_end();
+}
+
+/* One line for each form; one that is too long goes on under its first option. */
+static void print_synopsis(const struct command *c)
+{
+    const char *lead = "Usage:", *form = c->synopsis;
+
+    while (*form != '\0') {
+        size_t len = strcspn(form, "\n");
+        int column = printf("%s sqlock [GLOBAL] %s", lead, c->name);
+        const int indent = column;
+
+        for (size_t i = 0; i < len;) {
+            size_t word = strcspn(form + i, " \n");
+
+            /* "[-w DUR]" and the like stay together. */
+            while (memchr(form + i, '[', word) != NULL && memchr(form + i, ']', word) == NULL &&
+                   i + word < len)
+                word += 1 + strcspn(form + i + word + 1, " \n");
+            if (column + 1 + (int)word > 79)
+                column = printf("\n%*s", indent, "") - 1;
+            column += printf(" %.*s", (int)word, form + i);
+            i += word + (form[i + word] == ' ');
+        }
+        putchar('\n');
+        lead = "      ";
+        form += len + (form[len] == '\n');
+    }
+}
+
+int help_print(const struct command *c)
+{
+    if (c == NULL)
+        return print_overview();
+    print_synopsis(c);
+    printf("\n%c%s.\n%s", c->summary[0] - 'a' + 'A', c->summary + 1,
+           c->help != NULL ? c->help : "");
+    if (c->options[0].key != 0) {
+        puts("\nOptions:");
+        options_print(stdout, c->options);
+    }
+    puts("\n`sqlock help` lists the global options.");
+    return output_end();
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    const struct command *c = NULL;
+    struct options o;
+
+    options_begin(&o, cli, no_options, argc, argv);
+    if (options_next(&o) != OPTIONS_END)
+        return EXIT_USAGE;
+    if (argc - o.at > 1)
+        return options_refuse(cli, "at most one COMMAND");
+    if (o.at < argc && (c = command_find(argv[o.at])) == NULL)
+        return options_refuse(cli, "there is no command \"%s\"", argv[o.at]);
+    return help_print(c);
+}
+
+const struct command command_help = {
+    .name = "help",
+    .synopsis = "[COMMAND]",
+    .summary = "tell what a command does",
+    .options = no_options,
+    .run = run,
+};

@@ -1,0 +1,156 @@
+/* sqlock ls: the locks of a namespace. */
+#include <fnmatch.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/info.h"
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+enum { HELD = OPTION_LONG, WAITING, EXPIRED, OLDER_THAN, WATCH };
+
+static const struct option_spec options[] = {
+    {HELD, "held", NULL, "only locks whose lease runs"},
+    {EXPIRED, "expired", NULL, "only locks whose lease has run out, and nobody took over"},
+    {WAITING, "waiting", NULL, NULL},
+    {OLDER_THAN, "older-than", "DUR", "only locks that were granted so long ago"},
+    {WATCH, "watch", "[DUR]", "again and again, every 2s"},
+    {0, NULL, NULL, NULL},
+};
+
+struct ls {
+    const struct cli *cli;
+    bool held, expired;
+    int32_t older_than_ms;
+    int32_t watch_ms; /* 0: once */
+    const char *glob;
+    char prefix[SQLOCK_NAME_MAX + 1]; /* what all matching names begin with */
+    json_t *rows;
+};
+
+static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
+{
+    struct options o;
+    int key;
+
+    options_begin(&o, cli, options, argc, argv);
+    while ((key = options_next(&o)) >= 0) {
+        if (key == HELD)
+            ls->held = true;
+        else if (key == EXPIRED)
+            ls->expired = true;
+        else if (key == OLDER_THAN)
+            options_duration(&o, &ls->older_than_ms);
+        else if (o.value == NULL)
+            ls->watch_ms = 2000;
+        else if (options_duration(&o, &ls->watch_ms) && ls->watch_ms < 100)
+            return options_refuse(cli, "--watch: at least 100ms");
+    }
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (argc - o.at > 1)
+        return options_refuse(cli, "at most one GLOB (quote it, or the shell expands it)");
+    if ((ls->glob = argv[o.at]) != NULL)
+        snprintf(ls->prefix, sizeof ls->prefix, "%.*s", (int)strcspn(ls->glob, "*?[\\"), ls->glob);
+    return 0;
+}
+
+static bool is_wanted(const struct ls *ls, const sqlock_info *info)
+{
+    bool runs = info->holder.left_ms > 0;
+
+    if ((ls->held || ls->expired) && !(runs ? ls->held : ls->expired))
+        return false;
+    if (info->holder.held_ms < ls->older_than_ms)
+        return false;
+    return ls->glob == NULL || fnmatch(ls->glob, info->name, 0) == 0;
+}
+
+static void print_row(const sqlock_info *info)
+{
+    char held[TEXT_DURATION], left[TEXT_DURATION];
+    char *name = text_shown(info->name, info->name_len), *holder = info_holder(info);
+
+    if (name != NULL && holder != NULL)
+        printf("%-24s %8lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
+               info_state(info), text_span(held, info->holder.held_ms),
+               text_span(left, info->holder.left_ms), holder);
+    free(name);
+    free(holder);
+}
+
+static int each(const sqlock_info *info, void *user)
+{
+    struct ls *ls = user;
+
+    if (!is_wanted(ls, info))
+        return 0;
+    if (ls->cli->json)
+        return json_array_append_new(ls->rows, info_json(info));
+    print_row(info);
+    return ferror(stdout);
+}
+
+static int list_once(struct ls *ls, sqlock *m)
+{
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    sqlock_error err = {0};
+    int rc;
+
+    opts.prefix = ls->prefix;
+    if (ls->cli->json)
+        ls->rows = json_array();
+    else
+        printf("%-24s %8s  %-7s %8s %8s  %s\n", "NAME", "TOKEN", "STATE", "HELD", "LEFT", "HOLDER");
+    rc = sqlock_list(m, &opts, each, ls, &err);
+    if (rc < 0 && err.code == rc) {
+        json_decref(ls->rows);
+        return fail_with(rc, &err);
+    }
+    return ls->cli->json ? output_json(ls->rows) : output_end();
+}
+
+/* Until a signal ends the process, or nobody reads any more. */
+static int watch(struct ls *ls, sqlock *m)
+{
+    bool screen = !ls->cli->json && isatty(STDOUT_FILENO);
+    int rc;
+
+    for (;;) {
+        if (screen)
+            fputs("\033[H\033[2J", stdout);
+        if ((rc = list_once(ls, m)) != 0 || ls->watch_ms == 0)
+            return rc;
+        if (!screen && !ls->cli->json)
+            putchar('\n');
+        poll(NULL, 0, ls->watch_ms);
+    }
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct ls ls = {.cli = cli};
+    sqlock *m = NULL;
+    int rc;
+
+    if ((rc = read_options(cli, argc, argv, &ls)) != 0 || (rc = database_open(cli, NULL, &m)) != 0)
+        return rc;
+    rc = watch(&ls, m);
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_ls = {
+    .name = "ls",
+    .synopsis = "[--held|--expired] [--older-than DUR] [--watch[=DUR]] [GLOB]",
+    .summary = "list locks that are held",
+    .help = "By name, a page at a time: not one moment's picture. GLOB as in a shell: * ? [a-z].\n",
+    .options = options,
+    .run = run,
+};

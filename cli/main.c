@@ -1,0 +1,80 @@
+/* sqlock, the command: a client of the public library and nothing more. */
+#include <getopt.h>
+#include <sqlock/sqlock.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/base/fds.h"
+#include "cli/base/output.h"
+#include "cli/cli.h"
+
+const struct command *const commands[] = {
+    &command_acquire, &command_renew,   &command_release, &command_ls, &command_show,
+    &command_break,   &command_migrate, &command_help,    NULL,
+};
+
+/* They come with a later version: whoever tries one shall not look for a mistake. */
+static const char *const later[] = {"waits", "doctor", "metrics", "completion", NULL};
+
+const struct command *command_find(const char *name)
+{
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    return NULL;
+}
+
+static int unknown(const struct cli *cli, const char *name)
+{
+    for (const char *const *word = later; *word != NULL; word++)
+        if (strcmp(*word, name) == 0)
+            return options_refuse(cli, "%s: this version does not have it yet", name);
+    return options_refuse(cli, "there is no command \"%s\"", name);
+}
+
+enum { VERSION = OPTION_LONG, HELP };
+
+static const struct option_spec main_options[] = {
+    {HELP, "help", NULL, "print help"},
+    {VERSION, "version", NULL, "print the version"},
+    {0, NULL, NULL, NULL},
+};
+
+static int print_version(const struct cli *cli)
+{
+    if (cli->json)
+        return output_json(
+            json_pack("{s:s, s:s}", "command", SQLOCK_VERSION, "library", sqlock_version()));
+    printf("sqlock %s (library %s)\n", SQLOCK_VERSION, sqlock_version());
+    return output_end();
+}
+
+/* `sqlock run --help` too: wherever an option may stand. */
+static bool asks_for_help(const struct command *c, int argc, char **argv)
+{
+    return c != &command_help && argc > 1 && strcmp(argv[1], "--help") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {0};
+    struct options o;
+    int key;
+
+    fds_fill();
+    options_begin(&o, &cli, main_options, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        if (key == HELP)
+            return help_print(NULL);
+        else
+            return print_version(&cli);
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (o.at == argc)
+        return options_refuse(&cli, "which command?");
+    if ((cli.command = command_find(argv[o.at])) == NULL)
+        return unknown(&cli, argv[o.at]);
+    if (asks_for_help(cli.command, argc - o.at, argv + o.at))
+        return help_print(cli.command);
+    return cli.command->run(&cli, argc - o.at, argv + o.at);
+}

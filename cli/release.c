@@ -1,0 +1,48 @@
+/* sqlock release: give back a lock that acquire took. */
+#include <stdio.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/grant.h"
+#include "cli/cli.h"
+
+static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
+
+static int release(const struct cli *cli, sqlock *m, char **operands)
+{
+    sqlock_lock *lock = NULL;
+    sqlock_error err = {0};
+    int rc = grant_import(cli, m, operands, 0, &lock);
+
+    if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
+        rc = fail_with(rc, &err);
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct options o;
+    sqlock *m = NULL;
+    int rc;
+
+    options_begin(&o, cli, options, argc, argv);
+    if (options_next(&o) != OPTIONS_END)
+        return EXIT_USAGE;
+    if (argc - o.at != 3)
+        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
+    if ((rc = database_open(cli, NULL, &m)) != 0)
+        return rc;
+    rc = release(cli, m, argv + o.at);
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_release = {
+    .name = "release",
+    .synopsis = "NAME OWNER TOKEN",
+    .summary = "give back an acquired lock",
+    .help = "Ends with 0 also when it has been released before, and with 1, and changes\n"
+            "nothing, when that grant was lost.\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,56 @@
+/* sqlock renew: a lock that acquire took, for longer. */
+#include <stdio.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/grant.h"
+#include "cli/base/say.h"
+#include "cli/cli.h"
+
+enum { TTL = OPTION_LONG };
+
+static const struct option_spec options[] = {
+    {TTL, "ttl", "DUR", "length of the lease from now on: 30s"},
+    {0, NULL, NULL, NULL},
+};
+
+static int renew(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms)
+{
+    sqlock_lock *lock = NULL;
+    sqlock_error err = {0};
+    int rc = grant_import(cli, m, operands, lease_ms, &lock);
+
+    if (rc == 0 && (rc = sqlock_settle(lock, 5000, &err)) != 0)
+        rc = fail_with(rc, &err);
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct options o;
+    int32_t lease_ms = 0;
+    sqlock *m = NULL;
+    int rc, key;
+
+    options_begin(&o, cli, options, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        options_duration(&o, &lease_ms);
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (argc - o.at != 3)
+        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
+    if ((rc = database_open(cli, NULL, &m)) != 0)
+        return rc;
+    rc = renew(cli, m, argv + o.at, lease_ms);
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_renew = {
+    .name = "renew",
+    .synopsis = "[--ttl DUR] NAME OWNER TOKEN",
+    .summary = "make the lease of an acquired lock last longer",
+    .help = "Ends with 1, and changes nothing, when that grant is gone.\n",
+    .options = options,
+    .run = run,
+};

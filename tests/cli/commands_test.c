@@ -1,0 +1,324 @@
+/* acquire, renew, release, ls, show, break and migrate up, on each database. */
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+
+/* ---- acquire, renew, release ----------------------------------------------------------------- */
+
+static void test_acquire_prints_what_release_takes(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant && sqlock $G show nightly");
+    assert_said(0, "state       held", NULL);
+    assert_sh("sqlock $G release nightly $(cat $D/grant) && sqlock $G show nightly");
+    assert_said(0, "state       free", NULL);
+    assert_sh("sqlock $G acquire -n nightly");
+    assert_non_null(strchr(sh("sqlock $G show nightly | grep token")->out, '2'));
+}
+
+static void test_busy_tells_who_and_how_to_take_it_away(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n -m job=backup -m run=7 'the night'");
+    sh("sqlock $G acquire -n 'the night'");
+    assert_said(75, "", "'the night' is busy: held by host ");
+    assert_said(75, "", "(job=backup run=7)");
+    assert_said(75, "", ", since 20");
+    assert_said(75, "", "expires in ");
+    assert_said(75, "", "token 1;");
+    /* The line that it gives does it. */
+    assert_sh("sqlock $G acquire -n 'the night' 2>&1 | sed -n 's/.*that is dead: //p' >$D/line;"
+              "grep -q . $D/line && . $D/line && sqlock $G acquire -n 'the night'");
+}
+
+static void test_wait_ends_on_time(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly");
+    sh("sqlock $G acquire -w 700ms nightly");
+    assert_said(75, NULL, "busy");
+    assert_between(600, sh("sqlock $G acquire -w 700ms nightly")->took_ms, patience_ms(5000));
+}
+
+static void test_expired_lock_is_granted_to_who_waits(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 500ms nightly");
+    assert_sh("sqlock $G acquire -w 20s nightly");
+    assert_said(0, " 2\n", NULL);
+}
+
+static void test_renewed_lock_outlives_its_first_lease(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 2s nightly >$D/grant");
+    assert_sh("sqlock $G renew --ttl 1h nightly $(cat $D/grant)");
+    sh("sqlock $G acquire -w 2500ms nightly");
+    assert_said(75, NULL, "expires in 59m");
+}
+
+static void test_grant_that_is_gone_is_answered_no(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G break nightly --token 1");
+    sh("sqlock $G renew nightly $(cat $D/grant)");
+    assert_said(1, "", "nightly");
+    sh("sqlock $G release nightly $(cat $D/grant)");
+    assert_said(1, "", "nightly");
+    /* Its successor is not touched by either. */
+    assert_sh("sqlock $G acquire -n nightly");
+    sh("sqlock $G renew nightly $(cat $D/grant)");
+    assert_said(1, "", "nightly");
+    sh("sqlock $G release nightly $(cat $D/grant)");
+    assert_said(1, "", "nightly");
+    sh("sqlock $G show nightly");
+    assert_said(0, "held", NULL);
+}
+
+static void test_release_asked_again_is_released(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G release nightly $(cat $D/grant)");
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+}
+
+static void test_owner_settles_what_it_was_granted(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant");
+    /* The same owner, asked again as after a lost reply: the same grant. */
+    assert_sh("sqlock $G acquire -n --owner $(cut -d' ' -f1 $D/grant) nightly | cmp - $D/grant");
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    sh("sqlock $G acquire -n --owner $(cut -d' ' -f1 $D/grant) nightly");
+    assert_said(1, "", NULL);
+}
+
+static void test_acquire_that_cannot_print_holds_nothing(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G acquire -n nightly >/dev/full");
+    assert_said(74, NULL, "standard output");
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+static void test_signal_ends_a_wait_and_leaves_nothing_behind(void **state)
+{
+    pid_t waiter;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
+    waiter = sh_start("exec sqlock -v $G acquire nightly");
+    sleep_ms(300);
+    assert_false(child_ended(waiter));
+    kill(waiter, SIGTERM);
+    /* While it was still opening the database, the signal itself ended it. */
+    int code = child_wait(waiter, patience_ms(10000));
+    assert_true(code == 128 + SIGTERM || code == -SIGTERM);
+    assert_sh("sqlock $G release nightly $(cat $D/grant) && sqlock $G acquire -n nightly");
+}
+
+/* ---- ls, show -------------------------------------------------------------------------------- */
+
+static void test_ls_picks_by_glob_state_and_age(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 100ms a.old; sqlock $G acquire -n a.new;"
+              "sqlock $G acquire -n b.new; sleep 1");
+    assert_int_equal(4, atoi(sh("sqlock $G ls | wc -l")->out));
+    assert_int_equal(3, atoi(sh("sqlock $G ls 'a.*' | wc -l")->out));
+    assert_int_equal(2, atoi(sh("sqlock $G ls --expired | wc -l")->out));
+    sh("sqlock $G ls --expired");
+    assert_said(0, "a.old", NULL);
+    assert_int_equal(2, atoi(sh("sqlock $G ls --held '*.[n]ew' | grep -c new")->out));
+    assert_int_equal(0, atoi(sh("sqlock $G ls --older-than 1h | grep -c new")->out));
+}
+
+static void test_ls_shows_control_characters_and_does_not_send_them(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n \"$(printf 'a\\033[31m\\nb')\"");
+    sh("sqlock $G ls");
+    assert_said(0, "a\\x1b[31m\\nb ", NULL);
+    assert_null(strchr(
+        sh("sqlock $G ls; sqlock $G acquire -n \"$(printf 'a\\033[31m\\nb')\" 2>&1")->out, '\033'));
+}
+
+static json_t *json_of(const char *text)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+
+    if (json == NULL)
+        fail_msg("%s is no JSON: %s", text, error.text);
+    return json;
+}
+
+static void test_json_tells_all_of_a_lock(void **state)
+{
+    json_t *json, *row;
+    json_int_t token, pid;
+    const char *name, *is, *owner, *label;
+
+    (void)state;
+    database_new();
+    json = json_of(sh("sqlock $G --json acquire -n -m job=x 'a \"b\" \xc3\xa9'")->out);
+    assert_int_equal(
+        json_unpack(json, "{s:s, s:I, s:s}", "name", &name, "token", &token, "owner", &owner), 0);
+    assert_string_equal(name, "a \"b\" \xc3\xa9");
+    assert_int_equal(strlen(owner), 32);
+    row = json_of(sh("sqlock $G ls --json")->out);
+    assert_int_equal(json_array_size(row), 1);
+    assert_int_equal(json_unpack(row, "[{s:s, s:s, s:I, s:s, s:I}]", "name", &name, "state", &is,
+                                 "token", &token, "label", &label, "pid", &pid),
+                     0);
+    assert_string_equal(name, "a \"b\" \xc3\xa9");
+    assert_string_equal(is, "held");
+    assert_string_equal(label, "job=x");
+    assert_int_equal(token, 1);
+    assert_in_range((unsigned long)pid, 2, INT32_MAX);
+    json_decref(row);
+    row = json_of(sh("sqlock $G show --json 'a \"b\" \xc3\xa9'")->out);
+    assert_string_equal(json_string_value(json_object_get(row, "owner")), owner);
+    json_decref(row);
+    json_decref(json);
+}
+
+static void test_ls_of_nothing_is_an_empty_array(void **state)
+{
+    json_t *json;
+
+    (void)state;
+    database_new();
+    json = json_of(sh("sqlock $G --json ls")->out);
+    assert_true(json_is_array(json) && json_array_size(json) == 0);
+    json_decref(json);
+}
+
+static void test_ls_watches_until_nobody_reads(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly");
+    assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
+}
+
+static void test_show_of_nothing_is_no(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly.2");
+    sh("sqlock $G show nightly");
+    assert_said(1, "", "no lock \"nightly\"");
+}
+
+static void test_namespaces_do_not_see_each_other(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G --namespace one acquire -n nightly");
+    assert_sh("sqlock $G --namespace two acquire -n nightly");
+    sh("sqlock $G --namespace one acquire -n nightly");
+    assert_said(75, NULL, "--namespace one break nightly --token 1");
+    sh("sqlock $G show nightly");
+    assert_said(1, NULL, NULL);
+}
+
+/* ---- break ----------------------------------------------------------------------------------- */
+
+static void test_break_takes_only_the_grant_with_this_token(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly");
+    sh("sqlock $G break --token 2 nightly");
+    assert_said(1, "", "no grant");
+    sh("sqlock $G break nightly --token 1 --dry-run");
+    assert_said(0, "would be broken", NULL);
+    sh("sqlock $G show nightly");
+    assert_said(0, "held", NULL);
+    assert_sh("sqlock $G break nightly --token 1");
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+static void test_break_by_age_asks_first(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n a.1; sqlock $G acquire -n a.2; sqlock $G acquire -n b");
+    /* Without a terminal there is nobody to ask. */
+    sh("setsid -w sqlock $G break --older-than 0 'a.*'");
+    assert_said(64, NULL, "2 locks");
+    assert_int_equal(3, atoi(sh("sqlock $G ls | grep -c held")->out));
+    sh("setsid -w sqlock $G break --older-than 0 --dry-run 'a.*'");
+    assert_said(0, "a.2: token 1: would be broken", NULL);
+    assert_sh("setsid -w sqlock $G break --older-than 0 --yes 'a.*'");
+    assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
+    assert_sh("setsid -w sqlock $G break --older-than 1h");
+    assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
+}
+
+/* ---- migrate --------------------------------------------------------------------------------- */
+
+static void test_without_its_schema_a_command_says_what_to_run(void **state)
+{
+    (void)state;
+    database_empty();
+    sh("sqlock $G ls");
+    assert_said(78, "", "migrate up");
+    assert_sh("sqlock $G migrate up && sqlock $G ls");
+}
+
+static void test_migrating_twice_applies_nothing_the_second_time(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G --json migrate up");
+    assert_said(0, "{\"applied\":0}", NULL);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_acquire_prints_what_release_takes),
+        cmocka_unit_test(test_busy_tells_who_and_how_to_take_it_away),
+        cmocka_unit_test(test_wait_ends_on_time),
+        cmocka_unit_test(test_expired_lock_is_granted_to_who_waits),
+        cmocka_unit_test(test_renewed_lock_outlives_its_first_lease),
+        cmocka_unit_test(test_grant_that_is_gone_is_answered_no),
+        cmocka_unit_test(test_release_asked_again_is_released),
+        cmocka_unit_test(test_owner_settles_what_it_was_granted),
+        cmocka_unit_test(test_acquire_that_cannot_print_holds_nothing),
+        cmocka_unit_test(test_signal_ends_a_wait_and_leaves_nothing_behind),
+        cmocka_unit_test(test_ls_picks_by_glob_state_and_age),
+        cmocka_unit_test(test_ls_shows_control_characters_and_does_not_send_them),
+        cmocka_unit_test(test_json_tells_all_of_a_lock),
+        cmocka_unit_test(test_ls_of_nothing_is_an_empty_array),
+        cmocka_unit_test(test_ls_watches_until_nobody_reads),
+        cmocka_unit_test(test_show_of_nothing_is_no),
+        cmocka_unit_test(test_namespaces_do_not_see_each_other),
+        cmocka_unit_test(test_break_takes_only_the_grant_with_this_token),
+        cmocka_unit_test(test_break_by_age_asks_first),
+        cmocka_unit_test(test_without_its_schema_a_command_says_what_to_run),
+        cmocka_unit_test(test_migrating_twice_applies_nothing_the_second_time),
+    };
+
+    return RUN_ON_DATABASES(tests);
+}

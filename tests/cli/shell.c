@@ -1,0 +1,213 @@
+#include "tests/cli/shell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/lib/pg.h"
+
+static const char *database;
+static char *test_folder;
+static struct said last;
+
+/* ---- databases ------------------------------------------------------------------------------- */
+
+static const char *const databases[] = {
+#ifdef TEST_HAVE_SQLITE
+    "sqlite",
+#endif
+#ifdef TEST_HAVE_POSTGRES
+    "postgres",
+#endif
+};
+
+const char *database_name(void)
+{
+    return database;
+}
+
+int run_on_databases(const char *name, const struct CMUnitTest *tests, size_t n)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++) {
+        if (!test_wants(databases[i]))
+            continue;
+        database = databases[i];
+        failed += _cmocka_run_group_tests(database, tests, n, NULL, NULL);
+    }
+    (void)name;
+    return failed == 0 ? 0 : 1;
+}
+
+static void folder_new(void)
+{
+    const char *path = getenv("PATH");
+    char build[4096], *slash, *joined = NULL;
+
+    test_folder = temp_dir();
+    setenv("D", test_folder, 1);
+    unsetenv("DATABASE_URL");
+    snprintf(build, sizeof build, "%s", TEST_COMMAND);
+    if ((slash = strrchr(build, '/')) != NULL)
+        *slash = '\0';
+    if (strncmp(path, build, strlen(build)) != 0 && asprintf(&joined, "%s:%s", build, path) > 0)
+        setenv("PATH", joined, 1);
+    free(joined);
+}
+
+void database_empty(void)
+{
+    char text[4200];
+
+    folder_new();
+    if (database == NULL || strcmp(database, "sqlite") == 0) {
+        snprintf(text, sizeof text, "sqlite:%s/locks.db", test_folder);
+        setenv("SQLOCK_URL", text, 1);
+        setenv("G", "", 1);
+    } else {
+        setenv("SQLOCK_URL", pg_url(), 1);
+        snprintf(text, sizeof text, "--schema %s", pg_schema_new());
+        setenv("G", text, 1);
+    }
+}
+
+void database_new(void)
+{
+    database_empty();
+    assert_sh("sqlock $G migrate up");
+}
+
+/* ---- shells ---------------------------------------------------------------------------------- */
+
+const char *folder(void)
+{
+    return test_folder;
+}
+
+static char *read_all(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 65537);
+
+    if (text == NULL)
+        fail_msg("out of memory");
+    if (file != NULL) {
+        size_t n = fread(text, 1, 65536, file);
+
+        text[n] = '\0';
+        fclose(file);
+    }
+    return text;
+}
+
+static void redirect(int fd, const char *name, int flags)
+{
+    char path[4200];
+    int to;
+
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : test_folder, *name == '/' ? "" : "/",
+             name);
+    if ((to = open(path, flags, 0600)) < 0 || dup2(to, fd) < 0)
+        _exit(99);
+    close(to);
+}
+
+static pid_t start(const char *line, const char *out, const char *err)
+{
+    pid_t parent = getpid(), child;
+
+    fflush(NULL);
+    if ((child = fork()) < 0)
+        fail_msg("fork: %s", strerror(errno));
+    if (child > 0) {
+        setpgid(child, child);
+        return child;
+    }
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(99);
+    redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
+    redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
+    redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);
+    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    _exit(99);
+}
+
+static pid_t start_format(const char *format, va_list args, const char *out, const char *err)
+{
+    char *line = NULL;
+    pid_t child;
+
+    if (vasprintf(&line, format, args) < 0)
+        fail_msg("out of memory");
+    child = start(line, out, err);
+    free(line);
+    return child;
+}
+
+const struct said *sh(const char *format, ...)
+{
+    int64_t begun = now_us();
+    char path[4200];
+    va_list args;
+    pid_t child;
+
+    va_start(args, format);
+    child = start_format(format, args, ".out", ".err");
+    va_end(args);
+    last.code = child_wait(child, patience_ms(60000));
+    last.took_ms = (now_us() - begun) / 1000;
+    free(last.out);
+    free(last.err);
+    snprintf(path, sizeof path, "%s/.out", test_folder);
+    last.out = read_all(path);
+    snprintf(path, sizeof path, "%s/.err", test_folder);
+    last.err = read_all(path);
+    return &last;
+}
+
+pid_t sh_start(const char *format, ...)
+{
+    va_list args;
+    pid_t child;
+
+    va_start(args, format);
+    child = start_format(format, args, "out", "err");
+    va_end(args);
+    return child;
+}
+
+const char *text_of(const char *file)
+{
+    static char *text;
+    char path[4200];
+
+    free(text);
+    snprintf(path, sizeof path, "%s/%s", test_folder, file);
+    return text = read_all(path);
+}
+
+void wait_for(const char *file)
+{
+    assert_soon(text_of(file)[0] != '\0', patience_ms(20000));
+}
+
+void check_said(int code, const char *out_words, const char *err_words, const char *file, int line)
+{
+    if (last.code == code && (out_words == NULL || strstr(last.out, out_words) != NULL) &&
+        (err_words == NULL || strstr(last.err, err_words) != NULL))
+        return;
+    print_error(
+        "it ended with %d; expected were %d, \"%s\" and \"%s\"\n---- out\n%s---- err\n%s----\n",
+        last.code, code, out_words != NULL ? out_words : "", err_words != NULL ? err_words : "",
+        last.out, last.err);
+    _fail(file, line);
+}
