@@ -306,12 +306,12 @@ BENCH_SOURCES := $(filter-out bench/bare_%,$(wildcard bench/*.c)) $(BENCH_BARE)
 
 $(BUILD)/obj/bench/%.o: bench/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(COMPILE) -I. $(foreach d,$(BENCH_BARE:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \
+	$(COMPILE) -I. $(cflags_jansson) $(foreach d,$(BENCH_BARE:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \
 	    $(CLIENT_CFLAGS) -c -o $@ $<
 
 $(BUILD)/bench/bench: $(call objects,$(BENCH_SOURCES)) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(CLIENT_LIBS) -ljansson -ldl
+	$(LINK) -o $@ $^ $(CLIENT_LIBS) $(libs_jansson) -ldl
 
 .PHONY: install clean
 install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%)
