@@ -10,7 +10,8 @@
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
-#   make install    headers, libraries and the command (PREFIX, DESTDIR, bindir, libdir, includedir)
+#   make install    headers, libraries, .pc files and the command (DESTDIR, PREFIX, LIBDIR; or bindir,
+#                   libdir, includedir, pkgconfigdir); make uninstall takes the same, away
 #
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
 # sqlite" chooses drivers.
@@ -21,9 +22,11 @@ CFLAGS ?= -O2 -g
 PKG_CONFIG ?= pkg-config
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 bindir ?= $(PREFIX)/bin
 includedir ?= $(PREFIX)/include
-libdir ?= $(PREFIX)/lib
+libdir ?= $(LIBDIR)
+pkgconfigdir ?= $(libdir)/pkgconfig
 
 VERSION := $(shell sed -n 's/^.define SQLOCK_VERSION "\(.*\)"/\1/p' include/sqlock/sqlock.h)
 SO := so.$(firstword $(subst ., ,$(VERSION)))
@@ -83,7 +86,7 @@ LINK := $(CC) -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS)
 
 # Objects depend on this file, which changes when the flags do.
 FLAGS_NOW := $(COMPILE) | $(LINK) | $(DRIVERS) | $(CLIENT_CFLAGS)
-$(shell mkdir -p $(BUILD))
+$(shell mkdir -p $(BUILD)/pc)
 FLAGS := $(BUILD)/flags
 ifneq ($(file <$(FLAGS)),$(FLAGS_NOW))
 $(file >$(FLAGS),$(FLAGS_NOW))
@@ -233,7 +236,8 @@ programs: $(programs)
 
 # ---- checks --------------------------------------------------------------------------------------
 
-checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh)
+checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh \
+    install.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 
 # DRIVERS goes by another name: make starts itself once more, and would take it for the user's choice.
@@ -264,7 +268,7 @@ endif
 check-layers check-headers check-embed check-runner check-format:
 	@tests/tools/$@.sh
 
-check-symbols check-readme: all
+check-symbols check-readme check-install: all
 	@tests/tools/$@.sh
 
 format:
@@ -313,15 +317,59 @@ $(BUILD)/bench/bench: $(call objects,$(BENCH_SOURCES)) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(CLIENT_LIBS) $(libs_jansson) -ldl
 
-.PHONY: install clean
+# ---- install -------------------------------------------------------------------------------------
+# A .pc file for each library: who links only SQLite needs nothing of PostgreSQL. They are made anew each
+# time, since they hold the folders.
+
+under_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$1)
+define PC_FILE
+prefix=$(PREFIX)
+includedir=$(call under_prefix,$(includedir))
+libdir=$(call under_prefix,$(libdir))
+
+Name: $1
+Description: $2
+Version: $(VERSION)
+Cflags: -I$${includedir}
+Libs: -L$${libdir} -l$(1:lib%=%)
+endef
+define PC_CORE
+$(call PC_FILE,libsqlock,Distributed locks in the database that an application already has)
+Libs.private: -pthread
+endef
+# What a static link needs besides. Not by libpq's own .pc: it asks for the static libpq's libraries too,
+# which Debian has in packages of the server's.
+private_of = $(if $(package_$1),Requires.private: $(package_$1))
+private_of_postgres = Libs.private: $(libs_postgres)
+define PC_DRIVER
+$(call PC_FILE,libsqlock-$1,Driver of sqlock: $1)
+Requires: libsqlock = $(VERSION)
+$(if $(private_of_$1),$(private_of_$1),$(private_of))
+endef
+
+PCS := libsqlock.pc $(DRIVERS:%=libsqlock-%.pc)
+LINKS := $(notdir $(SHARED:.$(SO)=.so))
+HEADERS := $(patsubst %,%.h,sqlock driver $(DRIVERS))
+
+.PHONY: install uninstall clean
 install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%)
-	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir) $(DESTDIR)$(bindir)
-	install -m 644 $(patsubst %,include/sqlock/%.h,sqlock driver $(DRIVERS)) \
-	    $(DESTDIR)$(includedir)/sqlock
+	$(file >$(BUILD)/pc/libsqlock.pc,$(PC_CORE))
+	$(foreach d,$(DRIVERS),$(file >$(BUILD)/pc/libsqlock-$d.pc,$(call PC_DRIVER,$d)))
+	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir) $(DESTDIR)$(pkgconfigdir)
+	install -m 644 $(HEADERS:%=include/sqlock/%) $(DESTDIR)$(includedir)/sqlock
 	install -m 644 $(STATIC) $(SHARED) $(DESTDIR)$(libdir)
-	for so in $(notdir $(SHARED)); do \
-	    ln -sf $$so $(DESTDIR)$(libdir)/$${so%.$(SO)}.so || exit 1; done
-	$(if $(COMMAND),install -m 755 $(BUILD)/installed/sqlock $(DESTDIR)$(bindir))
+	for link in $(LINKS); do ln -sf $$link.$(SO:so.%=%) $(DESTDIR)$(libdir)/$$link || exit 1; done
+	install -m 644 $(PCS:%=$(BUILD)/pc/%) $(DESTDIR)$(pkgconfigdir)
+ifneq ($(COMMAND),)
+	install -d $(DESTDIR)$(bindir)
+	install -m 755 $(BUILD)/installed/sqlock $(DESTDIR)$(bindir)
+endif
+
+uninstall:
+	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/sqlock/%) $(PCS:%=$(DESTDIR)$(pkgconfigdir)/%) \
+	    $(patsubst %,$(DESTDIR)$(libdir)/%,$(notdir $(STATIC) $(SHARED)) $(LINKS)) \
+	    $(DESTDIR)$(bindir)/sqlock
+	-rmdir $(DESTDIR)$(includedir)/sqlock
 
 clean:
 	rm -rf build

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# make check-install: `make install` into an empty place; then C and C++ programs are built against what is
+# there through pkg-config, shared and static, for each driver, and run. DESTDIR= and uninstall leave what
+# they should. BUILT_DRIVERS is the Makefile's.
+set -u
+export LC_ALL=C
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0 built=0
+unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR PREFIX LIBDIR LD_LIBRARY_PATH
+run_make() { "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" "$@" >"$dir/make.log" 2>&1; }
+
+complain()
+{
+    echo "$*"
+    bad=1
+}
+
+# What is below a folder, without the folders.
+files() { (cd "$1" && find . ! -type d | sort); }
+
+# ---- into a place of its own, and away again -----------------------------------------------------
+
+run_make install DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
+for wanted in include/sqlock/sqlock.h lib64/libsqlock.a lib64/libsqlock.so lib64/libsqlock.so.0 \
+    lib64/pkgconfig/libsqlock.pc lib64/libsqlock-fake.so.0 include/sqlock/fake.h; do
+    [ -e "$dir/stage/opt/sq/$wanted" ] || complain "make install did not install $wanted"
+done
+[ "$(ls "$dir/stage")" = opt ] || complain "make install left its DESTDIR or PREFIX: $(files "$dir/stage")"
+grep -rl "$dir" "$dir/stage" | sed 's/^/DESTDIR is written into /' | grep . && bad=1
+run_make uninstall DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
+[ -z "$(files "$dir/stage")" ] || complain "make uninstall left $(files "$dir/stage")"
+
+# ---- programs against it -------------------------------------------------------------------------
+
+run_make install PREFIX="$dir/shared" || complain "$(cat "$dir/make.log")"
+cp -a "$dir/shared" "$dir/static"
+rm -f "$dir"/static/lib/*.so*
+find "$dir/static" -name '*.pc' -exec sed -i "s|^prefix=.*|prefix=$dir/static|" {} +
+
+cat >"$dir/program.c" <<'C'
+#include <stdio.h>
+#include <string.h>
+#include DRIVER_HEADER
+int main(int argc, char **argv)
+{
+    sqlock *m = NULL;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    if (argc < 2) { /* no server to talk to: linked and loaded is all that can be seen */
+        printf("%d\n", DRIVER() != NULL && strcmp(sqlock_version(), SQLOCK_VERSION) == 0);
+        return 0;
+    }
+    memset(&err, 0, sizeof err);
+    if (sqlock_migrate(DRIVER(), argv[1], NULL, NULL, &err) != 0 ||
+        sqlock_open(DRIVER(), argv[1], NULL, &m, &err) != 0 ||
+        sqlock_acquire(m, "installed", NULL, &lock, &err) != 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    printf("%d\n", sqlock_lock_token(lock) == 1 && sqlock_release(lock, &err) == 0);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    return 0;
+}
+C
+cp "$dir/program.c" "$dir/program.cc"
+
+try() # KIND DRIVER COMPILER FLAG... FILE
+{
+    local kind=$1 driver=$2 program=$dir/program-$1-$2 static= url=
+    local -x PKG_CONFIG_PATH=$dir/$kind/lib/pkgconfig
+    shift 2
+    [ "$kind" = shared ] || static=--static
+    # shellcheck disable=SC2046
+    "$@" -DDRIVER_HEADER="<sqlock/$driver.h>" -DDRIVER="sqlock_driver_$driver" -o "$program" \
+        $(pkg-config $static --cflags --libs "libsqlock-$driver") >"$dir/log" 2>&1 ||
+        { complain "$driver, $kind, $*: $(cat "$dir/log")"; return; }
+    case $driver in
+    sqlite) url=sqlite:$program.db && rm -f "$program.db" ;;
+    esac
+    # shellcheck disable=SC2086
+    [ "$(LD_LIBRARY_PATH=$dir/shared/lib "$program" $url 2>&1)" = 1 ] ||
+        complain "$driver, $kind, $*: $(LD_LIBRARY_PATH=$dir/shared/lib "$program" $url 2>&1)"
+    readelf -d "$program" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' >"$program.needed"
+    if [ "$kind" = shared ]; then
+        grep -qx "libsqlock-$driver.so.0" "$program.needed" || complain "$driver: not linked with its soname"
+    elif grep -q sqlock "$program.needed"; then
+        complain "$driver: the static program needs $(grep sqlock "$program.needed")"
+    fi
+    built=$((built + 1))
+}
+
+for driver in $BUILT_DRIVERS; do
+    for kind in shared static; do
+        try $kind "$driver" "${CC:-gcc}" -std=c99 -Wall -Wextra -pedantic -Werror "$dir/program.c"
+        try $kind "$driver" "${CXX:-g++}" -std=c++11 -Wall -Wextra -Werror "$dir/program.cc"
+    done
+done
+
+# Who links one driver needs no other database's client.
+for driver in $BUILT_DRIVERS; do
+    others='libpq|libsqlite3|libmariadb|libmysqlclient'
+    case $driver in
+    sqlite) others=${others/|libsqlite3/} ;;
+    postgres) others=${others/libpq|/} ;;
+    mysql) others=${others/|libmariadb|libmysqlclient/} ;;
+    esac
+    for kind in shared static; do
+        needed=$(LD_LIBRARY_PATH=$dir/shared/lib ldd "$dir/program-$kind-$driver" | grep -E "$others") &&
+            complain "$driver, $kind: needs $needed"
+    done
+done
+
+[ "$built" -gt 0 ] || complain "no program was built"
+[ $bad = 0 ] && echo "install: $built programs for $BUILT_DRIVERS"
