@@ -33,15 +33,16 @@ static void make_words(struct rendered *r, const sqlock_dialect *d, const char *
     static const char *const tables[] = {"lock", "meta", "migration"};
     char q = d->quote;
 
+    char in[80] = ""; /* of the schema; none: the connection's own */
+
+    if (schema[0] != '\0')
+        snprintf(in, sizeof in, "%c%s%c.", q, schema, q);
     for (int i = 0; i < 3; i++)
-        snprintf(r->word[i], sizeof r->word[i], "%c%s%c.%c%s%s%c", q, schema, q, q, prefix,
-                 tables[i], q);
+        snprintf(r->word[i], sizeof r->word[i], "%s%c%s%s%c", in, q, prefix, tables[i], q);
     snprintf(r->word[WORD_SCHEMA], sizeof r->word[0], "%c%s%c", q, schema, q);
     snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
-    snprintf(r->word[WORD_LOCK_TEXT], sizeof r->word[0], "'%c%s%c.%c%slock%c'", q, schema, q, q,
-             prefix, q);
-    snprintf(r->word[WORD_META_TEXT], sizeof r->word[0], "'%c%s%c.%c%smeta%c'", q, schema, q, q,
-             prefix, q);
+    snprintf(r->word[WORD_LOCK_TEXT], sizeof r->word[0], "'%s%c%slock%c'", in, q, prefix, q);
+    snprintf(r->word[WORD_META_TEXT], sizeof r->word[0], "'%s%c%smeta%c'", in, q, prefix, q);
 }
 
 /* The word that stands at p, or -1. */
@@ -128,11 +129,11 @@ static int check_names(const sqlock_dialect *d, const char *schema, const char *
 {
     char shown[80];
 
-    if (!text_is_schema(schema))
+    if (schema != NULL && !text_is_schema(schema))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "schema \"%s\" is not 1 to 63 bytes without quotes or controls",
                                 text_show(shown, sizeof shown, schema, strlen(schema)));
-    if (d->fixed_schema && strcmp(schema, d->default_schema) != 0)
+    if (schema != NULL && d->fixed_schema && strcmp(schema, d->default_schema) != 0)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s has no schema but \"%s\"", d->name,
                                 d->default_schema);
     if (!text_is_prefix(prefix))
@@ -148,13 +149,12 @@ int dialect_render(const sqlock_dialect *d, const char *schema, const char *pref
     struct rendered *r;
     int rc;
 
-    schema = schema != NULL ? schema : d->default_schema;
     prefix = prefix != NULL ? prefix : "sqlock_";
     if ((rc = check_names(d, schema, prefix, err)) != 0)
         return rc;
     if ((r = sqlock_mem_alloc(sizeof *r)) == NULL)
         return error_nomem(err);
-    make_words(r, d, schema, prefix);
+    make_words(r, d, schema != NULL ? schema : d->default_schema, prefix);
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
         sqlock_script *s = &r->scripts[i];
 

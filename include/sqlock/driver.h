@@ -111,8 +111,9 @@ SQLOCK_API size_t sqlock_rows_count(const sqlock_rows *rows);
 
 #define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
 
-/* One statement. Placeholders are numbered as the parameters of the request ($2, ?2), or positional
- * (?) with order[] telling which parameter, from 0, stands at each. */
+/* One statement; for a driver that can, several with `;` between them, which it sends in one packet
+ * and of which the last one's rows count. Placeholders are numbered as the parameters of the request
+ * ($2, ?2), or positional (?) with order[] telling which parameter, from 0, stands at each. */
 typedef struct sqlock_step {
     const char *sql;
     const uint8_t *order; /* NULL: numbered */
@@ -150,7 +151,7 @@ typedef struct sqlock_dialect {
     uint32_t size; /* sizeof(sqlock_dialect) */
     const char *name;
     char quote;                   /* around identifiers: '"' or '`' */
-    const char *default_schema;   /* "public", "main" */
+    const char *default_schema;   /* "public", "main"; "": that of the connection */
     int fixed_schema;             /* 1: no other schema is possible */
     const sqlock_script *scripts; /* SQLOCK_STMT_COUNT of them, in the order of the enum */
     const sqlock_migration *migrations;

@@ -16,6 +16,9 @@ extern const sqlock_dialect sqlock_sqlite_dialect;
 #ifdef TEST_HAVE_POSTGRES
 extern const sqlock_dialect sqlock_postgres_dialect;
 #endif
+#ifdef TEST_HAVE_MYSQL
+extern const sqlock_dialect sqlock_mysql_dialect;
+#endif
 
 static const sqlock_dialect *const dialects[] = {
 #ifdef TEST_HAVE_FAKE
@@ -26,6 +29,9 @@ static const sqlock_dialect *const dialects[] = {
 #endif
 #ifdef TEST_HAVE_POSTGRES
     &sqlock_postgres_dialect,
+#endif
+#ifdef TEST_HAVE_MYSQL
+    &sqlock_mysql_dialect,
 #endif
     NULL,
 };
@@ -322,8 +328,9 @@ static void test_default_schema_may_be_named(void **state)
     (void)state;
     EACH_DIALECT(d)
     {
+        const char *schema = d->default_schema[0] != '\0' ? d->default_schema : NULL;
         struct rendered *by_default = render(d, NULL, NULL);
-        struct rendered *by_name = render(d, d->default_schema, "sqlock_");
+        struct rendered *by_name = render(d, schema, "sqlock_");
 
         for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++)
             for (size_t k = 0; k < rendered_scripts(by_name)[i].n_steps; k++)
@@ -333,6 +340,16 @@ static void test_default_schema_may_be_named(void **state)
         rendered_free(by_name);
     }
     rendered_free(NULL);
+}
+
+static void test_names_without_a_schema_are_left_to_the_connection(void **state)
+{
+    sqlock_dialect d = with_quote('`');
+
+    (void)state;
+    d.default_schema = "";
+    check_text(&d, NULL, "p", "{lock} {meta:text}", "`plock` '`pmeta`'");
+    check_text(&d, "s", "p", "{lock} {meta:text}", "`s`.`plock` '`s`.`pmeta`'");
 }
 
 /* ---- refusal ----------------------------------------------------------------------------------
@@ -388,6 +405,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_schema_that_looks_like_a_word_is_only_a_name),
     cmocka_unit_test(test_longest_names_are_not_cut),
     cmocka_unit_test(test_default_schema_may_be_named),
+    cmocka_unit_test(test_names_without_a_schema_are_left_to_the_connection),
     cmocka_unit_test(test_names_that_could_be_sql_are_refused),
     cmocka_unit_test(test_other_schema_is_refused_where_there_is_only_one),
 };
