@@ -71,7 +71,10 @@ static int migrate(struct migrator *g, int *out_applied)
 
     if ((rc = driver->begin(g->conn, g->deadline, g->err)) != 0)
         return rc;
-    if ((rc = run(g, SQLOCK_STMT_MIGRATE_LOCK, NULL)) == 0)
+    if ((rc = run(g, SQLOCK_STMT_MIGRATE_LOCK, NULL)) == 0 && sqlock_rows_count(g->rows) == 0)
+        rc = sqlock_error_set(g->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                              "the server gave up waiting for another migrator");
+    if (rc == 0)
         rc = read_version(g, &version);
     for (size_t i = 0; rc == 0 && i < d->n_migrations; i++)
         if (d->migrations[i].version > version && (rc = apply(g, &d->migrations[i])) == 0)
