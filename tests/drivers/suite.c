@@ -17,8 +17,10 @@ static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
 static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
                       sqlock_error *err)
 {
-    atomic_fetch_add(&opens, 1);
-    return real->open(opts, deadline, out_conn, err);
+    int rc = real->open(opts, deadline, out_conn, err);
+
+    atomic_fetch_add(&opens, 1); /* once it is over: a socket has been made close-on-exec by then */
+    return rc;
 }
 
 static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
