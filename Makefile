@@ -44,11 +44,15 @@ BUILD := build$(if $(SAN),/san-$(SAN))
 # ---- drivers -------------------------------------------------------------------------------------
 # A driver is drivers/<name>/*.c and its dialect, which is made of schema/<name> and migrations/<name>.
 
-ALL_DRIVERS := fake sqlite postgres
+ALL_DRIVERS := fake sqlite postgres mysql
 package_sqlite := sqlite3
 package_postgres := libpq
+# Either client library will do.
+package_mysql := $(firstword $(foreach p,libmariadb mysqlclient,\
+    $(if $(shell $(PKG_CONFIG) --exists $p 2>/dev/null && echo yes),$p)) libmariadb)
 dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
 dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
+dialect_mysql := -v style='?' -v quote='`' -v schema= -v fixed_schema=0
 dialect_fake := -v style='$$' -v schema=fake -v fixed_schema=1
 
 there = $(if $(package_$1),$(shell $(PKG_CONFIG) --exists $(package_$1) 2>/dev/null && echo yes),yes)
@@ -197,6 +201,7 @@ helpers = $(filter-out $(mains),$(wildcard $1*.c))
 # TEST_HAVE_<DRIVER> for it, is left out.
 names_fake := sqlock/fake.h
 names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
+names_mysql := sqlock/mysql.h|[<"/]mysql\.h|sqlock_mysql_dialect
 names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
 upper = $(shell echo $1 | tr a-z A-Z)
 files_of = $1 $(call helpers,$(dir $1)) $(wildcard $(dir $1)*.h)

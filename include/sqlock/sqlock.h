@@ -128,7 +128,7 @@ typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *er
 typedef struct sqlock_open_opts {
     uint32_t size;             /* sizeof(sqlock_open_opts) */
     unsigned flags;            /* SQLOCK_OPEN_... */
-    const char *schema;        /* NULL: "public" on PostgreSQL, the only one on SQLite */
+    const char *schema;        /* NULL: "public" on PostgreSQL, the URL's database on MySQL */
     const char *prefix;        /* of table names, [a-z][a-z0-9_]{0,23}; NULL: "sqlock_" */
     const char *ns;            /* namespace, 0 to 63 bytes of UTF-8; NULL: "" */
     const char *label;         /* told to those who find the lock busy; NULL: "" */

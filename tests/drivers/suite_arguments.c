@@ -103,7 +103,7 @@ static void test_open_refuses_urls_of_others(void **state)
 {
     static const char *const bad[] = {"",          "nosuch:///x",  "nosuch:",
                                       "x",         "://x",         ":x",
-                                      " sqlite:x", "/tmp/file.db", "mysql://root:secret@db/x"};
+                                      " sqlite:x", "/tmp/file.db", "oracle://root:secret@db/x"};
     struct world *w = world(state);
     sqlock_error err = {0};
     sqlock *m = NULL;

@@ -18,6 +18,10 @@ postgres_there()
     done
     command -v initdb || pg_config --bindir 2>/dev/null | { read -r dir && [ -x "$dir/initdb" ]; }
 }
+mariadb_there()
+{
+    [ -x /usr/sbin/mariadbd ] || command -v mariadbd || [ -x /usr/sbin/mysqld ] || command -v mysqld
+}
 pooler_there()
 {
     [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer
@@ -31,9 +35,13 @@ need libsqlite3-dev pkg-config --exists sqlite3
 if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
     need libpq-dev pkg-config --exists libpq
+    need libmariadb-dev sh -c 'pkg-config --exists libmariadb || pkg-config --exists mysqlclient'
     need libcmocka-dev pkg-config --exists cmocka
     need libjansson-dev pkg-config --exists jansson
     need postgresql postgres_there
+    # The packages without -core start a server.
+    need mariadb-server-core mariadb_there
+    need mariadb-client-core sh -c 'command -v mariadb || command -v mysql'
     [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
     [ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
 fi

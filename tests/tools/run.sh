@@ -13,7 +13,7 @@ shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-300}
 passed=0 failed=0 skipped=0
-server_url=
+server_url= mysql_url=
 running=
 without_aslr=
 mkdir -p "$log_dir" || exit 1
@@ -27,6 +27,7 @@ finish()
     # The program's process group, with the children that it made.
     [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null
     [ -z "$server_url" ] || tests/tools/pg.sh stop "$server_url"
+    [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"
     rm -rf "$temp"
 }
 trap finish EXIT
@@ -71,6 +72,26 @@ start_server()
     echo "SKIP: no PostgreSQL server could be started: nothing is tested on PostgreSQL"
     if [ "${STRICT:-}" = 1 ]; then
         echo "FAIL postgres (STRICT=1 asks for it)"
+        failed=$((failed + 1))
+    fi
+}
+
+start_mysql()
+{
+    [ -z "${SQLOCK_TEST_MYSQL_URL:-}" ] || return 0
+    local drivers
+    for drivers in "${BUILT_DRIVERS:-mysql}" "${SQLOCK_TEST_DRIVERS:-mysql}"; do
+        [[ " $drivers " == *" mysql "* ]] || return 0
+    done
+    if mysql_url=$(tests/tools/my.sh start 2>"$log_dir/mysql.log"); then
+        export SQLOCK_TEST_MYSQL_URL=$mysql_url
+        return 0
+    fi
+    mysql_url=
+    cat "$log_dir/mysql.log"
+    echo "SKIP: no MariaDB or MySQL server could be started: nothing is tested on them"
+    if [ "${STRICT:-}" = 1 ]; then
+        echo "FAIL mysql (STRICT=1 asks for it)"
         failed=$((failed + 1))
     fi
 }
@@ -170,6 +191,7 @@ run_item()
 
 prepare_sanitizer
 start_server
+start_mysql
 for item in "$@"; do
     run_item "$item"
 done

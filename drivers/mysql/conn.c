@@ -1,0 +1,179 @@
+/* A connection: how it is made, what its session is set to, how it ends. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "mysql.h"
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static void library_init(void)
+{
+    mysql_library_init(0, NULL, NULL);
+}
+
+/* The client library leaves the socket to every program that the process starts: a lock's
+ * connection would live on in it. */
+static void close_on_exec(MYSQL *my)
+{
+    int fd = (int)mysql_get_socket(my);
+
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* What the statements rely on, whatever the server or its init_connect has set:
+ * - each statement commits by itself, and sees what was committed before it started
+ * - times are UTC; nothing is cut or rounded silently; assignments are made from left to right
+ * - a wait for a row ends soon; only the client's deadline bounds the rest */
+static const char session_sql[] =
+    "SET SESSION autocommit = 1, time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0,"
+    " sql_auto_is_null = 0, innodb_lock_wait_timeout = 1, foreign_key_checks = 1,"
+    " unique_checks = 1, sql_big_selects = 1, sql_select_limit = 18446744073709551615,"
+    " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'"
+    " /*M!100000 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */;"
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+
+static int set_session(struct my_conn *c, int64_t deadline, sqlock_error *err)
+{
+    struct my_call call = {deadline, 0, 0, err};
+    MYSQL_RES *res = NULL;
+    int rc;
+
+    c->thread_id = mysql_thread_id(c->my);
+    rc = my_query(c, &call, session_sql, sizeof session_sql - 1, &res);
+    mysql_free_result(res);
+    return rc;
+}
+
+static int check_version(struct my_conn *c, sqlock_error *err)
+{
+    unsigned long version = mysql_get_server_version(c->my);
+    int maria = strstr(mysql_get_server_info(c->my), "MariaDB") != NULL;
+
+    if (version >= (maria ? 100600ul : 80000ul))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the server is version %s; MariaDB 10.6 or MySQL 8.0 is the oldest "
+                            "that can skip locked rows",
+                            mysql_get_server_info(c->my));
+}
+
+static int connect_wait(struct my_conn *c, const struct my_url *u, int64_t deadline,
+                        sqlock_error *err)
+{
+    struct my_call call = {deadline, 0, 0, err};
+    MYSQL *done = NULL;
+    int status = mysql_real_connect_start(&done, c->my, u->host, u->user, u->password, u->database,
+                                          u->port, u->socket, CLIENT_MULTI_STATEMENTS);
+
+    while (status != 0) {
+        int rc;
+
+        close_on_exec(c->my);
+        if ((rc = my_wait(c, &call, status)) != 0)
+            return rc == SQLOCK_ETIMEOUT
+                       ? sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline")
+                       : rc;
+        status = mysql_real_connect_cont(&done, c->my, status);
+    }
+    if (done == NULL)
+        return my_fail_connect(c, err);
+    close_on_exec(c->my);
+    return 0;
+}
+
+static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
+{
+    struct my_url u;
+    my_bool off = 0;
+    int rc = my_url_parse(url, &u, err);
+
+    if (rc != 0)
+        return rc;
+    pthread_once(&library_once, library_init);
+    if ((c->my = mysql_init(NULL)) == NULL || mysql_options(c->my, MYSQL_OPT_NONBLOCK, NULL) != 0)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    mysql_options(c->my, MYSQL_OPT_RECONNECT, &off);
+    mysql_options(c->my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_options(c->my, MYSQL_READ_DEFAULT_FILE, NULL);
+    mysql_options(c->my, MYSQL_READ_DEFAULT_GROUP, "sqlock");
+    return connect_wait(c, &u, deadline, err);
+}
+
+static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
+{
+    void *native = NULL;
+    my_bool off = 0;
+    int rc = opts->connect(opts->connect_user, &native, err);
+
+    if (rc != 0)
+        return rc;
+    if (native == NULL)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory made none");
+    c->my = native;
+    if ((int)mysql_get_socket(c->my) < 0 || (c->my->server_status & SERVER_STATUS_IN_TRANS))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory's connection is not connected and idle");
+    if (!(c->my->client_flag & CLIENT_MULTI_STATEMENTS))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory's connection has no "
+                                "CLIENT_MULTI_STATEMENTS");
+    if (c->my->options.extension == NULL || mysql_options(c->my, MYSQL_OPT_NONBLOCK, NULL) != 0)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory's connection has no MYSQL_OPT_NONBLOCK");
+    mysql_options(c->my, MYSQL_OPT_RECONNECT, &off);
+    close_on_exec(c->my);
+    return 0;
+}
+
+int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
+{
+    struct my_conn *c = sqlock_mem_alloc(sizeof *c);
+    int rc;
+
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    c->scripts = opts->scripts;
+    atomic_init(&c->cancelled, 0);
+    c->open_wake = opts->wake_fd;
+    c->wake_fd = sqlock_wake_make();
+    if (c->wake_fd < 0) {
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        goto fail;
+    }
+    rc = opts->url != NULL ? connect_url(c, opts->url, deadline, err)
+                           : connect_factory(c, opts, err);
+    if (rc == 0)
+        rc = check_version(c, err);
+    if (rc == 0)
+        rc = set_session(c, deadline, err);
+    if (rc != 0)
+        goto fail;
+    c->open_wake = -1;
+    *out_conn = c;
+    return 0;
+fail:
+    c->broken = 1;
+    my_close(c);
+    return rc;
+}
+
+/* mysql_close() says good-bye to the server, and would wait if there is no room for that: never on
+ * a connection that was given up. */
+void my_close(void *conn)
+{
+    struct my_conn *c = conn;
+
+    if (c->my != NULL) {
+        int fd = (int)mysql_get_socket(c->my);
+
+        if (fd >= 0 && (c->broken || sqlock_wait_fd(fd, POLLOUT, -1, sqlock_now_us()) != 1))
+            shutdown(fd, SHUT_RDWR);
+        mysql_close(c->my);
+    }
+    if (c->wake_fd >= 0)
+        sqlock_wake_close(c->wake_fd);
+    sqlock_mem_free(c);
+}

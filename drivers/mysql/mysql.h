@@ -1,0 +1,74 @@
+/* Inside the MariaDB and MySQL driver: what its files share. */
+#ifndef SQLOCK_DRIVERS_MYSQL_H
+#define SQLOCK_DRIVERS_MYSQL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <mysql.h>
+
+#include <sqlock/driver.h>
+#include <sqlock/mysql.h>
+
+#ifndef MARIADB_PACKAGE_VERSION_ID
+#error "MySQL's own client library is not supported yet: build with libmariadb"
+#endif
+
+extern const sqlock_dialect sqlock_mysql_dialect;
+
+struct my_conn {
+    MYSQL *my;
+    int open_wake; /* cuts the opening; -1 once it is done */
+    int wake_fd;
+    atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
+    int broken;           /* SQLOCK_RECONNECT was told: nothing is sent any more */
+    unsigned long thread_id;
+    const sqlock_script *scripts;
+};
+
+/* One call of a slot of the vtable. */
+struct my_call {
+    int64_t deadline;
+    int applies; /* 1: when the answer is lost, something may have been changed */
+    int applied; /* 1: a statement before this one has changed something */
+    sqlock_error *err;
+};
+
+/* conn.c */
+int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
+void my_close(void *conn);
+
+/* url.c */
+struct my_url {
+    char text[1024]; /* storage of what follows, all of it decoded; NULL: not said */
+    const char *user, *password, *host, *database, *socket;
+    unsigned port;
+};
+int my_url_parse(const char *url, struct my_url *out, sqlock_error *err);
+
+/* wire.c: a statement's way to the server and back, never past its deadline */
+void my_cancel(void *conn);
+void my_call_end(struct my_conn *c);
+/* Wait as a ..._start() or ..._cont() asked for; 0, or an error after which c is broken. */
+int my_wait(struct my_conn *c, const struct my_call *call, int status);
+/* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
+ * to be freed by mysql_free_result(); NULL where none has. */
+int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
+             MYSQL_RES **out_res);
+
+/* stmt.c */
+int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err);
+int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
+int my_begin(void *conn, int64_t deadline, sqlock_error *err);
+int my_commit(void *conn, int64_t deadline, sqlock_error *err);
+int my_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* errmap.c: each fills the error, returns its code, and remembers when the connection is spent */
+int my_fail(struct my_conn *c, const struct my_call *call);
+int my_fail_wait(struct my_conn *c, const struct my_call *call, int code);
+int my_fail_ended(struct my_conn *c, const struct my_call *call);
+int my_fail_connect(struct my_conn *c, sqlock_error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* A statement's way to the server and back, never past its deadline: by the client library's calls
+ * that return when they would block, and a poll on the socket and the wake descriptor. */
+#include <poll.h>
+
+#include "mysql.h"
+
+void my_call_end(struct my_conn *c)
+{
+    if (atomic_exchange(&c->cancelled, 0))
+        sqlock_wake_clear(c->wake_fd);
+}
+
+void my_cancel(void *conn)
+{
+    struct my_conn *c = conn;
+
+    atomic_store(&c->cancelled, 1);
+    sqlock_wake_set(c->wake_fd);
+}
+
+/* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
+ * read sets the descriptor later still, and ends the next wait. */
+int my_wait(struct my_conn *c, const struct my_call *call, int status)
+{
+    int events = (status & MYSQL_WAIT_READ ? POLLIN : 0) |
+                 (status & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
+                 (status & MYSQL_WAIT_EXCEPT ? POLLPRI : 0);
+
+    for (;;) {
+        int r;
+
+        if (atomic_load(&c->cancelled))
+            return my_fail_wait(c, call, SQLOCK_ECANCELLED);
+        r = sqlock_wait_fd((int)mysql_get_socket(c->my), events,
+                           c->open_wake >= 0 ? c->open_wake : c->wake_fd, call->deadline);
+        if (r == 1)
+            return 0;
+        if (r == 0)
+            return my_fail_wait(c, call, SQLOCK_ETIMEOUT);
+        if (r != 2)
+            return my_fail_wait(c, call, SQLOCK_ESYS);
+        if (c->open_wake >= 0)
+            return my_fail_wait(c, call, SQLOCK_ECANCELLED);
+        sqlock_wake_clear(c->wake_fd);
+    }
+}
+
+/* An end of the session that is already here must be seen now: once the request is sent, nobody can
+ * tell whether the server read it before it ended. An idle server says nothing but good-bye. */
+static int ready(struct my_conn *c, const struct my_call *call)
+{
+    int fd = (int)mysql_get_socket(c->my);
+
+    if (c->broken || mysql_thread_id(c->my) != c->thread_id ||
+        sqlock_wait_fd(fd, POLLIN, -1, sqlock_now_us()) != 0)
+        return my_fail_ended(c, call);
+    if (atomic_load(&c->cancelled))
+        return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
+    if (sqlock_now_us() >= call->deadline)
+        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+    return 0;
+}
+
+static int send_text(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
+{
+    int failed = 0, rc;
+    int status = mysql_real_query_start(&failed, c->my, sql, (unsigned long)len);
+
+    while (status != 0) {
+        if ((rc = my_wait(c, call, status)) != 0)
+            return rc;
+        status = mysql_real_query_cont(&failed, c->my, status);
+    }
+    return failed ? my_fail(c, call) : 0;
+}
+
+/* Go on to the answer of the packet's next statement. */
+static int next_answer(struct my_conn *c, const struct my_call *call)
+{
+    int failed = 0, rc;
+    int status = mysql_next_result_start(&failed, c->my);
+
+    while (status != 0) {
+        if ((rc = my_wait(c, call, status)) != 0)
+            return rc;
+        status = mysql_next_result_cont(&failed, c->my, status);
+    }
+    return failed ? my_fail(c, call) : 0;
+}
+
+/* The rows of an answer, or what it changed. */
+static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
+{
+    MYSQL_RES *res = NULL;
+    int status = mysql_store_result_start(&res, c->my);
+
+    while (status != 0) {
+        int rc = my_wait(c, call, status);
+
+        if (rc != 0)
+            return rc;
+        status = mysql_store_result_cont(&res, c->my, status);
+    }
+    if (res == NULL && mysql_field_count(c->my) != 0)
+        return my_fail(c, call);
+    if (res == NULL) {
+        call->applied |= mysql_affected_rows(c->my) != 0;
+        return 0;
+    }
+    mysql_free_result(*out_res);
+    *out_res = res;
+    return 0;
+}
+
+int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
+             MYSQL_RES **out_res)
+{
+    int rc;
+
+    *out_res = NULL;
+    call->applied = 0;
+    if ((rc = ready(c, call)) == 0)
+        rc = send_text(c, call, sql, len);
+    if (rc == 0)
+        rc = store(c, call, out_res);
+    while (rc == 0 && mysql_more_results(c->my))
+        if ((rc = next_answer(c, call)) == 0)
+            rc = store(c, call, out_res);
+    if (rc != 0) {
+        mysql_free_result(*out_res);
+        *out_res = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,22 @@
+/* The MariaDB and MySQL driver (libsqlock-mysql). URLs, for mysql:// and mariadb:// alike:
+ *   mysql://user:password@host:port/database?socket=PATH
+ * Every part but the database may be left away, and is percent-decoded; the socket stands in place of
+ * host and port. The database is the one that the tables are in, unless sqlock_open_opts.schema names
+ * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
+ * outside any transaction; with MariaDB's client library it must have been given MYSQL_OPT_NONBLOCK. MariaDB 10.6 or MySQL 8.0, or
+ * newer, and InnoDB. */
+#ifndef SQLOCK_MYSQL_H
+#define SQLOCK_MYSQL_H
+
+#include <sqlock/sqlock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+SQLOCK_API const sqlock_driver *sqlock_driver_mysql(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,221 @@
+-- sqlock's statements for MariaDB 10.6, MySQL 8.0 and newer. How this file is read: schema/README.md.
+-- Every block stands alone in autocommit, READ COMMITTED.
+--
+-- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in
+-- one round trip and of which the last one answers: the clock is read into @sqlock_t, the row is changed,
+-- and it is looked at. A grant or renewal ends at @sqlock_t + ttl exactly, and that is how the look knows
+-- it from an older one of the same owner: what stands in the row was written by this packet, or ends no
+-- earlier than if it were, because the clock was read after the request was sent. Counts of affected rows
+-- decide nothing of this: they mean different things with and without CLIENT_FOUND_ROWS.
+--
+-- Rows are decided on where they are locked, in the derived table k; its LIMIT keeps it from being merged
+-- away, and MySQL skips locked rows only then. Right sides read k alone, so that the order in which the
+-- server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
+
+-- Microseconds of a clock that runs during the statement, whatever the session's time zone.
+-- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
+-- Who this server is: a cluster is one server. MariaDB has no identity of its own.
+-- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ /*M!100000 IF(@@wsrep_on, CONCAT('cluster/', @@wsrep_cluster_name), NULL), */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
+-- Rows that others have locked are stepped over.
+-- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
+-- No meta table: nothing was ever migrated here.
+-- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', '')))
+
+-- :block hello
+-- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
+-- is refused also where this user could write: it is a replica, or about to become one.
+-- :step
+SELECT 0, 20, 0, 0, {now}, 0, NULL, 'the server is read-only (a replica?)'
+FROM DUAL
+WHERE CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') OR @@global.innodb_read_only;
+-- :step
+SELECT 0, 22, 0, 0, {now}, 0, NULL,
+       CASE WHEN @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
+            THEN 'binlog_format is STATEMENT, which READ COMMITTED cannot write'
+            WHEN SYSDATE(6) = NOW(6) THEN 'sysdate_is_now: the server has no clock that runs'
+            ELSE 'a table of the schema is not InnoDB' END
+FROM DUAL
+WHERE @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
+   OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
+   OR EXISTS (SELECT 1 FROM information_schema.tables t
+              WHERE t.table_name IN ('{prefix}lock', '{prefix}meta') AND t.engine <> 'InnoDB'
+                AND {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'),
+                                    IF(t.table_schema = DATABASE(), '`{prefix}meta`', '')));
+-- :step
+SELECT 0, 21, 0, 0, {now}, 0, NULL,
+       CASE WHEN @@global.innodb_flush_log_at_trx_commit <> 1
+            THEN 'innodb_flush_log_at_trx_commit is not 1'
+            ELSE 'sync_binlog is not 1, and recovery follows the binlog' END
+FROM DUAL
+WHERE :accept_weak = 0
+  AND (@@global.innodb_flush_log_at_trx_commit <> 1
+       OR @@global.log_bin AND @@global.sync_binlog <> 1);
+-- :step
+SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
+-- :step
+SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {server}, {server} FROM {meta} m WHERE m.id = 1;
+
+-- :block reincarnate
+-- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
+-- jump by 2^32 for each incarnation that passed. The first server needs no jump. server is assigned
+-- last, so that what is read is old in either order. No row: somebody else was quicker.
+-- :step
+UPDATE {meta} SET
+    fence_floor = fence_floor + IF(server = '', 0, 4294967296),
+    inc = inc + IF(server = '', 0, 1),
+    server = :server
+WHERE id = 1 AND server <> :server;
+SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+
+-- :block acquire
+-- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
+-- not passed. The entry of nt is locked first, then the row, waiting for nobody: a guard share-locks
+-- that entry. The token is drawn under these locks. While the lock is held nothing is written.
+-- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
+-- that the pruner's lock excludes; then all is asked again.
+-- :step
+SET @sqlock_t = {now};
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.inc, c.ended_owner, c.ended_token,
+           c.ended_why, {now} AS t
+    FROM {lock} c FORCE INDEX (nt)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
+      AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
+      AND {now} <= :not_after
+    LIMIT 1 {skip}
+) k STRAIGHT_JOIN {meta} m ON m.id = 1 AND m.server = {server}
+    STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = m.inc THEN k.token
+                   WHEN k.inc = m.inc THEN k.token + 1
+                   ELSE k.token + (m.inc - k.inc) * 4294967296 END,
+    l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
+    l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
+    l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
+    l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, 4),
+    l.owner = :owner, l.exp = @sqlock_t + :ttl, l.label = :label, l.inc = m.inc, l.idle_since = NULL;
+SELECT 0,
+       CASE WHEN h.owner = :owner AND h.exp = @sqlock_t + :ttl THEN 1
+            WHEN h.kind <> 0 THEN 11
+            WHEN m.server <> {server} THEN 13
+            WHEN {now} > :not_after THEN 4
+            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.owner IS NULL OR h.owner = :owner OR h.exp <= {now} THEN 3
+            ELSE 2 END,
+       h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
+FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+-- :step
+INSERT INTO {lock} (ns, name, token, inc, idle_since)
+SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
+-- :step same 1
+
+-- :block guarded
+-- After acquire said 3 (possible, but locked): is it a guard? A guard locks the entry of nt alone, a
+-- writer the row. No row: somebody is merely writing the row, try again.
+-- :step
+SELECT 0, 12, l.token, l.exp - {now}, {now}, l.since, l.label
+FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name LIMIT 1 {skip};
+
+-- :block renew
+-- Extends a lease that has not run out, for its exact grant. A row that somebody has locked is skipped
+-- (3: try again, alone), so it delays no other. It goes by the primary key, where no guard stands.
+-- exp is set, not raised: after the server's clock was put back, a raised one would last for as long as
+-- the step. Always one row for each request.
+-- :step
+SET @sqlock_t = {now};
+UPDATE (
+    SELECT c.ns, c.name
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
+    LIMIT 1 {skip}
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+SET l.exp = @sqlock_t + :ttl;
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.owner = :owner AND h.token = :token AND h.exp = @sqlock_t + :ttl THEN 1
+            WHEN {now} > :not_after THEN 4
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token THEN 10
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
+            ELSE 8 END,
+       h.token, h.exp - @sqlock_t, @sqlock_t
+FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block release
+-- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
+-- answered with 1. token 0: whatever this owner was granted. Does not touch nt, where guards stand:
+-- nobody is granted the name before the guard's transaction ends. Always one row; 3: look again.
+-- :step
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND (:token = 0 OR c.token = :token)
+    LIMIT 1 {skip}
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = 1, l.idle_since = k.t;
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
+            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
+            WHEN :token = 0 THEN 14
+            ELSE 8 END,
+       h.token, h.exp - {now}, {now}
+FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block break
+-- As release, by token alone: what an operator does to a grant whose holder is dead. It waits for the
+-- row; what is read is assigned later or not at all, so either order of assignments will do. A change of
+-- this kind always changes the row, so its count is 1 whatever the client's flags. Asked again after a
+-- lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any more.
+-- Always one row; 3: look again.
+-- :step
+UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = 2,
+    owner = NULL, exp = NULL, since = NULL, label = NULL, idle_since = {now}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token;
+SELECT 0,
+       CASE WHEN ROW_COUNT() > 0 THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       h.token, h.exp - {now}, {now}
+FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block list
+-- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
+-- :step
+SELECT 0, 1, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+FROM {lock} l FORCE INDEX (PRIMARY)
+WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
+  AND SUBSTRING(l.name, 1, OCTET_LENGTH(:prefix)) = :prefix
+  AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL)
+ORDER BY l.ns, l.name LIMIT :limit;
+
+-- :block migrate_lock
+-- One migrator at a time on this server, until its connection ends. The wait is cut by the client.
+-- No row: the wait was ended by the server, and nothing is locked.
+-- :step
+SELECT 0, 1 FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
+
+-- :block migrate_version
+-- A meta table without its row was left by a migration that was cut off before the row was put in.
+-- :step
+SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
+-- :step
+SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
+-- :step
+SELECT 0, 1, 0, 0, {now};
+
+-- :block migrate_record
+-- :step
+INSERT INTO {migration} (version, name, checksum, applied) VALUES (:version, :name, :checksum, {now})
+ON DUPLICATE KEY UPDATE applied = applied;
+-- :step
+UPDATE {meta} SET version = :version WHERE id = 1;

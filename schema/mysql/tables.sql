@@ -1,0 +1,47 @@
+-- The schema of MariaDB and MySQL as it is today: what all migrations together build (a test compares them).
+
+CREATE TABLE IF NOT EXISTS {meta} (
+    -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+    id TINYINT NOT NULL PRIMARY KEY CHECK (id = 1),
+    version INT NOT NULL,            -- of the schema, 0 after the last migration was taken down
+    min_reader INT NOT NULL,         -- oldest schema version that a library must know to work here
+    inc INT NOT NULL,                -- incarnation: counts the servers that this data has lived on
+    server VARBINARY(512) NOT NULL,  -- identity of the present one, empty before the first
+    fence_floor BIGINT NOT NULL      -- no token of a deleted row was larger
+) ENGINE = InnoDB;
+
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
+VALUES (1, 0, 1, 0, '', 0) ON DUPLICATE KEY UPDATE id = 1;
+
+CREATE TABLE IF NOT EXISTS {migration} (
+    -- What was applied, for people and for verify.
+    version INT NOT NULL PRIMARY KEY,
+    name VARBINARY(255) NOT NULL,
+    checksum VARBINARY(64) NOT NULL, -- of the file that was applied
+    applied BIGINT NOT NULL          -- microseconds since 1970 UTC, the server's clock
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS {lock} (
+    -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only
+    -- rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an entry
+    -- of nt, which a grant changes (it draws a token), and a renewal or release does not.
+    ns VARBINARY(63) NOT NULL,
+    name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
+    kind SMALLINT NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
+    mode SMALLINT NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
+    owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
+    token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
+    exp BIGINT,                               -- end of the lease; NULL: free
+    since BIGINT,                             -- time of the grant
+    label VARBINARY(1024),                    -- what the holder says about itself
+    inc INT NOT NULL,                         -- incarnation under which token was drawn
+    ended_owner VARBINARY(16),                -- the last grant that ended: its owner,
+    ended_token BIGINT NOT NULL DEFAULT 0,    -- its token,
+    ended_why SMALLINT NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
+    idle_since BIGINT,                        -- free since then, for the pruner; NULL: held
+    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
+    next_ticket BIGINT NOT NULL DEFAULT 0,    -- reserved: of the queue
+    PRIMARY KEY (ns, name),
+    UNIQUE KEY nt (ns, name, token),
+    CHECK ((owner IS NULL) = (exp IS NULL))
+) ENGINE = InnoDB;

@@ -1,0 +1,128 @@
+#!/bin/sh
+# A private MariaDB or MySQL for tests: in a temporary folder, on a unix socket only, gone after stop.
+#   tests/tools/my.sh start        prints its URL
+#   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
+# It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
+# Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too.
+set -u
+umask 022
+
+die()
+{
+    echo "my.sh: $*" >&2
+    exit 1
+}
+
+if [ "$(id -u)" = 0 ]; then
+    user=mysql
+    id -u $user >/dev/null 2>&1 || user=nobody
+    as() { setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups "$@"; }
+else
+    user=
+    as() { "$@"; }
+fi
+
+find_program() # NAME...
+{
+    for name in "$@"; do
+        for dir in $(echo "$PATH" | tr ':' ' ') /usr/sbin /usr/libexec; do
+            [ -x "$dir/$name" ] && echo "$dir/$name" && return
+        done
+    done
+    return 1
+}
+
+# A folder that this user can reach, with a name short enough for a socket.
+make_dir()
+{
+    for top in "${TMPDIR:-/tmp}" /tmp; do
+        [ ${#top} -le 70 ] || continue
+        dir=$(mktemp -d "$top/sqlock-my.XXXXXX") || continue
+        chmod 755 "$dir" && { [ -z "$user" ] || chown "$user" "$dir"; } &&
+            as test -w "$dir" && return
+        rmdir "$dir"
+    done
+    die "no temporary folder that user ${user:-$(id -un)} can reach"
+}
+
+fill_dir()
+{
+    if install=$(find_program mariadb-install-db mysql_install_db); then
+        as "$install" --no-defaults --datadir="$dir/data" --auth-root-authentication-method=normal \
+            --skip-test-db --skip-name-resolve
+    else
+        as "$server" --no-defaults --initialize-insecure --datadir="$dir/data"
+    fi >"$dir/install.log" 2>&1 </dev/null
+}
+
+# The server answers when its socket takes a login.
+answers()
+{
+    "$client" --no-defaults -uroot -S "$dir/s" -e 'CREATE DATABASE IF NOT EXISTS test' \
+        >"$dir/client.log" 2>&1 </dev/null
+}
+
+start()
+{
+    server=$(find_program mariadbd mysqld) || die "no MariaDB or MySQL server is installed"
+    client=$(find_program mariadb mysql) || die "no command line client is installed"
+    make_dir
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' HUP INT TERM
+    cd "$dir" || exit 1
+    # Servers put files there, and whoever started this may have named a folder of his own.
+    export TMPDIR="$dir"
+    fill_dir || { cat "$dir/install.log" >&2; die "the data folder could not be made"; }
+    # shellcheck disable=SC2086
+    (as setsid "$server" --no-defaults --datadir="$dir/data" --socket="$dir/s" --pid-file="$dir/pid" \
+        --skip-networking --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=32M \
+        --max-connections=200 --log-error="$dir/log" ${SQLOCK_TEST_MYSQL_ARGS:-}) \
+        >"$dir/out" 2>&1 </dev/null &
+    i=0
+    until answers; do
+        if [ $i -ge 300 ] || ! kill -0 $! 2>/dev/null; then
+            cat "$dir/log" "$dir/out" "$dir/client.log" >&2
+            stop_dir
+            die "the server did not start"
+        fi
+        sleep 0.1
+        i=$((i + 1))
+    done
+    trap - EXIT
+    echo "mysql://root@localhost/test?socket=$dir/s"
+}
+
+# A shutdown; if that does not help within ten seconds, kill.
+stop_dir()
+{
+    if pid=$(cat "$dir/pid" 2>/dev/null) && [ -n "$pid" ]; then
+        for signal in TERM KILL; do
+            kill -s $signal "$pid" 2>/dev/null || break
+            i=0
+            while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
+                sleep 0.1
+                i=$((i + 1))
+            done
+        done
+    fi
+    rm -rf "$dir"
+}
+
+case ${1:-} in
+start)
+    start
+    ;;
+stop)
+    dir=${2#*socket=}
+    dir=${dir%%&*}
+    dir=${dir%/s}
+    case $dir in
+    /*/sqlock-my.??????) [ -d "$dir" ] || exit 0 ;;
+    *) die "not a folder of my.sh: $dir" ;;
+    esac
+    stop_dir
+    ;;
+*)
+    die "usage: my.sh start | stop URL"
+    ;;
+esac
