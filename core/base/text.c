@@ -73,6 +73,11 @@ bool text_is_schema(const char *text)
     return true;
 }
 
+char text_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 size_t text_whole(const char *text, size_t len)
 {
     size_t back = 0;

@@ -10,6 +10,8 @@ bool text_is_utf8(const char *text, size_t len);
 bool text_is_prefix(const char *text);
 /* A schema: 1 to 63 bytes of UTF-8 without control characters, quotes, backslashes. */
 bool text_is_schema(const char *text);
+/* A letter of ASCII in lower case, whatever the locale; other bytes as they are. */
+char text_lower(char c);
 /* The length of text without a character at its end of which bytes are missing. */
 size_t text_whole(const char *text, size_t len);
 /* Copy bytes for a message: unprintable ones become '?', and what does not fit is cut off, at the

@@ -3,16 +3,24 @@
 #include <string.h>
 
 #include "core/base/alarm.h"
+#include "core/base/text.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 
-static char *copy_string(const char *s)
+/* With its scheme in lower case, which is the same URL (RFC 3986, section 6.2.2.1): drivers and
+ * client libraries need not look for others. */
+static char *copy_url(const char *url)
 {
-    size_t size = strlen(s) + 1;
+    size_t size = strlen(url) + 1;
     char *copy = sqlock_mem_alloc(size);
 
-    return copy != NULL ? memcpy(copy, s, size) : NULL;
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, url, size);
+    for (char *at = copy; *at != ':' && *at != '\0'; at++)
+        *at = text_lower(*at);
+    return copy;
 }
 
 static void set_label(sqlock *m, const char *text)
@@ -79,7 +87,7 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     copy_opts(m, opts);
     init_shared(m);
     rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
-    if (rc == 0 && url != NULL && (m->url = copy_string(url)) == NULL)
+    if (rc == 0 && url != NULL && (m->url = copy_url(url)) == NULL)
         rc = error_nomem(err);
     if (rc != 0) {
         manager_free(m);

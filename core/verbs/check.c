@@ -112,13 +112,15 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     return check_text("prefix of names", out->prefix, SQLOCK_NAME_MAX, err);
 }
 
-/* Is url's scheme one of the driver's? The part up to the first colon, in any case. */
+/* Is url's scheme, its first len bytes, one of the driver's? In any case. */
 static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
 {
     for (const char *at = driver->schemes; *at != '\0'; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
+        size_t n = strcspn(at, " "), same = 0;
 
-        if (n == len && strncmp(at, url, n) == 0)
+        while (same < n && same < len && at[same] == text_lower(url[same]))
+            same++;
+        if (n == len && same == len)
             return 1;
         at += n;
     }

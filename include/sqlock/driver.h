@@ -163,7 +163,7 @@ typedef struct sqlock_dialect {
 typedef struct sqlock_conn_opts {
     uint32_t size;
     unsigned flags;            /* SQLOCK_OPEN_UNPREPARED */
-    const char *url;           /* NULL where connect is given */
+    const char *url; /* its scheme, one of the driver's, in lower case; NULL where connect is given */
     sqlock_connect_fn connect; /* makes the native connection; the driver closes it */
     void *connect_user;
     const sqlock_script *scripts; /* rendered; they outlive the connection */
@@ -181,7 +181,7 @@ struct sqlock_driver {
     uint32_t size; /* sizeof(sqlock_driver) when the driver was built; new slots go at the end */
     uint32_t caps; /* SQLOCK_CAP_... */
     const char *name;
-    const char *schemes; /* of URLs, blank between: "postgres postgresql" */
+    const char *schemes; /* of URLs, in lower case, blank between: "postgres postgresql" */
     const sqlock_dialect *dialect;
 
     /* Connect until deadline at the latest (name resolution may take longer). Sets what the dialect's

@@ -146,6 +146,54 @@ static void test_open_wants_a_driver_and_either_url_or_factory(void **state)
     (void)w;
 }
 
+static char noted_url[256];
+
+static int note_url(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                    sqlock_error *err)
+{
+    (void)deadline;
+    (void)out_conn;
+    snprintf(noted_url, sizeof noted_url, "%s", opts->url);
+    return sqlock_error_set(err, SQLOCK_EUNREACH, 0, "noted");
+}
+
+static void in_capitals(char *out, size_t size, const char *url)
+{
+    snprintf(out, size, "%s", url);
+    for (char *at = out; *at != ':' && *at != '\0'; at++)
+        *at = *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at;
+}
+
+/* RFC 3986, section 3.1. What follows the scheme is left alone. */
+static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
+{
+    struct world *w = world(state);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    sqlock_driver noting = *spied_driver();
+    char plain[256], loud[256];
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    snprintf(plain, sizeof plain, "%.*s:Some/Path", (int)strcspn(noting.schemes, " "),
+             noting.schemes);
+    in_capitals(loud, sizeof loud, plain);
+    noting.open = note_url;
+    assert_code(SQLOCK_EUNREACH, sqlock_open(&noting, loud, NULL, &m, &err), &err);
+    assert_string_equal(noted_url, plain);
+    assert_code(SQLOCK_EUNREACH, sqlock_migrate(&noting, loud, NULL, NULL, &err), &err);
+    assert_string_equal(noted_url, plain);
+    loud[strlen(loud) - strlen(":Some/Path") - 1] = 'x';
+    assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud, NULL, &m, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud + 1, NULL, &m, &err), &err);
+    if (w->place.url == NULL)
+        return; /* a database without URLs: all that there is to see of it */
+    in_capitals(loud, sizeof loud, w->place.url);
+    place_opts(w, &o);
+    assert_ok(sqlock_open(spied_driver(), loud, &o, &m, &err), &err);
+    give(take(m, "nightly"));
+    sqlock_close(m);
+}
+
 /* What a factory says is what open says. */
 static void test_open_tells_why_the_factory_failed(void **state)
 {
@@ -381,6 +429,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_open_refuses_schemas_that_could_be_sql),
     cmocka_unit_test(test_open_refuses_urls_of_others),
     cmocka_unit_test(test_open_wants_a_driver_and_either_url_or_factory),
+    cmocka_unit_test(test_scheme_of_a_url_is_understood_in_any_case),
     cmocka_unit_test(test_open_tells_why_the_factory_failed),
     cmocka_unit_test(test_acquire_refuses_bad_numbers),
     cmocka_unit_test(test_largest_durations_are_no_trouble),
