@@ -113,6 +113,15 @@ void op_interrupt(sqlock_op *op)
     mutex_unlock(&m->mu);
 }
 
+/* As much as an older caller's struct has room for. */
+static void give_holder(sqlock_holder *out, const sqlock_holder *holder)
+{
+    uint32_t size = out->size;
+
+    memcpy(out, holder, size < sizeof *holder ? size : sizeof *holder);
+    out->size = size;
+}
+
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     sqlock *m = op->m;
@@ -130,7 +139,7 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     if (code != 0)
         error_give(err, &op->err);
     if (op->refused && op->out_holder != NULL)
-        *op->out_holder = op->holder;
+        give_holder(op->out_holder, &op->holder);
     if (op->gives_lock && (code == 0 || code == SQLOCK_EUNSURE) && out_lock != NULL)
         *out_lock = op->lock;
     else if (op->gives_lock)

@@ -22,18 +22,59 @@ void sqlock_list_opts_init(sqlock_list_opts *opts)
     *opts = (sqlock_list_opts)SQLOCK_LIST_OPTS_INIT;
 }
 
-/* Every option struct begins with its size, by which a newer library knows an older caller. */
-static int copy_opts(void *out, size_t known, const void *in, sqlock_error *err)
+/* The fields of the option structs, all but their sizes. A new one is appended here too, and never
+ * lies in what was padding at the end: an older caller's size includes that. */
+struct field {
+    size_t at, size;
+};
+#define FIELD(type, name)                                                                          \
+    {                                                                                              \
+        offsetof(type, name), sizeof(((type *)0)->name)                                            \
+    }
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct field open_fields[] = {
+    FIELD(sqlock_open_opts, flags),        FIELD(sqlock_open_opts, schema),
+    FIELD(sqlock_open_opts, prefix),       FIELD(sqlock_open_opts, ns),
+    FIELD(sqlock_open_opts, label),        FIELD(sqlock_open_opts, connect),
+    FIELD(sqlock_open_opts, connect_user), FIELD(sqlock_open_opts, connections),
+    FIELD(sqlock_open_opts, request_ms),   FIELD(sqlock_open_opts, lease_ms),
+};
+static const struct field acquire_fields[] = {
+    FIELD(sqlock_acquire_opts, wait_ms),  FIELD(sqlock_acquire_opts, lease_ms),
+    FIELD(sqlock_acquire_opts, renew_ms), FIELD(sqlock_acquire_opts, max_hold_ms),
+    FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, name_len),
+    FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
+    FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
+    FIELD(sqlock_acquire_opts, owner),
+};
+static const struct field list_fields[] = {
+    FIELD(sqlock_list_opts, flags),
+    FIELD(sqlock_list_opts, prefix),
+};
+
+static int check_size(uint32_t size, const char *what, sqlock_error *err)
+{
+    if (size >= sizeof size && size <= 4096)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s", what);
+}
+
+/* Every option struct begins with its size, by which a newer library knows an older caller. A field
+ * counts when all of it lies within that size. */
+static int copy_opts(void *out, const struct field *fields, size_t n, const void *in,
+                     sqlock_error *err)
 {
     uint32_t size;
+    int rc;
 
     if (in == NULL)
         return 0;
     memcpy(&size, in, sizeof size);
-    if (size < sizeof size || size > 4096)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "options have no size: start from their _INIT macro");
-    memcpy(out, in, size < known ? size : known);
+    if ((rc = check_size(size, "options have no size: start from their _INIT macro", err)) != 0)
+        return rc;
+    for (size_t i = 0; i < n && fields[i].at + fields[i].size <= size; i++)
+        memcpy((char *)out + fields[i].at, (const char *)in + fields[i].at, fields[i].size);
     return 0;
 }
 
@@ -63,7 +104,7 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
     int rc;
 
     sqlock_open_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0 ||
+    if ((rc = copy_opts(out, open_fields, COUNT(open_fields), in, err)) != 0 ||
         (rc = check_range("connections", out->connections, 2, CONNECTIONS_MAX, err)) != 0 ||
         (rc = check_range("request_ms", out->request_ms, REQUEST_MIN_MS, REQUEST_MAX_MS, err)) !=
             0 ||
@@ -83,7 +124,7 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     int rc;
 
     sqlock_acquire_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0 ||
+    if ((rc = copy_opts(out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0 ||
         (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0)
         return rc;
@@ -97,7 +138,8 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "renew_ms is %d, allowed are 10 to half of the lease of %lld",
                                 (int)out->renew_ms, (long long)lease_ms);
-    return 0;
+    return out->holder == NULL ? 0
+                               : check_size(out->holder->size, "the holder's size is not set", err);
 }
 
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err)
@@ -105,7 +147,7 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     int rc;
 
     sqlock_list_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, in, err)) != 0)
+    if ((rc = copy_opts(out, list_fields, COUNT(list_fields), in, err)) != 0)
         return rc;
     if (out->flags & ~SQLOCK_LIST_FREE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);

@@ -206,7 +206,7 @@ SQLOCK_API const char *sqlock_why_name(sqlock_why why);
 
 /* Who holds a lock, as the database said in the same answer that refused it. */
 typedef struct sqlock_holder {
-    uint32_t size;                    /* sizeof(sqlock_holder) */
+    uint32_t size;                    /* sizeof(sqlock_holder), set by whoever made it */
     int64_t token;                    /* of the grant */
     int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
     int64_t held_ms;                  /* since it was granted */

@@ -286,6 +286,34 @@ static void test_refusal_tells_who_holds_the_lock(void **state)
     give(lock);
 }
 
+/* An older program's struct ends earlier: what lies behind it is not the library's. */
+static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW), *none = NULL;
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_error err = {0};
+    sqlock_holder h;
+    const unsigned char *bytes = (const unsigned char *)&h;
+
+    o.holder = &h;
+    for (uint32_t size = sizeof h.size; size <= sizeof h; size++) {
+        memset(&h, 0xAA, sizeof h);
+        h.size = size;
+        assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
+        assert_int_equal(h.size, size);
+        for (size_t i = size; i < sizeof h; i++)
+            assert_int_equal(bytes[i], 0xAA);
+        if (size >= offsetof(sqlock_holder, left_ms))
+            assert_int_equal(h.token, sqlock_lock_token(lock));
+    }
+    h.size = 0;
+    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
+    assert_non_null(strstr(err.text, "holder"));
+    give(lock);
+}
+
 static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
 {
     struct world *w = world(state);
@@ -316,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cancel_that_is_not_fired_cuts_nothing),
     cmocka_unit_test(test_all_of_a_crowd_get_their_turn),
     cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
+    cmocka_unit_test(test_holder_is_told_in_as_much_room_as_its_size_says),
     cmocka_unit_test(test_wait_that_ran_out_tells_who_holds_the_lock),
 };
 PART(suite_wait, tests);
