@@ -85,7 +85,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     int rc;
 
     err = err != NULL ? err : &own;
-    if ((rc = enter(m, c, op, err)) != 0)
+    if ((rc = rendered_has(m->texts, stmt, err)) != 0 || (rc = enter(m, c, op, err)) != 0)
         return rc;
     rows_clear(rows);
     sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */

@@ -124,6 +124,14 @@ const sqlock_script *rendered_scripts(const struct rendered *r)
     return r->scripts;
 }
 
+int rendered_has(const struct rendered *r, sqlock_stmt stmt, sqlock_error *err)
+{
+    if (r->scripts[stmt].n_steps > 0)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the driver is older than the library and lacks what this needs");
+}
+
 static int check_names(const sqlock_dialect *d, const char *schema, const char *prefix,
                        sqlock_error *err)
 {
@@ -155,7 +163,7 @@ int dialect_render(const sqlock_dialect *d, const char *schema, const char *pref
     if ((r = sqlock_mem_alloc(sizeof *r)) == NULL)
         return error_nomem(err);
     make_words(r, d, schema != NULL ? schema : d->default_schema, prefix);
-    for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
+    for (size_t i = 0; i < SQLOCK_STMT_COUNT && i < d->n_scripts; i++) {
         sqlock_script *s = &r->scripts[i];
 
         *s = d->scripts[i];

@@ -11,8 +11,10 @@ struct rendered;
 int dialect_render(const sqlock_dialect *d, const char *schema, const char *prefix,
                    struct rendered **out, sqlock_error *err);
 void rendered_free(struct rendered *r);
-/* SQLOCK_STMT_COUNT of them; they live as long as r. */
+/* SQLOCK_STMT_COUNT of them; they live as long as r. One that the dialect lacks has no steps. */
 const sqlock_script *rendered_scripts(const struct rendered *r);
+/* 0, or SQLOCK_EREFUSED: the dialect, of an older driver, lacks this request. */
+int rendered_has(const struct rendered *r, sqlock_stmt stmt, sqlock_error *err);
 /* One more text of the same dialect, for migrations; NULL: out of memory. sqlock_mem_free() it. */
 char *rendered_text(const struct rendered *r, const char *sql);
 

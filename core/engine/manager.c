@@ -82,7 +82,8 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
 
     if (m == NULL)
         return error_nomem(err);
-    m->driver = driver;
+    m->table = *driver;
+    m->driver = &m->table;
     m->pid = process_id();
     copy_opts(m, opts);
     init_shared(m);

@@ -30,7 +30,8 @@ enum pool_use { POOL_CALLS, POOL_RENEWALS };
 
 struct sqlock {
     /* fixed once it is open */
-    const sqlock_driver *driver;
+    sqlock_driver table;         /* the driver's, as far as this library knows it */
+    const sqlock_driver *driver; /* table */
     struct rendered *texts;
     char *url;
     sqlock_connect_fn connect;
@@ -138,7 +139,8 @@ struct sqlock_cancel {
     struct link ops;
 };
 
-/* manager.c: life of a manager, and what is known of the server's clock */
+/* manager.c: life of a manager, and what is known of the server's clock. driver: a whole table, of
+ * this library's size, that need not outlive the call. */
 int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                 sqlock **out_m, sqlock_error *err);
 void manager_unref_locked(sqlock *m); /* unlocks; frees with the last reference */

@@ -154,45 +154,6 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     return check_text("prefix of names", out->prefix, SQLOCK_NAME_MAX, err);
 }
 
-/* Is url's scheme, its first len bytes, one of the driver's? In any case. */
-static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
-{
-    for (const char *at = driver->schemes; *at != '\0'; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " "), same = 0;
-
-        while (same < n && same < len && at[same] == text_lower(url[same]))
-            same++;
-        if (n == len && same == len)
-            return 1;
-        at += n;
-    }
-    return 0;
-}
-
-int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
-                 sqlock_error *err)
-{
-    char shown[40];
-    size_t len;
-
-    if (driver == NULL || driver->size < sizeof *driver || driver->dialect == NULL ||
-        driver->open == NULL || driver->run == NULL)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
-    if ((url == NULL) == (opts->connect == NULL))
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
-    if (url == NULL)
-        return 0;
-    /* RFC 3986, section 3.1; a keyword string of libpq's with a colon somewhere is no scheme */
-    len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-    if (url[len] == ':' && has_scheme(driver, url, len))
-        return 0;
-    /* only the scheme is shown: what follows may hold a password */
-    return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                            "the URL's scheme \"%s\" is not for the driver %s (%s)",
-                            url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
-                            driver->name, driver->schemes);
-}
-
 int check_name(const char *name, size_t *len, sqlock_error *err)
 {
     if (name == NULL)

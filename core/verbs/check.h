@@ -9,9 +9,11 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
                        sqlock_error *err);
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err);
 
-/* A driver that is whole, and a URL (or a factory) that is for it. */
+/* A driver that is whole and fits this library, and a URL (or a factory) that is for it. *out: its
+ * table as far as this library knows it; what the driver does not have, or says that it cannot, is
+ * NULL there. In driver.c. */
 int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
-                 sqlock_error *err);
+                 sqlock_driver *out, sqlock_error *err);
 
 /* Length of a name that is allowed, into *len (SQLOCK_LEN_STRING: it ends with NUL). */
 int check_name(const char *name, size_t *len, sqlock_error *err);

@@ -17,6 +17,10 @@ struct migrator {
 
 static int run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values)
 {
+    int rc = rendered_has(g->m->texts, stmt, g->err);
+
+    if (rc != 0)
+        return rc;
     rows_clear(g->rows);
     return g->m->driver->run(g->conn, stmt, values, 1, g->deadline, g->rows, g->err);
 }
@@ -95,13 +99,14 @@ int sqlock_migrate(const sqlock_driver *driver, const char *url, const sqlock_op
                    int *out_applied, sqlock_error *err)
 {
     sqlock_open_opts o;
+    sqlock_driver table;
     sqlock_error failure = {0};
     struct migrator g = {.err = &failure};
     int rc;
 
     if ((rc = check_open_opts(opts, &o, &failure)) == 0 &&
-        (rc = check_driver(driver, url, &o, &failure)) == 0)
-        rc = manager_new(driver, url, &o, &g.m, &failure);
+        (rc = check_driver(driver, url, &o, &table, &failure)) == 0)
+        rc = manager_new(&table, url, &o, &g.m, &failure);
     if (rc == 0) {
         g.deadline = sqlock_now_us() + g.m->request_us;
         if ((g.rows = rows_new()) == NULL)
@@ -110,7 +115,7 @@ int sqlock_migrate(const sqlock_driver *driver, const char *url, const sqlock_op
             rc = migrate(&g, out_applied);
     }
     if (g.conn != NULL)
-        driver->close(g.conn);
+        table.close(g.conn);
     rows_free(g.rows);
     sqlock_close(g.m);
     if (rc == 0)

@@ -19,6 +19,7 @@ int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_
                 sqlock **out_m, sqlock_error *err)
 {
     sqlock_open_opts o;
+    sqlock_driver table;
     sqlock *m = NULL;
     int rc;
 
@@ -26,8 +27,8 @@ int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "open: out_m is NULL");
     *out_m = NULL;
     if ((rc = check_open_opts(opts, &o, err)) == 0 &&
-        (rc = check_driver(driver, url, &o, err)) == 0)
-        rc = manager_new(driver, url, &o, &m, err);
+        (rc = check_driver(driver, url, &o, &table, err)) == 0)
+        rc = manager_new(&table, url, &o, &m, err);
     if (rc == 0 && (rc = try_connection(m, err)) != 0)
         sqlock_close(m);
     if (rc != 0) {

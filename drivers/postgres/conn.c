@@ -203,7 +203,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     c->tag[0] = sqlock_random_below(UINT32_MAX);
     c->tag[1] = sqlock_random_below(UINT32_MAX);
     atomic_init(&c->cancelled, 0);
-    c->open_wake = opts->wake_fd;
+    c->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");

@@ -5,7 +5,17 @@
  * Core knows no dialect, a driver knows no lock: a database is added without touching core.
  *
  * Threads: a connection is used by one thread at a time, not always the same; only cancel() may be
- * called from another one meanwhile. Time: deadlines are microseconds of sqlock_now_us(). */
+ * called from another one meanwhile. Time: deadlines are microseconds of sqlock_now_us().
+ *
+ * Versions: core and a driver may be of two releases. Structs that start with their size grow at the
+ * end only; who is given one reads no field that its size does not cover (SQLOCK_HAS_FIELD), and takes
+ * what is not there for 0. Those without a size never change. Requests are appended to SQLOCK_STMTS.
+ * When a manager is opened, core compares the driver's requests with its own, name and parameters:
+ *   the driver lacks some   what needs them is refused (SQLOCK_EREFUSED), the rest works
+ *   the driver has more     they are never asked for
+ *   they differ             SQLOCK_EREFUSED
+ * A driver is asked only for requests that its own dialect has, so an older one meets no number that
+ * it does not know. */
 #ifndef SQLOCK_DRIVER_H
 #define SQLOCK_DRIVER_H
 
@@ -14,6 +24,11 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* 1: the struct at p, which starts with its size, has this field. Of those in the first release it need
+ * not be asked. */
+#define SQLOCK_HAS_FIELD(p, field)                                                                 \
+    ((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->size)
 
 /* ---- requests --------------------------------------------------------------------------------- */
 
@@ -153,9 +168,10 @@ typedef struct sqlock_dialect {
     char quote;                   /* around identifiers: '"' or '`' */
     const char *default_schema;   /* "public", "main"; "": that of the connection */
     int fixed_schema;             /* 1: no other schema is possible */
-    const sqlock_script *scripts; /* SQLOCK_STMT_COUNT of them, in the order of the enum */
+    const sqlock_script *scripts; /* n_scripts of them, in the order of the enum */
     const sqlock_migration *migrations;
     size_t n_migrations;
+    size_t n_scripts; /* SQLOCK_STMT_COUNT when the driver was built */
 } sqlock_dialect;
 
 /* ---- the driver ------------------------------------------------------------------------------- */
@@ -167,8 +183,41 @@ typedef struct sqlock_conn_opts {
     sqlock_connect_fn connect; /* makes the native connection; the driver closes it */
     void *connect_user;
     const sqlock_script *scripts; /* rendered; they outlive the connection */
-    int wake_fd; /* open() ends with SQLOCK_ECANCELLED when it becomes readable; -1: none */
+    int wake_fd; /* open() ends with SQLOCK_ECANCELLED when it becomes readable; -1, or no such field:
+                    none */
 } sqlock_conn_opts;
+
+/* What of a driver is optional: a bit in caps, and the slots that it stands for. Core refuses a driver
+ * that has the bit and lacks a slot (SQLOCK_EINVAL, when a manager is opened), never calls a slot
+ * whose bit is off, and refuses what would need it; it emulates nothing. */
+#define SQLOCK_CAP_TX_DDL 0x1u /* no slot. DDL is transactional: a migration is one transaction */
+#define SQLOCK_CAP_STEP 0x2u   /* fd, step */
+#define SQLOCK_CAP_NOTIFY 0x4u /* wait */
+#define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint */
+
+/* A connection of the application's, to be adopted. */
+typedef struct sqlock_adopt_opts {
+    uint32_t size;
+    void *native; /* PGconn *, MYSQL *, sqlite3 *: borrowed, and used by no other thread */
+    /* The caller's own view of the client library, taken where the caller was compiled. */
+    size_t native_size;     /* sizeof what native points to (MYSQL); 0: the type is opaque */
+    void (*library)(void);  /* one of its functions (sqlite3_libversion_number, mysql_init, PQlibVersion)
+                               as the caller's program calls it; NULL: not told */
+    const sqlock_script *scripts; /* rendered; they outlive the connection */
+} sqlock_adopt_opts;
+
+typedef enum sqlock_tx_state {
+    SQLOCK_TX_UNKNOWN = 0, /* a request is under way, an answer has not been read, the link is down */
+    SQLOCK_TX_IDLE = 1,    /* no transaction is open */
+    SQLOCK_TX_ACTIVE = 2,  /* one is open, and the next statement runs in it */
+    SQLOCK_TX_FAILED = 3   /* one is open, and refuses everything but an end or a rollback to a savepoint */
+} sqlock_tx_state;
+
+typedef enum sqlock_savepoint {
+    SQLOCK_SAVEPOINT_SET = 1,
+    SQLOCK_SAVEPOINT_RELEASE = 2, /* keep what was done since */
+    SQLOCK_SAVEPOINT_UNDO = 3     /* roll back to it, then release it */
+} sqlock_savepoint;
 
 /* How each slot fails: with a negative SQLOCK_E code and *err filled (err is never NULL here), by
  * sqlock_error_db() where the database or client library said so. err->flags must then hold
@@ -203,9 +252,58 @@ struct sqlock_driver {
     /* Make the run() that is under way on conn return soon with SQLOCK_ECANCELLED, or, if none is,
      * the next one; it is forgotten when a run() returns. Any thread; must not block. */
     void (*cancel)(void *conn);
-};
 
-#define SQLOCK_CAP_TX_DDL 0x1u /* DDL is transactional: a migration is one transaction */
+    /* ---- optional: all that follow. No feature of this release uses them, and they may still change. */
+
+    /* SQLOCK_CAP_STEP: run() in pieces, for event loops.
+     * step: the first call sends the request, the next ones, with the same arguments, carry it on.
+     * Never waits. Returns 0: call again when fd() is ready; 1: done, rows are filled, as run() with 0;
+     * else as run() fails. Between the first call and the end the caller leaves values and rows as they
+     * are, keeps the deadline by itself, and calls nothing on conn but fd, step, cancel and close;
+     * cancel makes a later step fail with SQLOCK_ECANCELLED, close gives the request up (it may still
+     * be applied). */
+    SQLOCK_EXPERIMENTAL int (*step)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                                    sqlock_rows *rows, sqlock_error *err);
+    /* What the step that just returned 0 waits for: a descriptor, and the poll() events in *out_events.
+     * Good until the next call on conn. It stays the driver's. */
+    SQLOCK_EXPERIMENTAL int (*fd)(void *conn, int *out_events);
+
+    /* SQLOCK_CAP_NOTIFY: wait until the server has sent a notification on conn, which has asked for some
+     * by a request of its dialect. Those that came since the last wait(), also during run(), count.
+     * Returns 1: each is a row of request 0 with one column, its text, and is forgotten; 0: none until
+     * deadline; or fails like run(), with SQLOCK_ECANCELLED after cancel(). A notification is a hint:
+     * it may come twice, and is lost with the connection (SQLOCK_RECONNECT). */
+    SQLOCK_EXPERIMENTAL int (*wait)(void *conn, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+
+    /* SQLOCK_CAP_ADOPT: work as a guest in a transaction of the application's (P14).
+     * adopt: a conn for opts->native, without I/O; what was set on it stays as it is. Fails with
+     * SQLOCK_EREFUSED when the caller's view of the client library is not the driver's own (another
+     * sizeof, another copy), SQLOCK_EINVAL (native is NULL), SQLOCK_ESTATE (not connected, or in a mode
+     * in which one request cannot be answered before the next), SQLOCK_ENOMEM; nothing is left behind.
+     * Of the slots above an adopted conn is given to run, cancel and close only:
+     * - run sends no begin, commit or rollback: steps run in the transaction that is open, those with
+     *   SQLOCK_STEP_WRITE too. The caller has seen SQLOCK_TX_ACTIVE just before. Nothing is left in the
+     *   session: no prepared statement, no setting, no handler. Nothing is under way when it returns,
+     *   for the application would read the answer as its own: at the deadline the statement is cancelled
+     *   and its end awaited, a round trip longer. SQLOCK_RECONNECT: the link is spent, the transaction
+     *   gone. SQLOCK_MAYBE is never set: nothing is applied before the application commits.
+     * - close frees conn and does not look at native, which may be closed by then. */
+    SQLOCK_EXPERIMENTAL int (*adopt)(const sqlock_adopt_opts *opts, void **out_conn,
+                                     sqlock_error *err);
+    /* The transaction's state, as the client library knows it from the last answer; without I/O. A
+     * state that the library cannot tell is UNKNOWN, never a guess. */
+    SQLOCK_EXPERIMENTAL sqlock_tx_state (*tx_state)(void *conn);
+    /* A savepoint around the library's own statements; at most one, of a name that starts with
+     * "sqlock_". SET and RELEASE are called in state ACTIVE, UNDO in ACTIVE or FAILED; never while
+     * IDLE, where SQLite would begin a transaction and RELEASE commit it. After 0 the state is ACTIVE:
+     *   SET      it stands
+     *   RELEASE  it is gone; what was done since, row locks too, belongs to the transaction
+     *   UNDO     it is gone, and what was done since; row locks may stay until the transaction ends
+     * After a failure tx_state tells: ACTIVE (SET: none stands; else: it still does), FAILED (the
+     * application has to roll back), IDLE (the database has ended the transaction), UNKNOWN. */
+    SQLOCK_EXPERIMENTAL int (*savepoint)(void *conn, sqlock_savepoint what, int64_t deadline,
+                                         sqlock_error *err);
+};
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */
 

@@ -39,6 +39,7 @@ extern "C" {
 #else
 #define SQLOCK_API
 #endif
+#define SQLOCK_EXPERIMENTAL /* what it stands before may change or go in any release */
 
 /* ---- limits and special values ---------------------------------------------------------------- */
 

@@ -297,6 +297,7 @@ int suite_run(const struct quirks *q)
                  {&suite_scope, true},
                  {&suite_list, true},
                  {&suite_schema, true},
+                 {&suite_versions, true},
                  {&suite_processes, q->between_processes},
                  {&suite_migration, !q->born_migrated},
                  {&suite_sql, q->execute != NULL}};

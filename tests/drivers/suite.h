@@ -105,7 +105,7 @@ struct part {
 
 extern const struct part suite_lease, suite_ended, suite_import, suite_loss, suite_renewal,
     suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async, suite_scope,
-    suite_list, suite_schema;
+    suite_list, suite_schema, suite_versions;
 extern const struct part suite_processes; /* where processes meet in one database */
 extern const struct part suite_migration; /* where an empty database has no schema */
 extern const struct part suite_sql;       /* where SQL can be run past the library */

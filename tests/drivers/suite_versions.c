@@ -1,0 +1,326 @@
+/* P20: a core and a driver of two releases. How they meet is told at the top of driver.h. The other
+ * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
+#include "tests/drivers/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE_LEAST = offsetof(sqlock_driver, step) };
+
+/* ---- the driver's table ---------------------------------------------------------------------- */
+
+/* The spied driver's table as one of that size, in an allocation of its own: a byte read behind it
+ * is a sanitizer's finding. What is longer than ours ends with bytes that must not be looked at. */
+static sqlock_driver *table_of_size(uint32_t size)
+{
+    sqlock_driver *table = test_malloc(size);
+
+    memset(table, 0xAA, size);
+    memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
+    table->size = size;
+    return table;
+}
+
+static int open_with(struct world *w, const sqlock_driver *driver, sqlock **out_m,
+                     sqlock_error *err)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    place_opts(w, &o);
+    return sqlock_open(driver, w->place.url, &o, out_m, err);
+}
+
+/* Everything that a manager does through its driver. */
+static void use(struct world *w, const sqlock_driver *driver)
+{
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    sqlock_lock *lock;
+
+    assert_ok(open_with(w, driver, &m, &err), &err);
+    lock = take(m, "nightly");
+    assert_ok(sqlock_renew(lock, &err), &err);
+    give(lock);
+    sqlock_close(m);
+}
+
+static void test_driver_of_every_size_from_the_first_release_on_works(void **state)
+{
+    struct world *w = world(state);
+
+    for (uint32_t size = TABLE_LEAST; size <= sizeof(sqlock_driver) + 64; size += sizeof(void *)) {
+        sqlock_driver *table = table_of_size(size);
+
+        use(w, table);
+        test_free(table);
+    }
+}
+
+/* The table need not outlive the call, so that nothing can be changed in it later either. */
+static void test_driver_whose_table_is_gone_after_open_works(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver *table = table_of_size(sizeof *table);
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    assert_ok(open_with(w, table, &m, &err), &err);
+    memset(table, 0, sizeof *table);
+    test_free(table);
+    give(take(m, "nightly"));
+    sqlock_close(m);
+}
+
+static void refused_driver(struct world *w, const sqlock_driver *driver, int code, const char *word)
+{
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    long opens = spy_opens();
+
+    assert_code(code, open_with(w, driver, &m, &err), &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, word));
+    assert_int_equal(spy_opens(), opens);
+}
+
+static void test_driver_with_a_size_that_cannot_be_is_refused(void **state)
+{
+    struct world *w = world(state);
+    const uint32_t sizes[] = {0, 4, TABLE_LEAST - sizeof(void *), TABLE_LEAST - 1, TABLE_LEAST + 1};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sqlock_driver *table = table_of_size(sizes[i] < 8 ? 8 : sizes[i]);
+
+        table->size = sizes[i];
+        refused_driver(w, table, SQLOCK_EINVAL, "not whole");
+        test_free(table);
+    }
+}
+
+static void test_driver_that_lacks_a_required_slot_is_refused(void **state)
+{
+    struct world *w = world(state);
+    static const size_t slots[] = {
+        offsetof(sqlock_driver, name),   offsetof(sqlock_driver, schemes),
+        offsetof(sqlock_driver, open),   offsetof(sqlock_driver, close),
+        offsetof(sqlock_driver, run),    offsetof(sqlock_driver, exec),
+        offsetof(sqlock_driver, begin),  offsetof(sqlock_driver, commit),
+        offsetof(sqlock_driver, cancel), offsetof(sqlock_driver, rollback),
+        offsetof(sqlock_driver, dialect)};
+
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        sqlock_driver table = *spied_driver();
+
+        memset((char *)&table + slots[i], 0, sizeof(void *));
+        refused_driver(w, &table, SQLOCK_EINVAL, "not whole");
+    }
+}
+
+/* ---- optional slots -------------------------------------------------------------------------- */
+
+static const struct {
+    uint32_t cap;
+    const char *name;
+    size_t slots[3], n;
+} options[] = {
+    {SQLOCK_CAP_STEP,
+     "SQLOCK_CAP_STEP",
+     {offsetof(sqlock_driver, step), offsetof(sqlock_driver, fd)},
+     2},
+    {SQLOCK_CAP_NOTIFY, "SQLOCK_CAP_NOTIFY", {offsetof(sqlock_driver, wait)}, 1},
+    {SQLOCK_CAP_ADOPT,
+     "SQLOCK_CAP_ADOPT",
+     {offsetof(sqlock_driver, adopt), offsetof(sqlock_driver, tx_state),
+      offsetof(sqlock_driver, savepoint)},
+     3},
+};
+
+static void never(void)
+{
+    abort();
+}
+
+static void fill_slots(sqlock_driver *table)
+{
+    void (*slot)(void) = never;
+
+    for (size_t at = TABLE_LEAST; at < sizeof *table; at += sizeof slot)
+        memcpy((char *)table + at, &slot, sizeof slot);
+}
+
+static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void **state)
+{
+    struct world *w = world(state);
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        for (size_t j = 0; j < options[i].n; j++) {
+            sqlock_driver table = *spied_driver();
+
+            fill_slots(&table);
+            table.caps |= SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT;
+            use(w, &table);
+            memset((char *)&table + options[i].slots[j], 0, sizeof(void *));
+            refused_driver(w, &table, SQLOCK_EINVAL, options[i].name);
+            table.caps &= ~options[i].cap;
+            use(w, &table);
+        }
+}
+
+/* Its size says that it was built before there was such a slot. */
+static void test_older_driver_with_a_newer_bit_is_refused(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver *table = table_of_size(TABLE_LEAST);
+
+    table->caps |= SQLOCK_CAP_ADOPT;
+    refused_driver(w, table, SQLOCK_EINVAL, "SQLOCK_CAP_ADOPT");
+    table->caps = spied_driver()->caps | 0x80000000u; /* a bit that is not known yet */
+    use(w, table);
+    test_free(table);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* A table with a dialect of its own, to be changed. */
+struct changed {
+    sqlock_driver table;
+    sqlock_dialect dialect;
+    sqlock_script scripts[SQLOCK_STMT_COUNT + 1];
+};
+
+static struct changed *changed(void)
+{
+    struct changed *c = test_calloc(1, sizeof *c);
+
+    c->table = *spied_driver();
+    c->dialect = *c->table.dialect;
+    memcpy(c->scripts, c->dialect.scripts, SQLOCK_STMT_COUNT * sizeof *c->scripts);
+    c->dialect.scripts = c->scripts;
+    c->table.dialect = &c->dialect;
+    return c;
+}
+
+static int info_never(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    abort();
+}
+
+static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void **state)
+{
+    struct world *w = world(state);
+    struct changed *c = changed();
+    sqlock_error err = {0};
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+
+    c->dialect.n_scripts = SQLOCK_STMT_LIST;
+    memset(&c->scripts[SQLOCK_STMT_LIST], 0xAA,
+           (SQLOCK_STMT_COUNT - SQLOCK_STMT_LIST) * sizeof *c->scripts);
+    use(w, &c->table);
+    assert_ok(open_with(w, &c->table, &m, &err), &err);
+    assert_code(SQLOCK_EREFUSED, sqlock_list(m, NULL, info_never, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "older"));
+    give(take(m, "nightly"));
+    sqlock_close(m);
+    place_opts(w, &o);
+    assert_code(SQLOCK_EREFUSED, sqlock_migrate(&c->table, w->place.url, &o, NULL, &err), &err);
+    c->dialect.n_scripts = SQLOCK_STMT_HELLO;
+    assert_code(SQLOCK_EREFUSED, open_with(w, &c->table, &m, &err), &err);
+    test_free(c);
+}
+
+static void test_newer_driver_with_more_requests_works(void **state)
+{
+    struct world *w = world(state);
+    struct changed *c = changed();
+
+    c->dialect.n_scripts = SQLOCK_STMT_COUNT + 1;
+    memset(&c->scripts[SQLOCK_STMT_COUNT], 0xAA, sizeof *c->scripts);
+    use(w, &c->table);
+    test_free(c);
+}
+
+/* A value more or less, and one would be taken for another. */
+static void test_driver_whose_requests_differ_is_refused(void **state)
+{
+    struct world *w = world(state);
+    struct changed *c = changed();
+
+    c->scripts[SQLOCK_STMT_ACQUIRE].params = "b:ns b:name b:owner i:ttl i:not_after b:label i:mode";
+    refused_driver(w, &c->table, SQLOCK_EREFUSED, "acquire");
+    test_free(c);
+    c = changed();
+    c->scripts[SQLOCK_STMT_RELEASE] = spied_driver()->dialect->scripts[SQLOCK_STMT_BREAK];
+    refused_driver(w, &c->table, SQLOCK_EREFUSED, "another release");
+    test_free(c);
+    c = changed();
+    c->dialect.size = sizeof c->dialect - 1;
+    refused_driver(w, &c->table, SQLOCK_EINVAL, "not whole");
+    test_free(c);
+}
+
+/* ---- the options of a connection ------------------------------------------------------------- */
+
+static int trap_fd;
+
+/* As a core that knows no wake_fd would call open: what lies behind its struct is anything. */
+static int open_as_older(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                         sqlock_error *err)
+{
+    sqlock_conn_opts older = *opts;
+
+    older.size = offsetof(sqlock_conn_opts, wake_fd);
+    older.wake_fd = trap_fd;
+    return spied_driver()->open(&older, deadline, out_conn, err);
+}
+
+static void test_driver_reads_no_further_than_the_options_of_an_older_core(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver table = *spied_driver();
+
+    trap_fd = sqlock_wake_make();
+    sqlock_wake_set(trap_fd); /* whoever looks at it is cancelled */
+    table.open = open_as_older;
+    use(w, &table);
+    sqlock_wake_close(trap_fd);
+}
+
+static int open_as_newer(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                         sqlock_error *err)
+{
+    struct {
+        sqlock_conn_opts known;
+        char more[64];
+    } newer = {*opts, ""};
+
+    memset(newer.more, 0xAA, sizeof newer.more);
+    newer.known.size = sizeof newer;
+    return spied_driver()->open(&newer.known, deadline, out_conn, err);
+}
+
+static void test_driver_takes_the_options_of_a_newer_core(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver table = *spied_driver();
+
+    table.open = open_as_newer;
+    use(w, &table);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_driver_of_every_size_from_the_first_release_on_works),
+    cmocka_unit_test(test_driver_whose_table_is_gone_after_open_works),
+    cmocka_unit_test(test_driver_with_a_size_that_cannot_be_is_refused),
+    cmocka_unit_test(test_driver_that_lacks_a_required_slot_is_refused),
+    cmocka_unit_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
+    cmocka_unit_test(test_older_driver_with_a_newer_bit_is_refused),
+    cmocka_unit_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
+    cmocka_unit_test(test_newer_driver_with_more_requests_works),
+    cmocka_unit_test(test_driver_whose_requests_differ_is_refused),
+    cmocka_unit_test(test_driver_reads_no_further_than_the_options_of_an_older_core),
+    cmocka_unit_test(test_driver_takes_the_options_of_a_newer_core),
+};
+PART(suite_versions, tests);
