@@ -52,10 +52,9 @@ int64_t lease_deadline(const struct lease *l, int64_t sent)
 
 void lease_init(struct lease *l, int64_t ttl, int64_t every, int64_t hold)
 {
-    *l = (struct lease){.state = SQLOCK_UNSURE, .ttl = ttl, .every = every};
+    *l = (struct lease){.state = SQLOCK_UNSURE, .ttl = ttl, .every = every, .hold = hold};
     l->margin = lease_margin(ttl);
-    l->hold_until = hold > 0 ? hold : INT64_MAX; /* relative until the grant */
-    l->renew_at = l->risk_at = INT64_MAX;
+    l->hold_until = l->renew_at = l->risk_at = INT64_MAX;
 }
 
 static int is_believed(const struct lease *l)
@@ -141,7 +140,8 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
     case LEASE_GRANTED:
         if (l->state != SQLOCK_UNSURE)
             return 0;
-        l->hold_until = l->hold_until == INT64_MAX ? INT64_MAX : now + l->hold_until;
+        if (l->hold > 0 && l->hold_until == INT64_MAX) /* once: the hold began with the first */
+            l->hold_until = now + l->hold;
         return prolong(l, event, arg);
     case LEASE_RENEWED:
         /* Late: the loss has been told, or is due now. The application has been sent home. */

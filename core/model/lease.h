@@ -11,7 +11,8 @@ struct lease {
     int64_t deadline;           /* believed in until then; 0: never held */
     int64_t renew_at;           /* next renewal */
     int64_t risk_at;            /* AT_RISK from then on */
-    int64_t hold_until;         /* renewals end then */
+    int64_t hold;               /* renewals end so long after the first grant; 0: never */
+    int64_t hold_until;         /* ... which is then; INT64_MAX: never, or not granted yet */
     int jumped;                 /* the server's clock jump cut the deadline */
 };
 

@@ -420,7 +420,8 @@ static void test_closing_loses_without_a_call_back(void **state)
 struct story {
     struct lease l;
     int64_t now, proved; /* the deadline by the confirmed request that was sent last */
-    int releasing;       /* nobody asks for a grant any more */
+    int64_t hold;        /* as it was asked for; 0: for ever */
+    int64_t hold_until;  /* counted from the first grant, whatever came after it */
 };
 
 static void begin_story(struct story *s, struct dice *d)
@@ -431,8 +432,9 @@ static void begin_story(struct story *s, struct dice *d)
         ttl = SQLOCK_LEASE_MAX_MS * INT64_C(1000);
     memset(s, 0, sizeof *s);
     s->now = dice_between(d, 1, 2) * SQLOCK_LEASE_MAX_MS * INT64_C(2000);
-    lease_init(&s->l, ttl, ttl / dice_between(d, 2, 10),
-               dice_below(d, 2) ? 0 : dice_between(d, 1000, 10 * ttl));
+    s->hold = dice_below(d, 2) ? 0 : dice_between(d, 1000, 10 * ttl);
+    s->hold_until = INT64_MAX;
+    lease_init(&s->l, ttl, ttl / dice_between(d, 2, 10), s->hold);
 }
 
 /* Mostly small steps, so that a lease lives through some of them; now and then to an edge. */
@@ -465,10 +467,8 @@ static enum lease_event random_event(const struct story *s, struct dice *d)
 {
     enum lease_event e = (enum lease_event)dice_below(d, LEASE_EVENTS);
 
-    if (s->l.state == SQLOCK_UNSURE && !s->releasing && dice_below(d, 2))
+    if (s->l.state == SQLOCK_UNSURE && dice_below(d, 2))
         return LEASE_GRANTED;
-    if (e == LEASE_GRANTED && s->releasing)
-        return LEASE_RENEWED; /* what the engine never does: a release is not settled by a grant */
     if ((e == LEASE_DENIED || e == LEASE_RELEASING || e == LEASE_CLOSED) && dice_below(d, 10))
         return dice_below(d, 2) ? LEASE_RENEWED : LEASE_TICK;
     return e;
@@ -525,6 +525,17 @@ static void check_move(const struct lease *before, const struct story *s, enum l
         assert_int_equal(is_believed(l), lease_is_held(l, s->now));
 }
 
+/* The longest hold counts once, from the first grant, and is the reason of no earlier loss. */
+static void check_hold(struct story *s, const struct lease *before, enum lease_event event)
+{
+    if (event == LEASE_GRANTED && before->state == SQLOCK_UNSURE && s->hold > 0 &&
+        s->hold_until == INT64_MAX)
+        s->hold_until = s->now + s->hold;
+    assert_int_equal(s->l.hold_until, s->hold_until);
+    if (event == LEASE_TICK && is_believed(before) && s->l.why == SQLOCK_WHY_MAX_HOLD)
+        assert_true(s->now >= s->hold_until);
+}
+
 static void one_step(struct story *s, struct dice *d, long counts[LEASE_EVENTS])
 {
     struct lease before = s->l;
@@ -540,7 +551,7 @@ static void one_step(struct story *s, struct dice *d, long counts[LEASE_EVENTS])
         (event == LEASE_RENEWED && lease_is_held(&before, s->now)))
         s->proved = proof > s->proved ? proof : s->proved;
     todo = lease_apply(&s->l, event, s->now, arg);
-    s->releasing |= event == LEASE_RELEASING;
+    check_hold(s, &before, event);
     check_move(&before, s, event, todo);
     check_belief(s);
     check_next_tick(s);
