@@ -137,7 +137,7 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     c->scripts = opts->scripts;
     atomic_init(&c->cancelled, 0);
-    c->open_wake = opts->wake_fd;
+    c->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
