@@ -102,9 +102,8 @@ struct proxy *proxy_start_tcp(const char *host, const char *port)
     return p;
 }
 
-struct proxy *proxy_start_pg(void)
+struct proxy *proxy_start_url(const char *url)
 {
-    const char *url = pg_url();
     char host[256];
     char port[16];
     struct proxy *p;
@@ -113,6 +112,11 @@ struct proxy *proxy_start_pg(void)
     p = *port ? proxy_start_tcp(host, port) : proxy_start_unix(host);
     p->url = pg_url_through(url, p->dir, "5432");
     return p;
+}
+
+struct proxy *proxy_start_pg(void)
+{
+    return proxy_start_url(pg_url());
 }
 
 static void wake(struct proxy *p)

@@ -25,12 +25,13 @@ typedef enum proxy_mode {
  * and the process may end without. */
 struct proxy *proxy_start_unix(const char *target_path);
 struct proxy *proxy_start_tcp(const char *host, const char *port);
-/* Before the PostgreSQL server of the tests; skips the test where there is none. */
+/* Before the PostgreSQL server of this URL, or of the tests; skips the test where there is none. */
+struct proxy *proxy_start_url(const char *url);
 struct proxy *proxy_start_pg(void);
 /* Links that are left are cut. NULL is allowed. */
 void proxy_stop(struct proxy *p);
 
-/* The database's URL by way of the proxy (of proxy_start_pg()). */
+/* The database's URL by way of the proxy (of the last two). */
 const char *proxy_url(const struct proxy *p);
 const char *proxy_dir(const struct proxy *p); /* the folder with its socket: libpq's host= */
 int proxy_port(const struct proxy *p);        /* on 127.0.0.1 */
