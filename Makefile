@@ -259,7 +259,7 @@ check test:
 
 quick:
 	@tests/tools/deps.sh
-	@+SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
+	@+JOBS=$${JOBS:-3} SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
 
 run-all: all $(programs)
 ifneq ($(left_out),)

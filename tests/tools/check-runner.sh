@@ -74,6 +74,30 @@ script "0 passed, 0 failed, 1 skipped" program "echo 'SKIP: no server'"
 script "0 passed, 1 failed" program "echo 'SKIP: no server'; exit 1"
 script "0 passed, 1 failed" program "exit 0"
 
+# Together they count as one by one, and nobody outlives the run.
+several()
+{
+    printf '#!/bin/sh\nsleep 0.2\nexit 0\n' >"$dir/good.sh"
+    printf '#!/bin/sh\nexit 3\n' >"$dir/bad.sh"
+    printf '#!/bin/sh\nexit 77\n' >"$dir/none.sh"
+    printf '#!/bin/sh\necho $$ >%s\nexec sleep 59\n' "$dir/pid" >"$dir/hang.sh"
+    chmod +x "$dir"/*.sh
+}
+several
+last=$(JOBS=2 tests/tools/run.sh "$dir" "$dir/good.sh" "$dir/bad.sh" "$dir/none.sh" "$dir/good.sh" \
+    "$dir/hang.sh" | tail -n 1)
+[ "$last" = "2 passed, 2 failed, 1 skipped" ] || { echo "two at a time: '$last'"; bad=1; }
+SQLOCK_TEST_LIMIT=50 JOBS=2 tests/tools/run.sh "$dir" "$dir/hang.sh" "$dir/good.sh" >/dev/null 2>&1 &
+run=$!
+rm -f "$dir/pid"
+for _ in $(seq 100); do [ -s "$dir/pid" ] && break; sleep 0.05; done
+kill -TERM $run
+wait $run
+case $(ps -o stat= -p "$(cat "$dir/pid")") in
+"" | Z*) ;;
+*) echo "a test outlived the run"; bad=1 ;;
+esac
+
 [ "$(T=nothing-like-it tests/tools/run.sh "$dir" "$dir/check.sh" | tail -n 1)" = "0 passed, 1 failed" ] ||
     { echo "a name that fits nothing passed"; bad=1; }
 [ $bad = 0 ] && echo "runner: counts right"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs test programs and checks one after the other, with a PostgreSQL server of their own, and sums
-# up what they counted.
+# Runs test programs and checks, one after the other or JOBS at a time, with a PostgreSQL server of
+# their own, and sums up what they counted.
 #   tests/tools/run.sh BUILD_DIR ITEM...
 # An ITEM is a program or script. A script is a check: it counts as one test, skipped if it ends with
 # 77. Set by the Makefile: T (a program's name, or part of a test's), STRICT, SQLOCK_TEST_DRIVERS.
@@ -12,6 +12,7 @@ build=$1
 shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-300}
+jobs=${JOBS:-1}
 passed=0 failed=0 skipped=0
 server_url= mysql_url=
 running=
@@ -21,11 +22,20 @@ mkdir -p "$log_dir" || exit 1
 temp=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-run.XXXXXX") && chmod 755 "$temp" || exit 1
 export TMPDIR=$temp
 
+# The program's process group, with the children that it made.
+end_running()
+{
+    [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null
+    running=
+}
+
 finish()
 {
     trap - EXIT HUP INT TERM
-    # The program's process group, with the children that it made.
-    [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null
+    end_running
+    local aside
+    aside=$(jobs -p)
+    [ -z "$aside" ] || { kill -TERM $aside && wait; } 2>/dev/null
     [ -z "$server_url" ] || tests/tools/pg.sh stop "$server_url"
     [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"
     rm -rf "$temp"
@@ -128,9 +138,7 @@ run_limited() # LOG ITEM
     set +m
     wait "$running"
     rc=$?
-    # What it left behind, if it was killed.
-    kill -KILL -- "-$running" 2>/dev/null
-    running=
+    end_running # what it left behind, if it was killed
     [ $rc -ne 124 ] || echo "not done after $limit_s seconds" >>"$1"
     return $rc
 }
@@ -189,12 +197,42 @@ run_item()
     fi
 }
 
+# What the item says comes in one piece, when it ends; what it counted goes to a file.
+run_aside() # NUMBER ITEM
+{
+    trap - EXIT
+    trap 'end_running; exit 130' HUP INT TERM
+    passed=0 failed=0 skipped=0
+    run_item "$2" >"$temp/$1.out" 2>&1
+    cat "$temp/$1.out"
+    echo "$passed $failed $skipped" >"$temp/$1.sum"
+}
+
+run_together()
+{
+    local item n=0 p f s
+    for item in "$@"; do
+        [ $n -lt "$jobs" ] || wait -n
+        n=$((n + 1))
+        run_aside $n "$item" &
+    done
+    wait
+    while [ $n -gt 0 ]; do
+        read -r p f s <"$temp/$n.sum" || p=0 f=1 s=0
+        passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) n=$((n - 1))
+    done
+}
+
 prepare_sanitizer
 start_server
 start_mysql
-for item in "$@"; do
-    run_item "$item"
-done
+if [ "$jobs" = 1 ]; then
+    for item in "$@"; do
+        run_item "$item"
+    done
+else
+    run_together "$@"
+fi
 if [ $((passed + failed + skipped)) = 0 ]; then
     echo "no test is called *${T:-}*"
     failed=1
