@@ -8,6 +8,13 @@
 
 #define LATE 100 /* so many milliseconds after the deadline a loss may be told */
 
+#ifdef TEST_HAVE_SQLITE
+#include <sqlite3.h>
+#include <stdio.h>
+
+static sqlite3 *writer; /* of somebody else's */
+#endif
+
 static struct place place;
 static struct {
     atomic_int inside, go_on;
@@ -17,6 +24,10 @@ static int teardown(void **state)
 {
     (void)state;
     atomic_store(&slow.go_on, 1);
+#ifdef TEST_HAVE_SQLITE
+    sqlite3_close(writer);
+    writer = NULL;
+#endif
     place_remove(&place);
     return 0;
 }
@@ -29,7 +40,7 @@ static int readable(int fd)
 }
 
 /* The driver's call outlasts its deadline, as a name resolution or a stalled disk may. */
-static void test_loss_is_told_on_time_while_the_talker_is_stuck_in_the_driver(void **state)
+static void talker_stuck_in_the_driver(void)
 {
     struct events events = {0};
     sqlock_lock *lock;
@@ -37,9 +48,7 @@ static void test_loss_is_told_on_time_while_the_talker_is_stuck_in_the_driver(vo
     sqlock *m;
     int64_t deadline;
     int fd, calls;
-    (void)state;
 
-    place_sqlite(&place);
     m = place_open(&place);
     lock = held(m, "nightly", 900, &events);
     fd = sqlock_lock_fd(lock, &err);
@@ -68,6 +77,68 @@ static void test_loss_is_told_on_time_while_the_talker_is_stuck_in_the_driver(vo
     assert_int_equal(atomic_load(&events.n_lost), 1);
     sqlock_lock_free(lock);
 }
+
+static void test_loss_is_told_on_time_while_the_talker_is_stuck_on_postgres(void **state)
+{
+    (void)state;
+    place_postgres(&place);
+    talker_stuck_in_the_driver();
+}
+
+static void test_loss_is_told_on_time_while_the_talker_is_stuck_on_sqlite(void **state)
+{
+    (void)state;
+    place_sqlite(&place);
+    talker_stuck_in_the_driver();
+}
+
+#ifdef TEST_HAVE_SQLITE
+
+/* What a cut link is elsewhere: somebody has the file's write lock and keeps it. No renewal gets
+ * through, and nobody else is let in before the lease is over. */
+static void test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file(void **state)
+{
+    struct events events = {0};
+    sqlock_lock *lock, *next;
+    sqlock_error err;
+    sqlock *m, *rival;
+    char path[300];
+    int64_t deadline, token;
+    int answered;
+    (void)state;
+
+    place_sqlite(&place);
+    snprintf(path, sizeof path, "%s/locks.db", place.dir);
+    assert_int_equal(sqlite3_open(path, &writer), SQLITE_OK);
+    m = place_open(&place);
+    rival = place_open(&place);
+    lock = held(m, "nightly", 900, &events);
+    token = sqlock_lock_token(lock);
+    wait_renewed(lock);
+    assert_int_equal(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    deadline = sqlock_lock_deadline_us(lock);
+    answered = atomic_load(&watch.answered[SQLOCK_STMT_RENEW]);
+    assert_soon(atomic_load(&watch.renewing) == 1, patience_ms(900));
+    assert_true(sqlock_is_held(lock));
+    assert_soon(atomic_load(&events.lost_at) != 0, 3000);
+    assert_between(0, atomic_load(&events.lost_at) - deadline, LATE * MS);
+    assert_between(1, atomic_load(&events.risk_at), deadline - 1);
+    assert_int_equal(atomic_load(&events.why), SQLOCK_WHY_EXPIRED);
+    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
+    assert_int_equal(atomic_load(&watch.answered[SQLOCK_STMT_RENEW]), answered);
+    assert_int_equal(sqlite3_exec(writer, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+
+    next = held(rival, "nightly", 5000, NULL);
+    assert_true(sqlock_lock_token(next) > token);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_ok(sqlock_renew(next, &err), &err);
+    assert_ok(sqlock_release(next, &err), &err);
+    sqlock_lock_free(next);
+    sqlock_lock_free(lock);
+}
+
+#endif
 
 static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
 {
@@ -171,7 +242,11 @@ static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_ba
 #define T(name) cmocka_unit_test_teardown(test_##name, teardown)
 
 static const struct CMUnitTest tests[] = {
-    T(loss_is_told_on_time_while_the_talker_is_stuck_in_the_driver),
+    T(loss_is_told_on_time_while_the_talker_is_stuck_on_postgres),
+    T(loss_is_told_on_time_while_the_talker_is_stuck_on_sqlite),
+#ifdef TEST_HAVE_SQLITE
+    T(loss_is_told_at_the_deadline_while_a_writer_keeps_the_file),
+#endif
     T(state_and_descriptor_tell_the_loss_while_the_watcher_is_kept),
     T(answer_that_comes_after_the_deadline_does_not_bring_the_lock_back),
 };
