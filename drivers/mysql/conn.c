@@ -52,11 +52,10 @@ static int check_version(struct my_conn *c, sqlock_error *err)
     unsigned long version = mysql_get_server_version(c->my);
     int maria = strstr(mysql_get_server_info(c->my), "MariaDB") != NULL;
 
-    if (version >= (maria ? 100600ul : 80000ul))
+    if (version >= (maria ? 100600ul : 50600ul))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the server is version %s; MariaDB 10.6 or MySQL 8.0 is the oldest "
-                            "that can skip locked rows",
+                            "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed",
                             mysql_get_server_info(c->my));
 }
 

@@ -1,4 +1,4 @@
--- sqlock's statements for MariaDB 10.6, MySQL 8.0 and newer. How this file is read: schema/README.md.
+-- sqlock's statements for MariaDB 10.6, MySQL 5.6 and newer. How this file is read: schema/README.md.
 -- Every block stands alone in autocommit, READ COMMITTED.
 --
 -- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in
@@ -8,9 +8,11 @@
 -- earlier than if it were, because the clock was read after the request was sent. Counts of affected rows
 -- decide nothing of this: they mean different things with and without CLIENT_FOUND_ROWS.
 --
--- Rows are decided on where they are locked, in the derived table k; its LIMIT keeps it from being merged
--- away, and MySQL skips locked rows only then. Right sides read k alone, so that the order in which the
--- server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
+-- The derived table k locks a row, or steps over it if somebody else has; its LIMIT keeps it from being
+-- merged away, and MySQL skips locked rows only then. MySQL 5.6 does not lock there at all: k may be old
+-- by the time its row l is locked, and two clients that read the same free row would both be granted it.
+-- So every change is made only to a row that is still as k has seen it. Right sides read k alone, so that
+-- the order in which the server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
@@ -86,6 +88,7 @@ UPDATE (
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {meta} m ON m.id = 1 AND m.server = {server}
     STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+        AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
 SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = m.inc THEN k.token
                    WHEN k.inc = m.inc THEN k.token + 1
                    ELSE k.token + (m.inc - k.inc) * 4294967296 END,
@@ -131,6 +134,7 @@ UPDATE (
       AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = :owner AND l.token = :token AND l.exp > {now}
 SET l.exp = @sqlock_t + :ttl;
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
@@ -155,6 +159,7 @@ UPDATE (
       AND c.owner = :owner AND (:token = 0 OR c.token = :token)
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = 1, l.idle_since = k.t;
 SELECT 0,
