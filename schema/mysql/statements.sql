@@ -5,8 +5,7 @@
 -- one round trip and of which the last one answers: the clock is read into @sqlock_t, the row is changed,
 -- and it is looked at. A grant or renewal ends at @sqlock_t + ttl exactly, and that is how the look knows
 -- it from an older one of the same owner: what stands in the row was written by this packet, or ends no
--- earlier than if it were, because the clock was read after the request was sent. Counts of affected rows
--- decide nothing of this: they mean different things with and without CLIENT_FOUND_ROWS.
+-- earlier than if it were, because the clock was read after the request was sent.
 --
 -- The derived table k locks a row, or steps over it if somebody else has; its LIMIT keeps it from being
 -- merged away, and MySQL skips locked rows only then. MySQL 5.6 does not lock there at all: k may be old
@@ -150,7 +149,10 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :block release
 -- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
 -- answered with 1. token 0: whatever this owner was granted. Does not touch nt, where guards stand:
--- nobody is granted the name before the guard's transaction ends. Always one row; 3: look again.
+-- nobody is granted the name before the guard's transaction ends. That it was done is told by the count of
+-- changed rows (it is 1 whatever the client's flags: the row always changes), not by the look: until then
+-- others can have been granted the lock and have released it, and the row remembers only the last of them.
+-- Always one row; 3: look again.
 -- :step
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, {now} AS t
@@ -163,7 +165,8 @@ UPDATE (
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = 1, l.idle_since = k.t;
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
+       CASE WHEN ROW_COUNT() > 0 THEN 1
+            WHEN h.name IS NULL THEN 9
             WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
             WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
