@@ -50,11 +50,41 @@ static void assert_row(int expect_held, int64_t token)
     assert_int_equal(row.token, token);
 }
 
-/* The next reply is lost, and nobody can connect after it. */
-static void lose_reply_and_server(void)
+/* A try of which nothing more is heard: by what is cut, it was granted or it never came there. Then
+ * the server can be reached again. */
+static sqlock_lock *unsure_try(void (*cut)(struct proxy *, int), int granted)
 {
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+
+    warm();
+    proxy_refuse(place.proxy, 1);
+    cut(place.proxy, 0);
+    assert_code(SQLOCK_EUNSURE, take(m, NAME, 5000, 0, NULL, &lock, &err), &err);
+    assert_true(err.flags & SQLOCK_MAYBE);
+    assert_non_null(lock);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_int_equal(sqlock_is_held(lock), 0);
+    assert_int_equal(sqlock_lock_token(lock), 0);
+    assert_row(granted, last + granted);
+    proxy_refuse(place.proxy, 0);
+    return lock;
+}
+
+/* A release that was applied, and of which nothing more is heard: the server stays out of reach. */
+static sqlock_lock *unsure_release(int32_t lease_ms)
+{
+    sqlock_lock *lock;
+    sqlock_error err;
+
+    warm();
+    lock = held(m, NAME, lease_ms, NULL);
     proxy_refuse(place.proxy, 1);
     proxy_cut_reply(place.proxy, 0);
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_row(0, last + 1);
+    return lock;
 }
 
 /* ---- acquire -----------------------------------------------------------------------------------
@@ -114,20 +144,10 @@ static void test_first_acquire_of_a_name_survives_a_cut_at_each_of_its_replies(v
 
 static void test_unsure_try_is_settled_with_the_token_of_the_row(void **state)
 {
-    sqlock_lock *lock = NULL;
+    sqlock_lock *lock = unsure_try(proxy_cut_reply, 1);
     sqlock_error err;
     (void)state;
 
-    warm();
-    lose_reply_and_server();
-    assert_code(SQLOCK_EUNSURE, take(m, NAME, 5000, 0, NULL, &lock, &err), &err);
-    assert_non_null(lock);
-    assert_true(err.flags & SQLOCK_MAYBE);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
-    assert_int_equal(sqlock_is_held(lock), 0);
-    assert_int_equal(sqlock_lock_token(lock), 0);
-    assert_row(1, last + 1);
-    proxy_refuse(place.proxy, 0);
     assert_ok(sqlock_settle(lock, 2000, &err), &err);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     assert_int_equal(sqlock_lock_token(lock), last + 1);
@@ -137,32 +157,18 @@ static void test_unsure_try_is_settled_with_the_token_of_the_row(void **state)
 
 static void test_release_of_an_unsure_lock_gives_back_what_was_granted(void **state)
 {
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
     (void)state;
-
-    warm();
-    lose_reply_and_server();
-    assert_code(SQLOCK_EUNSURE, take(m, NAME, 5000, 0, NULL, &lock, &err), &err);
-    assert_row(1, last + 1);
-    proxy_refuse(place.proxy, 0);
-    give_back(lock);
+    give_back(unsure_try(proxy_cut_reply, 1));
     assert_row(0, last + 1);
 }
 
 /* The request never came to the server. Only the caller cannot know. */
 static void test_try_whose_request_was_cut_is_settled_as_held_once(void **state)
 {
-    sqlock_lock *lock = NULL;
+    sqlock_lock *lock = unsure_try(proxy_cut_request, 0);
     sqlock_error err;
     (void)state;
 
-    warm();
-    proxy_refuse(place.proxy, 1);
-    proxy_cut_request(place.proxy, 0);
-    assert_code(SQLOCK_EUNSURE, take(m, NAME, 5000, 0, NULL, &lock, &err), &err);
-    assert_row(0, last);
-    proxy_refuse(place.proxy, 0);
     assert_ok(sqlock_settle(lock, 2000, &err), &err);
     assert_int_equal(sqlock_lock_token(lock), last + 1);
     assert_row(1, last + 1);
@@ -191,31 +197,19 @@ static void test_release_whose_reply_was_cut_says_released(void **state)
 
 static void test_unsure_release_asked_again_says_released(void **state)
 {
-    sqlock_lock *lock;
-    sqlock_error err;
+    sqlock_lock *lock = unsure_release(5000);
     (void)state;
 
-    warm();
-    lock = held(m, NAME, 5000, NULL);
-    lose_reply_and_server();
-    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
-    assert_row(0, last + 1);
     proxy_refuse(place.proxy, 0);
     give_back(lock);
 }
 
 static void test_unsure_release_is_settled_as_released_though_a_rival_holds_now(void **state)
 {
-    sqlock_lock *lock, *rival;
+    sqlock_lock *lock = unsure_release(5000), *rival = held(direct, NAME, 5000, NULL);
     sqlock_error err;
     (void)state;
 
-    warm();
-    lock = held(m, NAME, 5000, NULL);
-    lose_reply_and_server();
-    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
-    rival = held(direct, NAME, 5000, NULL);
     proxy_refuse(place.proxy, 0);
     assert_ok(sqlock_settle(lock, 2000, &err), &err);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
@@ -229,14 +223,9 @@ static void test_unsure_release_is_settled_as_released_though_a_rival_holds_now(
  * ended? */
 static void test_unsure_release_is_settled_as_released_after_several_rivals(void **state)
 {
-    sqlock_lock *lock, *rival;
-    sqlock_error err;
+    sqlock_lock *lock = unsure_release(20000), *rival;
     (void)state;
 
-    warm();
-    lock = held(m, NAME, 20000, NULL);
-    lose_reply_and_server();
-    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
     give_back(held(direct, NAME, 5000, NULL));
     rival = held(direct, NAME, 5000, NULL);
     proxy_refuse(place.proxy, 0);
