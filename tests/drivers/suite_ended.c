@@ -49,109 +49,111 @@ static void test_renew_after_release_is_a_wrong_state(void **state)
     sqlock_lock_free(lock);
 }
 
-/* A lock of m that has been broken; NO_RENEW, so that nobody has told its holder. */
-static sqlock_lock *broken_lock(sqlock *m)
+/* A call says that the lock is lost, and the handle why. */
+#define assert_lost(call, lock, reason)                                                            \
+    do {                                                                                           \
+        sqlock_error lost_err = {0};                                                               \
+        assert_code(SQLOCK_ELOST, call(lock, &lost_err), &lost_err);                               \
+        assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);                                    \
+        assert_int_equal(sqlock_lock_why(lock), reason);                                           \
+    } while (0)
+
+struct broken {
+    sqlock *a, *b;
+    sqlock_lock *lock;
+};
+
+/* A lock of a that has been broken; NO_RENEW, so that nobody has told its holder. */
+static struct broken broken_lock(void **state)
+{
+    struct world *w = world(state);
+    struct broken s = {.a = open_manager(w, NULL), .b = open_manager(w, NULL)};
+    sqlock_error err = {0};
+
+    s.lock = take_for(s.a, "nightly", 20000, SQLOCK_NO_RENEW);
+    assert_ok(sqlock_break(s.b, "nightly", 7, sqlock_lock_token(s.lock), &err), &err);
+    assert_true(sqlock_is_held(s.lock)); /* nothing but the database knows */
+    return s;
+}
+
+/* Whoever holds the lock holds it still, after what somebody else was told of theirs. */
+static void expect_holder(sqlock *other, sqlock_lock *holder)
 {
     sqlock_error err = {0};
-    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
 
-    assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
-    assert_true(sqlock_is_held(lock)); /* nothing but the database knows */
-    return lock;
+    assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY);
+    assert_ok(sqlock_renew(holder, &err), &err);
+    give(holder);
 }
 
 /* P3, P6 */
 static void test_release_after_break_says_broken(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = broken_lock(m);
+    struct broken s = broken_lock(state);
 
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(s.lock);
 }
 
 /* P3, P6 */
 static void test_release_after_break_and_take_over_says_broken_and_frees_nobody(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = broken_lock(a), *next = take(b, "nightly");
+    struct broken s = broken_lock(state);
+    sqlock_lock *next = take(s.b, "nightly");
 
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
-    assert_ok(sqlock_renew(next, &err), &err);
-    sqlock_lock_free(lock);
-    give(next);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(s.lock);
+    expect_holder(s.a, next);
 }
 
 /* P3, P6 */
 static void test_renew_after_break_says_broken(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    struct broken s = broken_lock(state);
     sqlock_error err = {0};
-    sqlock_lock *lock = broken_lock(m);
 
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
-    assert_true(is_free(m, "nightly"));
-    sqlock_lock_free(lock);
+    assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_BROKEN);
+    assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_BROKEN);
+    assert_code(SQLOCK_ELOST, sqlock_settle(s.lock, 0, &err), &err);
+    assert_true(is_free(s.a, "nightly"));
+    sqlock_lock_free(s.lock);
 }
 
 /* P6: the row remembers the last grant that ended. Once that is another one, all it can tell is
  * that somebody else has been granted the lock. */
 static void test_renew_after_others_came_and_went_says_taken(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = broken_lock(a), *held = NULL;
+    struct broken s = broken_lock(state);
+    sqlock_lock *next;
 
-    give(take(b, "nightly"));
-    held = take(b, "nightly");
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
-    sqlock_lock_free(lock);
-    give(held);
+    give(take(s.b, "nightly"));
+    next = take(s.b, "nightly");
+    assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_TAKEN);
+    sqlock_lock_free(s.lock);
+    expect_holder(s.a, next);
 }
 
 static void test_release_after_others_came_and_went_says_taken(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = broken_lock(a), *held = NULL;
+    struct broken s = broken_lock(state);
+    sqlock_lock *next;
 
-    give(take(b, "nightly"));
-    held = take(b, "nightly");
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
-    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
-    sqlock_lock_free(lock);
-    give(held);
+    give(take(s.b, "nightly"));
+    next = take(s.b, "nightly");
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_TAKEN);
+    sqlock_lock_free(s.lock);
+    expect_holder(s.a, next);
 }
 
 /* P4: after the deadline nobody need be asked. */
 static void test_renew_after_the_deadline_says_expired_without_a_request(void **state)
 {
     struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(open_manager(w, NULL), "nightly", 200, SQLOCK_NO_RENEW);
 
     await_loss(lock);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(sqlock_renew, lock, SQLOCK_WHY_EXPIRED);
     assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
     sqlock_lock_free(lock);
 }
@@ -161,14 +163,12 @@ static void test_release_after_expiry_and_take_over_says_lost(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW), *next = take(b, "nightly");
 
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
     sqlock_lock_free(lock);
-    give(next);
+    expect_holder(a, next);
 }
 
 /* P5: the owner's number lets another program settle what a dead one asked for. */
@@ -250,12 +250,11 @@ static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
     int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(2000);
 
     await_loss(lock);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_lost(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
     assert_between(0, sqlock_now_us(), end_us);
     sqlock_lock_free(lock);
