@@ -30,7 +30,7 @@ static int check_server(const sqlock_rows *rows, sqlock_error *err)
     case SQLOCK_OUT_UNFIT:
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe here: %s", detail);
     default:
-        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome);
     }
 }
 

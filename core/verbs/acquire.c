@@ -196,8 +196,10 @@ int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts 
                          sqlock_op **out_op, sqlock_error *err)
 {
     size_t len = 0;
-    int rc = start(m, name, opts, out_op, &len, err);
+    int rc = check_out_op(out_op, "acquire", err);
 
+    if (rc == 0)
+        rc = start(m, name, opts, out_op, &len, err);
     return rc == 0 ? async_go(*out_op, out_op, err) : rc;
 }
 

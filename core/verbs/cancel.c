@@ -3,9 +3,12 @@
 
 int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 {
-    sqlock_cancel *cancel = sqlock_mem_alloc(sizeof *cancel);
+    sqlock_cancel *cancel;
 
-    if (cancel == NULL)
+    if (out_cancel == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "cancel: out_cancel is NULL");
+    *out_cancel = NULL;
+    if ((cancel = sqlock_mem_alloc(sizeof *cancel)) == NULL)
         return error_nomem(err);
     cancel->pid = process_id();
     mutex_init(&cancel->mu);

@@ -183,6 +183,14 @@ int check_wait(int32_t wait_ms, sqlock_error *err)
     return check_range("wait_ms", wait_ms, 0, INT32_MAX, err);
 }
 
+int check_out_op(sqlock_op **out_op, const char *verb, sqlock_error *err)
+{
+    if (out_op == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s: out_op is NULL", verb);
+    *out_op = NULL;
+    return 0;
+}
+
 int check_alive(const sqlock *m, sqlock_error *err)
 {
     if (m == NULL)

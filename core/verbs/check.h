@@ -21,6 +21,8 @@ int check_name(const char *name, size_t *len, sqlock_error *err);
 int check_token(int64_t token, sqlock_error *err);
 int check_wait(int32_t wait_ms, sqlock_error *err);
 
+/* A place for a request's handle, which is emptied: after a failure it holds none. */
+int check_out_op(sqlock_op **out_op, const char *verb, sqlock_error *err);
 /* This process opened it. */
 int check_alive(const sqlock *m, sqlock_error *err);
 int check_lock(const sqlock_lock *lock, sqlock_error *err);

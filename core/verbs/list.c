@@ -72,6 +72,8 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_list_opts(opts, &o, err)) != 0)
         return rc;
+    if (fn == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "list: fn is NULL");
     if ((rows = rows_new()) == NULL)
         return error_nomem(err);
     while (rc == 0 && n == PAGE) {

@@ -109,8 +109,10 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 
 int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
-    int rc = start(lock, out_op, err);
+    int rc = check_out_op(out_op, "release", err);
 
+    if (rc == 0)
+        rc = start(lock, out_op, err);
     return rc == 0 ? async_go(*out_op, out_op, err) : rc;
 }
 

@@ -104,8 +104,10 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 
 int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
-    int rc = start(lock, out_op, err);
+    int rc = check_out_op(out_op, "renew", err);
 
+    if (rc == 0)
+        rc = start(lock, out_op, err);
     return rc == 0 ? async_go(*out_op, out_op, err) : rc;
 }
 

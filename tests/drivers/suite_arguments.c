@@ -409,6 +409,35 @@ static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
     sqlock_lock_free(lock);
 }
 
+/* A handle that was there before is not one after a failure: whoever finishes or frees it then
+ * would do so twice. */
+static void test_failed_start_leaves_no_handle(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take(m, "nightly");
+    sqlock_op *op = (sqlock_op *)&err;
+    long before = spy_runs(-1);
+
+    assert_code(SQLOCK_EINVAL, sqlock_acquire_start(m, "", NULL, &op, &err), &err);
+    assert_null(op);
+    op = (sqlock_op *)&err;
+    assert_code(SQLOCK_EINVAL, sqlock_renew_start(NULL, &op, &err), &err);
+    assert_null(op);
+    op = (sqlock_op *)&err;
+    assert_code(SQLOCK_EINVAL, sqlock_release_start(NULL, &op, &err), &err);
+    assert_null(op);
+    assert_code(SQLOCK_EINVAL, sqlock_acquire_start(m, "x", NULL, NULL, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_renew_start(lock, NULL, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_release_start(lock, NULL, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD); /* no release has begun */
+    assert_code(SQLOCK_EINVAL, sqlock_list(m, NULL, NULL, NULL, &err), &err);
+    assert_code(SQLOCK_EINVAL, sqlock_cancel_new(NULL, &err), &err);
+    assert_int_equal(spy_runs(-1), before);
+    give(lock);
+}
+
 static void test_null_handles_are_let_go(void **state)
 {
     struct world *w = world(state);
@@ -439,6 +468,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_init_functions_write_what_the_macros_say),
     cmocka_unit_test(test_other_calls_refuse_bad_arguments),
     cmocka_unit_test(test_error_is_left_alone_on_success_and_may_be_null),
+    cmocka_unit_test(test_failed_start_leaves_no_handle),
     cmocka_unit_test(test_null_handles_are_let_go),
 };
 PART(suite_arguments, tests);
