@@ -29,11 +29,6 @@ void sqlock_sleep_us(int64_t us)
         continue;
 }
 
-int64_t time_add(int64_t at, int64_t us)
-{
-    return at > TIME_NEVER - us ? TIME_NEVER : at + us;
-}
-
 int64_t time_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -5,8 +5,6 @@
 
 #define TIME_NEVER INT64_MAX
 
-/* at + us, or TIME_NEVER; us is not negative. */
-int64_t time_add(int64_t at, int64_t us);
 int64_t time_min(int64_t a, int64_t b);
 
 #endif

@@ -115,6 +115,16 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     out->label[len] = '\0';
 }
 
+void answer_holder(const struct answer *a, sqlock_holder *out)
+{
+    memset(out, 0, sizeof *out);
+    out->size = sizeof *out;
+    out->token = a->token;
+    out->left_ms = a->left == INT64_MIN ? 0 : a->left / 1000;
+    out->held_ms = a->since > 0 && a->now > a->since ? (a->now - a->since) / 1000 : 0;
+    text_show(out->label, sizeof out->label, a->label, strlen(a->label));
+}
+
 int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
              int64_t deadline, struct answer *out, sqlock_error *err)
 {

@@ -24,6 +24,9 @@ int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const s
 /* Row number `row` as an answer. */
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out);
 
+/* Who holds the lock, by an answer that tells a held row; its label as it can be shown. */
+void answer_holder(const struct answer *a, sqlock_holder *out);
+
 sqlock_value value_int(int64_t i);
 sqlock_value value_bytes(const void *data, size_t len);
 

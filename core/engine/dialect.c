@@ -32,7 +32,6 @@ static void make_words(struct rendered *r, const sqlock_dialect *d, const char *
 {
     static const char *const tables[] = {"lock", "meta", "migration"};
     char q = d->quote;
-
     char in[80] = ""; /* of the schema; none: the connection's own */
 
     if (schema[0] != '\0')

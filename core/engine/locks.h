@@ -22,7 +22,7 @@ void lock_renewed(sqlock_lock *lock, const struct answer *answer);
 void lock_hush(sqlock_lock *lock);
 /* The descriptor that tells the loss, made at the first call; or SQLOCK_ESYS. */
 int lock_descriptor(sqlock_lock *lock);
-void lock_unref_locked(
-    sqlock_lock *lock); /* keeps m->mu; the manager's reference must outlive it */
+/* Give a reference back; with the last one it is freed, and the manager must have another. */
+void lock_unref_locked(sqlock_lock *lock);
 
 #endif

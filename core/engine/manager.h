@@ -71,7 +71,6 @@ struct sqlock_lock {
     size_t name_len;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     unsigned flags;
-    int32_t lease_ms;
     sqlock_event_fn on_event;
     void *user;
     long pid;
@@ -105,7 +104,7 @@ struct sqlock_op {
     int settle;           /* only finding out: never waits for the lock */
     int greet;            /* the next attempt says hello before it asks */
     int tries;            /* attempts made */
-    int refusals;         /* in a row: for the backoff */
+    int refusals;         /* pauses so far: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
     int stale;            /* the attempt used a connection that had been open before */
     int64_t round;        /* the longest that an answer took */

@@ -6,7 +6,6 @@
 #include "core/engine/pool.h"
 #include "core/model/backoff.h"
 
-#define HURRIES        3 /* immediate repetitions before a short sleep */
 #define HURRY_SLEEP_US 2000
 #define LAST_TRY_US    5000  /* room for the last round trip, at least */
 #define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
@@ -194,13 +193,20 @@ void op_hurry(sqlock_op *op)
     op_again(op, op->hurries++ % HURRIES < HURRIES - 1 ? now : now + HURRY_SLEEP_US);
 }
 
+int64_t op_pause(sqlock_op *op)
+{
+    int64_t half = backoff_span(op->refusals++) / 2;
+
+    return half + sqlock_random_below((uint32_t)half);
+}
+
 void op_greet(sqlock_op *op)
 {
     op->greet = 1;
     op_hurry(op);
 }
 
-int op_was_cancelled(sqlock_op *op)
+static int was_cancelled(sqlock_op *op)
 {
     int cancelled;
 
@@ -269,7 +275,7 @@ static void end_unsure(sqlock_op *op)
 
 int op_is_over(sqlock_op *op)
 {
-    int cancelled = op_was_cancelled(op);
+    int cancelled = was_cancelled(op);
 
     if (!cancelled && sqlock_now_us() < op->deadline)
         return 0;
@@ -329,7 +335,5 @@ void op_failed(sqlock_op *op)
         op_again(op, 0);
         return;
     }
-    op_again(op, sqlock_now_us() + backoff_span(op->refusals) / 2 +
-                     sqlock_random_below((uint32_t)(backoff_span(op->refusals) / 2)));
-    op->refusals++;
+    op_again(op, sqlock_now_us() + op_pause(op));
 }

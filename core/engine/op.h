@@ -29,8 +29,11 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
 void op_done(sqlock_op *op, int code);
 /* Come back at a time; the deadline still ends it. */
 void op_again(sqlock_op *op, int64_t at);
-/* Come back at once, but not for ever: the n-th time in a row after a short sleep. */
+/* Come back at once; each time of so many in a row after a short sleep. */
+#define HURRIES 3
 void op_hurry(sqlock_op *op);
+/* How long to sleep before the next attempt: drawn at random, longer from time to time. */
+int64_t op_pause(sqlock_op *op);
 /* The server, or its meta row, is not what hello saw: come back and say hello first, which finds
  * out. */
 void op_greet(sqlock_op *op);
@@ -39,7 +42,6 @@ void op_greet(sqlock_op *op);
 void op_failed(sqlock_op *op);
 /* Time is up, or the call was cancelled: if so, end it and return 1. */
 int op_is_over(sqlock_op *op);
-int op_was_cancelled(sqlock_op *op);
 /* The last moment at which an attempt still makes sense. */
 int64_t op_last_try(const sqlock_op *op);
 

@@ -124,7 +124,7 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 }
 
 /* Distribute the answers; requests without one have failed. m->mu is held. */
-static void settle(struct batch *b, const sqlock_rows *rows, int64_t sent)
+static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
     int64_t now = sqlock_now_us();
     struct answer a;
@@ -204,7 +204,7 @@ void renewals_run(sqlock *m)
         mutex_unlock(&m->mu);
         send(m, b, rows, deadline, &sent);
         mutex_lock(&m->mu);
-        settle(b, rows, sent);
+        distribute(b, rows, sent);
     } else {
         cond_wait_until(&m->talker_wake, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
     }

@@ -29,25 +29,13 @@ static int ask(sqlock_op *op, struct answer *answer)
     return op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
 }
 
-static void note_holder(sqlock_op *op, const struct answer *a)
-{
-    sqlock_holder *h = &op->holder;
-
-    memset(h, 0, sizeof *h);
-    h->size = sizeof *h;
-    h->token = a->token;
-    h->left_ms = a->left == INT64_MIN ? 0 : a->left / 1000;
-    h->held_ms = a->since > 0 && a->now > a->since ? (a->now - a->since) / 1000 : 0;
-    text_show(h->label, sizeof h->label, a->label, strlen(a->label));
-}
-
 /* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. */
 static void refused(sqlock_op *op, int code, const struct answer *a)
 {
     const sqlock_holder *h = &op->holder;
-    int64_t now = sqlock_now_us(), span = backoff_span(op->refusals);
+    int64_t now = sqlock_now_us();
 
-    note_holder(op, a);
+    answer_holder(a, &op->holder);
     op->refused = code;
     op->unsure = 0; /* what was lost was not granted, or has ended since */
     if (code == SQLOCK_EGUARDED)
@@ -65,10 +53,9 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
         op_done(op, code);
         return;
     }
-    op->refusals++;
     op->hurries = 0;
-    op_again(op, backoff_next(now, span / 2 + sqlock_random_below((uint32_t)(span / 2)),
-                              code == SQLOCK_EBUSY ? a->left : -1, op_last_try(op)));
+    op_again(op,
+             backoff_next(now, op_pause(op), code == SQLOCK_EBUSY ? a->left : -1, op_last_try(op)));
 }
 
 /* The row could be had but is locked: by a guard, or by somebody who is just writing it? */
@@ -79,7 +66,7 @@ static void skipped(sqlock_op *op, const struct answer *before)
                              value_bytes(op->lock->name, op->lock->name_len)};
     struct answer now;
 
-    if (op->hurries % 3 != 2) {
+    if (op->hurries % HURRIES != HURRIES - 1) {
         op_hurry(op);
         return;
     }
@@ -88,7 +75,7 @@ static void skipped(sqlock_op *op, const struct answer *before)
         op_failed(op);
     } else if (now.outcome == SQLOCK_OUT_GUARDED) {
         refused(op, SQLOCK_EGUARDED, &now);
-    } else if (op->once ? op->hurries > 30 : sqlock_now_us() >= op_last_try(op)) {
+    } else if (op->once ? op->hurries > 10 * HURRIES : sqlock_now_us() >= op_last_try(op)) {
         refused(op, SQLOCK_EBUSY, before);
     } else {
         op_hurry(op);

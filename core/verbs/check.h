@@ -27,8 +27,7 @@ int check_out_op(sqlock_op **out_op, const char *verb, sqlock_error *err);
 int check_alive(const sqlock *m, sqlock_error *err);
 int check_lock(const sqlock_lock *lock, sqlock_error *err);
 
-/* Context for an error of a verb on a name: `acquire "nightly": ...`. Returns err's code or code.
- */
+/* Context for an error of a verb on a name: `acquire "nightly": ...`. Returns code. */
 int check_context(sqlock_error *err, const char *verb, const char *name, size_t len, int code);
 
 #endif

@@ -22,11 +22,7 @@ static void read_info(const sqlock_rows *rows, size_t row, sqlock_info *out)
     out->held = owner != NULL;
     if (owner != NULL && len == sizeof out->owner)
         memcpy(out->owner, owner, len);
-    out->holder.size = sizeof out->holder;
-    out->holder.token = a.token;
-    out->holder.left_ms = a.left == INT64_MIN ? 0 : a.left / 1000;
-    out->holder.held_ms = out->held && a.now > a.since ? (a.now - a.since) / 1000 : 0;
-    memcpy(out->holder.label, a.label, sizeof a.label);
+    answer_holder(&a, &out->holder);
 }
 
 static int fetch(sqlock *m, const char *after, size_t after_len, const sqlock_list_opts *o,
