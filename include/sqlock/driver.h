@@ -198,7 +198,7 @@ typedef struct sqlock_conn_opts {
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
     uint32_t size;
-    void *native; /* PGconn *, MYSQL *, sqlite3 *: borrowed, and used by no other thread */
+    void *native; /* PGconn *, MYSQL *, sqlite3 *: borrowed; no other thread uses it during a call */
     /* The caller's own view of the client library, taken where the caller was compiled. */
     size_t native_size;     /* sizeof what native points to (MYSQL); 0: the type is opaque */
     void (*library)(void);  /* one of its functions (sqlite3_libversion_number, mysql_init, PQlibVersion)
@@ -225,7 +225,8 @@ typedef enum sqlock_savepoint {
  *   SQLOCK_MAYBE      the request was sent and may have been applied (a reply lost, a deadline or
  *                     cancel after sending); never set when it certainly was not
  * A write is confirmed only when its commit is. After a failure without SQLOCK_RECONNECT the
- * connection is outside any transaction and fit for the next call. */
+ * connection is outside any transaction and fit for the next call; an adopted one is in that of the
+ * application, and tx_state() tells what has become of it. */
 struct sqlock_driver {
     uint32_t size; /* sizeof(sqlock_driver) when the driver was built; new slots go at the end */
     uint32_t caps; /* SQLOCK_CAP_... */
@@ -287,6 +288,9 @@ struct sqlock_driver {
      *   for the application would read the answer as its own: at the deadline the statement is cancelled
      *   and its end awaited, a round trip longer. SQLOCK_RECONNECT: the link is spent, the transaction
      *   gone. SQLOCK_MAYBE is never set: nothing is applied before the application commits.
+     *   What the application may still ask about its own last statement (last insert id, row count,
+     *   warnings, error) is given back as it was; the driver's README names what its client library
+     *   has no way to give back.
      * - close frees conn and does not look at native, which may be closed by then. */
     SQLOCK_EXPERIMENTAL int (*adopt)(const sqlock_adopt_opts *opts, void **out_conn,
                                      sqlock_error *err);
