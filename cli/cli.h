@@ -21,6 +21,8 @@ struct cli {
     int32_t wait_db_ms;
     bool json;
     const struct command *command;
+    int argc; /* all that the process was started with */
+    char **argv;
 };
 
 struct command {

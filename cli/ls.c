@@ -17,7 +17,7 @@ enum { HELD = OPTION_LONG, WAITING, EXPIRED, OLDER_THAN, WATCH };
 
 static const struct option_spec options[] = {
     {HELD, "held", NULL, "only locks whose lease runs"},
-    {EXPIRED, "expired", NULL, "only locks whose lease has run out, and nobody took over"},
+    {EXPIRED, "expired", NULL, "only locks whose lease has run out"},
     {WAITING, "waiting", NULL, NULL},
     {OLDER_THAN, "older-than", "DUR", "only locks that were granted so long ago"},
     {WATCH, "watch", "[DUR]", "again and again, every 2s"},
@@ -150,7 +150,7 @@ const struct command command_ls = {
     .name = "ls",
     .synopsis = "[--held|--expired] [--older-than DUR] [--watch[=DUR]] [GLOB]",
     .summary = "list locks that are held",
-    .help = "By name, a page at a time: not one moment's picture. GLOB as in a shell: * ? [a-z].\n",
+    .help = "By name, a page at a time: not one moment's picture. GLOB is as in a shell.\n",
     .options = options,
     .run = run,
 };

@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-    &command_acquire, &command_renew,   &command_release, &command_ls, &command_show,
-    &command_break,   &command_migrate, &command_help,    NULL,
+    &command_run,  &command_acquire, &command_renew,   &command_release, &command_ls,
+    &command_show, &command_break,   &command_migrate, &command_help,    NULL,
 };
 
 /* They come with a later version: whoever tries one shall not look for a mistake. */
@@ -57,7 +57,7 @@ static bool asks_for_help(const struct command *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct cli cli = {0};
+    struct cli cli = {.argc = argc, .argv = argv};
     struct options o;
     int key;
 

@@ -1,0 +1,209 @@
+/* sqlock run: a command that runs while a lock is held. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/base/grant.h"
+#include "cli/base/say.h"
+#include "cli/base/url.h"
+#include "cli/cli.h"
+#include "cli/run/plan.h"
+#include "cli/run/tree.h"
+
+enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST };
+
+static const struct option_spec options[] = {
+    GRANT_OPTIONS,
+    {'E', NULL, "CODE", "end with this when it is busy: 75"},
+    {MAX_TIME, "max-time", "DUR", "stop the command after so long, and end with 124"},
+    {'k', NULL, "DUR", "between TERM and KILL when it is stopped: 5s"},
+    {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let it go on: term"},
+    {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},
+    {'c', NULL, NULL, "CMD is a line for sh"},
+    {'l', NULL, "NAME", NULL},
+    {AT_LEAST, "at-least", "DUR", NULL},
+    {0, NULL, NULL, NULL},
+};
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool read_on_lost(struct options *o, struct plan *plan)
+{
+    static const char *const words[] = {"term", "kill", "warn"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(o->value, words[i]) == 0) {
+            plan->on_lost = (enum on_lost)i;
+            return true;
+        }
+    options_refuse(o->cli, "--on-lost %s: term, kill or warn", o->value);
+    return false;
+}
+
+/* A copy of the descriptor, which stays when 0 and 1 are given up. */
+static bool read_status_fd(struct options *o, struct plan *plan)
+{
+    int64_t fd;
+
+    if (!options_number(o, 0, 1 << 20, &fd))
+        return false;
+    plan->status_fd_given = (int)fd;
+    if ((plan->status_fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) >= 0)
+        return true;
+    options_refuse(o->cli, "--status-fd %s: no such descriptor is open", o->value);
+    return false;
+}
+
+static bool take_option(struct options *o, int key, struct plan *plan, bool *out_line)
+{
+    int64_t number;
+
+    switch (key) {
+    case 'E':
+        if (!options_number(o, 0, 255, &number))
+            return false;
+        plan->busy_exit = (int)number;
+        return true;
+    case MAX_TIME:
+        return options_duration(o, &plan->max_ms);
+    case 'k':
+        return options_duration(o, &plan->grace_ms);
+    case ON_LOST:
+        return read_on_lost(o, plan);
+    case STATUS_FD:
+        return read_status_fd(o, plan);
+    case 'c':
+        *out_line = true;
+        return true;
+    default:
+        return grant_option(o, key, &plan->grant);
+    }
+}
+
+/* CMD ARG... as it stands, or as a line for sh in which ARG... are $1 and so on. Copies: the
+ * arguments that we were started with are overwritten. */
+static char **command_of(char **words, int n, bool line)
+{
+    char **out = calloc((size_t)n + 4, sizeof *out), **to = out;
+
+    if (out == NULL)
+        return NULL;
+    if (line) {
+        *to++ = strdup("/bin/sh");
+        *to++ = strdup("-c");
+        *to++ = strdup(*words++);
+        *to++ = strdup("sh");
+        n--;
+    }
+    for (; n > 0; n--)
+        *to++ = strdup(*words++);
+    return out;
+}
+
+static int read_options(struct cli *cli, int argc, char **argv, struct plan *plan)
+{
+    struct options o;
+    bool line = false;
+    int key;
+
+    options_begin(&o, cli, options, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        if (!take_option(&o, key, plan, &line))
+            return EXIT_USAGE;
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (argc - o.at < 2)
+        return options_refuse(cli, "NAME and CMD are needed");
+    if (plan->grant.lease_ms == 0)
+        plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
+    plan->name = strdup(argv[o.at]);
+    plan->command = command_of(argv + o.at + 1, argc - o.at - 1, line);
+    if (plan->name != NULL && plan->command != NULL)
+        return 0;
+    say(SAY_ERROR, "out of memory");
+    return EXIT_INTERNAL;
+}
+
+/* ---- two processes --------------------------------------------------------------------------- */
+
+/* In the list of processes it is not called what the locker is: `pkill sqlock` shall not kill both.
+ */
+static void show_as_guardian(const struct cli *cli, const char *name)
+{
+    char *begin = cli->argv[0], *end = cli->argv[cli->argc - 1];
+
+    end += strlen(end);
+    memset(begin, 0, (size_t)(end - begin));
+    snprintf(begin, (size_t)(end - begin), "lock-guardian %s", name);
+}
+
+/* Before anything is opened and any thread is started: the guardian inherits neither. */
+static int start_guardian(struct plan *plan, int *out_fd, pid_t *out_pid)
+{
+    sigset_t all, ours;
+    int ends[2];
+
+    sigfillset(&all);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return EXIT_INTERNAL;
+    sigprocmask(SIG_SETMASK, &all, &ours);
+    *out_pid = fork();
+    if (*out_pid == 0) {
+        close(ends[0]);
+        show_as_guardian(plan->cli, plan->name);
+        guardian_run(plan, ends[1]);
+    }
+    sigprocmask(SIG_SETMASK, &ours, NULL);
+    close(ends[1]);
+    *out_fd = ends[0];
+    return *out_pid > 0 ? 0 : EXIT_INTERNAL;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct plan plan = {.cli = cli,
+                        .grant = GRANT_OPTS_INIT,
+                        .busy_exit = EXIT_BUSY,
+                        .grace_ms = 5000,
+                        .status_fd = -1,
+                        .status_fd_given = -1,
+                        .locker = getpid(),
+                        .group = getpgrp()};
+    pid_t guardian;
+    int rc, fd;
+
+    if ((rc = read_options(cli, argc, argv, &plan)) != 0)
+        return rc;
+    if (!tree_adopt()) {
+        say(SAY_ERROR,
+            "run needs a Linux with /proc: it must be able to find what the command starts");
+        return EXIT_SETUP;
+    }
+    if (!signals_take(&plan.signals) || start_guardian(&plan, &fd, &guardian) != 0) {
+        say(SAY_ERROR, "no room for descriptors or processes");
+        return EXIT_INTERNAL;
+    }
+    return locker_run(&plan, fd, guardian);
+}
+
+const struct command command_run = {
+    .name = "run",
+    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--max-time DUR] [-k DUR] "
+                "[--on-lost term|kill|warn] [-m K=V]... [--status-fd N] [-c] NAME CMD [ARG...]",
+    .summary = "run a command while a lock is held",
+    .help = "The lease is renewed while the command runs. When it is lost, or cannot be\n"
+            "renewed, the command and all that it started is ended before the lease ends,\n"
+            "also when sqlock itself was killed. What a command leaves behind when it ends\n"
+            "is ended too; then the lock is released. A command that is stopped (Ctrl-Z) and\n"
+            "not continued in time is ended.\n"
+            "\n"
+            "Ends with the command's code (128+n: by signal n; 126, 127: it could not be\n"
+            "run); 75: busy; 76: the lock was lost; 124: --max-time. The command finds\n"
+            "SQLOCK_NAME, SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment.\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,76 @@
+/* The command's process: as if the shell itself had started it, with the lock in its environment.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli/base/fds.h"
+#include "cli/cli.h"
+#include "cli/run/plan.h"
+#include "cli/run/wire.h"
+
+static void tell_lock(const struct plan *plan, const struct order *order)
+{
+    char token[32];
+
+    snprintf(token, sizeof token, "%lld", (long long)order->token);
+    setenv("SQLOCK_NAME", plan->name, 1);
+    setenv("SQLOCK_OWNER", order->owner, 1);
+    setenv("SQLOCK_TOKEN", token, 1);
+    setenv("SQLOCK_HELD", "1", 1);
+}
+
+/* What was changed for us is changed back. Our own descriptors close themselves. */
+static void restore(const struct plan *plan)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fds_was_closed(fd))
+            close(fd);
+    if (plan->status_fd_given > 2)
+        close(plan->status_fd_given);
+    sigprocmask(SIG_SETMASK, &plan->signals.before, NULL);
+}
+
+static void become(const struct plan *plan, const struct order *order, pid_t guardian, int error_fd)
+{
+    int error;
+
+    /* Back to the group of the locker, which is the job that a shell controls: what the terminal
+     * sends (Ctrl-C, Ctrl-Z) comes to the command by itself, and it may read from the terminal. */
+    setpgid(0, plan->group);
+    /* Locker and guardian killed at once: then nobody is left to end it but the kernel. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != guardian)
+        _exit(EXIT_INTERNAL);
+    tell_lock(plan, order);
+    restore(plan);
+    execvp(plan->command[0], plan->command);
+    error = errno;
+    if (write(error_fd, &error, sizeof error) < 0)
+        _exit(EXIT_INTERNAL);
+    _exit(EXIT_NOT_RUNNABLE);
+}
+
+pid_t command_start(const struct plan *plan, const struct order *order, int *out_error_fd)
+{
+    pid_t guardian = getpid(), child;
+    int ends[2], error;
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -errno;
+    child = fork();
+    error = errno;
+    if (child == 0)
+        become(plan, order, guardian, ends[1]);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return -error;
+    }
+    *out_error_fd = ends[0];
+    return child;
+}

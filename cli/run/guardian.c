@@ -1,0 +1,351 @@
+/* The guardian. It is told each new deadline, and acts by itself when none comes: so whatever
+ * happens to the locker (killed, stopped, cut off), nothing of the command is alive when the lease
+ * ends. It holds no descriptor of a database and has one thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sqlock/sqlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/base/fds.h"
+#include "cli/base/say.h"
+#include "cli/cli.h"
+#include "cli/run/plan.h"
+#include "cli/run/tree.h"
+#include "cli/run/wire.h"
+
+/* Between two looks at what does not die at once; and at what does not die (it waits for a disk, it
+ * runs as another user). */
+#define KILL_AGAIN_US      5000
+#define KILL_SLOWLY_US     250000
+#define KILL_SLOW_AFTER_US 2000000
+
+enum phase { IDLE, RUNNING, TERM, KILL, GONE };
+
+struct guardian {
+    const struct plan *plan;
+    int locker_fd, signals_fd, timer_fd;
+    int error_fd; /* until exec has worked or failed, else -1 */
+    enum phase phase;
+    enum cause cause;
+    pid_t command;
+    int status; /* of waitpid(); -1: it runs */
+    bool alone; /* the locker is dead */
+    bool stopped_it, complained;
+    int left_behind;
+    int64_t deadline_us; /* of the lease */
+    int64_t max_end_us;  /* of --max-time */
+    int64_t stop_us;     /* when TERM was sent */
+};
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+int64_t plan_grace_us(const struct plan *plan)
+{
+    int64_t most = (int64_t)plan->grant.lease_ms * 1000 / 4;
+    int64_t grace = plan->on_lost == ON_LOST_KILL ? 0 : (int64_t)plan->grace_ms * 1000;
+
+    return grace < most ? grace : most;
+}
+
+int64_t plan_slack_us(const struct plan *plan)
+{
+    int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 20;
+
+    return slack < 250000 ? slack : 250000;
+}
+
+/* When KILL must come, whatever else goes on. */
+static int64_t kill_us(const struct guardian *g)
+{
+    bool lost = g->cause == CAUSE_DEADLINE || g->cause == CAUSE_LOST || g->cause == CAUSE_ALONE;
+    int64_t last = g->deadline_us - plan_slack_us(g->plan);
+    int64_t grace = lost && g->plan->on_lost == ON_LOST_KILL ? 0 : g->plan->grace_ms;
+    int64_t polite = g->stop_us + grace * 1000;
+
+    return g->plan->on_lost == ON_LOST_WARN || polite < last ? polite : last;
+}
+
+/* When something has to be done without being told; INT64_MAX: never. */
+static int64_t next_us(const struct guardian *g, int64_t now)
+{
+    int64_t next = INT64_MAX;
+
+    switch (g->phase) {
+    case RUNNING:
+        if (g->plan->on_lost != ON_LOST_WARN)
+            next = g->deadline_us - plan_slack_us(g->plan) - plan_grace_us(g->plan);
+        return next < g->max_end_us ? next : g->max_end_us;
+    case TERM:
+        return kill_us(g);
+    case KILL:
+        return now + (now - kill_us(g) < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US);
+    default:
+        return next;
+    }
+}
+
+/* On the clock of the deadlines, which goes on while the machine sleeps. */
+static void arm(struct guardian *g, int64_t at_us)
+{
+    struct itimerspec spec = {0};
+
+    if (at_us != INT64_MAX) {
+        at_us = at_us > 0 ? at_us : 1;
+        spec.it_value.tv_sec = at_us / 1000000;
+        spec.it_value.tv_nsec = at_us % 1000000 * 1000;
+    }
+    timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* ---- the locker ------------------------------------------------------------------------------ */
+
+static void report(struct guardian *g, enum report_kind kind, int value)
+{
+    struct report r = {.kind = (int32_t)kind,
+                       .value = value,
+                       .cause = (int32_t)g->cause,
+                       .ended_by_us = g->stopped_it,
+                       .left_behind = g->left_behind};
+
+    if (!g->alone && send(g->locker_fd, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        g->alone = true;
+}
+
+/* What the command needs, we do not: a pipe whose last writer is the command must end with it. */
+static void let_go(struct guardian *g)
+{
+    int keep[] = {g->locker_fd, g->signals_fd, g->timer_fd, g->error_fd};
+
+    fds_silence();
+    fds_close_others(keep, sizeof keep / sizeof *keep);
+}
+
+static void start(struct guardian *g, const struct order *order)
+{
+    int64_t now = sqlock_now_us();
+    pid_t pid;
+
+    g->deadline_us = order->deadline_us;
+    g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
+    pid = command_start(g->plan, order, &g->error_fd);
+    if (pid < 0) {
+        report(g, REPORT_NOT_STARTED, -pid);
+        g->phase = GONE;
+        return;
+    }
+    g->command = pid;
+    g->phase = RUNNING;
+    let_go(g);
+}
+
+/* An empty pipe at its end: exec has closed it. */
+static void look_at_exec(struct guardian *g)
+{
+    int error = 0;
+    ssize_t n = read(g->error_fd, &error, sizeof error);
+
+    if (n < 0)
+        return;
+    close(g->error_fd);
+    g->error_fd = -1;
+    report(g, n == 0 ? REPORT_STARTED : REPORT_NOT_STARTED, error);
+}
+
+static void stop(struct guardian *g, enum cause cause);
+
+static void obey(struct guardian *g, const struct order *order)
+{
+    switch (order->kind) {
+    case ORDER_START:
+        if (g->phase == IDLE)
+            start(g, order);
+        break;
+    case ORDER_DEADLINE:
+        if (order->deadline_us > g->deadline_us)
+            g->deadline_us = order->deadline_us;
+        break;
+    case ORDER_SIGNAL:
+        if (g->command > 0 && g->status == -1)
+            kill(g->command, order->signal);
+        break;
+    case ORDER_STOP:
+        if (g->phase == RUNNING)
+            stop(g, CAUSE_LOST);
+        break;
+    default:
+        break;
+    }
+}
+
+static void listen_to_locker(struct guardian *g)
+{
+    struct order order;
+    ssize_t n;
+
+    while ((n = recv(g->locker_fd, &order, sizeof order, MSG_DONTWAIT)) == (ssize_t)sizeof order)
+        obey(g, &order);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        g->alone = true;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* TERM and CONT to all: a stopped process would not see the one without the other. */
+static void stop(struct guardian *g, enum cause cause)
+{
+    int n;
+
+    g->cause = cause;
+    g->stop_us = sqlock_now_us();
+    g->stopped_it = g->status == -1;
+    g->phase = TERM;
+    if (kill_us(g) <= g->stop_us) {
+        g->phase = KILL;
+        return;
+    }
+    n = tree_signal(SIGTERM);
+    tree_signal(SIGCONT);
+    if (g->status != -1)
+        g->left_behind = n;
+}
+
+/* Whoever has ended, the orphans that came to us too. True: nobody is left. */
+static bool wait_all(struct guardian *g)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (WIFSTOPPED(status)) {
+            if (pid == g->command && g->phase == RUNNING)
+                report(g, REPORT_STOPPED, WSTOPSIG(status));
+        } else if (pid == g->command) {
+            g->status = status;
+        }
+    }
+    return pid < 0 && errno == ECHILD;
+}
+
+static void kill_all(struct guardian *g)
+{
+    int denied = tree_kill();
+
+    if (denied > 0 && !g->complained) {
+        say(SAY_ERROR, "%d processes of the command run as another user and cannot be ended",
+            denied);
+        g->complained = true;
+    }
+}
+
+/* What the time, the locker and the command's end ask for. */
+static void decide(struct guardian *g, bool nobody_left)
+{
+    int64_t now = sqlock_now_us();
+
+    if (g->phase == RUNNING) {
+        if (g->status != -1)
+            stop(g, CAUSE_NONE);
+        else if (g->alone && g->plan->on_lost != ON_LOST_WARN)
+            stop(g, CAUSE_ALONE);
+        else if (now >= g->max_end_us)
+            stop(g, CAUSE_MAX_TIME);
+        else if (now >= next_us(g, now))
+            stop(g, CAUSE_DEADLINE);
+    }
+    if (g->phase == TERM && now >= kill_us(g))
+        g->phase = KILL;
+    if ((g->phase == TERM || g->phase == KILL) && nobody_left)
+        g->phase = GONE;
+    if (g->phase == KILL)
+        kill_all(g);
+    if (g->phase == IDLE && g->alone)
+        g->phase = GONE;
+}
+
+/* A signal for the guardian itself is meant for the command. */
+static void listen_to_signals(struct guardian *g)
+{
+    struct signalfd_siginfo info;
+
+    while (read(g->signals_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD && g->command > 0 && g->status == -1)
+            kill(g->command, (int)info.ssi_signo);
+}
+
+static void listen_all(struct guardian *g)
+{
+    struct pollfd fds[] = {{.fd = g->alone ? -1 : g->locker_fd, .events = POLLIN},
+                           {.fd = g->signals_fd, .events = POLLIN},
+                           {.fd = g->timer_fd, .events = POLLIN},
+                           {.fd = g->error_fd, .events = POLLIN}};
+    uint64_t ticks;
+
+    if (poll(fds, 4, -1) < 0)
+        return;
+    if (fds[0].revents != 0)
+        listen_to_locker(g);
+    if (fds[1].revents != 0)
+        listen_to_signals(g);
+    if (fds[2].revents != 0 && read(g->timer_fd, &ticks, sizeof ticks) < 0)
+        return;
+    if (fds[3].revents != 0)
+        look_at_exec(g);
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+static bool prepare(struct guardian *g)
+{
+    static const int heard[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++)
+        sigaddset(&set, heard[i]);
+    g->signals_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (g->timer_fd < 0)
+        g->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    /* A group of its own: what the terminal sends to the job (Ctrl-Z) does not stop it. */
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "lock-guardian", 0, 0, 0);
+    return g->signals_fd >= 0 && g->timer_fd >= 0 && tree_adopt();
+}
+
+static void say_goodbye(const struct guardian *g)
+{
+    if (g->cause == CAUSE_ALONE || (g->alone && g->command > 0))
+        say(SAY_ERROR, "%s: the process that held the lock is gone; %s", g->plan->name,
+            g->stopped_it ? "the command was ended" : "the command has ended");
+}
+
+void guardian_run(const struct plan *plan, int locker_fd)
+{
+    struct guardian g = {.plan = plan, .locker_fd = locker_fd, .error_fd = -1, .status = -1};
+
+    if (!prepare(&g)) {
+        say(SAY_ERROR, "run needs a Linux with /proc and room for descriptors");
+        _exit(EXIT_SETUP);
+    }
+    while (g.phase != GONE) {
+        arm(&g, next_us(&g, sqlock_now_us()));
+        listen_all(&g);
+        decide(&g, wait_all(&g));
+    }
+    if (g.error_fd >= 0)
+        look_at_exec(&g);
+    if (g.command > 0)
+        report(&g, REPORT_ENDED, g.status);
+    say_goodbye(&g);
+    _exit(EXIT_DONE);
+}

@@ -1,0 +1,355 @@
+/* The locker: takes the lock, tells the guardian each new deadline, and releases the lock when
+ * nothing of the command is alive. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sqlock/sqlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/fds.h"
+#include "cli/base/say.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+#include "cli/run/plan.h"
+#include "cli/run/status.h"
+#include "cli/run/tree.h"
+#include "cli/run/wire.h"
+
+struct locker {
+    struct plan *plan;
+    int guardian_fd;
+    pid_t guardian;
+    sqlock *m;
+    sqlock_lock *lock;
+    int64_t told_us;    /* the deadline that the guardian knows */
+    int64_t begun_us;   /* of the wait */
+    int64_t held_us;    /* of the grant */
+    sqlock_state state; /* as last told to the user */
+    bool has_terminal;
+    int start_error; /* errno of the command that could not be started */
+    bool guardian_died;
+    struct report end; /* of kind REPORT_ENDED when all is over */
+    struct outcome outcome;
+};
+
+/* ---- taking it ------------------------------------------------------------------------------- */
+
+/* Signals end the process as they would any other while nothing is held and nothing can be cut. */
+static int open_database(struct locker *l)
+{
+    sigset_t ours;
+    int rc;
+
+    sigprocmask(SIG_SETMASK, &l->plan->signals.before, &ours);
+    rc = database_open(l->plan->cli, l->plan->grant.label, &l->m);
+    sigprocmask(SIG_SETMASK, &ours, NULL);
+    return rc;
+}
+
+/* A lost reply: find out; if that fails too, give back what may have been granted. */
+static int settle(struct locker *l, int rc, sqlock_error *err)
+{
+    if (rc != SQLOCK_EUNSURE)
+        return rc;
+    if ((rc = sqlock_settle(l->lock, 5000, err)) != 0)
+        sqlock_scope_end(&l->lock);
+    return rc;
+}
+
+static int refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
+                   const sqlock_error *err)
+{
+    if (caught != 0) {
+        l->outcome.word = "signal";
+        return EXIT_SIGNAL + caught;
+    }
+    if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
+        l->outcome.word = "busy";
+        grant_tell_busy(l->plan->cli, l->plan->name, holder, err);
+        return l->plan->busy_exit;
+    }
+    if (rc == SQLOCK_ECANCELLED) {
+        say(SAY_ERROR, "the guardian died; nothing was started");
+        return EXIT_INTERNAL;
+    }
+    return fail_with(rc, err);
+}
+
+/* Whether the lock is held; if not, what the process ends with, which may be 0 (-E 0). */
+static bool take(struct locker *l, int *out_code)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_error err = {0};
+    int rc, caught;
+
+    opts.wait_ms = l->plan->grant.wait_ms;
+    opts.lease_ms = l->plan->grant.lease_ms;
+    opts.holder = &holder;
+    rc = grant_take(l->m, l->plan->name, &opts, &l->plan->signals, l->guardian_fd, &l->lock,
+                    &caught, &err);
+    rc = settle(l, rc, &err);
+    l->held_us = sqlock_now_us();
+    l->outcome.waited_us = l->held_us - l->begun_us;
+    if (rc != 0) {
+        *out_code = refused(l, rc, caught, &holder, &err);
+        return false;
+    }
+    l->outcome.token = sqlock_lock_token(l->lock);
+    l->state = SQLOCK_HELD;
+    say(SAY_MORE, "%s: held, token %lld", l->plan->name, (long long)l->outcome.token);
+    return true;
+}
+
+/* ---- the guardian ---------------------------------------------------------------------------- */
+
+/* It never blocks: a guardian that does not read is stopped, and one order lost makes it act
+ * earlier. */
+static void order(struct locker *l, enum order_kind kind, int signal)
+{
+    struct order o = {.kind = (int32_t)kind,
+                      .signal = signal,
+                      .deadline_us = sqlock_lock_deadline_us(l->lock),
+                      .token = sqlock_lock_token(l->lock)};
+
+    text_owner(o.owner, sqlock_lock_owner(l->lock));
+    if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof o)
+        l->told_us = o.deadline_us;
+}
+
+/* Somebody has stopped it: it must be able to act. */
+static void wake_guardian(const struct locker *l)
+{
+    int status;
+
+    if (waitpid(l->guardian, &status, WNOHANG | WUNTRACED) == l->guardian && WIFSTOPPED(status))
+        kill(l->guardian, SIGCONT);
+}
+
+/* As in a shell that starts the command without us: Ctrl-Z stops it, and then the job is stopped,
+ * and the shell goes on. We cannot renew while we are stopped, so the lease is as long as can be
+ * before. */
+static void stop_too(struct locker *l)
+{
+    int64_t left;
+    sigset_t set;
+    char span[TEXT_DURATION];
+
+    if (!l->has_terminal)
+        return;
+    sqlock_renew(l->lock, NULL);
+    order(l, ORDER_DEADLINE, 0);
+    left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
+    say(SAY_NOTE, "%s: stopped; the command is ended if it does not go on within %s", l->plan->name,
+        text_span(span, left));
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    /* Which the kernel ignores where no shell could wake us. */
+    kill(getpid(), SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    order(l, ORDER_SIGNAL, SIGCONT);
+}
+
+static void hear(struct locker *l)
+{
+    struct report r;
+    ssize_t n;
+
+    while ((n = recv(l->guardian_fd, &r, sizeof r, MSG_DONTWAIT)) == (ssize_t)sizeof r) {
+        if (r.kind == REPORT_NOT_STARTED)
+            l->start_error = r.value;
+        else if (r.kind == REPORT_STOPPED)
+            stop_too(l);
+        else if (r.kind == REPORT_ENDED)
+            l->end = r;
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        l->guardian_died = true;
+}
+
+/* ---- while the command runs ------------------------------------------------------------------ */
+
+static void tell_state(struct locker *l)
+{
+    sqlock_state state = sqlock_lock_state(l->lock);
+    char span[TEXT_DURATION];
+
+    if (state == l->state)
+        return;
+    if (state == SQLOCK_AT_RISK)
+        say(SAY_NOTE, "%s: the lease could not be renewed yet; it ends in %s", l->plan->name,
+            text_span(span, (sqlock_lock_deadline_us(l->lock) - sqlock_now_us()) / 1000));
+    else if (state == SQLOCK_LOST)
+        say(SAY_ERROR, "%s: the lock is lost (%s); %s", l->plan->name,
+            sqlock_why_name(sqlock_lock_why(l->lock)),
+            l->plan->on_lost == ON_LOST_WARN ? "the command goes on without it"
+                                             : "the command is being stopped");
+    if (state == SQLOCK_LOST && l->plan->on_lost != ON_LOST_WARN)
+        order(l, ORDER_STOP, 0);
+    l->state = state;
+}
+
+static void hand_on_signals(struct locker *l)
+{
+    bool by_terminal;
+    int signal;
+
+    /* What the terminal sends, it sends to the whole job: the command has it already. */
+    while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0)
+        if (!by_terminal)
+            order(l, ORDER_SIGNAL, signal);
+}
+
+/* Renewals run by themselves in the library; here their deadlines are carried over. */
+static void watch(struct locker *l)
+{
+    int tick_ms = l->plan->grant.lease_ms / 30;
+    struct pollfd fds[] = {{.fd = l->guardian_fd, .events = POLLIN},
+                           {.fd = l->plan->signals.fd, .events = POLLIN},
+                           {.fd = sqlock_lock_fd(l->lock, NULL), .events = POLLIN}};
+
+    tick_ms = tick_ms < 5 ? 5 : tick_ms > 500 ? 500 : tick_ms;
+    while (l->end.kind != REPORT_ENDED && !l->guardian_died) {
+        poll(fds, 3, tick_ms);
+        if (fds[2].revents != 0)
+            fds[2].fd = -1; /* it stays readable */
+        hear(l);
+        hand_on_signals(l);
+        tell_state(l);
+        if (sqlock_lock_deadline_us(l->lock) > l->told_us)
+            order(l, ORDER_DEADLINE, 0);
+        wake_guardian(l);
+    }
+}
+
+/* Somebody killed the guardian: what it guarded is ours now, for orphans come to the next
+ * subreaper. */
+static void guard_instead(struct locker *l)
+{
+    int64_t last = sqlock_lock_deadline_us(l->lock) - plan_slack_us(l->plan);
+    int64_t polite = sqlock_now_us() + (int64_t)l->plan->grace_ms * 1000;
+    bool nobody_left = false;
+
+    say(SAY_ERROR, "%s: the guardian was killed; the command is being stopped", l->plan->name);
+    tree_signal(SIGTERM);
+    tree_signal(SIGCONT);
+    while (!nobody_left) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+        nobody_left = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+        if (sqlock_now_us() >= (polite < last ? polite : last))
+            tree_kill();
+        if (!nobody_left)
+            poll(NULL, 0, 5);
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* The exit code, if nothing was wrong with the lock. */
+static int exit_of_end(struct locker *l)
+{
+    struct outcome *o = &l->outcome;
+    bool was_stopped = l->end.cause != CAUSE_NONE && l->end.ended_by_us;
+
+    if (l->end.left_behind > 0)
+        say(SAY_NOTE, "%s: processes that the command left behind were ended: %d", l->plan->name,
+            (int)l->end.left_behind);
+    if (l->guardian_died && l->end.kind != REPORT_ENDED)
+        return EXIT_INTERNAL;
+    if (l->start_error != 0) {
+        o->word = "not-started";
+        say(SAY_ERROR, "%s: %s", l->plan->command[0], strerror(l->start_error));
+        return l->start_error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
+    }
+    o->has_child = true;
+    o->child_status = l->end.value;
+    if (was_stopped && l->end.cause == CAUSE_MAX_TIME) {
+        o->word = "max-time";
+        say(SAY_NOTE, "%s: --max-time is over; the command was stopped", l->plan->name);
+        return EXIT_MAX_TIME;
+    }
+    if (was_stopped) {
+        o->word = "lost";
+        if (l->end.cause == CAUSE_DEADLINE)
+            say(SAY_ERROR,
+                "%s: the lease could not be renewed; the command was stopped before it ends",
+                l->plan->name);
+        return EXIT_LOST;
+    }
+    o->word = "ended";
+    return status_code(l->end.value);
+}
+
+/* That the command ended well says nothing if it ran without the lock for a part of the time. */
+static int release(struct locker *l, int code)
+{
+    sqlock_error err = {0};
+    bool held = sqlock_is_held(l->lock);
+    int rc = sqlock_release(l->lock, &err);
+
+    if (rc == SQLOCK_ELOST || (rc != 0 && !held)) {
+        if (l->outcome.has_child && strcmp(l->outcome.word, "ended") == 0) {
+            l->outcome.word = "lost";
+            say(SAY_ERROR, "%s: the lock was lost before the command ended", l->plan->name);
+            code = l->plan->on_lost == ON_LOST_WARN ? code : EXIT_LOST;
+        }
+    } else if (rc != 0) {
+        say(SAY_NOTE, "%s; the lock runs out by itself", err.text);
+    }
+    return code;
+}
+
+static int run_command(struct locker *l)
+{
+    static const int of_terminal[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+    sigset_t set;
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), code;
+
+    /* The job is stopped when the command is: until then we go on renewing. */
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof of_terminal / sizeof *of_terminal; i++)
+        sigaddset(&set, of_terminal[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    if ((l->has_terminal = tty >= 0))
+        close(tty);
+    order(l, ORDER_START, 0);
+    watch(l);
+    if (l->guardian_died && l->end.kind != REPORT_ENDED)
+        guard_instead(l);
+    l->outcome.held_us = sqlock_now_us() - l->held_us;
+    code = exit_of_end(l);
+    return release(l, code);
+}
+
+int locker_run(struct plan *plan, int guardian_fd, pid_t guardian)
+{
+    struct locker l = {.plan = plan,
+                       .guardian_fd = guardian_fd,
+                       .guardian = guardian,
+                       .begun_us = sqlock_now_us(),
+                       .outcome.word = "error"};
+    int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd}, code;
+
+    /* A pipe that the command reads or writes must not be kept open by us. */
+    fds_silence();
+    fds_close_others(keep, sizeof keep / sizeof *keep);
+    if ((code = open_database(&l)) == 0 && take(&l, &code))
+        code = run_command(&l);
+    l.outcome.exit = code;
+    status_write(plan, &l.outcome);
+    sqlock_lock_free(l.lock);
+    sqlock_close(l.m);
+    close(guardian_fd);
+    while (waitpid(guardian, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return code;
+}

@@ -1,0 +1,45 @@
+/* What `sqlock run` was asked to do: read once, then the same for locker and guardian. */
+#ifndef SQLOCK_CLI_RUN_PLAN_H
+#define SQLOCK_CLI_RUN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/base/grant.h"
+#include "cli/base/signals.h"
+
+enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
+
+struct plan {
+    struct cli *cli;
+    const char *name;
+    char **command; /* ends with NULL */
+    struct grant_opts grant;
+    int busy_exit;
+    int32_t grace_ms; /* between TERM and KILL */
+    int32_t max_ms;   /* 0: none */
+    enum on_lost on_lost;
+    int status_fd;       /* ours, or -1 */
+    int status_fd_given; /* the number that the command must not inherit, or -1 */
+    struct signals signals;
+    pid_t locker;
+    pid_t group; /* of locker and command */
+};
+
+/* The locker: takes the lock, renews it, releases it. Returns what the process ends with. */
+int locker_run(struct plan *plan, int guardian_fd, pid_t guardian);
+/* The guardian: starts the command, and sees to it that nothing of it is alive when the lease ends.
+ * It is the whole life of a forked process of one thread, with every signal blocked. */
+void guardian_run(const struct plan *plan, int locker_fd) __attribute__((noreturn));
+/* Fork and exec. *out_error_fd: an errno can be read from it if that fails, else its end. Returns
+ * the process, or minus errno. */
+struct order;
+pid_t command_start(const struct plan *plan, const struct order *order, int *out_error_fd);
+
+/* The time that TERM may take before KILL must come, when the lease ends: a longer -k is cut, so
+ * that renewals have most of a lease to succeed. And the time that KILL itself may take. */
+int64_t plan_grace_us(const struct plan *plan);
+int64_t plan_slack_us(const struct plan *plan);
+
+#endif

@@ -1,0 +1,47 @@
+#include "cli/run/status.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/cli.h"
+#include "cli/run/plan.h"
+
+int status_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status)
+                                    : WEXITSTATUS(wait_status);
+}
+
+static char *as_line(const struct plan *plan, const struct outcome *o)
+{
+    bool signalled = o->has_child && WIFSIGNALED(o->child_status);
+    json_t *json = json_pack(
+        "{s:o, s:s, s:i, s:o, s:o, s:I, s:I, s:o}", "name",
+        json_text(plan->name, strlen(plan->name)), "outcome", o->word, "exit", o->exit,
+        "child_status", o->has_child ? json_integer(status_code(o->child_status)) : json_null(),
+        "child_signal", signalled ? json_integer(WTERMSIG(o->child_status)) : json_null(),
+        "waited_ms", (json_int_t)(o->waited_us / 1000), "held_ms", (json_int_t)(o->held_us / 1000),
+        "token", o->token > 0 ? json_integer(o->token) : json_null());
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_EMBED) : NULL;
+
+    json_decref(json);
+    return text;
+}
+
+void status_write(const struct plan *plan, const struct outcome *outcome)
+{
+    char *text;
+
+    if (plan->status_fd < 0)
+        return;
+    text = as_line(plan, outcome);
+    if (text == NULL || dprintf(plan->status_fd, "{%s}\n", text) < 0)
+        say(SAY_ERROR, "--status-fd: %s", text == NULL ? "out of memory" : strerror(errno));
+    free(text);
+}

@@ -1,0 +1,172 @@
+#include "cli/run/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct process {
+    pid_t pid, parent;
+};
+
+struct tree {
+    struct process *list;
+    size_t n, room;
+};
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static void add(struct tree *t, pid_t pid, pid_t parent)
+{
+    if (t->n == t->room) {
+        size_t room = t->room > 0 ? 2 * t->room : 64;
+        struct process *list = realloc(t->list, room * sizeof *list);
+
+        if (list == NULL)
+            return; /* those that are in the list die first; then there is a next time */
+        t->list = list;
+        t->room = room;
+    }
+    t->list[t->n++] = (struct process){pid, parent};
+}
+
+/* The children that one thread of a process has made or was given. */
+static bool read_children(struct tree *t, pid_t parent, const char *thread)
+{
+    char path[300];
+    FILE *file;
+    int pid;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)parent, thread);
+    if ((file = fopen(path, "re")) == NULL)
+        return false;
+    while (fscanf(file, "%d", &pid) == 1)
+        add(t, pid, parent);
+    fclose(file);
+    return true;
+}
+
+static bool add_children(struct tree *t, pid_t parent)
+{
+    bool could = false;
+    char path[64];
+    const struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+    if ((dir = opendir(path)) == NULL)
+        return false;
+    while ((entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.' && read_children(t, parent, entry->d_name))
+            could = true;
+    closedir(dir);
+    return could;
+}
+
+/* Parents before their children. What is made while we look is found the next time. */
+static bool read_tree(struct tree *t)
+{
+    bool could;
+
+    t->n = 0;
+    could = add_children(t, getpid());
+    for (size_t i = 0; i < t->n; i++)
+        add_children(t, t->list[i].pid);
+    return could;
+}
+
+bool tree_adopt(void)
+{
+    struct tree t = {0};
+    bool could = prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && read_tree(&t);
+
+    free(t.list);
+    return could;
+}
+
+/* ---- signalling ------------------------------------------------------------------------------ */
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[512], *end;
+    FILE *file;
+    int parent = -1;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if ((file = fopen(path, "re")) == NULL)
+        return -1;
+    /* The program's name, in parentheses, may hold anything. */
+    if (fgets(line, sizeof line, file) != NULL && (end = strrchr(line, ')')) != NULL)
+        sscanf(end + 1, " %*c %d", &parent);
+    fclose(file);
+    return parent;
+}
+
+/* Its parent may have waited for it since the list was read, and its number may be a stranger's by
+ * now. So: first a descriptor, which means one process for good; then a look whether that is a
+ * child of who was seen as its parent, or an orphan that came to us. Returns 0 or errno. */
+static int send_to(const struct process *p, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), rc = 0;
+    pid_t parent;
+
+    if (fd < 0)
+        return errno == ENOSYS && kill(p->pid, signal) == 0 ? 0 : errno;
+    parent = parent_of(p->pid);
+    if (parent != p->parent && parent != getpid())
+        rc = ESRCH;
+    else if (syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0)
+        rc = errno;
+    close(fd);
+    return rc;
+}
+
+/* Returns how many belong to somebody else. */
+static int send_all(const struct tree *t, int signal)
+{
+    int denied = 0;
+
+    for (size_t i = 0; i < t->n; i++)
+        denied += send_to(&t->list[i], signal) == EPERM;
+    return denied;
+}
+
+int tree_signal(int signal)
+{
+    struct tree t = {0};
+    int n;
+
+    read_tree(&t);
+    send_all(&t, signal);
+    n = (int)t.n;
+    free(t.list);
+    return n;
+}
+
+/* Killed one by one, a process could fork between the look and the signal, and a parent could
+ * replace each child that dies. So they are stopped first, until a look finds no more than the one
+ * before: who is stopped makes no children. The passes are bounded, for what forks faster than we
+ * look must be killed all the same; what escaped is an orphan of ours then, and is found by the
+ * next call. */
+int tree_kill(void)
+{
+    struct tree t = {0};
+    size_t before = 0;
+    int denied;
+
+    read_tree(&t);
+    for (int pass = 0; pass < 16 && t.n != before; pass++) {
+        before = t.n;
+        send_all(&t, SIGSTOP);
+        read_tree(&t);
+    }
+    denied = send_all(&t, SIGKILL);
+    free(t.list);
+    return denied;
+}

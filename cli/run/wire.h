@@ -1,0 +1,47 @@
+/* What locker and guardian tell each other, one struct for a packet. The end of the stream tells
+ * that the other one is dead. */
+#ifndef SQLOCK_CLI_RUN_WIRE_H
+#define SQLOCK_CLI_RUN_WIRE_H
+
+#include <stdint.h>
+
+enum order_kind {
+    ORDER_START = 1,    /* the lock is held: start the command */
+    ORDER_DEADLINE = 2, /* a renewal was confirmed: the lock is ours until then */
+    ORDER_SIGNAL = 3,   /* hand on this signal */
+    ORDER_STOP = 4      /* the lock is lost: stop the command now */
+};
+
+struct order {
+    int32_t kind;
+    int32_t signal;
+    int64_t deadline_us; /* of sqlock_now_us() */
+    int64_t token;
+    char owner[40]; /* as text */
+};
+
+enum report_kind {
+    REPORT_STARTED = 1,
+    REPORT_NOT_STARTED = 2, /* value: errno */
+    REPORT_STOPPED = 3,     /* value: the signal that stopped the command (Ctrl-Z) */
+    REPORT_ENDED = 4        /* value: its status, as of waitpid(); nothing of it is alive */
+};
+
+/* Why the guardian ended what was there. */
+enum cause {
+    CAUSE_NONE = 0,     /* the command ended by itself */
+    CAUSE_DEADLINE = 1, /* no renewal came in time */
+    CAUSE_LOST = 2,     /* the locker said that the lock is lost */
+    CAUSE_MAX_TIME = 3,
+    CAUSE_ALONE = 4 /* the locker died */
+};
+
+struct report {
+    int32_t kind;
+    int32_t value;
+    int32_t cause;
+    int32_t ended_by_us; /* 1: the command was running when we stopped it */
+    int32_t left_behind; /* processes that the command had left behind when it ended */
+};
+
+#endif

@@ -1,0 +1,331 @@
+/* `sqlock run`: what the command is given, and what comes back. On each database. */
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+
+/* ---- exit codes ------------------------------------------------------------------------------ */
+
+static void test_exit_code_of_the_command_is_handed_on(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run nightly true");
+    assert_said(0, "", "");
+    sh("sqlock $G run nightly sh -c 'exit 3'");
+    assert_said(3, "", "");
+    sh("sqlock $G run nightly sh -c 'exit 255'");
+    assert_said(255, "", "");
+    sh("sqlock $G run nightly sh -c 'kill -9 $$'");
+    assert_said(128 + SIGKILL, "", "");
+    sh("sqlock $G run nightly $D/absent");
+    assert_said(127, "", "No such file");
+    sh("sqlock $G run nightly /etc/passwd");
+    assert_said(126, "", "Permission denied");
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+static void test_busy_is_75_or_what_was_asked_for(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly");
+    sh("sqlock $G run -n nightly touch $D/ran");
+    assert_said(75, "", "nightly is busy: held by host");
+    sh("sqlock $G run -w 300ms -E 7 nightly touch $D/ran");
+    assert_said(7, "", "nightly is busy");
+    sh("sqlock $G -q run -n -E 0 nightly touch $D/ran");
+    assert_said(0, "", "");
+    assert_string_equal("", sh("sqlock $G -q run -n -E 0 nightly touch $D/ran")->err);
+    sh("test -e $D/ran");
+    assert_said(1, NULL, NULL);
+}
+
+static void test_max_time_ends_a_command_that_ignores_term(void **state)
+{
+    const struct said *said;
+
+    (void)state;
+    database_new();
+    said = sh("sqlock $G run --max-time 300ms -k 200ms nightly sh -c 'trap \"\" TERM; sleep 100'");
+    assert_said(124, "", "--max-time");
+    assert_between(500, said->took_ms, patience_ms(10000));
+    sh("sqlock $G run -n nightly true");
+    assert_said(0, NULL, NULL);
+}
+
+static void test_term_comes_before_kill(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run --max-time 300ms -k 20s -c nightly 'trap \"echo tidy; exit 9\" TERM; "
+       "echo up; while :; do sleep 0.02; done'");
+    assert_said(124, "up\ntidy\n", NULL);
+    assert_between(0, sh("true")->took_ms, patience_ms(10000));
+}
+
+/* ---- what the command is given ----------------------------------------------------------------
+ */
+
+static void test_command_finds_its_lock_in_the_environment(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/g; sqlock $G release nightly $(cat $D/g)");
+    sh("sqlock $G run nightly sh -c 'echo $SQLOCK_NAME $SQLOCK_TOKEN $SQLOCK_HELD; "
+       "sqlock $G show nightly | grep -c $SQLOCK_OWNER'");
+    assert_said(0, "nightly 2 1\n1\n", NULL);
+}
+
+static void test_c_runs_a_line_of_shell_with_arguments(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run -c nightly 'echo \"$1,$2\"; exit 5' 'a b' c");
+    assert_said(5, "a b,c\n", NULL);
+}
+
+static void test_options_behind_the_name_are_the_commands_own(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run nightly echo -n --json -q; echo .");
+    assert_said(0, "--json -q.", NULL);
+}
+
+static void test_stdin_reaches_the_command(void **state)
+{
+    (void)state;
+    database_new();
+    sh("echo through the pipe | sqlock $G run nightly cat");
+    assert_said(0, "through the pipe\n", NULL);
+}
+
+static void test_closed_stdin_stays_closed(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run nightly sh -c 'ls /proc/self/fd | head -n 1; true <&0' <&- ");
+    assert_true(sh("true")->code == 0);
+    sh("sqlock $G run nightly sh -c 'test -e /proc/self/fd/0 || echo closed' <&-");
+    assert_said(0, "closed\n", NULL);
+    sh("sqlock $G run nightly sh -c 'echo there >$D/there' <&- >&- 2>&- && cat $D/there");
+    assert_said(0, "there\n", NULL);
+}
+
+/* The same descriptors, blocked and ignored signals, limits as without us. */
+static void test_command_inherits_what_it_would_without_sqlock(void **state)
+{
+    static const char look[] =
+        "ls /proc/self/fd; grep -E \"^Sig(Blk|Ign|Cgt)|^NoNew\" /proc/self/status";
+
+    (void)state;
+    database_new();
+    assert_sh("exec 7</etc/passwd; trap '' USR2 PIPE;"
+              "env sh -c '%s' >$D/without; sqlock $G run --status-fd 8 nightly sh -c '%s' >$D/with "
+              "8>$D/status; cat $D/with; cmp $D/with $D/without",
+              look, look);
+    assert_said(0, "SigIgn", NULL);
+}
+
+static void test_pipe_ends_when_the_command_closes_it(void **state)
+{
+    (void)state;
+    database_new();
+    /* The reader comes to the end three seconds before sqlock does. */
+    sh("sqlock $G run nightly sh -c 'echo word; exec >&- 2>&-; sleep 3' | "
+       "(cat; date +%%s%%N >$D/eof); test $(($(date +%%s%%N) - $(cat $D/eof))) -gt 2000000000");
+    assert_said(0, "word\n", NULL);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static void test_signals_are_handed_on(void **state)
+{
+    static const int signals[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start(
+        "exec sqlock $G run -c nightly 'for s in USR1 USR2 HUP INT QUIT; do "
+        "trap \"echo $s >>$D/heard\" $s; done; trap \"echo TERM >>$D/heard; exit 6\" TERM; "
+        "echo >$D/ready; while :; do sleep 0.02; done'");
+    wait_for("ready");
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        size_t before = strlen(text_of("heard"));
+
+        kill(run, signals[i]);
+        assert_soon(strlen(text_of("heard")) > before, patience_ms(5000));
+    }
+    assert_int_equal(child_wait(run, patience_ms(10000)), 6);
+    assert_string_equal(text_of("heard"), "USR1\nUSR2\nHUP\nINT\nQUIT\nTERM\n");
+}
+
+static void test_signal_that_ends_the_command_is_its_code(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run nightly sh -c 'echo >$D/ready; exec sleep 100'");
+    wait_for("ready");
+    kill(run, SIGTERM);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 128 + SIGTERM);
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+/* nohup sqlock run ... */
+static void test_ignored_signal_stays_ignored(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run =
+        sh_start("trap '' HUP; exec sqlock $G run -c nightly 'echo >$D/ready; sleep 0.5; echo on'");
+    wait_for("ready");
+    kill(run, SIGHUP);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 0);
+    assert_string_equal(text_of("out"), "on\n");
+}
+
+static void test_signal_while_waiting_starts_nothing(void **state)
+{
+    pid_t run;
+    int code;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant");
+    run = sh_start("exec sqlock $G run --status-fd 3 nightly touch $D/ran 3>$D/status");
+    sleep_ms(500);
+    kill(run, SIGINT);
+    code = child_wait(run, patience_ms(10000));
+    assert_true(code == 128 + SIGINT || code == -SIGINT);
+    assert_sh("sqlock $G release nightly $(cat $D/grant); sleep 0.2; test ! -e $D/ran");
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+static void test_lease_is_renewed_as_long_as_the_command_runs(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run --ttl 1s nightly sh -c 'echo >$D/ready; sleep 3'");
+    wait_for("ready");
+    sh("sqlock $G acquire -w 2s nightly");
+    assert_said(75, NULL, "token 1;");
+    assert_int_equal(child_wait(run, patience_ms(10000)), 0);
+    sh("sqlock $G acquire -n nightly");
+    assert_said(0, " 2\n", NULL);
+}
+
+static void test_what_is_left_behind_is_ended_before_the_release(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run -k 200ms nightly sh -c 'tests/cli/tree.sh $D stubborn & "
+       "while [ ! -e $D/ready ]; do sleep 0.02; done; exit 4'");
+    assert_said(4, NULL, "left behind");
+    assert_sh("test $(wc -l <$D/pids) = 4; for p in $(cat $D/pids); do "
+              "test ! -e /proc/$p || exit 1; done; sqlock $G run -n nightly true");
+}
+
+static json_t *status_line(const char *text)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+
+    if (json == NULL)
+        fail_msg("\"%s\" is no JSON: %s", text, error.text);
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    return json;
+}
+
+static void assert_outcome(const char *word, int code, int child)
+{
+    json_t *json = status_line(text_of("status"));
+    const char *name, *outcome;
+    int exit, held, waited;
+
+    assert_int_equal(json_unpack(json, "{s:s, s:s, s:i, s:i, s:i}", "name", &name, "outcome",
+                                 &outcome, "exit", &exit, "waited_ms", &waited, "held_ms", &held),
+                     0);
+    assert_string_equal(outcome, word);
+    assert_int_equal(exit, code);
+    if (child < 0)
+        assert_true(json_is_null(json_object_get(json, "child_status")));
+    else
+        assert_int_equal(json_integer_value(json_object_get(json, "child_status")), child);
+    json_decref(json);
+}
+
+static void test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run --status-fd 3 nightly sh -c 'exit 75' 3>$D/status");
+    assert_said(75, NULL, NULL);
+    assert_outcome("ended", 75, 75);
+    sh("sqlock $G run --status-fd 3 nightly sh -c 'kill -TERM $$' 3>$D/status");
+    assert_outcome("ended", 143, 143);
+    sh("sqlock $G run --status-fd 3 --max-time 100ms nightly sleep 10 3>$D/status");
+    assert_outcome("max-time", 124, 143);
+    sh("sqlock $G run --status-fd 1 nightly /etc/passwd >$D/status");
+    assert_outcome("not-started", 126, -1);
+    assert_sh("sqlock $G acquire -n nightly");
+    sh("sqlock $G run -n --status-fd 3 nightly true 3>$D/status");
+    assert_outcome("busy", 75, -1);
+}
+
+static void test_status_line_tells_times_and_token(void **state)
+{
+    json_t *json;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 1s nightly;"
+              "sqlock $G run --status-fd 3 nightly sleep 0.3 3>$D/status");
+    json = status_line(text_of("status"));
+    assert_between(400, json_integer_value(json_object_get(json, "waited_ms")), patience_ms(9000));
+    assert_between(300, json_integer_value(json_object_get(json, "held_ms")), patience_ms(9000));
+    assert_int_equal(json_integer_value(json_object_get(json, "token")), 2);
+    json_decref(json);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exit_code_of_the_command_is_handed_on),
+        cmocka_unit_test(test_busy_is_75_or_what_was_asked_for),
+        cmocka_unit_test(test_max_time_ends_a_command_that_ignores_term),
+        cmocka_unit_test(test_term_comes_before_kill),
+        cmocka_unit_test(test_command_finds_its_lock_in_the_environment),
+        cmocka_unit_test(test_c_runs_a_line_of_shell_with_arguments),
+        cmocka_unit_test(test_options_behind_the_name_are_the_commands_own),
+        cmocka_unit_test(test_stdin_reaches_the_command),
+        cmocka_unit_test(test_closed_stdin_stays_closed),
+        cmocka_unit_test(test_command_inherits_what_it_would_without_sqlock),
+        cmocka_unit_test(test_pipe_ends_when_the_command_closes_it),
+        cmocka_unit_test(test_signals_are_handed_on),
+        cmocka_unit_test(test_signal_that_ends_the_command_is_its_code),
+        cmocka_unit_test(test_ignored_signal_stays_ignored),
+        cmocka_unit_test(test_signal_while_waiting_starts_nothing),
+        cmocka_unit_test(test_lease_is_renewed_as_long_as_the_command_runs),
+        cmocka_unit_test(test_what_is_left_behind_is_ended_before_the_release),
+        cmocka_unit_test(test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75),
+        cmocka_unit_test(test_status_line_tells_times_and_token),
+    };
+
+    return RUN_ON_DATABASES(tests);
+}
