@@ -1,0 +1,370 @@
+/* Nothing of the command is alive when the lease ends, whatever happens to sqlock: P4 for programs
+ * that do not ask. A successor waits for the lock, and looks for survivors as soon as it has it. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/cli/shell.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/proxy.h"
+
+/* Processes that tree.sh noted and that are alive: no zombies. */
+#define SURVIVORS "tests/cli/survivors.sh $D"
+
+/* The first child of a process: of a locker, its guardian. 0: none. */
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    FILE *file;
+    int child = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    if ((file = fopen(path, "r")) == NULL)
+        return 0;
+    if (fscanf(file, "%d", &child) != 1)
+        child = 0;
+    fclose(file);
+    return child;
+}
+
+/* The lock is held by a command that starts everything that can be hard to find. */
+static pid_t start_tree(const char *options, const char *how)
+{
+    pid_t run = sh_start("exec sqlock $G run %s nightly tests/cli/tree.sh $D %s", options, how);
+
+    wait_for("ready");
+    assert_string_equal(sh("wc -l <$D/pids")->out, "4\n");
+    assert_string_not_equal(sh(SURVIVORS)->out, "");
+    return run;
+}
+
+/* Whoever gets the lock next finds nobody, and the last sign of life is older than its grant. */
+static void assert_successor_is_alone(void)
+{
+    const struct said *said =
+        sh("sqlock $G run -w 30s nightly sh -c 'date +%%s%%N >$D/granted; " SURVIVORS "'");
+
+    assert_said(0, NULL, NULL);
+    assert_string_equal(said->out, "");
+    assert_sh("test $(cat $D/granted) -gt $(tail -n 1 $D/beats)");
+    assert_string_equal(sh(SURVIVORS)->out, "");
+}
+
+/* ---- the locker ------------------------------------------------------------------------------ */
+
+static void test_killed_locker_takes_its_command_along(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 300ms", "stubborn");
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    assert_successor_is_alone();
+}
+
+static void test_command_of_a_killed_locker_is_asked_before_it_is_killed(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start(
+        "exec sqlock $G run --ttl 20s nightly sh -c 'trap \"echo tidy >$D/tidy; exit\" TERM; "
+        "echo >$D/ready; while :; do sleep 0.02; done'");
+    wait_for("ready");
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    wait_for("tidy");
+}
+
+static void test_stopped_locker_loses_its_command_before_the_lease_ends(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "stubborn");
+    kill(run, SIGSTOP);
+    assert_successor_is_alone();
+    assert_false(child_ended(run));
+    kill(run, SIGCONT);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_non_null(strstr(text_of("status"), "\"outcome\":\"lost\""));
+}
+
+/* A stop that is shorter than the lease costs nothing. */
+static void test_locker_that_goes_on_in_time_keeps_its_command(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run --ttl 6s nightly sh -c 'echo >$D/ready; sleep 3; exit 5'");
+    wait_for("ready");
+    kill(run, SIGSTOP);
+    sleep_ms(1500);
+    kill(run, SIGCONT);
+    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
+}
+
+static void test_locker_killed_while_it_waits_starts_nothing(void **state)
+{
+    pid_t run, guardian;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant");
+    run = sh_start("exec sqlock $G run --ttl 1s nightly touch $D/ran");
+    assert_soon((guardian = child_of(run)) > 0, patience_ms(5000));
+    sleep_ms(300);
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    assert_soon(kill(guardian, 0) != 0, patience_ms(5000));
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    assert_sh("sqlock $G run -w 10s nightly test ! -e $D/ran");
+}
+
+static void test_locker_killed_while_the_command_is_being_stopped(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 20s --max-time 200ms", "stubborn");
+    sleep_ms(500);
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    assert_successor_is_alone();
+}
+
+/* At every moment from before the first request to after the release. */
+static void test_locker_killed_at_any_moment_leaves_nobody(void **state)
+{
+    (void)state;
+    database_new();
+    for (int i = 0; i < 24; i++) {
+        pid_t run;
+
+        assert_sh("rm -f $D/pids $D/ready $D/beats; : >$D/pids; echo 0 >$D/beats");
+        run =
+            sh_start("exec sqlock $G run --ttl 600ms -k 100ms nightly sh -c "
+                     "'echo $$ >>$D/pids; (setsid sh -c \"echo \\$\\$ >>$D/pids; sleep 100\" &) ; "
+                     "sleep 0.02'");
+        usleep((useconds_t)i * 2000);
+        kill(run, SIGKILL);
+        child_wait(run, patience_ms(5000));
+        assert_successor_is_alone();
+    }
+}
+
+/* ---- the guardian ---------------------------------------------------------------------------- */
+
+static void test_killed_guardian_is_replaced_by_the_locker(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 10s -k 300ms", "stubborn");
+    kill(child_of(run), SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 70);
+    assert_non_null(strstr(text_of("err"), "guardian was killed"));
+    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_successor_is_alone();
+}
+
+static void test_stopped_guardian_is_woken(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 300ms --max-time 2s", "stubborn");
+    kill(child_of(run), SIGSTOP);
+    assert_int_equal(child_wait(run, patience_ms(20000)), 124);
+    assert_string_equal(sh(SURVIVORS)->out, "");
+}
+
+/* Its own process is ended by the kernel at least. */
+static void test_both_killed_at_once_end_the_command(void **state)
+{
+    pid_t run, guardian;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run --ttl 1s nightly sh -c 'echo $$ >$D/pids; echo >$D/ready; "
+                   "while :; do date +%%s%%N >$D/beats; sleep 0.02; done'");
+    wait_for("ready");
+    guardian = child_of(run);
+    kill(run, SIGSTOP);
+    kill(guardian, SIGKILL);
+    kill(run, SIGKILL);
+    child_wait(run, patience_ms(5000));
+    assert_successor_is_alone();
+}
+
+static void test_pkill_by_name_meets_the_locker_only(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 300ms", "obedient");
+    assert_sh("grep -a -q ^lock-guardian /proc/%d/cmdline && grep -x lock-guardian /proc/%d/comm",
+              (int)child_of(run), (int)child_of(run));
+    kill(run, SIGKILL);
+    child_wait(run, patience_ms(5000));
+    assert_successor_is_alone();
+}
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+static void test_command_whose_lock_was_broken_is_stopped(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "obedient");
+    assert_sh("sqlock $G break nightly --token 1");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_non_null(strstr(text_of("err"), "broken"));
+    assert_non_null(strstr(text_of("status"), "\"outcome\":\"lost\""));
+    assert_string_equal(sh(SURVIVORS)->out, "");
+}
+
+static void test_on_lost_warn_lets_the_command_go_on(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run --ttl 1s --on-lost warn -c nightly "
+                   "'echo >$D/ready; sleep 2.5; exit 5'");
+    wait_for("ready");
+    assert_sh("sqlock $G break nightly --token 1");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
+    assert_non_null(strstr(text_of("err"), "goes on without it"));
+}
+
+static void test_on_lost_kill_does_not_ask(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock $G run --ttl 1s -k 20s --on-lost kill -c nightly "
+                   "'trap \"echo tidy\" TERM; echo >$D/ready; while :; do sleep 0.02; done'");
+    wait_for("ready");
+    assert_sh("sqlock $G break nightly --token 1");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_string_equal(text_of("out"), "");
+}
+
+/* It had ended well, but for a part of its time it may have been one of two. */
+static void test_command_that_ended_without_its_lock_is_not_a_success(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run --ttl 1h -c nightly 'sqlock $G break nightly --token $SQLOCK_TOKEN'");
+    assert_said(76, NULL, "lost before the command ended");
+}
+
+/* ---- the database ---------------------------------------------------------------------------- */
+
+static void test_database_that_is_gone_ends_the_command_in_time(void **state)
+{
+    char *url = NULL;
+    pid_t run;
+
+    (void)state;
+    database_new();
+    if (strcmp(database_name(), "sqlite") == 0) {
+        run = start_tree("--ttl 2s -k 300ms", "stubborn");
+        assert_sh("mkdir $D/away; mv $D/locks.db* $D/away");
+        assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+        assert_string_equal(sh(SURVIVORS)->out, "");
+        assert_sh("rm -f $D/locks.db*; mv $D/away/* $D");
+    } else {
+        struct proxy *proxy = proxy_start_pg();
+
+        assert_true(asprintf(&url, "%s", proxy_url(proxy)) > 0);
+        setenv("SQLOCK_URL", url, 1);
+        run = start_tree("--ttl 2s -k 300ms", "stubborn");
+        proxy_cut(proxy);
+        proxy_refuse(proxy, 1);
+        assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+        setenv("SQLOCK_URL", pg_url(), 1);
+        proxy_stop(proxy);
+        free(url);
+    }
+    assert_successor_is_alone();
+}
+
+/* The link stays open and looks idle: no reply, no error. */
+static void test_silent_network_ends_the_command_in_time(void **state)
+{
+    struct proxy *proxy;
+    pid_t run;
+
+    (void)state;
+    database_new();
+    if (strcmp(database_name(), "sqlite") == 0)
+        skip(); /* it has none */
+    proxy = proxy_start_pg();
+    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    run = start_tree("--ttl 2s -k 300ms", "stubborn");
+    proxy_mode_set(proxy, PROXY_HOLD);
+    setenv("SQLOCK_URL", pg_url(), 1);
+    assert_successor_is_alone();
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    proxy_stop(proxy);
+}
+
+/* ---- what does not want to die ----------------------------------------------------------------
+ */
+
+/* It forks and ends, its child does the same: whoever reads its number is late. */
+static void test_process_that_forks_all_the_time_is_caught(void **state)
+{
+    (void)state;
+    database_new();
+    for (int i = 0; i < 5; i++) {
+        sh("sqlock $G run --ttl 10s -k 200ms nightly tests/cli/runner.sh $D");
+        assert_said(0, NULL, "left behind");
+
+        assert_sh(
+            "test -s $D/steps; wc -c <$D/steps >$D/a; sleep 0.2; wc -c <$D/steps | cmp - $D/a");
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_locker_takes_its_command_along),
+        cmocka_unit_test(test_command_of_a_killed_locker_is_asked_before_it_is_killed),
+        cmocka_unit_test(test_stopped_locker_loses_its_command_before_the_lease_ends),
+        cmocka_unit_test(test_locker_that_goes_on_in_time_keeps_its_command),
+        cmocka_unit_test(test_locker_killed_while_it_waits_starts_nothing),
+        cmocka_unit_test(test_locker_killed_while_the_command_is_being_stopped),
+        cmocka_unit_test(test_locker_killed_at_any_moment_leaves_nobody),
+        cmocka_unit_test(test_killed_guardian_is_replaced_by_the_locker),
+        cmocka_unit_test(test_stopped_guardian_is_woken),
+        cmocka_unit_test(test_both_killed_at_once_end_the_command),
+        cmocka_unit_test(test_pkill_by_name_meets_the_locker_only),
+        cmocka_unit_test(test_command_whose_lock_was_broken_is_stopped),
+        cmocka_unit_test(test_on_lost_warn_lets_the_command_go_on),
+        cmocka_unit_test(test_on_lost_kill_does_not_ask),
+        cmocka_unit_test(test_command_that_ended_without_its_lock_is_not_a_success),
+        cmocka_unit_test(test_database_that_is_gone_ends_the_command_in_time),
+        cmocka_unit_test(test_silent_network_ends_the_command_in_time),
+        cmocka_unit_test(test_process_that_forks_all_the_time_is_caught),
+    };
+
+    return RUN_ON_DATABASES(tests);
+}
