@@ -1,0 +1,321 @@
+/* `sqlock run` as a job of a shell on a terminal: Ctrl-C, Ctrl-Z, fg, reading, the terminal closed.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "tests/cli/shell.h"
+
+/* ---- a shell with job control, as small as can be -------------------------------------------- */
+
+struct terminal {
+    int master; /* what is typed is written here, what is shown is read */
+    int orders; /* to the shell: 'f' for fg */
+    int events; /* of the shell: struct event */
+    pid_t shell;
+    char shown[4096];
+};
+
+struct event {
+    int stopped; /* the signal that stopped the job; 0: it ended */
+    int code;
+};
+
+static void give_terminal(pid_t group)
+{
+    tcsetpgrp(STDIN_FILENO, group);
+}
+
+static pid_t start_job(const char *line, int in_background)
+{
+    pid_t job = fork();
+
+    if (job == 0) {
+        setpgid(0, 0);
+        if (!in_background)
+            give_terminal(getpid());
+        signal(SIGTTOU, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(99);
+    }
+    setpgid(job, job);
+    return job;
+}
+
+static void shell(const char *line, int in_background, int orders, int events)
+{
+    struct event event;
+    char order;
+    int status;
+    pid_t job;
+
+    signal(SIGTTOU, SIG_IGN);
+    signal(SIGHUP, SIG_DFL); /* whoever started the tests */
+    job = start_job(line, in_background);
+    for (;;) {
+        if (waitpid(job, &status, WUNTRACED) != job)
+            _exit(98);
+        memset(&event, 0, sizeof event);
+        event.stopped = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+        event.code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+        give_terminal(getpgrp());
+        if (write(events, &event, sizeof event) < 0 || !event.stopped)
+            _exit(0);
+        if (read(orders, &order, 1) != 1)
+            _exit(97);
+        give_terminal(job);
+        kill(-job, SIGCONT);
+    }
+}
+
+static void open_terminal(struct terminal *t, const char *line, int in_background)
+{
+    int orders[2], events[2];
+    pid_t parent = getpid();
+
+    memset(t, 0, sizeof *t);
+    t->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    assert_true(t->master >= 0 && grantpt(t->master) == 0 && unlockpt(t->master) == 0);
+    assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(events, O_CLOEXEC), 0);
+    fflush(NULL);
+    if ((t->shell = fork()) == 0) {
+        int tty;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(99);
+        setsid();
+        tty = open(ptsname(t->master), O_RDWR | O_CLOEXEC);
+        ioctl(tty, TIOCSCTTY, 0);
+        close(t->master);
+        for (int fd = 0; fd < 3; fd++)
+            dup2(tty, fd);
+        shell(line, in_background, orders[0], events[1]);
+    }
+    close(orders[0]);
+    close(events[1]);
+    t->orders = orders[1];
+    t->events = events[0];
+}
+
+static void close_terminal(struct terminal *t)
+{
+    close(t->master);
+    close(t->orders);
+    close(t->events);
+    child_wait(t->shell, patience_ms(10000));
+}
+
+static void type(struct terminal *t, const char *text)
+{
+    assert_int_equal(write(t->master, text, strlen(text)), strlen(text));
+}
+
+/* What the terminal showed so far. */
+static const char *shown(struct terminal *t)
+{
+    size_t used = strlen(t->shown);
+    ssize_t n = read(t->master, t->shown + used, sizeof t->shown - used - 1);
+
+    if (n > 0)
+        t->shown[used + (size_t)n] = '\0';
+    return t->shown;
+}
+
+static struct event next_event(struct terminal *t)
+{
+    struct event event = {-1, -1};
+    ssize_t n = 0;
+
+    fcntl(t->events, F_SETFL, O_NONBLOCK);
+    assert_soon((n = read(t->events, &event, sizeof event)) > 0, patience_ms(20000));
+    assert_int_equal(n, sizeof event);
+    return event;
+}
+
+static void assert_ended(struct terminal *t, int code)
+{
+    struct event event = next_event(t);
+
+    shown(t);
+    if (event.stopped != 0 || event.code != code)
+        fail_msg("stopped %d, code %d; shown: %s", event.stopped, event.code, t->shown);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void test_ctrl_c_comes_once_and_the_command_decides(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(
+        &t,
+        "exec sqlock $G run -c nightly 'trap \"echo INT >>$D/heard\" INT; echo >$D/ready; "
+        "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
+        0);
+    wait_for("ready");
+    type(&t, "\003");
+    wait_for("heard");
+    sleep_ms(300);
+    assert_string_equal(text_of("heard"), "INT\n");
+    assert_sh("touch $D/enough");
+    assert_ended(&t, 5);
+    close_terminal(&t);
+}
+
+static void test_ctrl_c_ends_a_command_that_does_not_care(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t, "exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", 0);
+    wait_for("ready");
+    sleep_ms(100);
+    type(&t, "\003");
+    assert_ended(&t, 128 + SIGINT);
+    close_terminal(&t);
+    sh("sqlock $G show nightly");
+    assert_said(0, "free", NULL);
+}
+
+static void test_command_reads_the_terminal(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; echo \"read $line\"; test -t 0'",
+                  0);
+    type(&t, "a line\n");
+    assert_ended(&t, 0);
+    assert_non_null(strstr(shown(&t), "read a line"));
+    close_terminal(&t);
+}
+
+static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t,
+                  "exec sqlock $G run -c nightly 'echo >$D/ready; "
+                  "while [ ! -e $D/enough ]; do date +%s%N >$D/beats; sleep 0.02; done; exit 5'",
+                  0);
+    wait_for("ready");
+    sleep_ms(100);
+    type(&t, "\032");
+    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    /* It is stopped: no sign of life; and the lock is still held. */
+    sleep_ms(100);
+    assert_sh("cp $D/beats $D/then; sleep 0.5; cmp $D/beats $D/then");
+    sh("sqlock $G acquire -n nightly");
+    assert_said(75, NULL, NULL);
+    assert_sh("touch $D/enough");
+    assert_int_equal(write(t.orders, "f", 1), 1);
+    assert_ended(&t, 5);
+    assert_non_null(strstr(shown(&t), "nightly: stopped"));
+    close_terminal(&t);
+}
+
+static void test_stopped_job_that_stays_so_loses_its_command(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t,
+                  "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+                  "while :; do sleep 0.02; done'",
+                  0);
+    wait_for("ready");
+    sleep_ms(100);
+    type(&t, "\032");
+    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    sh("sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
+    assert_said(0, "", NULL);
+    assert_string_equal(text_of(".out"), "");
+    assert_int_equal(write(t.orders, "f", 1), 1);
+    assert_ended(&t, 76);
+    close_terminal(&t);
+}
+
+static void test_job_in_the_background_that_reads_is_stopped_as_a_job(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; test \"$line\" = word'", 1);
+    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    assert_int_equal(write(t.orders, "f", 1), 1);
+    type(&t, "word\n");
+    assert_ended(&t, 0);
+    close_terminal(&t);
+}
+
+static void test_closed_terminal_ends_the_command_and_frees_the_lock(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t,
+                  "exec sqlock $G run --ttl 10s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+                  "while :; do sleep 0.02; done'",
+                  0);
+    wait_for("ready");
+    sleep_ms(100);
+    close_terminal(&t);
+    sh("sqlock $G run -w 5s nightly tests/cli/survivors.sh $D");
+    assert_said(0, "", NULL);
+    assert_string_equal(text_of(".out"), "");
+}
+
+/* One that does not care goes on, and so does its lock. */
+static void test_closed_terminal_leaves_a_command_that_ignores_it(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(
+        &t,
+        "exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2.5; "
+        "echo >$D/done'",
+        0);
+    wait_for("ready");
+    sleep_ms(100);
+    close_terminal(&t);
+    sh("sqlock $G acquire -w 1500ms nightly");
+    assert_said(75, NULL, NULL);
+    wait_for("done");
+    assert_sh("sqlock $G acquire -w 5s nightly");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ctrl_c_comes_once_and_the_command_decides),
+        cmocka_unit_test(test_ctrl_c_ends_a_command_that_does_not_care),
+        cmocka_unit_test(test_command_reads_the_terminal),
+        cmocka_unit_test(test_ctrl_z_stops_the_job_and_fg_continues_it),
+        cmocka_unit_test(test_stopped_job_that_stays_so_loses_its_command),
+        cmocka_unit_test(test_job_in_the_background_that_reads_is_stopped_as_a_job),
+        cmocka_unit_test(test_closed_terminal_ends_the_command_and_frees_the_lock),
+        cmocka_unit_test(test_closed_terminal_leaves_a_command_that_ignores_it),
+    };
+
+    return RUN_ON_DATABASES(tests);
+}
