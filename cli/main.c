@@ -50,9 +50,9 @@ static int print_version(const struct cli *cli)
 }
 
 /* `sqlock run --help` too: wherever an option may stand. */
-static bool asks_for_help(const struct command *c, int argc, char **argv)
+static bool asks_for_help(int argc, char **argv)
 {
-    return c != &command_help && argc > 1 && strcmp(argv[1], "--help") == 0;
+    return argc > 1 && strcmp(argv[1], "--help") == 0;
 }
 
 int main(int argc, char **argv)
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         return options_refuse(&cli, "which command?");
     if ((cli.command = command_find(argv[o.at])) == NULL)
         return unknown(&cli, argv[o.at]);
-    if (asks_for_help(cli.command, argc - o.at, argv + o.at))
+    if (asks_for_help(argc - o.at, argv + o.at))
         return help_print(cli.command);
     return cli.command->run(&cli, argc - o.at, argv + o.at);
 }

@@ -7,11 +7,11 @@
 
 static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
 
-static int release(const struct cli *cli, sqlock *m, char **operands)
+static int release(sqlock *m, const struct grant_id *id)
 {
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
-    int rc = grant_import(cli, m, operands, 0, &lock);
+    int rc = grant_import(m, id, 0, &lock);
 
     if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
         rc = fail_with(rc, &err);
@@ -21,6 +21,7 @@ static int release(const struct cli *cli, sqlock *m, char **operands)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    struct grant_id id;
     struct options o;
     sqlock *m = NULL;
     int rc;
@@ -28,11 +29,10 @@ static int run(struct cli *cli, int argc, char **argv)
     options_begin(&o, cli, options, argc, argv);
     if (options_next(&o) != OPTIONS_END)
         return EXIT_USAGE;
-    if (argc - o.at != 3)
-        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
-    if ((rc = database_open(cli, NULL, &m)) != 0)
+    if ((rc = grant_read(cli, argc - o.at, argv + o.at, &id)) != 0 ||
+        (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = release(cli, m, argv + o.at);
+    rc = release(m, &id);
     sqlock_close(m);
     return rc;
 }

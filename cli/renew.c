@@ -13,11 +13,11 @@ static const struct option_spec options[] = {
     {0, NULL, NULL, NULL},
 };
 
-static int renew(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms)
+static int renew(sqlock *m, const struct grant_id *id, int32_t lease_ms)
 {
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
-    int rc = grant_import(cli, m, operands, lease_ms, &lock);
+    int rc = grant_import(m, id, lease_ms, &lock);
 
     if (rc == 0 && (rc = sqlock_settle(lock, 5000, &err)) != 0)
         rc = fail_with(rc, &err);
@@ -27,6 +27,7 @@ static int renew(const struct cli *cli, sqlock *m, char **operands, int32_t leas
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    struct grant_id id;
     struct options o;
     int32_t lease_ms = 0;
     sqlock *m = NULL;
@@ -37,11 +38,10 @@ static int run(struct cli *cli, int argc, char **argv)
         options_duration(&o, &lease_ms);
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if (argc - o.at != 3)
-        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
-    if ((rc = database_open(cli, NULL, &m)) != 0)
+    if ((rc = grant_read(cli, argc - o.at, argv + o.at, &id)) != 0 ||
+        (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = renew(cli, m, argv + o.at, lease_ms);
+    rc = renew(m, &id, lease_ms);
     sqlock_close(m);
     return rc;
 }

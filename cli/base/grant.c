@@ -95,22 +95,27 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     return SQLOCK_ECANCELLED;
 }
 
-int grant_import(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms,
-                 sqlock_lock **out_lock)
+int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out)
+{
+    if (n != 3)
+        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
+    out->name = operands[0];
+    if (!text_owner_read(operands[1], out->owner))
+        return options_refuse(cli, "OWNER is not 32 hexadecimal digits");
+    if (!text_number(operands[2], 1, SQLOCK_TOKEN_MAX, &out->token))
+        return options_refuse(cli, "TOKEN is not a number that can be one");
+    return 0;
+}
+
+int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
-    unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_error err = {0};
-    int64_t token;
     int rc;
 
-    if (!text_owner_read(operands[1], owner))
-        return options_refuse(cli, "OWNER is not 32 hexadecimal digits");
-    if (!text_number(operands[2], 1, SQLOCK_TOKEN_MAX, &token))
-        return options_refuse(cli, "TOKEN is not a number that can be one");
     opts.lease_ms = lease_ms;
     opts.flags = SQLOCK_NO_RENEW;
-    rc = sqlock_import(m, operands[0], SQLOCK_LEN_STRING, owner, token, &opts, out_lock, &err);
+    rc = sqlock_import(m, id->name, SQLOCK_LEN_STRING, id->owner, id->token, &opts, out_lock, &err);
     return rc != 0 ? fail_with(rc, &err) : 0;
 }
 

@@ -44,10 +44,18 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);
 
-/* A handle for the grant NAME OWNER TOKEN of three operands, as acquire printed them. Returns 0, or
- * what the process ends with, and then has told why. */
-int grant_import(const struct cli *cli, sqlock *m, char **operands, int32_t lease_ms,
-                 sqlock_lock **out_lock);
+/* A grant, as acquire printed it. */
+struct grant_id {
+    const char *name;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token;
+};
+
+/* Three operands: NAME OWNER TOKEN. Here and below: returns 0, or what the process ends with, and
+ * then has told why. */
+int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out);
+/* A handle for it. */
+int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock);
 
 /* Tell in one line who has the lock, and how it can be taken away. err: the answer that refused it.
  */

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cli/base/fds.h"
 #include "cli/base/say.h"
 #include "cli/exits.h"
 
@@ -39,8 +41,15 @@ int output_json(json_t *document)
 
 int output_end(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    int failed = 0;
+
+    errno = EIO;
+    if (fflush(stdout) != 0 || ferror(stdout))
+        failed = errno;
+    else if (fds_was_closed(STDOUT_FILENO))
+        failed = EBADF; /* it is /dev/null now, which takes everything */
+    if (failed == 0)
         return 0;
-    say(SAY_ERROR, "standard output: %s", strerror(errno != 0 ? errno : EIO));
+    say(SAY_ERROR, "standard output: %s", strerror(failed));
     return EXIT_IO;
 }

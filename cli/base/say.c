@@ -8,6 +8,33 @@
 /* The process's own: set while options are read, before anything else runs. */
 static int loudness = SAY_NOTE;
 
+enum { SECRETS_MAX = 8 };
+
+static struct {
+    const char *text;
+    size_t len;
+} secrets[SECRETS_MAX];
+static size_t n_secrets;
+
+void say_hide(const char *secret, size_t len)
+{
+    if (len >= 3 && n_secrets < SECRETS_MAX) {
+        secrets[n_secrets].text = secret;
+        secrets[n_secrets++].len = len;
+    }
+}
+
+static void hide(char *text, size_t len)
+{
+    for (size_t i = 0; i < n_secrets; i++) {
+        char *at = text;
+
+        while ((at = memmem(at, len - (size_t)(at - text), secrets[i].text, secrets[i].len)) !=
+               NULL)
+            memset(at, '*', secrets[i].len);
+    }
+}
+
 void say_more(int by)
 {
     loudness += by;
@@ -26,6 +53,7 @@ void say(enum say_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line + begin, sizeof line - begin - 1, format, args);
     va_end(args);
+    hide(line + begin, strlen(line + begin));
     /* Labels and names come from others: no escape sequences for this terminal. */
     len = strlen(line);
     for (size_t i = begin; i < len; i++)

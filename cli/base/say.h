@@ -3,6 +3,8 @@
 #ifndef SQLOCK_CLI_SAY_H
 #define SQLOCK_CLI_SAY_H
 
+#include <stddef.h>
+
 enum say_level {
     SAY_ERROR = 0, /* why it ends as it does; also with -q */
     SAY_NOTE = 1,  /* what somebody at a terminal should know */
@@ -11,6 +13,9 @@ enum say_level {
 
 /* How much is told from now on: -1 for -q, +1 for -v. */
 void say_more(int by);
+/* This text is in no message from now on: asterisks stand in its place. It must live as long. One
+ * that is shorter than three bytes could not be told from an accident and is not looked for. */
+void say_hide(const char *secret, size_t len);
 void say(enum say_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -26,6 +26,49 @@ bool url_has_password(const char *url)
     return at != NULL && colon != NULL && colon < at;
 }
 
+/* ---- secrets --------------------------------------------------------------------------------- */
+
+/* As it stands, and as a server or a client library would repeat it. */
+static void hide(const char *secret, size_t len)
+{
+    char *plain = malloc(len + 1), *to = plain;
+    unsigned byte;
+
+    say_hide(secret, len);
+    if (plain == NULL)
+        return;
+    for (size_t i = 0; i < len; i++)
+        if (secret[i] == '%' && i + 2 < len && sscanf(secret + i + 1, "%2x", &byte) == 1) {
+            *to++ = (char)byte;
+            i += 2;
+        } else {
+            *to++ = secret[i];
+        }
+    say_hide(plain, (size_t)(to - plain)); /* which lives to the end */
+}
+
+/* Client libraries quote what they cannot read. Without an @ the password stands where a port
+ * should. */
+static void hide_secrets(const char *url)
+{
+    static const char *const keys[] = {"password=", "passwd=", "pwd="};
+    const char *host = strstr(url, "://"), *colon, *end;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        for (const char *at = url; (at = strcasestr(at, keys[i])) != NULL;) {
+            at += strlen(keys[i]);
+            hide(at, strcspn(at, "&"));
+        }
+    if (host == NULL || (colon = strchr(host + 3, ':')) == NULL)
+        return;
+    end = strrchr(colon, '@');
+    end = end != NULL ? end : colon + 1 + strcspn(colon + 1, "/?");
+    if (strspn(colon + 1, "0123456789") < (size_t)(end - colon - 1) || *end == '@')
+        hide(colon + 1, (size_t)(end - colon - 1));
+}
+
+/* ---- where it comes from --------------------------------------------------------------------- */
+
 bool url_from_argument(struct cli *cli, char *argument)
 {
     char *copy = strdup(argument);
@@ -115,7 +158,7 @@ static const char *from_environment(const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-int url_find(struct cli *cli)
+static int find(struct cli *cli)
 {
     if ((cli->url != NULL) + (cli->url_file != NULL) + cli->local > 1)
         return options_refuse(cli, "-U, --url-file and --local exclude each other");
@@ -131,4 +174,13 @@ int url_find(struct cli *cli)
     say(SAY_ERROR, "which database? -U URL, --url-file FILE, SQLOCK_URL or DATABASE_URL name it "
                    "(--local is a file of this user's)");
     return EXIT_SETUP;
+}
+
+int url_find(struct cli *cli)
+{
+    int rc = find(cli);
+
+    if (rc == 0)
+        hide_secrets(cli->url);
+    return rc;
 }

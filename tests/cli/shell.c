@@ -32,18 +32,20 @@ const char *database_name(void)
     return database;
 }
 
-int run_on_databases(const char *name, const struct CMUnitTest *tests, size_t n)
+int run_on(const char *name, const struct CMUnitTest *tests, size_t n)
+{
+    database = name;
+    return _cmocka_run_group_tests(name, tests, n, NULL, NULL) == 0 ? 0 : 1;
+}
+
+int run_on_databases(const struct CMUnitTest *tests, size_t n)
 {
     int failed = 0;
 
-    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++) {
-        if (!test_wants(databases[i]))
-            continue;
-        database = databases[i];
-        failed += _cmocka_run_group_tests(database, tests, n, NULL, NULL);
-    }
-    (void)name;
-    return failed == 0 ? 0 : 1;
+    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
+        if (test_wants(databases[i]))
+            failed |= run_on(databases[i], tests, n);
+    return failed;
 }
 
 static void folder_new(void)

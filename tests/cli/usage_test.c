@@ -1,0 +1,309 @@
+/* What needs no database: usage, help, versions, where the URL comes from, and that passwords stay
+ * secret. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+
+static const char *const commands[] = {"run",  "acquire", "renew",   "release", "ls",
+                                       "show", "break",   "migrate", "help"};
+
+/* ---- usage ----------------------------------------------------------------------------------- */
+
+static void test_wrong_usage_is_64_before_any_database(void **state)
+{
+    static const char *const lines[] = {
+        "",
+        "nonsense",
+        "--nonsense ls",
+        "-Z ls",
+        "ls --nonsense",
+        "ls a b",
+        "ls --older-than",
+        "ls --older-than 5x",
+        "ls --older-than ''",
+        "ls --older-than -1",
+        "ls --older-than .",
+        "ls --older-than 1.",
+        "ls --older-than 1e3",
+        "ls --older-than 25d",
+        "ls --held=yes",
+        "show",
+        "show a b",
+        "show a --json b",
+        "acquire",
+        "acquire a b",
+        "acquire -w 1s",
+        "acquire --ttl 10ms a",
+        "acquire --ttl 8d a",
+        "acquire -m novalue a",
+        "acquire -m =value a",
+        "acquire --owner 12 a",
+        "renew a",
+        "renew a 0123456789abcdef0123456789abcdef",
+        "release a 0123456789abcdef0123456789abcdef",
+        "release a nonsense 1",
+        "renew a 0123456789abcdef0123456789abcdef 1x",
+        "renew a 0123456789abcdef0123456789abcdeg 1",
+        "break a",
+        "break --token 1",
+        "break --token 0 a",
+        "break --token 1 --older-than 1h a",
+        "break --token 1 a b",
+        "break --token 9007199254740992 a",
+        "run a",
+        "run -E 256 a true",
+        "run -E x a true",
+        "run --on-lost hope a true",
+        "run --status-fd 77 a true",
+        "run --max-time x a true",
+        "migrate",
+        "migrate sideways",
+        "help nonsense",
+        "help run ls",
+        "--local -U sqlite:x ls",
+    };
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("SQLOCK_URL=sqlite:/nonexistent/x sqlock %s", lines[i]);
+        assert_said(64, "", "sqlock: ");
+    }
+}
+
+static void test_name_that_cannot_be_is_wrong_usage(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock acquire -n ''");
+    assert_said(64, "", "name");
+    sh("sqlock acquire -n \"$(printf '\\377')\"");
+    assert_said(64, "", "name");
+    sh("sqlock run -n \"$(printf '%%256s' x)\" true");
+    assert_said(64, "", "name");
+}
+
+static void test_what_comes_later_is_refused_by_name(void **state)
+{
+    static const char *const lines[] = {
+        "waits",
+        "doctor",
+        "metrics",
+        "completion bash",
+        "run -s a true",
+        "acquire -s a",
+        "run -l b a true",
+        "acquire --slots 3 a",
+        "ls --waiting",
+        "run --slots 2 a true",
+        "run --at-least 5m a true",
+    };
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("sqlock %s", lines[i]);
+        assert_said(64, "", "this version does not have it yet");
+    }
+}
+
+static void test_durations_are_what_people_write(void **state)
+{
+    static const char *const good[] = {"500ms", "30s", "5m", "2h", "1d", "7", "0.5s", "1.5h", "0"};
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_sh("sqlock ls --older-than %s", good[i]);
+    assert_sh("sqlock acquire -n --ttl 1.5h nightly");
+    sh("sqlock show nightly");
+    assert_said(0, "1h2", NULL);
+    sh("sqlock acquire -w 0.3 nightly");
+    assert_said(75, NULL, NULL);
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+static void test_help_fits_and_goes_to_stdout(void **state)
+{
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        sh("sqlock help %s && sqlock %s --help >/dev/null", commands[i], commands[i]);
+        assert_said(0, "Usage: sqlock [GLOBAL]", "");
+        assert_sh("sqlock help | grep -q '^  %s '", commands[i]);
+        sh("sqlock help %s | awk 'length > 80'", commands[i]);
+        assert_said(0, "", "");
+        assert_string_equal(sh("sqlock help %s | awk 'length > 80'", commands[i])->out, "");
+    }
+    assert_string_equal(sh("sqlock --help | awk 'length > 80'")->out, "");
+    assert_sh("sqlock --help >$D/a; sqlock help | cmp - $D/a");
+}
+
+static void test_version_is_that_of_the_header(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock --version");
+    assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
+    sh("sqlock --json --version");
+    assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void test_output_that_fails_is_74(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock help >/dev/full");
+    assert_said(74, NULL, "standard output");
+    sh("sqlock ls >&-");
+    assert_said(74, NULL, "standard output");
+    sh("sqlock --json acquire -n nightly >&-");
+    assert_said(74, NULL, "standard output");
+    sh("sqlock show nightly");
+    assert_said(0, "free", NULL);
+}
+
+/* ---- the URL --------------------------------------------------------------------------------- */
+
+static void test_without_a_url_nothing_is_locked(void **state)
+{
+    (void)state;
+    database_new();
+    sh("unset SQLOCK_URL; HOME=$D sqlock run nightly touch $D/ran");
+    assert_said(78, "", "which database?");
+    sh("SQLOCK_URL= HOME=$D sqlock run nightly touch $D/ran");
+    assert_said(78, "", "which database?");
+    sh("test -e $D/ran");
+    assert_said(1, NULL, NULL);
+}
+
+static void test_option_goes_before_environment(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("export U=$SQLOCK_URL; unset SQLOCK_URL; DATABASE_URL=$U sqlock ls");
+    assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=$U DATABASE_URL=sqlite:/nonexistent/x sqlock ls");
+    assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=sqlite:/nonexistent/x sqlock -U $U ls");
+    assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=sqlite:/nonexistent/x sqlock ls --url=$U");
+    assert_sh("echo $SQLOCK_URL >$D/url; SQLOCK_URL=sqlite:/nonexistent/x "
+              "sqlock --url-file $D/url ls");
+    sh("sqlock --url-file $D/absent ls");
+    assert_said(78, "", "absent");
+    sh("sqlock --url-file /dev/null ls");
+    assert_said(78, "", "no URL");
+}
+
+static void test_local_is_a_file_of_the_user(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("unset SQLOCK_URL XDG_STATE_HOME; HOME=$D/home sqlock --local run -n nightly true");
+    assert_sh("test \"$(stat -c %%a $D/home/.local/state/sqlock)\" = 700");
+    assert_sh("unset SQLOCK_URL; XDG_STATE_HOME=$D/state sqlock --local acquire -n nightly");
+    sh("unset SQLOCK_URL; XDG_STATE_HOME=$D/state sqlock --local run -n nightly true");
+    assert_said(75, NULL, "sqlock --local break nightly");
+    sh("unset SQLOCK_URL XDG_STATE_HOME HOME; sqlock --local ls");
+    assert_said(78, NULL, "HOME");
+}
+
+static void test_unknown_scheme_is_not_repeated(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock -U s3cret ls");
+    assert_said(78, "", "sqlite:");
+    assert_null(strstr(sh("sqlock -U s3cret:s3cret@host ls")->err, "s3cret"));
+}
+
+static void test_password_is_neither_listed_nor_told(void **state)
+{
+    static const char *const urls[] = {
+        "postgresql://user:s3cret@/db?host=/nonexistent",
+        "postgresql://user@/db?host=/nonexistent&password=s3cret",
+        "postgres://user:s3cret@[::1:5/db",
+        "postgresql://user:s3cret",
+        "sqlite:/nonexistent/x?password=s3cret",
+    };
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i]);
+        assert_null(
+            strstr(sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i])->err,
+                   "s3cret"));
+    }
+}
+
+#ifdef TEST_HAVE_POSTGRES
+static void test_password_leaves_the_process_list(void **state)
+{
+    pid_t pid;
+
+    (void)state;
+    database_new();
+    pid = sh_start("exec sqlock -U 'postgresql://user:s3cret@/db?host=/nonexistent' "
+                   "--wait-db 20s run nightly true");
+    /* The guardian, its child, is there soon after. */
+    assert_soon(strstr(sh("tr '\\0' ' ' </proc/%d/cmdline", (int)pid)->out, "****") != NULL,
+                patience_ms(5000));
+    sh("cat /proc/%d/cmdline /proc/$(cut -d' ' -f1 /proc/%d/task/%d/children)/cmdline | "
+       "tr '\\0' ' '",
+       (int)pid, (int)pid, (int)pid);
+    assert_said(0, "run nightly true", NULL);
+    assert_said(0, "lock-guardian nightly", NULL);
+    assert_null(strstr(sh("cat /proc/%d/cmdline /proc/$(cut -d' ' -f1 "
+                          "/proc/%d/task/%d/children)/cmdline | tr '\\0' ' '",
+                          (int)pid, (int)pid, (int)pid)
+                           ->out,
+                       "s3cret"));
+    kill(pid, SIGKILL);
+    child_wait(pid, patience_ms(5000));
+}
+#endif
+
+/* ---- drivers --------------------------------------------------------------------------------- */
+
+static void test_missing_driver_says_what_to_install(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("mkdir $D/bin; cp -L $(dirname $(command -v sqlock))/libsqlock.so.0 $D/bin; "
+              "cp $(command -v sqlock) $D/bin");
+    sh("$D/bin/sqlock ls");
+    assert_said(78, "", "install the driver libsqlock-sqlite");
+    sh("$D/bin/sqlock -U postgresql:///x ls");
+    assert_said(78, "", "install the driver libsqlock-postgres");
+    sh("$D/bin/sqlock -U mariadb://x/y ls");
+    assert_said(78, "", "install the driver libsqlock-mysql");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wrong_usage_is_64_before_any_database),
+        cmocka_unit_test(test_name_that_cannot_be_is_wrong_usage),
+        cmocka_unit_test(test_what_comes_later_is_refused_by_name),
+        cmocka_unit_test(test_durations_are_what_people_write),
+        cmocka_unit_test(test_help_fits_and_goes_to_stdout),
+        cmocka_unit_test(test_version_is_that_of_the_header),
+        cmocka_unit_test(test_output_that_fails_is_74),
+        cmocka_unit_test(test_without_a_url_nothing_is_locked),
+        cmocka_unit_test(test_option_goes_before_environment),
+        cmocka_unit_test(test_local_is_a_file_of_the_user),
+        cmocka_unit_test(test_unknown_scheme_is_not_repeated),
+        cmocka_unit_test(test_password_is_neither_listed_nor_told),
+#ifdef TEST_HAVE_POSTGRES
+        cmocka_unit_test(test_password_leaves_the_process_list),
+#endif
+        cmocka_unit_test(test_missing_driver_says_what_to_install),
+    };
+
+    return run_on("sqlite", tests, sizeof tests / sizeof *tests);
+}
