@@ -238,6 +238,7 @@ static void test_import_is_released_without_being_settled(void **state)
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_true(is_free(p.a, "nightly"));
     sqlock_lock_free(lock);
+    sqlock_lock_free(p.first);
     /* P5: who asks once more is told the same, from a handle of its own too. */
     p.first = take_for(p.a, "nightly", 20000, SQLOCK_NO_RENEW);
     p.grant = grant_of(p.first);
