@@ -23,12 +23,14 @@ function expand(s,    m) {
 # Replace :param by its placeholder; sets ord to the positional order. "::" is a cast, not a parameter.
 function placeholders(s, block,    out, rest, p, name, n) {
     out = ""; rest = s; ord = ""
+    if (style == "?" && index(s, "?")) die("block " block " has a ? of its own")
     while (match(rest, /:[a-z_:]/)) {
         p = RSTART
         if (substr(rest, p, 2) == "::") { out = out substr(rest, 1, p + 1); rest = substr(rest, p + 2); continue }
         if (p > 1 && substr(rest, p - 1, 1) ~ /[a-z{]/) { out = out substr(rest, 1, p); rest = substr(rest, p + 1); continue }
         match(substr(rest, p + 1), /^[a-z_]+/)
         name = substr(rest, p + 1, RLENGTH)
+        if (name == "index" && style == "?") number[block, name] = 256
         if (!((block, name) in number)) die("block " block " has no parameter :" name)
         n = number[block, name]
         out = out substr(rest, 1, p - 1) (style == "$" ? "$" n : style == "?N" ? "?" n : "?")

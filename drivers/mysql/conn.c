@@ -37,7 +37,7 @@ static const char session_sql[] =
 
 static int set_session(struct my_conn *c, int64_t deadline, sqlock_error *err)
 {
-    struct my_call call = {deadline, 0, 0, err};
+    struct my_call call = {.deadline = deadline, .err = err};
     MYSQL_RES *res = NULL;
     int rc;
 
@@ -52,6 +52,7 @@ static int check_version(struct my_conn *c, sqlock_error *err)
     unsigned long version = mysql_get_server_version(c->my);
     int maria = strstr(mysql_get_server_info(c->my), "MariaDB") != NULL;
 
+    c->skips_locked = version >= (maria ? 100600ul : 80001ul);
     if (version >= (maria ? 100600ul : 50600ul))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
@@ -62,7 +63,7 @@ static int check_version(struct my_conn *c, sqlock_error *err)
 static int connect_wait(struct my_conn *c, const struct my_url *u, int64_t deadline,
                         sqlock_error *err)
 {
-    struct my_call call = {deadline, 0, 0, err};
+    struct my_call call = {.deadline = deadline, .err = err};
     MYSQL *done = NULL;
     int status = mysql_real_connect_start(&done, c->my, u->host, u->user, u->password, u->database,
                                           u->port, u->socket, CLIENT_MULTI_STATEMENTS);

@@ -23,6 +23,7 @@ struct my_conn {
     int wake_fd;
     atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
     int broken;           /* SQLOCK_RECONNECT was told: nothing is sent any more */
+    int skips_locked;     /* the server can step over locked rows */
     unsigned long thread_id;
     const sqlock_script *scripts;
 };
@@ -30,8 +31,9 @@ struct my_conn {
 /* One call of a slot of the vtable. */
 struct my_call {
     int64_t deadline;
-    int applies; /* 1: when the answer is lost, something may have been changed */
-    int applied; /* 1: a statement before this one has changed something */
+    int applies;     /* 1: when the answer is lost, something may have been changed */
+    int applied;     /* 1: a statement before this one has changed something */
+    size_t answered; /* statements of the packet */
     sqlock_error *err;
 };
 
@@ -56,6 +58,15 @@ int my_wait(struct my_conn *c, const struct my_call *call, int status);
  * to be freed by mysql_free_result(); NULL where none has. */
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
+
+/* text.c */
+struct my_batch {
+    const sqlock_value *values; /* of all requests, one after the other */
+    size_t n_params;            /* of each */
+    size_t n;                   /* at least 1 */
+};
+/* The step's text for the batch, ended by NUL, to be freed; NULL: no memory. */
+char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);
 
 /* stmt.c */
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,

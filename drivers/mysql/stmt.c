@@ -1,65 +1,16 @@
-/* Requests: the scripts of the dialect, statements of migrations; and the driver's table.
- *
- * Values are written into the statement's text, integers in decimal and bytes as X'hex', which no
- * character set, sql_mode or quoting rule touches. Prepared statements would need a second round
- * trip each, and both client libraries' calls that do not block know only texts. */
-#include <stdio.h>
+/* Requests: the scripts of the dialect, statements of migrations; and the driver's table. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mysql.h"
 
-#define INT_MOST 21 /* characters of an integer */
+#define CHUNK 500 /* requests in a packet: below 1 MB also with the longest names */
 
 /* After one of these a lost answer leaves nothing open. */
 static int only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_LIST ||
            stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION;
-}
-
-static size_t value_size(const sqlock_value *v)
-{
-    return v->type == SQLOCK_BYTES ? v->len * 2 + 4 : INT_MOST;
-}
-
-static char *put_value(char *out, const sqlock_value *v)
-{
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *data = v->data;
-
-    if (v->type == SQLOCK_INT)
-        return out + snprintf(out, INT_MOST, "%lld", (long long)v->i);
-    if (v->type == SQLOCK_NULL)
-        return out + snprintf(out, INT_MOST, "NULL");
-    *out++ = 'X';
-    *out++ = '\'';
-    for (size_t i = 0; i < v->len; i++) {
-        *out++ = digits[data[i] >> 4];
-        *out++ = digits[data[i] & 15];
-    }
-    *out++ = '\'';
-    return out;
-}
-
-/* The step's text with its values; NULL: no memory. Statements hold no `?` but placeholders. */
-static char *fill(const sqlock_step *step, const sqlock_value *values, size_t *out_len)
-{
-    size_t size = strlen(step->sql) + 1, n = 0;
-    char *text, *out;
-
-    for (size_t i = 0; i < step->n_order; i++)
-        size += value_size(&values[step->order[i]]);
-    if ((text = out = sqlock_mem_alloc(size)) == NULL)
-        return NULL;
-    for (const char *s = step->sql; *s != '\0'; s++) {
-        if (*s == '?' && n < step->n_order)
-            out = put_value(out, &values[step->order[n++]]);
-        else
-            *out++ = *s;
-    }
-    *out_len = (size_t)(out - text);
-    return text;
 }
 
 static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlock_rows *rows)
@@ -96,17 +47,41 @@ static int take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
-static int run_step(struct my_conn *c, struct my_call *call, const sqlock_step *step,
-                    const sqlock_value *values, sqlock_rows *rows, size_t request)
+/* What comes after the first n statements of a packet; NULL: nothing. No value holds a `;`. */
+static const char *after(const char *text, size_t n)
+{
+    for (; n > 0 && text != NULL; n--)
+        if ((text = strstr(text, ";\n")) != NULL)
+            text += 2;
+    return text;
+}
+
+/* A statement that waited too long for somebody's row has changed nothing: as if it had found none,
+ * what is behind it in the packet is asked, and tells how the row stands. */
+static int send_packet(struct my_conn *c, struct my_call *call, const char *text, size_t len,
+                       MYSQL_RES **out_res)
+{
+    const char *rest = text;
+    int rc = my_query(c, call, text, len, out_res);
+
+    while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0 &&
+           (rest = after(rest, call->answered + 1)) != NULL)
+        rc = my_query(c, call, rest, strlen(rest), out_res);
+    return rc;
+}
+
+static int run_step(struct my_conn *c, struct my_call *call, const struct my_batch *b,
+                    const sqlock_step *step, sqlock_rows *rows, size_t request)
 {
     MYSQL_RES *res = NULL;
     size_t len = 0;
-    char *text = fill(step, values, &len);
+    char *text = my_text(step, b, &len);
     int rc;
 
     if (text == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
-    rc = my_query(c, call, text, len, &res);
+    call->applied = 0;
+    rc = send_packet(c, call, text, len, &res);
     sqlock_mem_free(text);
     if (rc != 0)
         return rc;
@@ -128,30 +103,41 @@ static int run_step(struct my_conn *c, struct my_call *call, const sqlock_step *
 
 /* The first step that answers ends the script. Steps before it that did not have not done what the
  * request asks for, so a failure after them is the failure of the step under way alone. */
-static int run_script(struct my_conn *c, struct my_call *call, const sqlock_script *script,
-                      const sqlock_value *values, sqlock_rows *rows, size_t request)
+static int run_script(struct my_conn *c, struct my_call *call, const struct my_batch *b,
+                      const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
 {
     size_t before = sqlock_rows_count(rows);
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < script->n_steps && sqlock_rows_count(rows) == before; i++)
-        rc = run_step(c, call, &script->steps[i], values, rows, request);
+    for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++)
+        rc = run_step(c, call, b, &steps[i], rows, request);
     return rc;
 }
 
+/* Many requests go together where the server can step over a row that is locked: it would delay
+ * them all. */
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err)
 {
     struct my_conn *c = conn;
-    const sqlock_script *script = &c->scripts[stmt];
-    struct my_call call = {deadline, !only_reads(stmt), 0, err};
-    size_t before = sqlock_rows_count(rows);
+    const sqlock_script *s = &c->scripts[stmt];
+    struct my_call call = {.deadline = deadline, .applies = !only_reads(stmt), .err = err};
+    size_t before = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = run_script(c, &call, script, values + i * script->n_params, rows, i);
-        if (rc != 0 && i > 0 && call.applies) /* those before it are committed */
+    while (rc == 0 && done < n) {
+        struct my_batch b = {values + done * s->n_params, s->n_params, n - done};
+
+        if (s->n_array_steps > 0 && b.n > 1 && most > 1) {
+            b.n = b.n < most ? b.n : most;
+            rc = run_script(c, &call, &b, s->array_steps, s->n_array_steps, rows, done);
+        } else {
+            b.n = 1;
+            rc = run_script(c, &call, &b, s->steps, s->n_steps, rows, done);
+        }
+        if (rc != 0 && done > 0 && call.applies) /* those before it are committed */
             err->flags |= SQLOCK_MAYBE;
+        done += b.n;
     }
     if (rc != 0)
         sqlock_rows_cut(rows, before);
@@ -161,7 +147,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 
 int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
-    struct my_call call = {deadline, 1, 0, err};
+    struct my_call call = {.deadline = deadline, .applies = 1, .err = err};
     MYSQL_RES *res = NULL;
     int rc = my_query(conn, &call, sql, strlen(sql), &res);
 
@@ -174,7 +160,7 @@ int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 int my_begin(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct my_conn *c = conn;
-    struct my_call call = {deadline, 0, 0, err};
+    struct my_call call = {.deadline = deadline, .err = err};
 
     return c->broken ? my_fail_ended(c, &call) : 0;
 }

@@ -118,14 +118,16 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
     int rc;
 
     *out_res = NULL;
-    call->applied = 0;
+    call->answered = 0;
     if ((rc = ready(c, call)) == 0)
         rc = send_text(c, call, sql, len);
     if (rc == 0)
         rc = store(c, call, out_res);
-    while (rc == 0 && mysql_more_results(c->my))
+    while (rc == 0 && mysql_more_results(c->my)) {
+        call->answered++;
         if ((rc = next_answer(c, call)) == 0)
             rc = store(c, call, out_res);
+    }
     if (rc != 0) {
         mysql_free_result(*out_res);
         *out_res = NULL;

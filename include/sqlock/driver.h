@@ -124,11 +124,14 @@ SQLOCK_API size_t sqlock_rows_count(const sqlock_rows *rows);
 
 /* ---- dialects --------------------------------------------------------------------------------- */
 
+#define SQLOCK_ORDER_INDEX 255 /* in order[]: not a parameter, but the request's number */
 #define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
 
 /* One statement; for a driver that can, several with `;` between them, which it sends in one packet
  * and of which the last one's rows count. Placeholders are numbered as the parameters of the request
- * ($2, ?2), or positional (?) with order[] telling which parameter, from 0, stands at each. */
+ * ($2, ?2), or positional (?) with order[] telling which parameter, from 0, stands at each. In an array
+ * step with positional ones, what stands between a comment "each SEPARATOR" and a comment "end" is
+ * written once for each request, with the separator between; all placeholders stand within. */
 typedef struct sqlock_step {
     const char *sql;
     const uint8_t *order; /* NULL: numbered */

@@ -19,6 +19,8 @@
 -- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ /*M!100000 IF(@@wsrep_on, CONCAT('cluster/', @@wsrep_cluster_name), NULL), */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
+-- The requests of a batch of renewals.
+-- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- No meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', '')))
 
@@ -26,7 +28,7 @@
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
 -- is refused also where this user could write: it is a replica, or about to become one.
 -- :step
-SELECT 0, 20, 0, 0, {now}, 0, NULL, 'the server is read-only (a replica?)'
+SELECT 0, 20, 0, 0, {now}, 0, NULL, 'the server is read-only, as a replica is'
 FROM DUAL
 WHERE CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') OR @@global.innodb_read_only;
 -- :step
@@ -145,6 +147,30 @@ SELECT 0,
             ELSE 8 END,
        h.token, h.exp - @sqlock_t, @sqlock_t
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- For many: all of them are read, locked and extended by one statement, and rows that somebody has locked
+-- are skipped. A row of i stands for a request.
+-- :array
+SET @sqlock_t = {now};
+UPDATE (
+    SELECT c.ns, c.name, i.owner, i.token, i.ttl
+    FROM ({requests}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.exp > {now}
+      AND {now} <= i.not_after
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token AND l.exp > {now}
+SET l.exp = @sqlock_t + k.ttl;
+SELECT i.ord,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp = @sqlock_t + i.ttl THEN 1
+            WHEN {now} > i.not_after THEN 4
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
+            WHEN h.owner = i.owner AND h.token = i.token THEN 10
+            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN 4 + h.ended_why
+            ELSE 8 END,
+       h.token, h.exp - @sqlock_t, @sqlock_t
+FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name;
 
 -- :block release
 -- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is

@@ -107,7 +107,8 @@ static void check_steps(const sqlock_script *s, const sqlock_step *steps, size_t
             fail_msg("%s, step %zu is outside of the transaction of those before", s->name, i + 1);
         write |= steps[i].flags & SQLOCK_STEP_WRITE;
         for (size_t k = 0; k < steps[i].n_order; k++)
-            assert_true(steps[i].order[k] < s->n_params);
+            assert_true(steps[i].order[k] < s->n_params ||
+                        (steps == s->array_steps && steps[i].order[k] == SQLOCK_ORDER_INDEX));
     }
 }
 
@@ -143,9 +144,9 @@ static void mark_params(const sqlock_script *s, const sqlock_step *step, bool *u
 static void check_params(const sqlock_dialect *d, const sqlock_script *s, const sqlock_step *steps,
                          size_t n)
 {
-    bool used[16] = {false};
+    bool used[SQLOCK_ORDER_INDEX + 1] = {false};
 
-    assert_true(s->n_params <= sizeof used);
+    assert_true(s->n_params < SQLOCK_ORDER_INDEX);
     for (size_t i = 0; i < n; i++)
         mark_params(s, &steps[i], used);
     for (size_t i = 0; n > 0 && i < s->n_params; i++)

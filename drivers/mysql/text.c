@@ -1,0 +1,104 @@
+/* A step's text with its values.
+ *
+ * Integers are written in decimal and bytes as X'hex', which no character set, sql_mode or quoting
+ * rule touches. Prepared statements would need a second round trip each, and both client libraries'
+ * calls that do not block know only texts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mysql.h"
+
+#define EACH "/*each "
+#define END  "/*end*/"
+
+/* Where the text goes; without memory it is only measured. */
+struct sink {
+    char *at;
+    size_t len;
+};
+
+static void put(struct sink *out, const char *text, size_t len)
+{
+    if (out->at != NULL)
+        memcpy(out->at + out->len, text, len);
+    out->len += len;
+}
+
+static void put_hex(struct sink *out, const unsigned char *data, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    put(out, "X'", 2);
+    for (size_t i = 0; i < len; i++) {
+        char pair[2] = {digits[data[i] >> 4], digits[data[i] & 15]};
+
+        put(out, pair, 2);
+    }
+    put(out, "'", 1);
+}
+
+static void put_value(struct sink *out, const sqlock_value *v)
+{
+    char number[24];
+
+    if (v->type == SQLOCK_BYTES)
+        put_hex(out, v->data, v->len);
+    else if (v->type == SQLOCK_NULL)
+        put(out, "NULL", 4);
+    else
+        put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
+}
+
+/* A piece of the step for request number r; *order tells what its placeholders stand for. Texts
+ * hold no `?` but placeholders. */
+static const uint8_t *put_piece(struct sink *out, const char *from, const char *end,
+                                const uint8_t *order, const struct my_batch *b, size_t r)
+{
+    for (const char *s = from; s < end; s++) {
+        sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
+
+        if (*s != '?') {
+            put(out, s, 1);
+            continue;
+        }
+        put_value(out,
+                  *order == SQLOCK_ORDER_INDEX ? &index : &b->values[r * b->n_params + *order]);
+        order++;
+    }
+    return order;
+}
+
+static void put_step(struct sink *out, const sqlock_step *step, const struct my_batch *b)
+{
+    const char *s = step->sql, *each;
+    const uint8_t *order = step->order, *next = order;
+
+    while ((each = strstr(s, EACH)) != NULL) {
+        const char *separator = each + strlen(EACH), *body = strstr(separator, "*/"), *end;
+
+        if (body == NULL || (end = strstr(body, END)) == NULL)
+            break;
+        order = put_piece(out, s, each, order, b, 0);
+        for (size_t r = 0; r < b->n; r++) {
+            if (r > 0)
+                put(out, separator, (size_t)(body - separator));
+            next = put_piece(out, body + 2, end, order, b, r);
+        }
+        order = next;
+        s = end + strlen(END);
+    }
+    put_piece(out, s, s + strlen(s), order, b, 0);
+}
+
+char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len)
+{
+    struct sink out = {NULL, 0};
+
+    put_step(&out, step, b);
+    if ((out.at = sqlock_mem_alloc(out.len + 1)) == NULL)
+        return NULL;
+    out.len = 0;
+    put_step(&out, step, b);
+    *out_len = out.len;
+    return out.at;
+}
