@@ -314,8 +314,6 @@ static void test_silent_network_ends_the_command_in_time(void **state)
 
     (void)state;
     database_new();
-    if (strcmp(database_name(), "sqlite") == 0)
-        skip(); /* it has none */
     proxy = proxy_start_pg();
     setenv("SQLOCK_URL", proxy_url(proxy), 1);
     run = start_tree("--ttl 2s -k 300ms", "stubborn");
@@ -362,9 +360,11 @@ int main(void)
         cmocka_unit_test(test_on_lost_kill_does_not_ask),
         cmocka_unit_test(test_command_that_ended_without_its_lock_is_not_a_success),
         cmocka_unit_test(test_database_that_is_gone_ends_the_command_in_time),
-        cmocka_unit_test(test_silent_network_ends_the_command_in_time),
         cmocka_unit_test(test_process_that_forks_all_the_time_is_caught),
     };
+    static const struct CMUnitTest server[] = {
+        cmocka_unit_test(test_silent_network_ends_the_command_in_time),
+    };
 
-    return RUN_ON_DATABASES(tests);
+    return RUN_ON_DATABASES(tests) | RUN_ON("postgres", server);
 }

@@ -7,7 +7,8 @@
 /* The databases that a group of tests runs on, one after the other; main() of a program. */
 int run_on_databases(const struct CMUnitTest *tests, size_t n);
 #define RUN_ON_DATABASES(tests) run_on_databases(tests, sizeof(tests) / sizeof *(tests))
-/* On this one only. */
+/* On this one only, if it is built and wanted. */
+#define RUN_ON(database, tests) run_on(database, tests, sizeof(tests) / sizeof *(tests))
 int run_on(const char *database, const struct CMUnitTest *tests, size_t n);
 /* "sqlite", "postgres": what the group that runs is about. */
 const char *database_name(void);

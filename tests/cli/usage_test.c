@@ -305,5 +305,5 @@ int main(void)
         cmocka_unit_test(test_missing_driver_says_what_to_install),
     };
 
-    return run_on("sqlite", tests, sizeof tests / sizeof *tests);
+    return RUN_ON("sqlite", tests);
 }

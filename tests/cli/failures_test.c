@@ -1,0 +1,222 @@
+/* Databases that are absent, refusing, damaged, full or silent: what a command ends with, and that
+ * it says why. On each database where it can differ. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/proxy.h"
+
+static int on_sqlite(void)
+{
+    return strcmp(database_name(), "sqlite") == 0;
+}
+
+static int on_postgres(void)
+{
+    return strcmp(database_name(), "postgres") == 0;
+}
+
+/* Every command that opens a database ends with this code. */
+static void assert_all_end_with(int code, const char *words)
+{
+    static const char *const lines[] = {
+        "ls",
+        "show a",
+        "acquire -n a",
+        "run -n a touch $D/ran",
+        "break --token 1 a",
+        "release a 0123456789abcdef0123456789abcdef 1",
+        "renew a 0123456789abcdef0123456789abcdef 1",
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("sqlock $G %s", lines[i]);
+        assert_said(code, "", words);
+    }
+    sh("test -e $D/ran");
+    assert_said(1, NULL, NULL);
+}
+
+/* ---- 69 -------------------------------------------------------------------------------------- */
+
+static void test_unreachable_database_is_69(void **state)
+{
+    (void)state;
+    database_new();
+    if (on_sqlite())
+        setenv("SQLOCK_URL", "sqlite:/nonexistent/locks.db", 1);
+    else if (on_postgres())
+        setenv("SQLOCK_URL", "postgresql:///x?host=/nonexistent", 1);
+    else
+        setenv("SQLOCK_URL", "mysql://root@localhost/x?socket=/nonexistent/s", 1);
+    assert_all_end_with(69, NULL);
+    sh("sqlock $G migrate up");
+    assert_said(69, "", NULL);
+}
+
+static void test_wait_db_waits_for_the_database(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("mv $D/locks.db $D/away; SQLOCK_URL=sqlite:$D/later/locks.db; export SQLOCK_URL;"
+              "(sleep 0.7; mkdir $D/soon; mv $D/away $D/soon/locks.db; mv $D/soon $D/later) & "
+              "sqlock --wait-db 20s ls");
+    assert_between(600, sh("SQLOCK_URL=sqlite:/nonexistent/x sqlock --wait-db 700ms ls")->took_ms,
+                   patience_ms(5000));
+    assert_said(69, "", NULL);
+}
+
+/* ---- 65, 77, 78, 74 -------------------------------------------------------------------------- */
+
+static void test_damaged_database_is_65(void **state)
+{
+    (void)state;
+    database_new();
+    if (on_sqlite())
+        assert_sh("head -c 8192 /dev/urandom >$D/locks.db; rm -f $D/locks.db-*");
+    else if (on_postgres())
+        pg_exec("DELETE FROM %s.sqlock_meta", getenv("G") + strlen("--schema "));
+    assert_all_end_with(65, NULL);
+}
+
+static void test_refused_by_the_database_is_77(void **state)
+{
+    (void)state;
+    database_new();
+    if (on_postgres()) {
+        const char *url = pg_url();
+        char *other = NULL;
+
+        assert_true(asprintf(&other, "%s%coptions=-crole%%3Dpg_monitor", url,
+                             strchr(url, '?') ? '&' : '?') > 0);
+        setenv("SQLOCK_URL", other, 1);
+        free(other);
+    } else if (on_sqlite()) {
+        /* root may do everything unless this is taken away */
+        assert_sh("chmod 0 $D/locks.db*");
+        sh("if test $(id -u) = 0; then setpriv --bounding-set=-dac_override,-dac_read_search "
+           "sqlock ls; else sqlock ls; fi");
+        assert_said(77, "", NULL);
+        return;
+    }
+    assert_all_end_with(77, NULL);
+}
+
+static void test_schema_that_is_too_new_is_78(void **state)
+{
+    (void)state;
+    database_new();
+    pg_exec("UPDATE %s.sqlock_meta SET version = 99, min_reader = 99",
+            getenv("G") + strlen("--schema "));
+    assert_all_end_with(78, "too new");
+    sh("sqlock $G migrate up");
+    assert_said(78, "", "newer");
+}
+
+static void test_database_that_can_only_be_read_is_78(void **state)
+{
+    (void)state;
+    database_new();
+    if (on_sqlite()) {
+        sh("chmod 444 $D/locks.db*; if test $(id -u) = 0; then setpriv "
+           "--bounding-set=-dac_override,-dac_read_search sqlock ls; else sqlock ls; fi");
+        assert_said(78, "", NULL);
+        return;
+    }
+    setenv("PGOPTIONS", "-cdefault_transaction_read_only=on", 1);
+    sh("sqlock $G ls");
+    unsetenv("PGOPTIONS");
+    assert_said(78, "", NULL);
+}
+
+static void test_database_that_cannot_write_is_74(void **state)
+{
+    (void)state;
+    database_new();
+    /* Files may not grow beyond a kilobyte: the journal cannot be written. */
+    sh("trap '' XFSZ; ulimit -f 1; sqlock acquire -n nightly");
+    assert_said(74, "", NULL);
+    sh("sqlock show nightly");
+    assert_said(1, NULL, NULL);
+}
+
+/* ---- 79 -------------------------------------------------------------------------------------- */
+
+/* The server grants, and nobody hears. */
+static void test_lost_reply_is_79_and_its_owner_settles_it(void **state)
+{
+    struct proxy *proxy;
+    const char *direct;
+    pid_t waiter;
+
+    (void)state;
+    database_new();
+    direct = pg_url();
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
+    proxy = proxy_start_pg();
+    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    waiter = sh_start("exec sqlock $G acquire -w 4s --ttl 1h nightly");
+    setenv("SQLOCK_URL", direct, 1);
+    assert_soon(proxy_requests(proxy) > 0, patience_ms(5000));
+    sleep_ms(700);
+    proxy_mode_set(proxy, PROXY_HOLD_DOWN);
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    /* What it asks for next is done, and its answer does not come back. */
+    assert_int_equal(child_wait(waiter, patience_ms(30000)), 79);
+    proxy_stop(proxy);
+    assert_int_equal(strlen(text_of("out")), 33);
+    sh("sqlock $G show nightly");
+    assert_said(0, "held", NULL);
+    sh("sqlock $G acquire -n --owner $(cat $D/out) nightly");
+    assert_said(0, " 2\n", NULL);
+    assert_sh("sqlock $G release nightly $(cat $D/out) 2");
+}
+
+static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void **state)
+{
+    struct proxy *proxy;
+    const char *direct;
+    pid_t waiter;
+
+    (void)state;
+    database_new();
+    direct = pg_url();
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
+    proxy = proxy_start_pg();
+    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    waiter = sh_start("exec sqlock $G run -w 3s --ttl 2s nightly touch $D/ran");
+    setenv("SQLOCK_URL", direct, 1);
+    assert_soon(proxy_requests(proxy) > 0, patience_ms(5000));
+    sleep_ms(700);
+    proxy_mode_set(proxy, PROXY_HOLD_DOWN);
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    assert_int_equal(child_wait(waiter, patience_ms(30000)), 79);
+    proxy_stop(proxy);
+    assert_sh("sqlock $G run -w 10s nightly test ! -e $D/ran");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest both[] = {
+        cmocka_unit_test(test_unreachable_database_is_69),
+        cmocka_unit_test(test_damaged_database_is_65),
+        cmocka_unit_test(test_refused_by_the_database_is_77),
+        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
+    };
+    /* Where a full disk is one line; and what is the same on all. */
+    static const struct CMUnitTest file[] = {
+        cmocka_unit_test(test_wait_db_waits_for_the_database),
+        cmocka_unit_test(test_database_that_cannot_write_is_74),
+    };
+    /* Where there is a network. */
+    static const struct CMUnitTest server[] = {
+        cmocka_unit_test(test_schema_that_is_too_new_is_78),
+        cmocka_unit_test(test_lost_reply_is_79_and_its_owner_settles_it),
+        cmocka_unit_test(test_run_gives_back_what_it_was_granted_without_hearing_of_it),
+    };
+
+    return RUN_ON_DATABASES(both) | RUN_ON("sqlite", file) | RUN_ON("postgres", server);
+}
