@@ -145,7 +145,7 @@ $(BUILD)/libsqlock.$(SO): $(CORE_OBJECTS) $(BUILD)/exports
 define driver_rules
 objects_$1 := $$(call objects,drivers/$1/*.c) $(BUILD)/obj/gen/$1.o
 ups_$1 := $$(sort $$(wildcard migrations/$1/*.up.sql))
-texts_$1 := include/sqlock/driver.h schema/$1/statements.sql $$(sort $$(wildcard migrations/$1/*.sql))
+texts_$1 := include/sqlock/driver.h schema/$1/tables.sql schema/$1/statements.sql $$(sort $$(wildcard migrations/$1/*.sql))
 
 $(BUILD)/gen/$1.c: schema/embed.awk $$(texts_$1)
 	@mkdir -p $$(@D)

@@ -1,5 +1,5 @@
-# Turns schema/<dialect>/statements.sql and migrations/<dialect>/ into C. How those files are written:
-# schema/README.md.  usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h statements.sql up/down.sql...
+# Turns schema/<dialect>/ and migrations/<dialect>/ into C. How those files are written: schema/README.md.
+# usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h tables.sql statements.sql up/down.sql...
 # Any fault in the texts ends the build with a message; nothing is guessed.
 
 function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
@@ -76,7 +76,8 @@ function print_migration(v,    dir, i) {
 }
 
 FNR == 1 && pending != "" { die("the file before this one ends within a statement") }
-FNR == 1 { kind = FILENAME ~ /driver\.h$/ ? "header" : FILENAME ~ /statements\.sql$/ ? "statements" : "migration"
+FNR == 1 { kind = FILENAME ~ /driver\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "tables" : \
+        FILENAME ~ /statements\.sql$/ ? "statements" : "migration"
     if (kind == "migration") {
         file = FILENAME; sub(/.*\//, "", file)
         version = substr(file, 1, 3) + 0; direction = file ~ /\.down\.sql$/ ? "down" : "up"
@@ -93,6 +94,29 @@ kind == "header" && /^    X\([A-Z_]+, "/ {
     next
 }
 kind == "header" { next }
+
+# What {columns} stands for: a SELECT of all columns that tables.sql says there are.
+kind == "tables" && /^CREATE TABLE .*\{[a-z]+\} \($/ { table = $0; sub(/\} \($/, "", table); sub(/.*\{/, "", table); next }
+kind == "tables" && /^\)/ { table = "" }
+kind == "tables" && table != "" && /^    [a-z_]+ / {
+    line = $0; sub(/--.*/, "", line); type = $2; sub(/[(,].*/, "", type)
+    column[++n_columns] = table; column_name[n_columns] = $1; column_type[n_columns] = type
+    column_must[n_columns] = line ~ /NOT NULL|PRIMARY KEY/ ? 1 : 0
+    place[table, $1] = line ~ /PRIMARY KEY/ ? 1 : 0
+}
+kind == "tables" && table != "" && /^    PRIMARY KEY \(/ {
+    keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); n = split(keys, key, ", ")
+    for (i = 1; i <= n; i++) place[table, key[i]] = i
+}
+kind == "tables" { next }
+function columns(    i, out) {
+    for (i = 1; i <= n_columns; i++)
+        out = out (i > 1 ? "\n    UNION ALL SELECT " : "SELECT ") \
+            i (i > 1 ? "" : " AS pos") ", '" column[i] (i > 1 ? "'" : "' AS tab") ", '" \
+            column_name[i] (i > 1 ? "'" : "' AS col") ", '" column_type[i] (i > 1 ? "'" : "' AS type") ", " \
+            column_must[i] (i > 1 ? "" : " AS must") ", " place[column[i], column_name[i]] (i > 1 ? "" : " AS pk")
+    return out
+}
 
 kind == "statements" && /^-- :define / { m = $3; v = $0; sub(/^-- :define [a-z_]+ /, "", v); macro[m] = v; next }
 kind == "statements" && /^-- :block / {
@@ -119,6 +143,8 @@ END {
     if (pending != "") die("the file ends within a statement")
     end_step()
     if (seen != n_blocks) { print "statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
+    if (!n_columns && dialect != "fake") { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
+    macro["columns"] = columns()
     if (!versions) { print dialect ": no migrations" > "/dev/stderr"; exit 1 }
     print "/* Made by schema/embed.awk from schema/" dialect " and migrations/" dialect "; not for editing. */"
     print "#include <sqlock/driver.h>\n"

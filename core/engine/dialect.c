@@ -16,10 +16,12 @@ enum {
     WORD_PREFIX,
     WORD_LOCK_TEXT,
     WORD_META_TEXT,
+    WORD_MIGRATION_TEXT,
     WORDS
 };
-static const char *const words[WORDS] = {"{lock}",   "{meta}",      "{migration}", "{schema}",
-                                         "{prefix}", "{lock:text}", "{meta:text}"};
+static const char *const words[WORDS] = {"{lock}",      "{meta}",          "{migration}",
+                                         "{schema}",    "{prefix}",        "{lock:text}",
+                                         "{meta:text}", "{migration:text}"};
 
 struct rendered {
     sqlock_script scripts[SQLOCK_STMT_COUNT];
@@ -40,8 +42,9 @@ static void make_words(struct rendered *r, const sqlock_dialect *d, const char *
         snprintf(r->word[i], sizeof r->word[i], "%s%c%s%s%c", in, q, prefix, tables[i], q);
     snprintf(r->word[WORD_SCHEMA], sizeof r->word[0], "%c%s%c", q, schema, q);
     snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
-    snprintf(r->word[WORD_LOCK_TEXT], sizeof r->word[0], "'%s%c%slock%c'", in, q, prefix, q);
-    snprintf(r->word[WORD_META_TEXT], sizeof r->word[0], "'%s%c%smeta%c'", in, q, prefix, q);
+    for (int i = 0; i < 3; i++)
+        snprintf(r->word[WORD_LOCK_TEXT + i], sizeof r->word[0], "'%s%c%s%s%c'", in, q, prefix,
+                 tables[i], q);
 }
 
 /* The word that stands at p, or -1. */

@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -138,17 +139,62 @@ int64_t fake_version(const sqlock_fake *db, const struct fake_conn *conn)
     return conn != NULL && conn->tx.open && conn->tx.has_version ? conn->tx.version : db->version;
 }
 
-void fake_version_set(sqlock_fake *db, struct fake_conn *conn, int64_t version)
+const struct fake_ledger *fake_ledger_of(const sqlock_fake *db, const struct fake_conn *conn)
+{
+    return conn != NULL && conn->tx.open && conn->tx.has_version ? &conn->tx.ledger : &db->ledger;
+}
+
+/* Where version and records are changed from here on: the transaction's own copy, or the database.
+ */
+static struct fake_ledger *ledger_change(sqlock_fake *db, struct fake_conn *conn, int64_t version)
 {
     if (conn == NULL || !conn->tx.open) {
         db->version = version;
-        return;
+        return &db->ledger;
     }
+    if (!conn->tx.has_version)
+        conn->tx.ledger = db->ledger;
     conn->tx.has_version = 1;
     conn->tx.version = version;
+    return &conn->tx.ledger;
 }
 
-/* The tables are built in: CREATE lets them be seen, DROP empties and hides the locks. */
+static void text_take(char *out, size_t size, const sqlock_value *value)
+{
+    (void)snprintf(out, size, "%.*s", (int)value->len, (const char *)value->data);
+}
+
+int fake_record_put(struct fake_call *k, const sqlock_value *version, const sqlock_value *name,
+                    const sqlock_value *checksum)
+{
+    int64_t before = fake_version(k->db, k->conn);
+    struct fake_ledger *ledger =
+        ledger_change(k->db, k->conn, version->i > before ? version->i : before);
+    size_t at = 0;
+    while (at < ledger->n && ledger->record[at].version < version->i)
+        at++;
+    if (at == ledger->n || ledger->record[at].version != version->i) {
+        if (ledger->n == FAKE_RECORDS_MAX)
+            return sqlock_error_db(k->err, "53100", 0, 0, "the fake database is full of records");
+        memmove(ledger->record + at + 1, ledger->record + at,
+                (ledger->n++ - at) * sizeof *ledger->record);
+    }
+    ledger->record[at].version = version->i;
+    ledger->record[at].applied = k->now;
+    text_take(ledger->record[at].name, sizeof ledger->record[at].name, name);
+    text_take(ledger->record[at].checksum, sizeof ledger->record[at].checksum, checksum);
+    return 0;
+}
+
+static void version_down(sqlock_fake *db, struct fake_conn *conn, int64_t version)
+{
+    struct fake_ledger *ledger = ledger_change(db, conn, version);
+    while (ledger->n > 0 && ledger->record[ledger->n - 1].version > version)
+        ledger->n--;
+}
+
+/* The tables are built in: CREATE lets them be seen, DROP empties and hides the locks. VERSION is
+ * what the way down of a later migration says. */
 int fake_db_exec(struct fake_conn *conn, const char *sql, sqlock_error *err)
 {
     if (strncmp(sql, "CREATE ", 7) == 0) {
@@ -156,9 +202,12 @@ int fake_db_exec(struct fake_conn *conn, const char *sql, sqlock_error *err)
     } else if (strncmp(sql, "DROP ", 5) == 0) {
         conn->tx.dropped = 1;
         conn->tx.created = 0;
-        fake_version_set(conn->db, conn, 0);
+        version_down(conn->db, conn, 0);
+    } else if (strncmp(sql, "VERSION ", 8) == 0) {
+        version_down(conn->db, conn, strtol(sql + 8, NULL, 10));
     } else {
-        return sqlock_error_db(err, "42601", 0, 0, "the fake database knows CREATE and DROP only");
+        return sqlock_error_db(err, "42601", 0, 0,
+                               "the fake database knows CREATE, DROP and VERSION only");
     }
     return 0;
 }
@@ -173,6 +222,7 @@ void fake_db_commit(struct fake_conn *conn)
         row_delete(db, db->n_rows - 1);
     }
     db->has_locks = conn->tx.created || (db->has_locks && !conn->tx.dropped);
+    db->ledger = *fake_ledger_of(db, conn);
     db->version = fake_version(db, conn);
 }
 
@@ -189,6 +239,19 @@ void fake_leave(sqlock_fake *db)
     pthread_mutex_unlock(&db->mutex);
 }
 
+static void born_migrated(sqlock_fake *db)
+{
+    for (size_t i = 0; i < sqlock_fake_dialect.n_migrations; i++) {
+        const sqlock_migration *m = &sqlock_fake_dialect.migrations[i];
+        struct fake_record *r = &db->ledger.record[db->ledger.n++];
+
+        db->version = r->version = m->version;
+        r->applied = fake_clock(db);
+        (void)snprintf(r->name, sizeof r->name, "%s", m->name);
+        (void)snprintf(r->checksum, sizeof r->checksum, "%s", m->checksum);
+    }
+}
+
 sqlock_fake *sqlock_fake_new(void)
 {
     sqlock_fake *db = sqlock_mem_alloc(sizeof *db);
@@ -199,7 +262,7 @@ sqlock_fake *sqlock_fake_new(void)
         return NULL;
     }
     db->number = 1;
-    db->version = 1;
+    born_migrated(db);
     db->min_reader = 1;
     db->has_locks = 1;
     return db;

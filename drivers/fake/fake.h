@@ -46,6 +46,19 @@ struct fake_row {
     int has_before;
 };
 
+/* The migration table. */
+enum { FAKE_RECORDS_MAX = 16 };
+struct fake_record {
+    int64_t version;
+    int64_t applied;
+    char name[64];
+    char checksum[40];
+};
+struct fake_ledger {
+    size_t n;
+    struct fake_record record[FAKE_RECORDS_MAX]; /* by version */
+};
+
 struct sqlock_fake {
     pthread_mutex_t mutex;
     int64_t clock_offset; /* microseconds from the machine's clock to the server's */
@@ -54,6 +67,7 @@ struct sqlock_fake {
 
     int64_t version, min_reader, inc, fence_floor; /* meta */
     char meta_server[64];
+    struct fake_ledger ledger;
     int has_locks;          /* the lock table is there */
     struct fake_row **rows; /* by ns and name, bytewise */
     size_t n_rows, max_rows;
@@ -88,8 +102,11 @@ void fake_leave(sqlock_fake *db);
 int64_t fake_clock(const sqlock_fake *db);
 /* The schema's version as conn's transaction sees it; conn may be NULL. */
 int64_t fake_version(const sqlock_fake *db, const struct fake_conn *conn);
-/* Change it, at once or with the transaction. */
-void fake_version_set(sqlock_fake *db, struct fake_conn *conn, int64_t version);
+/* The same for the records. */
+const struct fake_ledger *fake_ledger_of(const sqlock_fake *db, const struct fake_conn *conn);
+/* Record a migration, at once or with the transaction. */
+int fake_record_put(struct fake_call *call, const sqlock_value *version, const sqlock_value *name,
+                    const sqlock_value *checksum);
 /* One statement of a migration, within conn's transaction. */
 int fake_db_exec(struct fake_conn *conn, const char *sql, sqlock_error *err);
 /* Make conn's transaction's changes. */
@@ -160,8 +177,9 @@ struct fake_tx {
     int open;
     int dropped;     /* the lock table with all of its rows */
     int created;     /* ... is there, after all */
-    int has_version; /* version was changed */
+    int has_version; /* version and records were changed */
     int64_t version;
+    struct fake_ledger ledger;
 };
 
 struct fake_conn {

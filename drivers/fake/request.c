@@ -10,6 +10,7 @@ enum { V_NS = 0, V_NAME = 1, V_OWNER = 2 };
 enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_LABEL = 5 };
 enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
 enum { RELEASE_TOKEN = 3, BREAK_TOKEN = 2 };
+enum { LEASE_TTL = 3 };
 enum { LIST_AFTER = 1, LIST_PREFIX = 2, LIST_FREE = 3, LIST_LIMIT = 4 };
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -323,10 +324,98 @@ static int run_migrate_lock(struct fake_call *k, const sqlock_value *v)
 
 static int run_migrate_record(struct fake_call *k, const sqlock_value *v)
 {
-    if (v[0].i <= fake_version(k->db, k->conn))
-        return sqlock_error_db(k->err, "23505", 0, 0, "this migration was recorded before");
-    fake_version_set(k->db, k->conn, v[0].i);
+    return fake_record_put(k, &v[0], &v[1], &v[2]);
+}
+
+static int run_migrate_ledger(struct fake_call *k, const sqlock_value *v)
+{
+    const struct fake_ledger *ledger = fake_ledger_of(k->db, k->conn);
+    (void)v;
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct fake_record *r = &ledger->record[i];
+        start_row(k, SQLOCK_OUT_DONE);
+        put_int(k, r->version);
+        put_bytes_or_null(k, 1, r->name, strlen(r->name));
+        put_bytes_or_null(k, 1, r->checksum, strlen(r->checksum));
+        put_int(k, r->applied);
+    }
     return 0;
+}
+
+/* The tables are built in, so they are as they should be, or not there. */
+static int run_migrate_differ(struct fake_call *k, const sqlock_value *v)
+{
+    static const char missing[] = "there is no table lock";
+    (void)v;
+    if (k->db->has_locks || (k->conn != NULL && k->conn->tx.created))
+        return 0;
+    start_row(k, SQLOCK_OUT_DONE);
+    put_int(k, 0);
+    put_bytes_or_null(k, 1, missing, sizeof missing - 1);
+    return 0;
+}
+
+/* Grants are refused from the commit on, and what was granted until then goes with the table: so
+ * nothing has to be kept out before. */
+static int run_migrate_close(struct fake_call *k, const sqlock_value *v)
+{
+    (void)k;
+    (void)v;
+    return 0;
+}
+
+static int run_migrate_held(struct fake_call *k, const sqlock_value *v)
+{
+    const struct fake_row *one = NULL;
+    int64_t n = 0;
+
+    for (size_t i = 0; i < k->db->n_rows; i++) {
+        const struct fake_row *row = k->db->rows[i];
+        if (!row->now.held || row->now.exp <= k->now ||
+            fake_bytes_order(row->ns, row->ns_len, &v[0]) == 0)
+            continue;
+        one = row;
+        n++;
+    }
+    if (one == NULL)
+        return 0;
+    start_row(k, SQLOCK_OUT_DONE);
+    put_int(k, n);
+    put_bytes_or_null(k, 1, one->name, one->name_len);
+    return 0;
+}
+
+/* Granted if free, run out, or this owner's; ttl 0 gives it back. */
+static int run_migrate_lease(struct fake_call *k, const sqlock_value *v)
+{
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    if (row == NULL && fake_row_make(k, &v[V_NS], &v[V_NAME], &row) != 0)
+        return k->err->code;
+    int ours = is_owner(&row->now, &v[V_OWNER]) && row->now.exp > k->now;
+    if (row->now.held && row->now.exp > k->now && !ours) {
+        put_lease(k, SQLOCK_OUT_HELD, &row->now);
+        return 0;
+    }
+    struct fake_state *s = fake_row_change(row);
+    if (v[LEASE_TTL].i == 0) {
+        s->held = 0;
+    } else {
+        s->token += ours ? 0 : 1;
+        s->held = 1;
+        memcpy(s->owner, v[V_OWNER].data, SQLOCK_OWNER_SIZE);
+        s->exp = k->now + v[LEASE_TTL].i;
+        s->since = ours ? s->since : k->now;
+        s->has_label = 0; /* nobody lists it */
+    }
+    put_lease(k, SQLOCK_OUT_DONE, s);
+    return 0;
+}
+
+/* A text that is written out and never run. */
+static int run_migrate_around(struct fake_call *k, const sqlock_value *v)
+{
+    (void)v;
+    return sqlock_error_db(k->err, "0A000", 0, 0, "this is not a request");
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -346,6 +435,12 @@ static const struct request {
     [SQLOCK_STMT_MIGRATE_LOCK] = {run_migrate_lock, 0},
     [SQLOCK_STMT_MIGRATE_VERSION] = {run_migrate_version, 0},
     [SQLOCK_STMT_MIGRATE_RECORD] = {run_migrate_record, 0},
+    [SQLOCK_STMT_MIGRATE_LEDGER] = {run_migrate_ledger, 0},
+    [SQLOCK_STMT_MIGRATE_DIFFER] = {run_migrate_differ, 0},
+    [SQLOCK_STMT_MIGRATE_CLOSE] = {run_migrate_close, 1},
+    [SQLOCK_STMT_MIGRATE_HELD] = {run_migrate_held, 1},
+    [SQLOCK_STMT_MIGRATE_LEASE] = {run_migrate_lease, 1},
+    [SQLOCK_STMT_MIGRATE_AROUND] = {run_migrate_around, 0},
 };
 
 /* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */

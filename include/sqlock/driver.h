@@ -46,7 +46,13 @@ extern "C" {
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
     X(MIGRATE_VERSION, "migrate_version", "")                                                      \
-    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum")
+    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum")                             \
+    X(MIGRATE_LEDGER, "migrate_ledger", "")                                                        \
+    X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
+    X(MIGRATE_CLOSE, "migrate_close", "")                                                          \
+    X(MIGRATE_HELD, "migrate_held", "b:ns")                                                        \
+    X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
+    X(MIGRATE_AROUND, "migrate_around", "")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -98,6 +104,22 @@ enum {
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
     SQLOCK_COL_DETAIL = 7  /* for READONLY, WEAK, UNFIT: what it is */
+};
+/* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION */
+enum {
+    SQLOCK_COL_TITLE = 3,    /* the migration's name */
+    SQLOCK_COL_CHECKSUM = 4, /* of the file that was applied */
+    SQLOCK_COL_APPLIED = 5   /* when */
+};
+/* migrate_differ: a row for each difference */
+enum {
+    SQLOCK_COL_THERE = 2,     /* 0: the whole table is missing */
+    SQLOCK_COL_DIFFERENCE = 3 /* in words */
+};
+/* migrate_held: no row, or one */
+enum {
+    SQLOCK_COL_HELD = 2,     /* how many leases run */
+    SQLOCK_COL_HELD_NAME = 3 /* the name of one of them */
 };
 
 /* ---- values and rows -------------------------------------------------------------------------- */
@@ -164,7 +186,8 @@ typedef struct sqlock_migration {
 } sqlock_migration;
 
 /* All texts hold {lock}, {meta}, {migration}, {schema} and {prefix}; core puts quoted and qualified
- * names there before a driver sees them. */
+ * names there before a driver sees them. The texts of migrate_around are never run: they stand
+ * before and behind migrations that are written out. */
 typedef struct sqlock_dialect {
     uint32_t size; /* sizeof(sqlock_dialect) */
     const char *name;
@@ -193,7 +216,9 @@ typedef struct sqlock_conn_opts {
 /* What of a driver is optional: a bit in caps, and the slots that it stands for. Core refuses a driver
  * that has the bit and lacks a slot (SQLOCK_EINVAL, when a manager is opened), never calls a slot
  * whose bit is off, and refuses what would need it; it emulates nothing. */
-#define SQLOCK_CAP_TX_DDL 0x1u /* no slot. DDL is transactional: a migration is one transaction */
+#define SQLOCK_CAP_TX_DDL 0x1u /* no slot. DDL is transactional: a migration is one transaction, and
+                                  migrate_lock keeps others out of it. Without it each statement can
+                                  be repeated, and migrate_lease keeps others out */
 #define SQLOCK_CAP_STEP 0x2u   /* fd, step */
 #define SQLOCK_CAP_NOTIFY 0x4u /* wait */
 #define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint */

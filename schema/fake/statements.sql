@@ -44,3 +44,29 @@ migrate_version;
 -- :block migrate_record
 -- :step
 migrate_record;
+
+-- :block migrate_ledger
+-- :step
+migrate_ledger;
+
+-- :block migrate_differ
+-- :step
+migrate_differ;
+
+-- :block migrate_close
+-- :step
+migrate_close;
+
+-- :block migrate_held
+-- :step
+migrate_held;
+
+-- :block migrate_lease
+-- :step
+migrate_lease;
+
+-- :block migrate_around
+-- :step
+BEGIN;
+-- :step
+COMMIT;

@@ -7,6 +7,9 @@
 -- The timeline changes with every promotion; a session can live on through one, so grants look at it.
 -- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
 
+-- A number of ours among all advisory locks of the database.
+-- :define migrators 7312051953419
+
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has.
 -- With weak durability accepted, the start time is part of the identity: each restart is another server.
@@ -235,7 +238,7 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- :block migrate_lock
 -- One migrator at a time, until its transaction ends.
 -- :step
-SELECT 0, 1 FROM (SELECT pg_advisory_xact_lock(7312051953419)) one;
+SELECT 0, 1 FROM (SELECT pg_advisory_xact_lock({migrators})) one;
 
 -- :block migrate_version
 -- :step
@@ -244,9 +247,68 @@ SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 
 -- :block migrate_record
+-- The meta row says what is applied; a record above its version is a leftover, and written anew.
 -- :step
 WITH r AS (
     INSERT INTO {migration} (version, name, checksum, applied)
     VALUES (:version, convert_from(:name, 'UTF8'), convert_from(:checksum, 'UTF8'), {now})
+    ON CONFLICT (version) DO UPDATE
+    SET name = excluded.name, checksum = excluded.checksum, applied = excluded.applied
 )
-UPDATE {meta} SET version = :version WHERE id = 1;
+UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1;
+
+-- :block migrate_ledger
+-- All records. 0: there is no table for them.
+-- :step
+SELECT 0, 0 WHERE to_regclass({migration:text}) IS NULL;
+-- :step
+SELECT 0, 1, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), applied
+FROM {migration} ORDER BY version;
+
+-- :block migrate_differ
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- :step
+SELECT 0, 1, (t.oid IS NOT NULL)::int,
+       convert_to(CASE WHEN t.oid IS NULL THEN 'there is no table ' || e.tab
+            WHEN a.attname IS NULL THEN 'table ' || e.tab || ' has no column ' || e.col
+            ELSE 'column ' || e.col || ' of table ' || e.tab || CASE
+                WHEN format_type(a.atttypid, NULL) <> e.type
+                    THEN ' is ' || format_type(a.atttypid, NULL) || ', not ' || e.type
+                WHEN a.attnotnull::int < e.must THEN ' may be NULL'
+                WHEN a.attnotnull::int > e.must THEN ' may not be NULL'
+                ELSE ' is not at its place in the primary key' END END, 'UTF8')
+FROM ({columns}) e
+CROSS JOIN LATERAL (
+    SELECT CASE e.tab WHEN 'lock' THEN to_regclass({lock:text}) WHEN 'meta' THEN to_regclass({meta:text})
+                      ELSE to_regclass({migration:text}) END::oid AS oid) t
+LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = e.col AND NOT a.attisdropped
+LEFT JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype = 'p'
+WHERE CASE WHEN t.oid IS NULL THEN e.pk = 1
+      ELSE a.attname IS NULL OR format_type(a.atttypid, NULL) <> e.type OR a.attnotnull::int <> e.must
+           OR coalesce(array_position(k.conkey, a.attnum), 0) <> e.pk END
+ORDER BY e.pos;
+
+-- :block migrate_close
+-- From here to the transaction's end nobody is granted a lock, so that what migrate_held says stays
+-- true. Waits for transactions that use the table, guards among them. No row.
+-- :step
+LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE;
+
+-- :block migrate_held
+-- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- :step
+SELECT 0, 1, count(*) OVER (), l.name
+FROM {lock} l WHERE l.owner IS NOT NULL AND l.exp > {now} AND l.ns <> :ns LIMIT 1;
+
+-- :block migrate_lease
+-- The transaction of migrate_lock is the guard here. Never asked for.
+-- :step
+SELECT 0, 1 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
+
+-- :block migrate_around
+-- Before and behind migrations that are written out as text.
+-- :step
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_advisory_xact_lock({migrators});
+-- :step
+COMMIT;

@@ -147,8 +147,60 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{
 SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1;
 
 -- :block migrate_record
+-- The meta row says what is applied; a record above its version is a leftover, and written anew.
 -- :step write
 INSERT INTO {migration} (version, name, checksum, applied)
-VALUES (:version, CAST(:name AS TEXT), CAST(:checksum AS TEXT), {now});
+VALUES (:version, CAST(:name AS TEXT), CAST(:checksum AS TEXT), {now})
+ON CONFLICT (version) DO UPDATE
+SET name = excluded.name, checksum = excluded.checksum, applied = excluded.applied;
 -- :step write
-UPDATE {meta} SET version = :version WHERE id = 1;
+UPDATE {meta} SET version = max(version, :version) WHERE id = 1;
+
+-- :block migrate_ledger
+-- All records. 0: there is no table for them.
+-- :step
+SELECT 0, 0
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}migration');
+-- :step
+SELECT 0, 1, version, name, checksum, applied * 1000 FROM {migration} ORDER BY version;
+
+-- :block migrate_differ
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- :step
+SELECT 0, 1, t.name IS NOT NULL,
+       CASE WHEN t.name IS NULL THEN 'there is no table ' || e.tab
+            WHEN a.name IS NULL THEN 'table ' || e.tab || ' has no column ' || e.col
+            ELSE 'column ' || e.col || ' of table ' || e.tab || CASE
+                WHEN upper(a.type) <> e.type THEN ' is ' || a.type || ', not ' || e.type
+                WHEN (a."notnull" OR a.pk) < e.must THEN ' may be NULL'
+                WHEN (a."notnull" OR a.pk) > e.must THEN ' may not be NULL'
+                ELSE ' is not at its place in the primary key' END END
+FROM ({columns}) e
+LEFT JOIN sqlite_master t ON t.type = 'table' AND t.name = '{prefix}' || e.tab
+LEFT JOIN pragma_table_info('{prefix}' || e.tab, 'main') a ON a.name = e.col
+WHERE CASE WHEN t.name IS NULL THEN e.pk = 1
+      ELSE a.name IS NULL OR upper(a.type) <> e.type OR (a."notnull" OR a.pk) <> e.must OR a.pk <> e.pk END
+ORDER BY e.pos;
+
+-- :block migrate_close
+-- The write transaction around a migration keeps everybody out. No row.
+-- :step
+SELECT 0, 1 WHERE 0;
+
+-- :block migrate_held
+-- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- :step
+SELECT 0, 1, count(*) OVER (), name
+FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns LIMIT 1;
+
+-- :block migrate_lease
+-- The write transaction around a migration is the guard here. Never asked for.
+-- :step
+SELECT 0, 1 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
+
+-- :block migrate_around
+-- Before and behind migrations that are written out as text.
+-- :step
+BEGIN IMMEDIATE;
+-- :step
+COMMIT;

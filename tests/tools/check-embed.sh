@@ -11,9 +11,10 @@ embed() # AWK STATEMENTS MIGRATION...
     awk=$1
     shift
     $awk -v dialect=postgres -v style='$' -v quote='"' -v schema=public -v fixed_schema=0 \
-        -v checksums='0123456789abcdef' -f schema/embed.awk include/sqlock/driver.h "$@"
+        -v checksums='0123456789abcdef' -f schema/embed.awk include/sqlock/driver.h $tables "$@"
 }
 
+tables=schema/postgres/tables.sql
 statements=schema/postgres/statements.sql
 up=migrations/postgres/001_locks.up.sql
 down=migrations/postgres/001_locks.down.sql
@@ -43,5 +44,7 @@ refused "text outside a step" '/^-- :block hello/s/^/SELECT 1;\n/'
 refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
 embed awk $statements $up >/dev/null 2>&1 && { echo "accepted: a migration without its way down"; bad=1; }
 embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1; }
+tables=
+embed awk $statements $up $down >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
 
-[ $bad = 0 ] && echo "embed: 7 faults were refused"
+[ $bad = 0 ] && echo "embed: 8 faults were refused"
