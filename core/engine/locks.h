@@ -3,6 +3,10 @@
 
 #include "core/engine/call.h"
 
+/* The namespace of the library's own locks. A namespace of a user's has no NUL, so that it never
+ * meets theirs: nobody can take them, break them or see them listed. */
+#define LOCK_OWN_NS "\0sqlock"
+
 /* Make a handle in state UNSURE, not yet known to the manager. opts has been checked. */
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err);

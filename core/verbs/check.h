@@ -14,6 +14,8 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
  * NULL there. In driver.c. */
 int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                  sqlock_driver *out, sqlock_error *err);
+/* The driver alone, for what needs no database. */
+int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err);
 
 /* Length of a name that is allowed, into *len (SQLOCK_LEN_STRING: it ends with NUL). */
 int check_name(const char *name, size_t *len, sqlock_error *err);

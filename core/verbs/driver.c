@@ -115,12 +115,17 @@ static int check_url(const sqlock_driver *driver, const char *url, const sqlock_
                             driver->name, driver->schemes);
 }
 
+int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err)
+{
+    int rc = take_table(driver, out, err);
+
+    return rc == 0 ? check_requests(out, err) : rc;
+}
+
 int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                  sqlock_driver *out, sqlock_error *err)
 {
-    int rc;
+    int rc = check_table(driver, out, err);
 
-    if ((rc = take_table(driver, out, err)) != 0 || (rc = check_requests(out, err)) != 0)
-        return rc;
-    return check_url(out, url, opts, err);
+    return rc == 0 ? check_url(out, url, opts, err) : rc;
 }

@@ -1,126 +1,146 @@
-/* Bringing the schema to this library's version. */
+/* Bringing the schema to a version. */
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/engine/call.h"
-#include "core/engine/hello.h"
-#include "core/engine/pool.h"
-#include "core/engine/rows.h"
-#include "core/verbs/check.h"
+#include "core/engine/locks.h"
+#include "core/verbs/migrator.h"
 
-struct migrator {
-    sqlock *m;
-    void *conn;
-    int64_t deadline;
-    sqlock_rows *rows;
-    sqlock_error *err;
+struct goal {
+    int version;
+    unsigned flags;
+    int applied;
 };
 
-static int run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values)
+static int exec_all(struct migrator *g, const sqlock_migration *migration, int down)
 {
-    int rc = rendered_has(g->m->texts, stmt, g->err);
+    const char *const *sql = down ? migration->down : migration->up;
+    size_t n = down ? migration->n_down : migration->n_up;
 
-    if (rc != 0)
-        return rc;
-    rows_clear(g->rows);
-    return g->m->driver->run(g->conn, stmt, values, 1, g->deadline, g->rows, g->err);
-}
+    for (size_t i = 0; i < n; i++) {
+        int rc = migrator_exec(g, sql[i]);
 
-static int read_version(struct migrator *g, int *out)
-{
-    int known = hello_schema_version(g->m->driver), rc, needs;
-
-    if ((rc = run(g, SQLOCK_STMT_MIGRATE_VERSION, NULL)) != 0)
-        return rc;
-    if (sqlock_rows_count(g->rows) == 0)
-        return sqlock_error_set(g->err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
-    *out = (int)rows_int(g->rows, 0, SQLOCK_COL_VERSION, 0);
-    needs = (int)rows_int(g->rows, 0, SQLOCK_COL_MIN_READER, 0);
-    if (*out > known)
-        return sqlock_error_set(g->err, SQLOCK_ESCHEMA, 0,
-                                "the schema is version %d (for libraries that know %d), newer than "
-                                "this library's %d",
-                                *out, needs, known);
-    return 0;
-}
-
-static int apply(struct migrator *g, const sqlock_migration *migration)
-{
-    sqlock_value record[] = {
-        value_int(migration->version),
-        value_bytes(migration->name, strlen(migration->name)),
-        value_bytes(migration->checksum, strlen(migration->checksum)),
-    };
-
-    for (size_t i = 0; i < migration->n_up; i++) {
-        char *sql = rendered_text(g->m->texts, migration->up[i]);
-        int rc = sql == NULL ? error_nomem(g->err)
-                             : g->m->driver->exec(g->conn, sql, g->deadline, g->err);
-
-        sqlock_mem_free(sql);
         if (rc != 0) {
-            error_prefix(g->err, "migration %03d_%s, statement %zu", migration->version,
-                         migration->name, i + 1);
+            error_prefix(&g->err, "migration %03d_%s%s, statement %zu", migration->version,
+                         migration->name, down ? " down" : "", i + 1);
             return rc;
         }
     }
-    return run(g, SQLOCK_STMT_MIGRATE_RECORD, record);
+    return 0;
 }
 
-/* Everything in one transaction, which also keeps a second migrator out: it finds the work done. */
-static int migrate(struct migrator *g, int *out_applied)
+static int go_up(struct migrator *g, struct goal *goal)
 {
-    const sqlock_driver *driver = g->m->driver;
-    const sqlock_dialect *d = driver->dialect;
-    int rc, version = 0, applied = 0;
+    int rc = 0;
 
-    if ((rc = driver->begin(g->conn, g->deadline, g->err)) != 0)
-        return rc;
-    if ((rc = run(g, SQLOCK_STMT_MIGRATE_LOCK, NULL)) == 0 && sqlock_rows_count(g->rows) == 0)
-        rc = sqlock_error_set(g->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                              "the server gave up waiting for another migrator");
-    if (rc == 0)
-        rc = read_version(g, &version);
-    for (size_t i = 0; rc == 0 && i < d->n_migrations; i++)
-        if (d->migrations[i].version > version && (rc = apply(g, &d->migrations[i])) == 0)
-            applied++;
-    if (rc == 0)
-        rc = driver->commit(g->conn, g->deadline, g->err);
-    else {
-        sqlock_error ignored;
+    for (int v = g->version + 1; rc == 0 && v <= goal->version; v++) {
+        const sqlock_migration *migration = migrator_known(g, v);
 
-        driver->rollback(g->conn, g->deadline, &ignored);
+        if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN) && (rc = exec_all(g, migration, 0)) == 0)
+            rc = migrator_put_record(g, migration);
+        goal->applied++;
     }
-    if (rc == 0 && out_applied != NULL)
-        *out_applied = applied;
     return rc;
+}
+
+/* A lease that runs belongs to a program that counts on it. */
+static int check_held(struct migrator *g)
+{
+    sqlock_value own = value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1);
+    char shown[64];
+    const char *name;
+    size_t len;
+    int rc = migrator_run(g, SQLOCK_STMT_MIGRATE_HELD, &own);
+
+    if (rc != 0 || sqlock_rows_count(g->rows) == 0)
+        return rc;
+    name = rows_bytes(g->rows, 0, SQLOCK_COL_HELD_NAME, &len);
+    return sqlock_error_set(&g->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                            "locks are held: %lld, among them \"%s\" "
+                            "(SQLOCK_MIGRATE_HELD goes down all the same)",
+                            (long long)rows_int(g->rows, 0, SQLOCK_COL_HELD, 0),
+                            text_show(shown, sizeof shown, name != NULL ? name : "", len));
+}
+
+static int go_down(struct migrator *g, struct goal *goal)
+{
+    int dry = (goal->flags & SQLOCK_MIGRATE_DRY_RUN) != 0, from = g->version, rc = 0;
+
+    /* Our lease stands in the lock table: somebody was killed before its way down had removed it.
+     */
+    if (from == 0 && g->token != 0)
+        from = 1;
+    if (from <= goal->version)
+        return 0;
+    if (!dry)
+        rc = migrator_run(g, SQLOCK_STMT_MIGRATE_CLOSE, NULL);
+    if (rc == 0 && !(goal->flags & SQLOCK_MIGRATE_HELD))
+        rc = check_held(g);
+    for (int v = from; rc == 0 && v > goal->version; v--) {
+        rc = dry ? 0 : exec_all(g, migrator_known(g, v), 1);
+        goal->applied++;
+    }
+    return rc;
+}
+
+static int check_direction(struct migrator *g, const struct goal *goal)
+{
+    int down = (goal->flags & SQLOCK_MIGRATE_DOWN) != 0;
+
+    if (g->version == goal->version || (g->version > goal->version) == down)
+        return 0;
+    return sqlock_error_set(
+        &g->err, SQLOCK_EINVAL, 0, "the schema is version %d: the way to %d leads %s", g->version,
+        goal->version, down ? "up, not down" : "down, which SQLOCK_MIGRATE_DOWN allows");
+}
+
+static int migrate(struct migrator *g, void *arg)
+{
+    struct goal *goal = arg;
+    int rc;
+
+    if ((rc = migrator_check_newer(g)) != 0 || (rc = migrator_check_drift(g)) != 0 ||
+        (rc = check_direction(g, goal)) != 0)
+        return rc;
+    return goal->flags & SQLOCK_MIGRATE_DOWN ? go_down(g, goal) : go_up(g, goal);
+}
+
+static int check_goal(struct migrator *g, struct goal *goal)
+{
+    unsigned known = SQLOCK_MIGRATE_DOWN | SQLOCK_MIGRATE_DRY_RUN | SQLOCK_MIGRATE_HELD;
+
+    if (goal->flags & ~known)
+        return sqlock_error_set(&g->err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", goal->flags);
+    return check_version(g->m->driver->dialect, &goal->version, 0, &g->err);
+}
+
+static int reach(struct migrator *g, struct goal *goal)
+{
+    int rc;
+
+    if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN))
+        return migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate, goal);
+    rc = migrator_look(g);
+    return rc == 0 ? migrate(g, goal) : rc;
+}
+
+int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                      int version, unsigned flags, int *out_applied, sqlock_error *err)
+{
+    struct goal goal = {version, flags, 0};
+    struct migrator g;
+    int rc;
+
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = check_goal(&g, &goal)) == 0 &&
+        (rc = migrator_connect(&g)) == 0)
+        rc = reach(&g, &goal);
+    if (rc == 0 && out_applied != NULL)
+        *out_applied = goal.applied;
+    return migrator_close(&g, "migrate", rc, err);
 }
 
 int sqlock_migrate(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                    int *out_applied, sqlock_error *err)
 {
-    sqlock_open_opts o;
-    sqlock_driver table;
-    sqlock_error failure = {0};
-    struct migrator g = {.err = &failure};
-    int rc;
-
-    if ((rc = check_open_opts(opts, &o, &failure)) == 0 &&
-        (rc = check_driver(driver, url, &o, &table, &failure)) == 0)
-        rc = manager_new(&table, url, &o, &g.m, &failure);
-    if (rc == 0) {
-        g.deadline = sqlock_now_us() + g.m->request_us;
-        if ((g.rows = rows_new()) == NULL)
-            rc = error_nomem(&failure);
-        else if ((rc = pool_connect(g.m, -1, g.deadline, &g.conn, &failure)) == 0)
-            rc = migrate(&g, out_applied);
-    }
-    if (g.conn != NULL)
-        table.close(g.conn);
-    rows_free(g.rows);
-    sqlock_close(g.m);
-    if (rc == 0)
-        return 0;
-    error_prefix(&failure, "migrate");
-    error_give(err, &failure);
-    return rc;
+    return sqlock_migrate_to(driver, url, opts, SQLOCK_SCHEMA_LATEST, 0, out_applied, err);
 }

@@ -168,14 +168,6 @@ SQLOCK_API int sqlock_open(const sqlock_driver *driver, const char *url,
  * NULL is allowed. In a forked child it does nothing. */
 SQLOCK_API void sqlock_close(sqlock *m);
 
-/* Bring the schema in the database at url to this library's version; never done by opening.
- * opts as for sqlock_open (schema, prefix, connect and request_ms are used). *out_applied, if not
- * NULL, counts the migrations that were applied: 0 when there was nothing to do.
- * Safe to call from any number of processes at once: one works, the others wait and find it done.
- * Returns: 0, or the codes of sqlock_open; SQLOCK_ESCHEMA when the schema is newer than the library. */
-SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
-                              const sqlock_open_opts *opts, int *out_applied, sqlock_error *err);
-
 /* ---- locks ------------------------------------------------------------------------------------ */
 
 typedef enum sqlock_state {
@@ -418,6 +410,111 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
  *          lost: ask again; it is not there any more, if that says SQLOCK_ELOST), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
                             sqlock_error *err);
+
+/* ---- the schema ------------------------------------------------------------------------------- */
+
+/* The tables that locks live in come by migrations: numbered steps, the same on every database, with
+ * a way back. They are part of the driver's library. Opening a manager never runs them.
+ *
+ * The functions here connect by themselves, as sqlock_open() does; of opts (NULL: defaults) they use
+ * schema, prefix, flags, label, connect and request_ms, which bounds each statement.
+ *
+ * A migrator may be killed at any moment, and run again: there is nothing to be mended by hand. Where
+ * the database can (PostgreSQL, SQLite), a call is one transaction; elsewhere each statement can be
+ * repeated. Any number of processes and threads may call at once: one works, and the others wait for
+ * it, at most twice request_ms, and find it done. */
+
+#define SQLOCK_SCHEMA_LATEST (-1) /* a version: the newest one that this library knows */
+
+#define SQLOCK_MIGRATE_DOWN 0x1u    /* go down, which deletes what newer versions stored */
+#define SQLOCK_MIGRATE_DRY_RUN 0x2u /* look and count, change nothing */
+#define SQLOCK_MIGRATE_HELD 0x4u    /* go down though locks are held: their holders lose them */
+
+/* Bring the schema to this library's version: sqlock_migrate_to() the latest without flags. */
+SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
+                              const sqlock_open_opts *opts, int *out_applied, sqlock_error *err);
+
+/* Bring the schema to a version: 0 (nothing but the meta row, which keeps tokens rising) up to the
+ * latest. *out_applied, if not NULL, counts the migrations that were applied or taken back (dry run:
+ * that would be): 0 when there was nothing to do. Written on success only.
+ * Without SQLOCK_MIGRATE_DOWN it goes up or nowhere, with it down or nowhere. Going down waits for
+ * open transactions that use the tables, and is refused while a lease runs. Programs that go on get
+ * SQLOCK_ESCHEMA; after the next up their tokens go on rising.
+ * Returns:   0, or SQLOCK_EINVAL (flags, a version that this library does not know, or one that lies
+ *            in the other direction), SQLOCK_ESCHEMA (the schema is newer than the library; a migration
+ *            was applied from another file than this library's; there is no such schema to put tables
+ *            into), SQLOCK_EBUSY (down: a lock is held), SQLOCK_ETIMEOUT (no answer in time, or another
+ *            migrator was at work all the time), SQLOCK_ELOST (where DDL is not transactional: this
+ *            migrator was stopped for so long that another one took over), and the database's codes.
+ *            Whatever it returns, the call may be made again. */
+SQLOCK_API int sqlock_migrate_to(const sqlock_driver *driver, const char *url,
+                                 const sqlock_open_opts *opts, int version, unsigned flags,
+                                 int *out_applied, sqlock_error *err);
+
+typedef enum sqlock_migration_state {
+    SQLOCK_MIGRATION_PENDING = 1,    /* not applied */
+    SQLOCK_MIGRATION_APPLIED = 2,    /* applied from the file that this library has */
+    SQLOCK_MIGRATION_DRIFTED = 3,    /* applied from a file with another checksum */
+    SQLOCK_MIGRATION_UNRECORDED = 4, /* the schema's version includes it, no record does */
+    SQLOCK_MIGRATION_UNKNOWN = 5     /* recorded, and not known to this library: from a newer one */
+} sqlock_migration_state;
+
+/* A word for it ("pending"); a static string. Any thread. */
+SQLOCK_API const char *sqlock_migration_state_name(sqlock_migration_state state);
+
+typedef struct sqlock_migration_info {
+    uint32_t size; /* sizeof(sqlock_migration_info) */
+    int version;
+    const char *name; /* "locks" */
+    sqlock_migration_state state;
+    int64_t applied_us;     /* server time; 0: no record */
+    const char *checksum;   /* 16 hex digits, of this library's file; NULL: UNKNOWN */
+    const char *recorded;   /* of the file that was applied; NULL: no record */
+} sqlock_migration_info;
+
+/* Return 0 to go on, anything else to stop. info and what it points to live during the call. */
+typedef int (*sqlock_migration_fn)(const sqlock_migration_info *info, void *user);
+
+/* Tell of every migration that the library knows or the database has a record of, by version. Changes
+ * nothing; an empty database has all of them pending. Needs to read the meta and migration tables.
+ * Returns 0, what fn returned to stop, SQLOCK_EINVAL, or the database's codes. */
+SQLOCK_API int sqlock_migration_status(const sqlock_driver *driver, const char *url,
+                                       const sqlock_open_opts *opts, sqlock_migration_fn fn,
+                                       void *user, sqlock_error *err);
+
+/* Prove that the schema is what this library's migrations make: its version, a record with the right
+ * checksum for each migration, and every table with its columns (type, NOT NULL, place in the primary
+ * key). Columns, indexes and tables that are there beyond that are not looked at. Changes nothing.
+ * Returns 0, SQLOCK_ESCHEMA (the text tells the first difference), or the codes of
+ * sqlock_migration_status(). */
+SQLOCK_API int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
+                                       const sqlock_open_opts *opts, sqlock_error *err);
+
+/* Record the migrations up to a version (SQLOCK_SCHEMA_LATEST, or 1 and more) as applied, without
+ * running them: for a database where another tool has run their statements. The tables must be there;
+ * for the latest version they are compared as sqlock_migration_verify() does.
+ * Records that are there already stay. Safe against migrators at work, like sqlock_migrate_to().
+ * Returns 0, SQLOCK_EINVAL (version), SQLOCK_ESCHEMA (the tables are not what that version makes, a
+ * record has another checksum, or the schema is of a newer version already), or the codes of
+ * sqlock_migrate_to(). */
+SQLOCK_API int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
+                                         const sqlock_open_opts *opts, int version,
+                                         sqlock_error *err);
+
+/* Take a piece of text. Return 0 to go on, anything else to stop. */
+typedef int (*sqlock_write_fn)(const char *text, size_t len, void *user);
+
+#define SQLOCK_SQL_BARE 0x1u /* no transaction around it: for tools that bring their own */
+
+/* Write the SQL of the migrations from one version to another (down where to < from), without a
+ * database, for its own client (psql -v ON_ERROR_STOP=1, sqlite3 -bail, mysql) or another tool. It
+ * includes the records, so that afterwards sqlock_open() works and sqlock_migration_status() says
+ * applied. Unlike sqlock_migrate_to() it cannot look whether the schema is at `from`, nor whether
+ * locks are held. Of opts (or NULL) schema and prefix are used.
+ * Returns 0, what write returned to stop, SQLOCK_EINVAL, SQLOCK_ENOMEM. */
+SQLOCK_API int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *opts,
+                                    int from, int to, unsigned flags, sqlock_write_fn write,
+                                    void *user, sqlock_error *err);
 
 #ifdef __cplusplus
 }

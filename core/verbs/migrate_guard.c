@@ -1,0 +1,186 @@
+/* One migrator at a time. Where DDL is transactional, a lock of the transaction's sees to it.
+ * Elsewhere it is a row with a lease in our own lock table, for locks of sessions strand behind
+ * poolers and are local to a node of a cluster; only while there is no such table yet, a lock of
+ * the session must do. */
+#include <string.h>
+
+#include "core/base/random.h"
+#include "core/engine/call.h"
+#include "core/engine/locks.h"
+#include "core/verbs/migrator.h"
+
+#define GUARD_NAME   "migrate"
+#define PAUSE_MAX_US 50000
+
+/* How long others are waited for: longer than the lease of one that was killed. */
+static int64_t wait_limit(const struct migrator *g)
+{
+    return sqlock_now_us() + 2 * g->m->request_us;
+}
+
+static int others_at_work(struct migrator *g)
+{
+    return sqlock_error_set(&g->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "another migrator is at work");
+}
+
+/* The lock of the session or the transaction. */
+static int take_lock(struct migrator *g)
+{
+    int rc = migrator_ask(g, SQLOCK_STMT_MIGRATE_LOCK, NULL, wait_limit(g));
+
+    if (rc == SQLOCK_ETIMEOUT)
+        error_prefix(&g->err, "waiting for another migrator");
+    if (rc == 0 && sqlock_rows_count(g->rows) == 0)
+        rc = others_at_work(g);
+    return rc;
+}
+
+/* ---- the lease ------------------------------------------------------------------------------ */
+
+/* It outlasts a statement that takes all of its time, and the client's clock may run a tenth fast.
+ */
+static int64_t lease_us(const struct migrator *g)
+{
+    return g->m->request_us + g->m->request_us / 2;
+}
+
+/* Take or renew the lease (ttl 0: give it back). SQLOCK_EBUSY: somebody else has it, for *out_left.
+ * A token that changed tells that it had run out, and that others may have been at work since. */
+static int lease_ask(struct migrator *g, int64_t ttl, int64_t *out_left)
+{
+    int64_t sent = sqlock_now_us(), token;
+    sqlock_value values[] = {
+        value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
+        value_bytes(GUARD_NAME, strlen(GUARD_NAME)),
+        value_bytes(g->owner, sizeof g->owner),
+        value_int(ttl),
+        value_bytes(g->m->label, g->m->label_len),
+    };
+    int rc, held;
+
+    if ((rc = migrator_ask(g, SQLOCK_STMT_MIGRATE_LEASE, values, sent + g->m->request_us)) != 0)
+        return rc;
+    held = sqlock_rows_count(g->rows) == 0 ||
+           rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE;
+    token = held ? 0 : rows_int(g->rows, 0, SQLOCK_COL_TOKEN, 0);
+    if (g->token != 0 && token != g->token)
+        return sqlock_error_set(&g->err, SQLOCK_ELOST, SQLOCK_RETRY,
+                                "the migrator's lease ran out before it was renewed");
+    if (held) {
+        *out_left = sqlock_rows_count(g->rows) > 0 ? rows_int(g->rows, 0, SQLOCK_COL_LEFT, 0) : 0;
+        return SQLOCK_EBUSY;
+    }
+    g->token = token;
+    g->lease_end = sent + ttl - ttl / 10;
+    return 0;
+}
+
+int guard_keep(struct migrator *g, int64_t *out_deadline)
+{
+    int64_t left;
+    int rc = 0;
+
+    *out_deadline = sqlock_now_us() + g->m->request_us;
+    if (g->token == 0)
+        return 0;
+    if (g->lease_end < *out_deadline)
+        rc = lease_ask(g, lease_us(g), &left);
+    *out_deadline = time_min(sqlock_now_us() + g->m->request_us, g->lease_end);
+    return rc;
+}
+
+/* The first migration's statements, without a record of it: its last one makes the lock table. Two
+ * that do this at once do no harm, for each statement can be repeated. */
+static int make_tables(struct migrator *g)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+    int rc;
+
+    if ((rc = take_lock(g)) != 0 || (rc = migrator_look(g)) != 0)
+        return rc;
+    if (g->version > 0) /* a new one would begin with tokens that were given before */
+        return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                                "the schema is version %d, but its lock table is gone", g->version);
+    for (size_t i = 0; rc == 0 && d->n_migrations > 0 && i < d->migrations[0].n_up; i++)
+        rc = migrator_exec(g, d->migrations[0].up[i]);
+    return rc;
+}
+
+static void pause_for(int64_t left)
+{
+    int64_t most = left > 1000 && left < PAUSE_MAX_US ? left : PAUSE_MAX_US;
+
+    sqlock_sleep_us(most / 2 + sqlock_random_below((uint32_t)(most / 2)));
+}
+
+/* Without a lock table and nothing to create, nobody is kept out, and nothing is there to change.
+ */
+static int lease_take(struct migrator *g, int creates)
+{
+    int64_t give_up = wait_limit(g), left = 0;
+    int rc, made = 0;
+
+    if (random_bytes(g->owner, sizeof g->owner) != 0)
+        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
+    for (;;) {
+        rc = lease_ask(g, lease_us(g), &left);
+        if (rc == SQLOCK_ESCHEMA && !made) {
+            if (!creates)
+                return 0;
+            made = 1;
+            if ((rc = make_tables(g)) != 0)
+                return rc;
+            give_up = wait_limit(g);
+            continue;
+        }
+        if (rc != SQLOCK_EBUSY)
+            return rc;
+        if (sqlock_now_us() >= give_up)
+            return others_at_work(g);
+        pause_for(left);
+    }
+}
+
+static int under_lease(struct migrator *g, int creates, int (*work)(struct migrator *g, void *arg),
+                       void *arg)
+{
+    sqlock_error failure;
+    int64_t left;
+    int rc;
+
+    if ((rc = lease_take(g, creates)) == 0 && (rc = migrator_look(g)) == 0)
+        rc = work(g, arg);
+    if (g->token == 0)
+        return rc;
+    failure = g->err;
+    /* If it fails, the lease runs out by itself; after the last way down its table is gone. */
+    (void)lease_ask(g, 0, &left);
+    g->err = failure;
+    return rc;
+}
+
+/* ---- the transaction ------------------------------------------------------------------------ */
+
+static int in_transaction(struct migrator *g, int (*work)(struct migrator *g, void *arg), void *arg)
+{
+    const sqlock_driver *driver = g->m->driver;
+    sqlock_error ignored;
+    int rc;
+
+    if ((rc = driver->begin(g->conn, wait_limit(g), &g->err)) != 0)
+        return rc;
+    /* looked at behind the lock: what others have done while it was waited for is seen */
+    if ((rc = take_lock(g)) == 0 && (rc = migrator_look(g)) == 0)
+        rc = work(g, arg);
+    if (rc == 0)
+        return driver->commit(g->conn, sqlock_now_us() + g->m->request_us, &g->err);
+    driver->rollback(g->conn, sqlock_now_us() + g->m->request_us, &ignored);
+    return rc;
+}
+
+int migrator_alone(struct migrator *g, int creates, int (*work)(struct migrator *g, void *arg),
+                   void *arg)
+{
+    return g->m->driver->caps & SQLOCK_CAP_TX_DDL ? in_transaction(g, work, arg)
+                                                  : under_lease(g, creates, work, arg);
+}

@@ -1,0 +1,218 @@
+/* One connection for migrations: requests, and what the database says of its schema. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine/call.h"
+#include "core/engine/hello.h"
+#include "core/engine/pool.h"
+#include "core/verbs/check.h"
+#include "core/verbs/migrator.h"
+
+int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *url,
+                  const sqlock_open_opts *opts)
+{
+    sqlock_driver table;
+    sqlock_open_opts o;
+    int rc;
+
+    memset(g, 0, sizeof *g);
+    if ((rc = check_open_opts(opts, &o, &g->err)) != 0 ||
+        (rc = check_driver(driver, url, &o, &table, &g->err)) != 0 ||
+        (rc = manager_new(&table, url, &o, &g->m, &g->err)) != 0)
+        return rc;
+    return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
+}
+
+int migrator_connect(struct migrator *g)
+{
+    return pool_connect(g->m, -1, sqlock_now_us() + g->m->request_us, &g->conn, &g->err);
+}
+
+int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
+{
+    if (g->conn != NULL)
+        g->m->driver->close(g->conn);
+    sqlock_mem_free(g->ledger);
+    rows_free(g->rows);
+    sqlock_close(g->m);
+    if (rc == 0)
+        return 0;
+    error_prefix(&g->err, "%s", verb);
+    error_give(err, &g->err);
+    return rc;
+}
+
+int migrator_ask(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline)
+{
+    int rc = rendered_has(g->m->texts, stmt, &g->err);
+
+    rows_clear(g->rows);
+    return rc != 0 ? rc : g->m->driver->run(g->conn, stmt, values, 1, deadline, g->rows, &g->err);
+}
+
+int migrator_run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values)
+{
+    int64_t deadline;
+    int rc = guard_keep(g, &deadline);
+
+    return rc != 0 ? rc : migrator_ask(g, stmt, values, deadline);
+}
+
+int migrator_exec(struct migrator *g, const char *sql)
+{
+    char *text = rendered_text(g->m->texts, sql);
+    int64_t deadline;
+    int rc;
+
+    if (text == NULL)
+        return error_nomem(&g->err);
+    if ((rc = guard_keep(g, &deadline)) == 0)
+        rc = g->m->driver->exec(g->conn, text, deadline, &g->err);
+    sqlock_mem_free(text);
+    return rc;
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *out, size_t size)
+{
+    size_t len;
+    const char *text = rows_bytes(rows, row, column, &len);
+
+    snprintf(out, size, "%.*s", (int)len, text != NULL ? text : "");
+}
+
+static int read_ledger(struct migrator *g)
+{
+    size_t n;
+    int rc;
+
+    sqlock_mem_free(g->ledger);
+    g->ledger = NULL;
+    g->n_ledger = 0;
+    if ((rc = migrator_run(g, SQLOCK_STMT_MIGRATE_LEDGER, NULL)) != 0)
+        return rc;
+    n = sqlock_rows_count(g->rows);
+    if ((g->ledger = sqlock_mem_alloc((n + 1) * sizeof *g->ledger)) == NULL)
+        return error_nomem(&g->err);
+    for (size_t i = 0; i < n; i++) {
+        struct record *r = &g->ledger[g->n_ledger];
+
+        if (rows_int(g->rows, i, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
+            continue; /* there is no table for records */
+        r->version = (int)rows_int(g->rows, i, SQLOCK_COL_VERSION, 0);
+        r->applied = rows_int(g->rows, i, SQLOCK_COL_APPLIED, 0);
+        read_text(g->rows, i, SQLOCK_COL_TITLE, r->name, sizeof r->name);
+        read_text(g->rows, i, SQLOCK_COL_CHECKSUM, r->checksum, sizeof r->checksum);
+        g->n_ledger++;
+    }
+    return 0;
+}
+
+int migrator_look(struct migrator *g)
+{
+    int rc = migrator_run(g, SQLOCK_STMT_MIGRATE_VERSION, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (sqlock_rows_count(g->rows) == 0)
+        return sqlock_error_set(&g->err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+    g->version = (int)rows_int(g->rows, 0, SQLOCK_COL_VERSION, 0);
+    g->min_reader = (int)rows_int(g->rows, 0, SQLOCK_COL_MIN_READER, 0);
+    return read_ledger(g);
+}
+
+const struct record *migrator_record(const struct migrator *g, int version)
+{
+    for (size_t i = 0; i < g->n_ledger && version <= g->version; i++)
+        if (g->ledger[i].version == version)
+            return &g->ledger[i];
+    return NULL;
+}
+
+const sqlock_migration *migrator_known(const struct migrator *g, int version)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+
+    for (size_t i = 0; i < d->n_migrations; i++)
+        if (d->migrations[i].version == version)
+            return &d->migrations[i];
+    return NULL;
+}
+
+int migrator_latest(const struct migrator *g)
+{
+    return hello_schema_version(g->m->driver);
+}
+
+int migrator_put_record(struct migrator *g, const sqlock_migration *migration)
+{
+    sqlock_value record[] = {
+        value_int(migration->version),
+        value_bytes(migration->name, strlen(migration->name)),
+        value_bytes(migration->checksum, strlen(migration->checksum)),
+    };
+
+    return migrator_run(g, SQLOCK_STMT_MIGRATE_RECORD, record);
+}
+
+/* ---- what is wrong with it ------------------------------------------------------------------ */
+
+int check_version(const sqlock_dialect *d, int *version, int least, sqlock_error *err)
+{
+    int latest = d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
+
+    if (*version == SQLOCK_SCHEMA_LATEST)
+        *version = latest;
+    if (*version >= least && *version <= latest)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "this library knows versions %d to %d, not %d",
+                            least, latest, *version);
+}
+
+int migrator_check_newer(struct migrator *g)
+{
+    if (g->version <= migrator_latest(g))
+        return 0;
+    return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                            "the schema is version %d (for libraries that know %d), newer than "
+                            "this library's %d",
+                            g->version, g->min_reader, migrator_latest(g));
+}
+
+int migrator_check_drift(struct migrator *g)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+
+    for (size_t i = 0; i < d->n_migrations; i++) {
+        const sqlock_migration *known = &d->migrations[i];
+        const struct record *r = migrator_record(g, known->version);
+
+        if (r != NULL && strcmp(r->checksum, known->checksum) != 0)
+            return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                                    "migration %03d_%s was applied from another file: its "
+                                    "checksum is %s there and %s here",
+                                    known->version, known->name, r->checksum, known->checksum);
+    }
+    return 0;
+}
+
+int migrator_check_tables(struct migrator *g, int all)
+{
+    char first[128] = "";
+    size_t n = 0;
+    int rc = migrator_run(g, SQLOCK_STMT_MIGRATE_DIFFER, NULL);
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < sqlock_rows_count(g->rows); i++) {
+        if (!all && rows_int(g->rows, i, SQLOCK_COL_THERE, 0))
+            continue;
+        if (n++ == 0)
+            read_text(g->rows, i, SQLOCK_COL_DIFFERENCE, first, sizeof first);
+    }
+    if (n == 0)
+        return 0;
+    return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                            "the tables differ from what was expected in %zu points: %s", n, first);
+}
