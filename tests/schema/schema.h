@@ -21,6 +21,7 @@ struct place {
 /* A piece of tables.sql and what a damaged schema has in its place. */
 struct damage {
     const char *from, *to;
+    bool verified; /* sqlock_migration_verify() has to notice it too */
 };
 
 /* ---- by the program ---------------------------------------------------------------------------
@@ -34,7 +35,9 @@ int64_t place_number_text(const struct place *p, const char *sql);
 /* All that the database knows about the schema of the place, and what stands in meta, as a text
  * that has neither the schema's name nor times in it. free() it. */
 char *place_catalogue(const struct place *p);
-/* Ends with {NULL, NULL}. */
+/* Run SQL by the database's own client, with pipe_to(). */
+bool place_pipe(const struct place *p, const char *sql);
+/* Ends with NULL. */
 extern const struct damage place_damages[];
 
 /* ---- by schema.c ------------------------------------------------------------------------------
@@ -57,6 +60,12 @@ void place_build(const struct place *p, const struct damage *damage);
 /* A text where every `from` became `to`. Frees text. */
 char *text_replace(char *text, const char *from, const char *to);
 
+/* Hand text to a shell command that begins with the client's name. True: it ended well. Where there
+ * is no such client the test is skipped, loudly; with STRICT=1 it fails. */
+bool pipe_to(const char *client, const char *command, const char *text);
+/* records.c: write migrations out and run them by place_pipe(). */
+void place_pipe_written(const struct place *p, int from, int to);
+
 void test_migrating_builds_what_tables_sql_says(void **state);
 void test_the_comparison_notices_every_planted_difference(void **state);
 void test_migrating_twice_applies_nothing_and_records_all(void **state);
@@ -69,6 +78,30 @@ void test_an_absent_schema_is_told_and_not_made(void **state);
 void test_prefixes_are_different_locks(void **state);
 void test_bad_prefixes_and_schemas_are_refused(void **state);
 
+/* steps.c */
+void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state);
+void test_a_way_down_killed_after_any_statement_is_just_run_again(void **state);
+void test_P2_up_again_after_a_way_down_that_was_killed(void **state);
+void test_migrators_up_and_down_at_once_leave_a_whole_schema(void **state);
+void test_going_down_is_refused_while_a_lock_is_held(void **state);
+void test_going_down_is_not_held_up_by_locks_that_ran_out(void **state);
+void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state);
+void test_down_takes_back_what_up_made(void **state);
+void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state);
+void test_P20_a_newer_library_says_which_version_it_needs(void **state);
+
+/* records.c */
+void test_status_tells_what_became_of_every_migration(void **state);
+void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **state);
+void test_verify_tells_what_the_tables_lack(void **state);
+void test_baseline_records_what_another_tool_has_run(void **state);
+void test_baseline_refuses_what_is_not_there(void **state);
+void test_a_dry_run_changes_nothing(void **state);
+void test_bad_versions_flags_and_directions_are_refused(void **state);
+void test_a_record_that_a_killed_migrator_left_is_written_anew(void **state);
+void test_written_sql_does_what_the_library_does(void **state);
+void test_written_sql_stops_when_told(void **state);
+
 #define SCHEMA_TESTS                                                                               \
     cmocka_unit_test(test_migrating_builds_what_tables_sql_says),                                  \
         cmocka_unit_test(test_the_comparison_notices_every_planted_difference),                    \
@@ -80,6 +113,26 @@ void test_bad_prefixes_and_schemas_are_refused(void **state);
         cmocka_unit_test(test_P20_a_newer_schema_that_we_may_read_works),                          \
         cmocka_unit_test(test_an_absent_schema_is_told_and_not_made),                              \
         cmocka_unit_test(test_prefixes_are_different_locks),                                       \
-        cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused)
+        cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused),                               \
+        cmocka_unit_test(test_a_migrator_killed_after_any_statement_is_just_run_again),            \
+        cmocka_unit_test(test_a_way_down_killed_after_any_statement_is_just_run_again),            \
+        cmocka_unit_test(test_P2_up_again_after_a_way_down_that_was_killed),                       \
+        cmocka_unit_test(test_migrators_up_and_down_at_once_leave_a_whole_schema),                 \
+        cmocka_unit_test(test_going_down_is_refused_while_a_lock_is_held),                         \
+        cmocka_unit_test(test_going_down_is_not_held_up_by_locks_that_ran_out),                    \
+        cmocka_unit_test(test_P2_no_token_repeats_whoever_acquires_during_the_way_down),           \
+        cmocka_unit_test(test_down_takes_back_what_up_made),                                       \
+        cmocka_unit_test(test_P20_an_older_library_goes_on_while_a_newer_one_migrates),            \
+        cmocka_unit_test(test_P20_a_newer_library_says_which_version_it_needs),                    \
+        cmocka_unit_test(test_status_tells_what_became_of_every_migration),                        \
+        cmocka_unit_test(test_a_migration_from_another_file_is_named_and_nothing_is_done),         \
+        cmocka_unit_test(test_verify_tells_what_the_tables_lack),                                  \
+        cmocka_unit_test(test_baseline_records_what_another_tool_has_run),                         \
+        cmocka_unit_test(test_baseline_refuses_what_is_not_there),                                 \
+        cmocka_unit_test(test_a_dry_run_changes_nothing),                                          \
+        cmocka_unit_test(test_bad_versions_flags_and_directions_are_refused),                      \
+        cmocka_unit_test(test_a_record_that_a_killed_migrator_left_is_written_anew),               \
+        cmocka_unit_test(test_written_sql_does_what_the_library_does),                             \
+        cmocka_unit_test(test_written_sql_stops_when_told)
 
 #endif

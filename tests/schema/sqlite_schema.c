@@ -11,17 +11,19 @@
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
 const struct damage place_damages[] = {
-    {"min_reader INTEGER NOT NULL", "min_reader INTEGER"},
-    {"fence_floor INTEGER", "fence_floor ANY"},
-    {"CHECK (length(ns) <= 63)", "CHECK (length(ns) <= 64)"},
-    {"kind INTEGER NOT NULL DEFAULT 0", "kind INTEGER NOT NULL DEFAULT 1"},
-    {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)"},
-    {"STRICT, WITHOUT ROWID", "STRICT"},
-    {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)"},
-    {"next_ticket", "next_tickets"},
-    {") STRICT, WITHOUT ROWID;", ") STRICT, WITHOUT ROWID; CREATE INDEX i ON {prefix}lock (exp);"},
-    {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)"},
-    {NULL, NULL}};
+    {"min_reader INTEGER NOT NULL", "min_reader INTEGER", true},
+    {"fence_floor INTEGER", "fence_floor ANY", true},
+    {"CHECK (length(ns) <= 63)", "CHECK (length(ns) <= 64)", false},
+    {"kind INTEGER NOT NULL DEFAULT 0", "kind INTEGER NOT NULL DEFAULT 1", false},
+    {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)", true},
+    {"STRICT, WITHOUT ROWID", "STRICT", false},
+    {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)", false},
+    {"owner BLOB CHECK", "owner BLOB NOT NULL CHECK", true},
+    {"next_ticket", "next_tickets", true},
+    {") STRICT, WITHOUT ROWID;", ") STRICT, WITHOUT ROWID; CREATE INDEX i ON {prefix}lock (exp);",
+     false},
+    {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)", false},
+    {NULL, NULL, false}};
 
 struct place place_new(void)
 {
@@ -103,6 +105,14 @@ static void put_rows(FILE *f, sqlite3 *db, const char *sql)
             put_normal(f, text ? text : "NULL");
         }
     sqlite3_finalize(stmt);
+}
+
+bool place_pipe(const struct place *p, const char *sql)
+{
+    char command[700];
+
+    snprintf(command, sizeof command, "sqlite3 -bail '%s' >/dev/null", p->url + strlen("sqlite:"));
+    return pipe_to("sqlite3", command, sql);
 }
 
 char *place_catalogue(const struct place *p)

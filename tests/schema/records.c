@@ -1,0 +1,388 @@
+/* What is told of migrations, what is recorded of them, and what is written out. */
+#include "tests/schema/tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- status ------------------------------------------------------------------------------------
+ */
+
+/* "001_locks applied\n..." of all migrations. free() it. */
+static int put_state(const sqlock_migration_info *info, void *user)
+{
+    bool has_record = info->recorded != NULL;
+
+    assert_int_equal(info->size, sizeof *info);
+    assert_int_equal(has_record, info->applied_us > 0);
+    if (has_record)
+        assert_int_equal(strlen(info->recorded), 16);
+    if (info->state == SQLOCK_MIGRATION_APPLIED)
+        assert_string_equal(info->checksum, info->recorded);
+    fprintf(user, "%03d_%s %s%s%s\n", info->version, info->name,
+            sqlock_migration_state_name(info->state), info->checksum ? "" : " unknown here",
+            has_record ? "" : " no record");
+    return 0;
+}
+
+static char *states(const struct place *p)
+{
+    sqlock_open_opts o = place_opts(p);
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+    sqlock_error err;
+
+    assert_ok(sqlock_migration_status(p->driver, p->url, &o, put_state, f, &err), &err);
+    fclose(f);
+    return out;
+}
+
+static void assert_states(const struct place *p, const char *expected)
+{
+    char *found = states(p);
+
+    assert_string_equal(found, expected);
+    free(found);
+}
+
+static int stop_at_once(const sqlock_migration_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 77;
+}
+
+static int verify_code(const struct place *p, sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+
+    return sqlock_migration_verify(p->driver, p->url, &o, err);
+}
+
+void test_status_tells_what_became_of_every_migration(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_open_opts o = place_opts(&p);
+    char *before = place_catalogue(&p), *after;
+    sqlock_error err;
+    int told = 0;
+
+    (void)state;
+    assert_states(&p, "001_locks pending no record\n");
+    assert_states(&grown, "001_locks pending no record\n002_more pending no record\n");
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    place_migrate(&p);
+    assert_states(&grown, "001_locks applied\n002_more pending no record\n");
+    place_migrate(&grown);
+    assert_states(&grown, "001_locks applied\n002_more applied\n");
+    assert_states(&p, "001_locks applied\n002_more unknown unknown here\n");
+    place_exec(&p, "UPDATE {migration} SET checksum = 'ffffffffffffffff' WHERE version = 1");
+    place_exec(&p, "DELETE FROM {migration} WHERE version = 2");
+    assert_states(&grown, "001_locks drifted\n002_more unrecorded no record\n");
+    assert_int_equal(sqlock_migration_status(p.driver, p.url, &o, stop_at_once, &told, &err), 77);
+    assert_int_equal(told, 1);
+    free(before);
+    free(after);
+}
+
+/* ---- drift -------------------------------------------------------------------------------------
+ */
+
+static int migrate_to(const struct place *p, int version, unsigned flags, int *out_applied,
+                      sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+
+    return sqlock_migrate_to(p->driver, p->url, &o, version, flags, out_applied, err);
+}
+
+static int baseline(const struct place *p, int version, sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+
+    return sqlock_migration_baseline(p->driver, p->url, &o, version, err);
+}
+
+void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_error err[4];
+    char *before, *after;
+
+    (void)state;
+    place_migrate(&p);
+    place_exec(&p, "UPDATE {migration} SET checksum = 'ffffffffffffffff'");
+    before = place_catalogue(&p);
+    assert_code(SQLOCK_ESCHEMA, migrate_to(&grown, 2, 0, NULL, &err[0]), &err[0]);
+    assert_code(SQLOCK_ESCHEMA, migrate_to(&p, 0, SQLOCK_MIGRATE_DOWN, NULL, &err[1]), &err[1]);
+    assert_code(SQLOCK_ESCHEMA, verify_code(&p, &err[2]), &err[2]);
+    assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err[3]), &err[3]);
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(strstr(err[i].text, "001_locks"));
+        assert_non_null(strstr(err[i].text, "ffffffffffffffff"));
+        assert_non_null(strstr(err[i].text, p.dialect->migrations[0].checksum));
+    }
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 1);
+    assert_true(place_use(&p, "x") > 0); /* programs at work are not stopped by it */
+    free(before);
+    free(after);
+}
+
+/* ---- verify, baseline --------------------------------------------------------------------------
+ */
+
+/* Each damage by itself, in tables that are otherwise in order; and whether the text names it. */
+void test_verify_tells_what_the_tables_lack(void **state)
+{
+    struct place good = place_new();
+    sqlock_error err;
+    int noticed = 0;
+
+    (void)state;
+    place_build(&good, NULL);
+    assert_ok(baseline(&good, SQLOCK_SCHEMA_LATEST, &err), &err);
+    assert_ok(verify_code(&good, &err), &err);
+    for (const struct damage *d = place_damages; d->from; d++) {
+        struct place bad = place_new();
+
+        if (!d->verified)
+            continue;
+        place_build(&bad, d);
+        assert_code(SQLOCK_ESCHEMA, baseline(&bad, SQLOCK_SCHEMA_LATEST, &err), &err);
+        place_exec(&bad, "UPDATE {meta} SET version = 1");
+        assert_code(SQLOCK_ESCHEMA, verify_code(&bad, &err), &err);
+        if (!strstr(err.text, "column") || !strstr(err.text, "table"))
+            fail_msg("\"%s\" names no column", err.text);
+        noticed++;
+    }
+    assert_true(noticed >= 5);
+    place_exec(&good, "DROP TABLE {lock}");
+    assert_code(SQLOCK_ESCHEMA, verify_code(&good, &err), &err);
+    assert_non_null(strstr(err.text, "no table lock"));
+}
+
+void test_baseline_records_what_another_tool_has_run(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_error err;
+
+    (void)state;
+    place_build(&p, NULL);
+    assert_code(SQLOCK_ESCHEMA, verify_code(&p, &err), &err);
+    assert_ok(baseline(&p, 1, &err), &err);
+    assert_states(&p, "001_locks applied\n");
+    assert_ok(verify_code(&p, &err), &err);
+    assert_int_equal(place_migrate(&p), 0);
+    assert_true(place_use(&p, "x") > 0);
+    assert_ok(baseline(&p, 1, &err), &err);
+    /* A record that got lost, below the newest one. */
+    place_migrate(&grown);
+    place_exec(&p, "DELETE FROM {migration} WHERE version = 1");
+    assert_code(SQLOCK_ESCHEMA, verify_code(&grown, &err), &err);
+    assert_non_null(strstr(err.text, "001_locks"));
+    assert_ok(baseline(&grown, SQLOCK_SCHEMA_LATEST, &err), &err);
+    assert_states(&grown, "001_locks applied\n002_more applied\n");
+    assert_ok(verify_code(&grown, &err), &err);
+}
+
+void test_baseline_refuses_what_is_not_there(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    char *before = place_catalogue(&p), *after;
+    sqlock_error err;
+
+    (void)state;
+    assert_code(SQLOCK_ESCHEMA, baseline(&p, SQLOCK_SCHEMA_LATEST, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, baseline(&grown, 1, &err), &err); /* an older version, too */
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    assert_code(SQLOCK_EINVAL, baseline(&p, 0, &err), &err);
+    assert_code(SQLOCK_EINVAL, baseline(&p, 2, &err), &err);
+    place_migrate(&grown);
+    assert_code(SQLOCK_ESCHEMA, baseline(&grown, 1, &err), &err);
+    assert_non_null(strstr(err.text, "version 2"));
+    assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err), &err); /* newer than the library */
+    free(before);
+    free(after);
+}
+
+/* ---- dry runs, arguments, leftovers ------------------------------------------------------------
+ */
+
+static void expect_dry_run(const struct place *p, int version, unsigned flags, int count)
+{
+    char *before = place_catalogue(p), *told = states(p), *after;
+    sqlock_error err;
+    int applied = -1;
+
+    assert_ok(migrate_to(p, version, flags | SQLOCK_MIGRATE_DRY_RUN, &applied, &err), &err);
+    assert_int_equal(applied, count);
+    after = place_catalogue(p);
+    assert_string_equal(before, after);
+    assert_states(p, told);
+    free(before);
+    free(told);
+    free(after);
+}
+
+void test_a_dry_run_changes_nothing(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+
+    (void)state;
+    expect_dry_run(&grown, SQLOCK_SCHEMA_LATEST, 0, 2);
+    expect_dry_run(&grown, 1, 0, 1);
+    place_migrate(&p);
+    expect_dry_run(&grown, SQLOCK_SCHEMA_LATEST, 0, 1);
+    expect_dry_run(&p, SQLOCK_SCHEMA_LATEST, 0, 0);
+    expect_dry_run(&p, 0, SQLOCK_MIGRATE_DOWN, 1);
+    place_migrate(&grown);
+    expect_dry_run(&grown, 0, SQLOCK_MIGRATE_DOWN, 2);
+    expect_dry_run(&grown, 1, SQLOCK_MIGRATE_DOWN, 1);
+}
+
+void test_bad_versions_flags_and_directions_are_refused(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_error err;
+    int applied = 7;
+
+    (void)state;
+    assert_code(SQLOCK_EINVAL, migrate_to(&p, 2, 0, &applied, &err), &err);
+    assert_code(SQLOCK_EINVAL, migrate_to(&p, -2, 0, &applied, &err), &err);
+    assert_code(SQLOCK_EINVAL, migrate_to(&p, 1, 0x80, &applied, &err), &err);
+    assert_int_equal(applied, 7);
+    assert_code(SQLOCK_EINVAL, migrate_to(&grown, 2, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
+    assert_ok(migrate_to(&grown, 1, 0, &applied, &err), &err);
+    assert_int_equal(applied, 1);
+    assert_code(SQLOCK_EINVAL, migrate_to(&grown, 0, 0, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "SQLOCK_MIGRATE_DOWN"));
+    assert_code(SQLOCK_EINVAL, migrate_to(&grown, 2, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
+    assert_ok(migrate_to(&grown, 1, SQLOCK_MIGRATE_DOWN, &applied, &err), &err);
+    assert_int_equal(applied, 0);
+    assert_states(&grown, "001_locks applied\n002_more pending no record\n");
+}
+
+/* Where DDL is not transactional a migrator can be killed between the record and the version. */
+void test_a_record_that_a_killed_migrator_left_is_written_anew(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    place_exec(&p, "INSERT INTO {migration} (version, name, checksum, applied) "
+                   "VALUES (2, 'left', 'ffffffffffffffff', 1)");
+    assert_states(&grown, "001_locks applied\n002_more pending no record\n");
+    assert_int_equal(place_migrate(&grown), 1);
+    assert_states(&grown, "001_locks applied\n002_more applied\n");
+    assert_ok(verify_code(&grown, &err), &err);
+}
+
+/* ---- written out -------------------------------------------------------------------------------
+ */
+
+static int put_text(const char *text, size_t len, void *user)
+{
+    return fwrite(text, 1, len, user) == len ? 0 : 1;
+}
+
+static char *written(const struct place *p, int from, int to, unsigned flags)
+{
+    sqlock_open_opts o = place_opts(p);
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&out, &size);
+    sqlock_error err;
+
+    assert_ok(sqlock_migration_sql(p->driver, &o, from, to, flags, put_text, f, &err), &err);
+    fclose(f);
+    return out;
+}
+
+void place_pipe_written(const struct place *p, int from, int to)
+{
+    char *text = written(p, from, to, 0);
+
+    assert_true(place_pipe(p, text));
+    free(text);
+}
+
+static void assert_same(const struct place *one, const struct place *other)
+{
+    char *a = place_catalogue(one), *b = place_catalogue(other);
+
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+}
+
+void test_written_sql_does_what_the_library_does(void **state)
+{
+    struct place p = place_new(), other = place_new(), by_hand = place_new();
+    struct place grown = place_grown(&p), library = place_grown(&other);
+    int64_t token;
+    sqlock_error err;
+
+    (void)state;
+    place_pipe_written(&p, 0, SQLOCK_SCHEMA_LATEST);
+    place_build(&by_hand, NULL);
+    assert_same(&p, &by_hand);
+    assert_states(&p, "001_locks applied\n");
+    assert_ok(verify_code(&p, &err), &err);
+    token = place_use(&p, "x");
+    place_pipe_written(&grown, 1, 2);
+    place_migrate(&library);
+    assert_states(&grown, "001_locks applied\n002_more applied\n");
+    assert_int_equal(place_migrate(&grown), 0);
+    assert_true(place_use(&grown, "x") > token);
+    (void)place_use(&library, "x"); /* so that both know their server */
+    assert_same(&p, &other);
+    token = place_use(&grown, "x");
+    place_pipe_written(&grown, 2, 0);
+    assert_states(&grown, "001_locks pending no record\n002_more pending no record\n");
+    assert_int_equal(place_migrate(&grown), 2);
+    assert_true(place_use(&grown, "x") > token);
+}
+
+static int stop_after_some(const char *text, size_t len, void *user)
+{
+    (void)text;
+    (void)len;
+    return ++*(int *)user == 3 ? 77 : 0;
+}
+
+void test_written_sql_stops_when_told(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    int calls = 0;
+    char *bare, *around, *nothing;
+
+    (void)state;
+    assert_int_equal(sqlock_migration_sql(p.driver, &o, 0, 1, 0, stop_after_some, &calls, &err),
+                     77);
+    assert_int_equal(calls, 3);
+    assert_code(SQLOCK_EINVAL,
+                sqlock_migration_sql(p.driver, &o, 0, 2, 0, stop_after_some, &calls, &err), &err);
+    assert_code(SQLOCK_EINVAL,
+                sqlock_migration_sql(p.driver, &o, 0, 1, 8, stop_after_some, &calls, &err), &err);
+    assert_code(SQLOCK_EINVAL,
+                sqlock_migration_sql(NULL, &o, 0, 1, 0, stop_after_some, &calls, &err), &err);
+    assert_int_equal(calls, 3);
+    bare = written(&p, 0, 1, SQLOCK_SQL_BARE);
+    around = written(&p, 0, 1, 0);
+    nothing = written(&p, 1, 1, 0);
+    assert_string_equal(nothing, "");
+    assert_non_null(strstr(around, bare));
+    if (p.driver->caps & SQLOCK_CAP_TX_DDL)
+        assert_true(strstr(bare, "COMMIT") == NULL && strstr(around, "COMMIT") != NULL);
+    free(bare);
+    free(around);
+    free(nothing);
+}

@@ -1,0 +1,445 @@
+/* Migrators that are killed, meet each other, or take the schema away from programs at work. */
+#include "tests/schema/tap.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- killed ------------------------------------------------------------------------------------
+ */
+
+struct victim {
+    struct place place;
+    int version;
+    unsigned flags;
+    long kill_after;
+};
+
+/* A short lease, where one is taken: the next migrator has to wait for its end. */
+static int migrate_to_the_death(void *arg)
+{
+    struct victim *v = arg;
+    struct tap *tap;
+    struct place p = place_tapped(&v->place, &tap);
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+
+    o.request_ms = patience_ms(1000);
+    tap->kill_after = v->kill_after;
+    if (sqlock_migrate_to(p.driver, p.url, &o, v->version, v->flags, NULL, &err) == 0)
+        return 0;
+    print_error("%s\n", err.text);
+    return 97;
+}
+
+/* False: it came to its end alive. */
+static bool is_killed(struct victim *v)
+{
+    int result = child_wait(child_start(migrate_to_the_death, v), patience_ms(20000));
+
+    if (result != 0)
+        assert_int_equal(result, -SIGKILL);
+    return result != 0;
+}
+
+static void assert_catalogue(const struct place *p, const char *expected)
+{
+    char *found = place_catalogue(p);
+
+    assert_string_equal(found, expected);
+    free(found);
+}
+
+static void kill_on_the_way_up(struct place (*library)(const struct place *), const char *expected)
+{
+    struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
+    sqlock_error err;
+
+    do {
+        struct place p = place_new();
+        sqlock_open_opts o = place_opts(&p);
+
+        v.place = library(&p);
+        if (!is_killed(&v))
+            break;
+        place_migrate(&v.place);
+        assert_catalogue(&p, expected);
+        assert_ok(sqlock_migration_verify(v.place.driver, p.url, &o, &err), &err);
+        assert_true(place_use(&v.place, "x") > 0);
+        v.kill_after++;
+    } while (1);
+    print_message("killed after each of %ld calls\n", v.kill_after);
+    assert_true(v.kill_after > (long)v.place.dialect->migrations[0].n_up);
+}
+
+static struct place as_it_is(const struct place *p)
+{
+    return *p;
+}
+
+/* The way up must end in what tables.sql says, wherever it was cut off before. */
+void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state)
+{
+    struct place by_hand = place_new(), grown = place_new();
+    char *expected;
+
+    (void)state;
+    place_build(&by_hand, NULL);
+    expected = place_catalogue(&by_hand);
+    kill_on_the_way_up(as_it_is, expected);
+    free(expected);
+    grown = place_grown(&grown);
+    assert_int_equal(place_migrate(&grown), 2);
+    expected = place_catalogue(&grown);
+    kill_on_the_way_up(place_grown, expected);
+    free(expected);
+}
+
+/* What is there before, and what must be there after the way down, on the same place. */
+static int64_t prepare_for_down(const struct place *p)
+{
+    int64_t token = 0;
+
+    place_migrate(p);
+    for (int i = 0; i < 3; i++)
+        token = place_use(p, "x");
+    return token;
+}
+
+static int go_down(const struct place *p, int version, unsigned flags, int *out_applied,
+                   sqlock_error *err)
+{
+    sqlock_open_opts o = place_opts(p);
+
+    return sqlock_migrate_to(p->driver, p->url, &o, version, SQLOCK_MIGRATE_DOWN | flags,
+                             out_applied, err);
+}
+
+static char *down_catalogue(void)
+{
+    struct place p = place_new();
+    sqlock_error err;
+
+    p = place_grown(&p);
+    prepare_for_down(&p);
+    assert_ok(go_down(&p, 0, 0, NULL, &err), &err);
+    return place_catalogue(&p);
+}
+
+void test_a_way_down_killed_after_any_statement_is_just_run_again(void **state)
+{
+    struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
+    char *expected = down_catalogue();
+    sqlock_error err;
+
+    (void)state;
+    do {
+        struct place p = place_new();
+        int64_t token;
+
+        v.place = place_grown(&p);
+        token = prepare_for_down(&v.place);
+        if (!is_killed(&v))
+            break;
+        assert_ok(go_down(&v.place, 0, 0, NULL, &err), &err);
+        assert_catalogue(&p, expected);
+        place_migrate(&v.place);
+        assert_true(place_use(&v.place, "x") > token);
+        v.kill_after++;
+    } while (1);
+    free(expected);
+    assert_true(v.kill_after > 7); /* statements of both ways down */
+}
+
+void test_P2_up_again_after_a_way_down_that_was_killed(void **state)
+{
+    struct place model = place_new();
+    struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
+    sqlock_error err;
+
+    (void)state;
+    model = place_grown(&model);
+    place_migrate(&model);
+    do {
+        struct place p = place_new();
+        sqlock_open_opts o = place_opts(&p);
+        int64_t token;
+
+        v.place = place_grown(&p);
+        token = prepare_for_down(&v.place);
+        if (!is_killed(&v))
+            break;
+        place_migrate(&v.place);
+        assert_ok(sqlock_migration_verify(v.place.driver, p.url, &o, &err), &err);
+        assert_true(place_use(&v.place, "x") > token);
+        v.kill_after++;
+    } while (1);
+    assert_true(v.kill_after > 7);
+}
+
+/* ---- at once -----------------------------------------------------------------------------------
+ */
+
+struct mover {
+    struct place place;
+    bool down;
+    int gate[2];
+};
+
+static int move_in_child(void *arg)
+{
+    struct mover *s = arg;
+    sqlock_open_opts o = place_opts(&s->place);
+    sqlock_error err;
+    char byte;
+    int rc;
+
+    close(s->gate[1]);
+    if (read(s->gate[0], &byte, 1) != 0)
+        return 98;
+    rc = sqlock_migrate_to(s->place.driver, s->place.url, &o, s->down ? 0 : SQLOCK_SCHEMA_LATEST,
+                           s->down ? SQLOCK_MIGRATE_DOWN : 0, NULL, &err);
+    if (rc == 0)
+        return 0;
+    print_error("%s\n", err.text);
+    return 97;
+}
+
+void test_migrators_up_and_down_at_once_leave_a_whole_schema(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        struct place p = place_new();
+        sqlock_open_opts o = place_opts(&p);
+        struct mover s = {.place = place_grown(&p)};
+        int64_t token;
+        pid_t child[4];
+        sqlock_error err;
+
+        token = prepare_for_down(&s.place);
+        assert_int_equal(pipe(s.gate), 0);
+        for (int i = 0; i < 4; i++) {
+            s.down = (i + round) % 2;
+            child[i] = child_start(move_in_child, &s);
+        }
+        close(s.gate[0]);
+        close(s.gate[1]);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(child_wait(child[i], patience_ms(30000)), 0);
+        place_migrate(&s.place);
+        assert_ok(sqlock_migration_verify(s.place.driver, p.url, &o, &err), &err);
+        assert_true(place_use(&s.place, "x") > token);
+    }
+}
+
+/* ---- programs at work --------------------------------------------------------------------------
+ */
+
+void test_going_down_is_refused_while_a_lock_is_held(void **state)
+{
+    struct place p = place_new();
+    char *before, *after;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m;
+
+    (void)state;
+    place_migrate(&p);
+    m = place_open(&p);
+    assert_ok(sqlock_acquire(m, "nightly", NULL, &lock, &err), &err);
+    before = place_catalogue(&p);
+    assert_code(SQLOCK_EBUSY, go_down(&p, 0, SQLOCK_MIGRATE_DRY_RUN, NULL, &err), &err);
+    assert_code(SQLOCK_EBUSY, go_down(&p, 0, 0, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "nightly"));
+    after = place_catalogue(&p);
+    assert_string_equal(before, after);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(go_down(&p, 0, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "other", NULL, &lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    free(before);
+    free(after);
+}
+
+void test_going_down_is_not_held_up_by_locks_that_ran_out(void **state)
+{
+    struct place p = place_new();
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m;
+
+    (void)state;
+    place_migrate(&p);
+    m = place_open(&p);
+    o.flags = SQLOCK_NO_RENEW;
+    o.lease_ms = SQLOCK_LEASE_MIN_MS;
+    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    sleep_ms(150);
+    assert_ok(go_down(&p, 0, 0, NULL, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
+/* A program that tries to get the lock before each call of the migrator's. */
+struct program {
+    sqlock *m;
+    int64_t largest; /* token that it was given */
+    int grants, refusals, odd;
+};
+
+static void try_to_acquire(void *user, long call)
+{
+    struct program *g = user;
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    int rc;
+
+    (void)call;
+    o.wait_ms = 0;
+    rc = sqlock_acquire(g->m, "x", &o, &lock, &err);
+    if (rc == 0) {
+        g->grants++;
+        if (sqlock_lock_token(lock) <= g->largest)
+            g->odd++;
+        g->largest = sqlock_lock_token(lock);
+        (void)sqlock_release(lock, NULL);
+    } else {
+        g->refusals++;
+        if (rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ESCHEMA &&
+            rc != SQLOCK_ETIMEOUT && rc != SQLOCK_EUNSURE && !(err.flags & SQLOCK_RETRY)) {
+            print_error("%s\n", err.text);
+            g->odd++;
+        }
+    }
+    if (rc == SQLOCK_EUNSURE)
+        (void)sqlock_release(lock, NULL);
+    sqlock_lock_free(lock);
+}
+
+bool tokens_repeat_over_down(struct place p)
+{
+    struct place tapped;
+    struct program g = {.largest = 0};
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_lock *lock = NULL;
+    struct tap *tap;
+    sqlock_error err;
+
+    place_migrate(&p);
+    o.request_ms = 60;
+    assert_ok(sqlock_open(p.driver, p.url, &o, &g.m, &err), &err);
+    try_to_acquire(&g, 0);
+    tapped = place_tapped(&p, &tap);
+    tap->before = try_to_acquire;
+    tap->user = &g;
+    assert_ok(go_down(&tapped, 0, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(g.m, "x", NULL, &lock, &err), &err);
+    place_migrate(&p);
+    sqlock_close(g.m);
+    print_message("%d grants, %d refusals\n", g.grants, g.refusals);
+    assert_true(g.grants > 1 && g.odd == 0);
+    return place_use(&p, "x") <= g.largest;
+}
+
+/* The twin keeps everything but the floor. */
+static struct place forgetful(const struct place *p)
+{
+    static const char *const down[] = {"UPDATE {meta} SET version = 0 WHERE id = 1",
+                                       "DELETE FROM {migration} WHERE version = 1",
+                                       "DROP TABLE {lock}"};
+    static sqlock_migration only;
+    sqlock_dialect dialect = *p->dialect;
+
+    only = p->dialect->migrations[0];
+    only.down = down;
+    only.n_down = 3;
+    dialect.migrations = &only;
+    dialect.n_migrations = 1;
+    return place_with(p, &dialect);
+}
+
+void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state)
+{
+    struct place p = place_new(), twin = place_new();
+
+    (void)state;
+    assert_false(tokens_repeat_over_down(p));
+    assert_true(tokens_repeat_over_down(forgetful(&twin)));
+}
+
+/* ---- a newer library ---------------------------------------------------------------------------
+ */
+
+void test_down_takes_back_what_up_made(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    int applied = -1;
+    char *one, *two;
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    one = place_catalogue(&p);
+    assert_int_equal(place_migrate(&grown), 1);
+    two = place_catalogue(&p);
+    assert_string_not_equal(one, two);
+    assert_ok(go_down(&grown, 1, 0, &applied, &err), &err);
+    assert_int_equal(applied, 1);
+    assert_catalogue(&p, one);
+    assert_int_equal(place_migrate(&grown), 1);
+    assert_catalogue(&p, two);
+    assert_ok(go_down(&grown, 0, 0, &applied, &err), &err);
+    assert_int_equal(applied, 2);
+    assert_int_equal(place_migrate(&p), 1);
+    assert_catalogue(&p, one);
+    free(one);
+    free(two);
+}
+
+void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *theirs = NULL;
+    sqlock_error err;
+    sqlock *m, *n;
+
+    (void)state;
+    once.wait_ms = 0;
+    place_migrate(&p);
+    m = place_open(&p);
+    assert_ok(sqlock_acquire(m, "x", NULL, &lock, &err), &err);
+    place_migrate(&grown);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    n = place_open(&grown);
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(n, "x", &once, &theirs, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_true(place_use(&p, "x") < place_use(&grown, "x"));
+    assert_true(place_use(&grown, "x") < place_use(&p, "x"));
+    /* It cannot take back what it does not know. */
+    assert_code(SQLOCK_ESCHEMA, go_down(&p, 0, 0, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "version 2"));
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    sqlock_close(n);
+}
+
+void test_P20_a_newer_library_says_which_version_it_needs(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    place_migrate(&p);
+    assert_code(SQLOCK_ESCHEMA, sqlock_open(grown.driver, p.url, &o, &m, &err), &err);
+    assert_non_null(strstr(err.text, "version 1"));
+    assert_non_null(strstr(err.text, "version 2"));
+}

@@ -1,0 +1,119 @@
+#include "tests/schema/tap.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct tap tap;
+
+static void before_call(void)
+{
+    if (tap.kill_after == 0)
+        kill(getpid(), SIGKILL);
+    if (tap.before != NULL)
+        tap.before(tap.user, tap.calls);
+}
+
+static int after_call(int rc)
+{
+    if (++tap.calls == tap.kill_after)
+        kill(getpid(), SIGKILL);
+    return rc;
+}
+
+static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    before_call();
+    return after_call(tap.real->run(conn, stmt, values, n, deadline, rows, err));
+}
+
+static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    before_call();
+    return after_call(tap.real->exec(conn, sql, deadline, err));
+}
+
+static int tap_begin(void *conn, int64_t deadline, sqlock_error *err)
+{
+    before_call();
+    return after_call(tap.real->begin(conn, deadline, err));
+}
+
+static int tap_commit(void *conn, int64_t deadline, sqlock_error *err)
+{
+    before_call();
+    return after_call(tap.real->commit(conn, deadline, err));
+}
+
+static int tap_rollback(void *conn, int64_t deadline, sqlock_error *err)
+{
+    before_call();
+    return after_call(tap.real->rollback(conn, deadline, err));
+}
+
+struct place place_tapped(const struct place *p, struct tap **out_tap)
+{
+    static sqlock_driver driver;
+    struct place tapped = *p;
+
+    tap = (struct tap){.real = p->driver, .kill_after = -1};
+    driver = *p->driver;
+    driver.run = tap_run;
+    driver.exec = tap_exec;
+    driver.begin = tap_begin;
+    driver.commit = tap_commit;
+    driver.rollback = tap_rollback;
+    tapped.driver = &driver;
+    *out_tap = &tap;
+    return tapped;
+}
+
+/* ---- other libraries ---------------------------------------------------------------------------
+ */
+
+/* Kept to the end of the process: managers point to it. */
+static void *keep(const void *data, size_t size)
+{
+    void *copy = malloc(size);
+
+    assert_non_null(copy);
+    return memcpy(copy, data, size);
+}
+
+struct place place_with(const struct place *p, const sqlock_dialect *dialect)
+{
+    struct place other = *p;
+    sqlock_driver driver = *p->driver;
+
+    other.dialect = keep(dialect, sizeof *dialect);
+    driver.dialect = other.dialect;
+    other.driver = keep(&driver, sizeof driver);
+    return other;
+}
+
+static const char *const more_up[] = {
+    "CREATE TABLE IF NOT EXISTS {schema}.{prefix}more (id integer PRIMARY KEY)",
+    "UPDATE {meta} SET min_reader = 1 WHERE id = 1",
+    "CREATE TABLE IF NOT EXISTS {schema}.{prefix}most (id integer PRIMARY KEY)",
+};
+static const char *const more_down[] = {
+    "DROP TABLE IF EXISTS {schema}.{prefix}most",
+    "DROP TABLE IF EXISTS {schema}.{prefix}more",
+    "DELETE FROM {migration} WHERE version = 2",
+    "UPDATE {meta} SET version = 1, min_reader = 1 WHERE id = 1",
+};
+
+struct place place_grown(const struct place *p)
+{
+    sqlock_dialect dialect = *p->dialect;
+    sqlock_migration all[2];
+
+    assert_int_equal(p->dialect->n_migrations, 1); /* else give `more` the next number */
+    all[0] = p->dialect->migrations[0];
+    all[1] = (sqlock_migration){2, "more", "0123456789abcdef", more_up, 3, more_down, 4};
+    dialect.migrations = keep(all, sizeof all);
+    dialect.n_migrations = 2;
+    return place_with(p, &dialect);
+}
