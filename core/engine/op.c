@@ -273,6 +273,12 @@ static void end_unsure(sqlock_op *op)
     op_done(op, SQLOCK_EUNSURE);
 }
 
+void op_unknown_kind(sqlock_op *op)
+{
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
+                                 "the name's row is of a kind that this version does not know"));
+}
+
 int op_is_over(sqlock_op *op)
 {
     int cancelled = was_cancelled(op);

@@ -40,6 +40,8 @@ void op_greet(sqlock_op *op);
 /* An attempt failed: come back if that can help, else end with the failure, or with SQLOCK_EUNSURE
  * if an earlier or this attempt may have been applied. */
 void op_failed(sqlock_op *op);
+/* The row is of a kind that a newer version made: end with SQLOCK_ESCHEMA (P20). */
+void op_unknown_kind(sqlock_op *op);
 /* Time is up, or the call was cancelled: if so, end it and return 1. */
 int op_is_over(sqlock_op *op);
 /* The last moment at which an attempt still makes sense. */

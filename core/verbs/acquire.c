@@ -134,9 +134,7 @@ static void advance(sqlock_op *op)
         ended(op, SQLOCK_WHY_NOT_GRANTED);
         return;
     case SQLOCK_OUT_KIND:
-        op_done(op,
-                sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
-                                 "the name's row is of a kind that this version does not know"));
+        op_unknown_kind(op);
         return;
     case SQLOCK_OUT_LATE: /* the clocks differ from what we knew; now we know */
         op_hurry(op);

@@ -41,6 +41,8 @@ static void advance(sqlock_op *op)
         op_failed(op);
     else if (a.outcome == SQLOCK_OUT_DONE)
         op_done(op, 0);
+    else if (a.outcome == SQLOCK_OUT_KIND)
+        op_unknown_kind(op);
     else if (a.outcome == SQLOCK_OUT_SKIPPED)
         op_hurry(op); /* the row changed while we looked */
     else

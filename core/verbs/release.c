@@ -72,6 +72,8 @@ static void advance(sqlock_op *op)
         released(op);
     } else if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE) {
         denied(op, &a, why);
+    } else if (a.outcome == SQLOCK_OUT_KIND) {
+        op_unknown_kind(op);
     } else {
         op_hurry(op); /* the row changed while we looked */
     }

@@ -72,6 +72,8 @@ static void advance(sqlock_op *op)
     }
     if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE)
         denied(op, why);
+    else if (a.outcome == SQLOCK_OUT_KIND)
+        op_unknown_kind(op);
     else if (a.outcome != SQLOCK_OUT_DONE)
         op_hurry(op); /* the row is locked, or the clocks differ from what we knew */
     else if (op->settle)

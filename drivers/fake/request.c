@@ -174,11 +174,13 @@ static int renew_outcome(const struct fake_call *k, const struct fake_state *s,
 {
     if (s == NULL)
         return SQLOCK_OUT_GONE;
+    if (s->kind != 0)
+        return SQLOCK_OUT_KIND;
     int ours = is_owner(s, &v[V_OWNER]) && s->token == v[RENEW_TOKEN].i;
     if (k->now > v[RENEW_NOT_AFTER].i)
         return SQLOCK_OUT_LATE;
     if (ours && s->exp > k->now)
-        return s->kind == 0 ? SQLOCK_OUT_DONE : SQLOCK_OUT_SKIPPED;
+        return SQLOCK_OUT_DONE;
     if (ours)
         return SQLOCK_OUT_EXPIRED;
     if (has_ended(s, &v[V_OWNER]) && s->ended_token == v[RENEW_TOKEN].i)
@@ -205,9 +207,11 @@ static int release_outcome(const struct fake_state *s, const sqlock_value *v, in
     int64_t token = v[RELEASE_TOKEN].i;
     if (s == NULL)
         return SQLOCK_OUT_GONE;
+    if (s->kind != 0)
+        return SQLOCK_OUT_KIND;
     if (is_owner(s, &v[V_OWNER]) && (token == 0 || s->token == token)) {
-        *out_apply = s->kind == 0;
-        return *out_apply ? SQLOCK_OUT_DONE : SQLOCK_OUT_SKIPPED;
+        *out_apply = 1;
+        return SQLOCK_OUT_DONE;
     }
     if (has_ended(s, &v[V_OWNER]) && (token == 0 || s->ended_token == token))
         return s->ended_why == FAKE_ENDED_RELEASED ? SQLOCK_OUT_DONE : 4 + s->ended_why;

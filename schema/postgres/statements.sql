@@ -146,6 +146,7 @@ WITH k AS (
 SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN {now} > :not_after THEN 4
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10
@@ -172,6 +173,7 @@ WITH i AS (
 SELECT (i.ord - 1)::int,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN {now} > i.not_after THEN 4
             WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
             WHEN h.owner = i.owner AND h.token = i.token THEN 10
@@ -195,6 +197,7 @@ WITH g AS (
 SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
             WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END

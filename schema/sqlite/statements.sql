@@ -78,6 +78,7 @@ RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
 -- :step write
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN {now} * 1000 > :not_after THEN 4
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10
@@ -97,6 +98,7 @@ RETURNING 0, 1, token, NULL, {now} * 1000;
 -- :step write
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
             WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END

@@ -231,6 +231,27 @@ static void test_meta_row_that_vanished_is_told_at_once(void **state)
     expect_corrupt(m, "other");
 }
 
+/* P20: nor is it a grant of ours any more, or one to be broken. */
+static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", patience_ms(20000), SQLOCK_NO_RENEW);
+    int64_t begun = sqlock_now_us();
+
+    change(w, "UPDATE %s SET kind = 7", "lock");
+    assert_code(SQLOCK_ESCHEMA, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_ESCHEMA,
+                sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_release(lock, &err), &err);
+    assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
+    change(w, "UPDATE %s SET kind = 0", "lock");
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* it was left as it was */
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
  * lock that renews itself; so the first renewal that comes finds it. */
 static void expect_why(struct world *w, const char *sql, sqlock_why why)
@@ -268,6 +289,7 @@ static const struct CMUnitTest sql_tests[] = {
     cmocka_unit_test(test_schema_of_another_version_is_refused),
     cmocka_unit_test(test_newer_schema_that_can_be_read_is_used),
     cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
+    cmocka_unit_test(test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind),
     cmocka_unit_test(test_meta_row_that_vanished_is_told_at_once),
     cmocka_unit_test(test_holder_is_told_why_its_row_changed),
 };
