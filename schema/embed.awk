@@ -14,9 +14,12 @@ function literal(s,    parts, n, i, out) {
 }
 
 # Expand {macro}s that were defined with ":define"; others ({lock}, {meta}) are left to run time.
-function expand(s,    m) {
-    for (m in macro) while (index(s, "{" m "}"))
-        s = substr(s, 1, index(s, "{" m "}") - 1) macro[m] substr(s, index(s, "{" m "}") + length(m) + 2)
+function expand(s,    m, before) {
+    do { # a macro may hold others
+        before = s
+        for (m in macro) while (index(s, "{" m "}"))
+            s = substr(s, 1, index(s, "{" m "}") - 1) macro[m] substr(s, index(s, "{" m "}") + length(m) + 2)
+    } while (s != before)
     return s
 }
 

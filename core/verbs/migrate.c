@@ -29,15 +29,27 @@ static int exec_all(struct migrator *g, const sqlock_migration *migration, int d
     return 0;
 }
 
+/* Where the statements are not one transaction, a record tells before them that they were begun, so
+ * that a way down finds what it has to take back. Before the first migration there is no table for
+ * it; there the lock table, made last and dropped last, tells the same. */
+static int apply(struct migrator *g, const sqlock_migration *migration)
+{
+    int rc = 0;
+
+    if (!(g->m->driver->caps & SQLOCK_CAP_TX_DDL) && migration->version > 1)
+        rc = migrator_put_record(g, migration, 0);
+    if (rc == 0)
+        rc = exec_all(g, migration, 0);
+    return rc == 0 ? migrator_put_record(g, migration, 1) : rc;
+}
+
 static int go_up(struct migrator *g, struct goal *goal)
 {
     int rc = 0;
 
     for (int v = g->version + 1; rc == 0 && v <= goal->version; v++) {
-        const sqlock_migration *migration = migrator_known(g, v);
-
-        if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN) && (rc = exec_all(g, migration, 0)) == 0)
-            rc = migrator_put_record(g, migration);
+        if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN))
+            rc = apply(g, migrator_known(g, v));
         goal->applied++;
     }
     return rc;
@@ -64,12 +76,10 @@ static int check_held(struct migrator *g)
 
 static int go_down(struct migrator *g, struct goal *goal)
 {
-    int dry = (goal->flags & SQLOCK_MIGRATE_DRY_RUN) != 0, from = g->version, rc = 0;
+    int dry = (goal->flags & SQLOCK_MIGRATE_DRY_RUN) != 0, from = migrator_begun(g), rc = 0;
 
-    /* Our lease stands in the lock table: somebody was killed before its way down had removed it.
-     */
     if (from == 0 && g->token != 0)
-        from = 1;
+        from = 1; /* our lease stands in a lock table that a way down has not dropped yet */
     if (from <= goal->version)
         return 0;
     if (!dry)

@@ -89,20 +89,22 @@ int guard_keep(struct migrator *g, int64_t *out_deadline)
     return rc;
 }
 
-/* The first migration's statements, without a record of it: its last one makes the lock table. Two
- * that do this at once do no harm, for each statement can be repeated. */
+/* The first migration's statements, without a record of it; its last one makes the lock table. A
+ * lock of the session's keeps others from the same; who was quicker has made it meanwhile. */
 static int make_tables(struct migrator *g)
 {
     const sqlock_dialect *d = g->m->driver->dialect;
+    int64_t left;
     int rc;
 
-    if ((rc = take_lock(g)) != 0 || (rc = migrator_look(g)) != 0)
+    if ((rc = take_lock(g)) != 0)
         return rc;
-    if (g->version > 0) /* a new one would begin with tokens that were given before */
-        return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                                "the schema is version %d, but its lock table is gone", g->version);
-    for (size_t i = 0; rc == 0 && d->n_migrations > 0 && i < d->migrations[0].n_up; i++)
-        rc = migrator_exec(g, d->migrations[0].up[i]);
+    rc = lease_ask(g, lease_us(g), &left);
+    if (rc == 0 || rc == SQLOCK_EBUSY)
+        return 0;
+    if (rc == SQLOCK_ESCHEMA && (rc = migrator_look(g)) == 0 && g->version == 0)
+        for (size_t i = 0; rc == 0 && d->n_migrations > 0 && i < d->migrations[0].n_up; i++)
+            rc = migrator_exec(g, d->migrations[0].up[i]);
     return rc;
 }
 
@@ -113,32 +115,46 @@ static void pause_for(int64_t left)
     sqlock_sleep_us(most / 2 + sqlock_random_below((uint32_t)(most / 2)));
 }
 
-/* Without a lock table and nothing to create, nobody is kept out, and nothing is there to change.
- */
+/* There is no lock table, or was none a moment ago. *out_end: without one there is nothing to
+ * change, and nobody to be kept out. A version without the table is one that somebody has made
+ * since, or is not whole: a new table would begin with tokens that were given before. */
+static int no_table(struct migrator *g, int creates, int *gone, int *out_end)
+{
+    int rc = migrator_look(g);
+
+    if (rc == 0 && g->version > 0 && ++*gone > 1)
+        rc = sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                              "the schema is version %d, but its lock table is gone", g->version);
+    *out_end = rc == 0 && g->version == 0 && !creates;
+    if (rc == 0 && g->version == 0 && creates)
+        rc = make_tables(g);
+    return rc;
+}
+
+/* Take the lease, waiting for others, who may make and drop its table meanwhile. g->token stays 0
+ * where there is no table and none is to be made: then g->version is 0. */
 static int lease_take(struct migrator *g, int creates)
 {
     int64_t give_up = wait_limit(g), left = 0;
-    int rc, made = 0;
+    int rc, end = 0, gone = 0;
 
     if (random_bytes(g->owner, sizeof g->owner) != 0)
         return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
-    for (;;) {
-        rc = lease_ask(g, lease_us(g), &left);
-        if (rc == SQLOCK_ESCHEMA && !made) {
-            if (!creates)
-                return 0;
-            made = 1;
-            if ((rc = make_tables(g)) != 0)
+    while ((rc = lease_ask(g, lease_us(g), &left)) != 0) {
+        if (rc == SQLOCK_ESCHEMA) {
+            if ((rc = no_table(g, creates, &gone, &end)) != 0 || end)
                 return rc;
-            give_up = wait_limit(g);
-            continue;
-        }
-        if (rc != SQLOCK_EBUSY)
+        } else if (rc == SQLOCK_EBUSY) {
+            gone = 0;
+        } else if (!(g->err.flags & SQLOCK_RETRY) || (g->err.flags & SQLOCK_RECONNECT)) {
             return rc;
+        }
         if (sqlock_now_us() >= give_up)
             return others_at_work(g);
-        pause_for(left);
+        if (g->token == 0)
+            pause_for(left);
     }
+    return migrator_look(g);
 }
 
 static int under_lease(struct migrator *g, int creates, int (*work)(struct migrator *g, void *arg),
@@ -148,7 +164,7 @@ static int under_lease(struct migrator *g, int creates, int (*work)(struct migra
     int64_t left;
     int rc;
 
-    if ((rc = lease_take(g, creates)) == 0 && (rc = migrator_look(g)) == 0)
+    if ((rc = lease_take(g, creates)) == 0)
         rc = work(g, arg);
     if (g->token == 0)
         return rc;

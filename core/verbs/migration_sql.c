@@ -134,6 +134,7 @@ static int put_migration(struct script *s, const sqlock_migration *migration, in
         value_int(migration->version),
         value_bytes(migration->name, strlen(migration->name)),
         value_bytes(migration->checksum, strlen(migration->checksum)),
+        value_int(1),
     };
     char title[128];
     int rc;

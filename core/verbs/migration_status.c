@@ -131,7 +131,7 @@ static int record_all(struct migrator *g, void *arg)
                                 "the schema is version %d already, above %d", g->version, version);
     for (int v = 1; rc == 0 && v <= version; v++)
         if (migrator_record(g, v) == NULL)
-            rc = migrator_put_record(g, migrator_known(g, v));
+            rc = migrator_put_record(g, migrator_known(g, v), 1);
     return rc;
 }
 
@@ -143,7 +143,9 @@ int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = check_version(g.m->driver->dialect, &version, 1, &g.err)) == 0 &&
-        (rc = migrator_connect(&g)) == 0)
+        (rc = migrator_connect(&g)) == 0 &&
+        /* before, too: tables that are not whole may have no room for a lease */
+        (rc = migrator_check_tables(&g, version == migrator_latest(&g))) == 0)
         rc = migrator_alone(&g, 0, record_all, &version);
     return migrator_close(&g, "migration baseline", rc, err);
 }

@@ -145,12 +145,23 @@ int migrator_latest(const struct migrator *g)
     return hello_schema_version(g->m->driver);
 }
 
-int migrator_put_record(struct migrator *g, const sqlock_migration *migration)
+int migrator_begun(const struct migrator *g)
+{
+    int version = g->version;
+
+    for (size_t i = 0; i < g->n_ledger; i++)
+        if (g->ledger[i].version > version && migrator_known(g, g->ledger[i].version) != NULL)
+            version = g->ledger[i].version;
+    return version;
+}
+
+int migrator_put_record(struct migrator *g, const sqlock_migration *migration, int done)
 {
     sqlock_value record[] = {
         value_int(migration->version),
         value_bytes(migration->name, strlen(migration->name)),
         value_bytes(migration->checksum, strlen(migration->checksum)),
+        value_int(done),
     };
 
     return migrator_run(g, SQLOCK_STMT_MIGRATE_RECORD, record);

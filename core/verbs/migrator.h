@@ -53,8 +53,11 @@ const struct record *migrator_record(const struct migrator *g, int version);
 /* NULL: this library does not know it. */
 const sqlock_migration *migrator_known(const struct migrator *g, int version);
 int migrator_latest(const struct migrator *g);
-/* Record a migration as applied; the schema's version is at least this one from then on. */
-int migrator_put_record(struct migrator *g, const sqlock_migration *migration);
+/* Record a migration; done: as applied, the schema's version is at least this one from then on. */
+int migrator_put_record(struct migrator *g, const sqlock_migration *migration, int done);
+/* The records above the schema's version are of migrations that were begun, up or down, and not
+ * ended: the largest one, or the schema's version. */
+int migrator_begun(const struct migrator *g);
 
 /* SQLOCK_ESCHEMA when the schema is newer than the library, or a migration was applied from another
  * file than this library's. */

@@ -165,11 +165,11 @@ static void text_take(char *out, size_t size, const sqlock_value *value)
 }
 
 int fake_record_put(struct fake_call *k, const sqlock_value *version, const sqlock_value *name,
-                    const sqlock_value *checksum)
+                    const sqlock_value *checksum, int done)
 {
     int64_t before = fake_version(k->db, k->conn);
     struct fake_ledger *ledger =
-        ledger_change(k->db, k->conn, version->i > before ? version->i : before);
+        ledger_change(k->db, k->conn, done && version->i > before ? version->i : before);
     size_t at = 0;
     while (at < ledger->n && ledger->record[at].version < version->i)
         at++;

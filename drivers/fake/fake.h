@@ -104,9 +104,10 @@ int64_t fake_clock(const sqlock_fake *db);
 int64_t fake_version(const sqlock_fake *db, const struct fake_conn *conn);
 /* The same for the records. */
 const struct fake_ledger *fake_ledger_of(const sqlock_fake *db, const struct fake_conn *conn);
-/* Record a migration, at once or with the transaction. */
+/* Record a migration, at once or with the transaction; done: and let the version be at least this.
+ */
 int fake_record_put(struct fake_call *call, const sqlock_value *version, const sqlock_value *name,
-                    const sqlock_value *checksum);
+                    const sqlock_value *checksum, int done);
 /* One statement of a migration, within conn's transaction. */
 int fake_db_exec(struct fake_conn *conn, const char *sql, sqlock_error *err);
 /* Make conn's transaction's changes. */

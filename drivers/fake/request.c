@@ -328,7 +328,7 @@ static int run_migrate_lock(struct fake_call *k, const sqlock_value *v)
 
 static int run_migrate_record(struct fake_call *k, const sqlock_value *v)
 {
-    return fake_record_put(k, &v[0], &v[1], &v[2]);
+    return fake_record_put(k, &v[0], &v[1], &v[2], v[3].i == 1);
 }
 
 static int run_migrate_ledger(struct fake_call *k, const sqlock_value *v)

@@ -16,15 +16,16 @@ struct step {
 static int only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_LIST ||
-           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION;
+           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
+           stmt == SQLOCK_STMT_MIGRATE_LEDGER || stmt == SQLOCK_STMT_MIGRATE_DIFFER ||
+           stmt == SQLOCK_STMT_MIGRATE_HELD;
 }
 
 /* Asked about once for each connection: to prepare them would only cost a round trip. */
 static int asked_once(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_REINCARNATE ||
-           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
-           stmt == SQLOCK_STMT_MIGRATE_RECORD;
+           (stmt >= SQLOCK_STMT_MIGRATE_LOCK && stmt <= SQLOCK_STMT_MIGRATE_AROUND);
 }
 
 static void step_name(const struct pg_conn *c, const struct step *step, unsigned number, char *out,

@@ -46,7 +46,7 @@ extern "C" {
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
     X(MIGRATE_VERSION, "migrate_version", "")                                                      \
-    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum")                             \
+    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum i:done")                      \
     X(MIGRATE_LEDGER, "migrate_ledger", "")                                                        \
     X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
     X(MIGRATE_CLOSE, "migrate_close", "")                                                          \

@@ -21,8 +21,10 @@
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
+-- Whether a row of information_schema is of the schema that our tables are in.
+-- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
 -- No meta table: nothing was ever migrated here.
--- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', '')))
+-- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
@@ -42,8 +44,7 @@ WHERE @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
    OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
               WHERE t.table_name IN ('{prefix}lock', '{prefix}meta') AND t.engine <> 'InnoDB'
-                AND {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'),
-                                    IF(t.table_schema = DATABASE(), '`{prefix}meta`', '')));
+                AND {here});
 -- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL,
        CASE WHEN @@global.innodb_flush_log_at_trx_commit <> 1
@@ -139,6 +140,7 @@ UPDATE (
 SET l.exp = @sqlock_t + :ttl;
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND h.token = :token AND h.exp = @sqlock_t + :ttl THEN 1
             WHEN {now} > :not_after THEN 4
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
@@ -193,6 +195,7 @@ SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner 
 SELECT 0,
        CASE WHEN ROW_COUNT() > 0 THEN 1
             WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
             WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
@@ -233,8 +236,8 @@ WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
 ORDER BY l.ns, l.name LIMIT :limit;
 
 -- :block migrate_lock
--- One migrator at a time on this server, until its connection ends. The wait is cut by the client.
--- No row: the wait was ended by the server, and nothing is locked.
+-- One migrator at a time on this server, until its connection ends; only while there is no lock table to
+-- take a lease in. The wait is cut by the client. No row: it was ended by the server, nothing is locked.
 -- :step
 SELECT 0, 1 FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
 
@@ -248,8 +251,88 @@ SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 SELECT 0, 1, 0, 0, {now};
 
 -- :block migrate_record
+-- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
+-- one above meta's version was begun and not ended, and is written anew.
 -- :step
 INSERT INTO {migration} (version, name, checksum, applied) VALUES (:version, :name, :checksum, {now})
-ON DUPLICATE KEY UPDATE applied = applied;
+ON DUPLICATE KEY UPDATE name = VALUES(name), checksum = VALUES(checksum), applied = VALUES(applied);
 -- :step
-UPDATE {meta} SET version = :version WHERE id = 1;
+UPDATE {meta} SET version = GREATEST(version, :version) WHERE id = 1 AND :done = 1;
+
+-- :block migrate_ledger
+-- All records. 0: there is no table for them.
+-- :step
+SELECT 0, 0 FROM DUAL
+WHERE NOT EXISTS (SELECT 1 FROM information_schema.tables t
+                  WHERE t.table_name = '{prefix}migration' AND {here});
+-- :step
+SELECT 0, 1, version, name, checksum, applied FROM {migration} ORDER BY version;
+
+-- :block migrate_differ
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- :step
+SELECT 0, 1, t.table_name IS NOT NULL,
+       CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab)
+            WHEN a.column_name IS NULL THEN CONCAT('table ', e.tab, ' has no column ', e.col)
+            ELSE CONCAT('column ', e.col, ' of table ', e.tab, CASE
+                WHEN UPPER(a.data_type) <> e.type THEN CONCAT(' is ', a.data_type, ', not ', e.type)
+                WHEN (a.is_nullable = 'NO') < e.must THEN ' may be NULL'
+                WHEN (a.is_nullable = 'NO') > e.must THEN ' may not be NULL'
+                ELSE ' is not at its place in the primary key' END) END
+FROM ({columns}) e
+LEFT JOIN information_schema.tables t ON t.table_name = CONCAT('{prefix}', e.tab) AND {here}
+LEFT JOIN information_schema.columns a
+    ON a.table_schema = t.table_schema AND a.table_name = t.table_name AND a.column_name = e.col
+LEFT JOIN information_schema.statistics k
+    ON k.table_schema = t.table_schema AND k.table_name = t.table_name AND k.column_name = e.col
+       AND k.index_name = 'PRIMARY'
+WHERE CASE WHEN t.table_name IS NULL THEN e.pk = 1
+      ELSE a.column_name IS NULL OR UPPER(a.data_type) <> e.type OR (a.is_nullable = 'NO') <> e.must
+           OR COALESCE(k.seq_in_index, 0) <> e.pk END
+ORDER BY e.pos;
+
+-- :block migrate_close
+-- No lock on the table could be kept here: it would have to be taken together with those of all tables
+-- that the way down drops. So a lease that is granted after migrate_held has answered may be lost; its
+-- token is not, for the way down of 001 reads the largest one under table locks. No row.
+-- :step
+SELECT 0, 1 FROM DUAL WHERE FALSE;
+
+-- :block migrate_held
+-- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- :step
+SELECT 0, 1, COUNT(*), MIN(name)
+FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns HAVING COUNT(*) > 0;
+
+-- :block migrate_lease
+-- The migrators' lease: granted if its row is free, run out, or ours; renewed if it is ours and has not
+-- run out, with the same token; given back by ttl 0. It knows the columns of 001 alone, for it is asked
+-- for at every version of the schema; and it names no table by another name, for it may be asked for
+-- under LOCK TABLES. token is assigned first: what it reads is old in either order of assignments.
+-- No row: it is not there yet; the next step makes it, then all is asked again.
+-- :step
+SET @sqlock_t = {now};
+UPDATE {lock} SET
+    token = IF(owner <=> :owner AND exp > @sqlock_t, token, token + 1),
+    since = IF(:ttl = 0, NULL, IF(owner <=> :owner AND exp > @sqlock_t, since, @sqlock_t)),
+    label = IF(:ttl = 0, NULL, :label),
+    idle_since = IF(:ttl = 0, @sqlock_t, NULL),
+    exp = IF(:ttl = 0, NULL, @sqlock_t + :ttl),
+    owner = IF(:ttl = 0, NULL, :owner)
+WHERE ns = :ns AND name = :name
+  AND (owner = :owner OR :ttl > 0 AND (owner IS NULL OR exp <= @sqlock_t));
+SELECT 0, CASE WHEN :ttl = 0 OR owner = :owner AND exp = @sqlock_t + :ttl THEN 1 ELSE 2 END, token,
+       exp - @sqlock_t, @sqlock_t
+FROM {lock} WHERE ns = :ns AND name = :name;
+-- :step
+INSERT INTO {lock} (ns, name, token, inc, idle_since)
+SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
+-- :step same 1
+
+-- :block migrate_around
+-- Nothing can be put around DDL that commits by itself. Never asked for.
+-- :step
+DO 0;
+-- :step
+DO 0;

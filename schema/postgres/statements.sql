@@ -250,7 +250,8 @@ SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 
 -- :block migrate_record
--- The meta row says what is applied; a record above its version is a leftover, and written anew.
+-- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
+-- one above meta's version was begun and not ended, and is written anew.
 -- :step
 WITH r AS (
     INSERT INTO {migration} (version, name, checksum, applied)
@@ -258,7 +259,7 @@ WITH r AS (
     ON CONFLICT (version) DO UPDATE
     SET name = excluded.name, checksum = excluded.checksum, applied = excluded.applied
 )
-UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1;
+UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
 -- All records. 0: there is no table for them.

@@ -149,14 +149,15 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{
 SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1;
 
 -- :block migrate_record
--- The meta row says what is applied; a record above its version is a leftover, and written anew.
+-- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
+-- one above meta's version was begun and not ended, and is written anew.
 -- :step write
 INSERT INTO {migration} (version, name, checksum, applied)
 VALUES (:version, CAST(:name AS TEXT), CAST(:checksum AS TEXT), {now})
 ON CONFLICT (version) DO UPDATE
 SET name = excluded.name, checksum = excluded.checksum, applied = excluded.applied;
 -- :step write
-UPDATE {meta} SET version = max(version, :version) WHERE id = 1;
+UPDATE {meta} SET version = max(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
 -- All records. 0: there is no table for them.

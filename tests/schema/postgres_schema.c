@@ -61,6 +61,13 @@ int64_t place_number_text(const struct place *p, const char *sql)
     return pg_number("%s", sql);
 }
 
+const char *const place_end_lease = NULL;
+
+bool place_has_locks(const struct place *p)
+{
+    return place_number(p, "SELECT (to_regclass('{lock}') IS NOT NULL)::int") == 1;
+}
+
 bool place_pipe(const struct place *p, const char *sql)
 {
     char command[700];

@@ -37,6 +37,10 @@ int64_t place_number_text(const struct place *p, const char *sql);
 char *place_catalogue(const struct place *p);
 /* Run SQL by the database's own client, with pipe_to(). */
 bool place_pipe(const struct place *p, const char *sql);
+/* Whether the lock table is there. */
+bool place_has_locks(const struct place *p);
+/* SQL that lets a migrator's lease run out; NULL: none is taken here. */
+extern const char *const place_end_lease;
 /* Ends with NULL. */
 extern const struct damage place_damages[];
 
@@ -52,6 +56,8 @@ sqlock_open_opts place_opts(const struct place *p);
 /* The number of migrations that were applied. */
 int place_migrate(const struct place *p);
 sqlock *place_open(const struct place *p);
+/* A killed migrator's lease, if it left one, runs out now: a test need not wait for it. */
+void place_forget_migrator(const struct place *p);
 /* Take the lock and give it back; the grant's token. */
 int64_t place_use(const struct place *p, const char *name);
 /* The tables of tables.sql with `damage` (NULL: none) in them. The test fails if the damage is not
@@ -81,6 +87,7 @@ void test_bad_prefixes_and_schemas_are_refused(void **state);
 /* steps.c */
 void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state);
 void test_a_way_down_killed_after_any_statement_is_just_run_again(void **state);
+void test_a_way_down_takes_back_what_a_killed_migrator_began(void **state);
 void test_P2_up_again_after_a_way_down_that_was_killed(void **state);
 void test_migrators_up_and_down_at_once_leave_a_whole_schema(void **state);
 void test_going_down_is_refused_while_a_lock_is_held(void **state);
@@ -116,6 +123,7 @@ void test_written_sql_stops_when_told(void **state);
         cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused),                               \
         cmocka_unit_test(test_a_migrator_killed_after_any_statement_is_just_run_again),            \
         cmocka_unit_test(test_a_way_down_killed_after_any_statement_is_just_run_again),            \
+        cmocka_unit_test(test_a_way_down_takes_back_what_a_killed_migrator_began),                 \
         cmocka_unit_test(test_P2_up_again_after_a_way_down_that_was_killed),                       \
         cmocka_unit_test(test_migrators_up_and_down_at_once_leave_a_whole_schema),                 \
         cmocka_unit_test(test_going_down_is_refused_while_a_lock_is_held),                         \

@@ -99,10 +99,10 @@ static const char *const more_up[] = {
     "CREATE TABLE IF NOT EXISTS {schema}.{prefix}most (id integer PRIMARY KEY)",
 };
 static const char *const more_down[] = {
+    "UPDATE {meta} SET version = 1, min_reader = 1 WHERE id = 1",
     "DROP TABLE IF EXISTS {schema}.{prefix}most",
     "DROP TABLE IF EXISTS {schema}.{prefix}more",
     "DELETE FROM {migration} WHERE version = 2",
-    "UPDATE {meta} SET version = 1, min_reader = 1 WHERE id = 1",
 };
 
 struct place place_grown(const struct place *p)

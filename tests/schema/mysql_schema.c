@@ -1,0 +1,226 @@
+/* The schema in MariaDB and MySQL: what migrations make of an empty database, where each of their
+ * statements commits by itself. */
+#include "tests/schema/tap.h"
+
+#include <sqlock/mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/my.h"
+
+extern const sqlock_dialect sqlock_mysql_dialect;
+
+const struct damage place_damages[] = {
+    {"min_reader INT NOT NULL", "min_reader INT", true},
+    {"fence_floor BIGINT", "fence_floor INT", true},
+    {"ns VARBINARY(63)", "ns VARBINARY(64)", false},
+    {"ns VARBINARY(63)", "ns VARCHAR(63)", true},
+    {"kind SMALLINT NOT NULL DEFAULT 0", "kind SMALLINT NOT NULL DEFAULT 1", false},
+    {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)", true},
+    {"PRIMARY KEY (ns, name)", "UNIQUE KEY (ns, name)", true},
+    {"UNIQUE KEY nt (ns, name, token)", "KEY nt (ns, name, token)", false},
+    {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)", false},
+    {"owner VARBINARY(16) CHECK", "owner VARBINARY(16) NOT NULL CHECK", true},
+    {"next_ticket", "next_tickets", true},
+    {"VALUES (1, 0, 1, 0, '', 0)", "VALUES (1, 0, 1, 0, '', 7)", false},
+    {NULL, NULL, false}};
+
+const char *const place_end_lease =
+    "UPDATE {lock} SET exp = 1 WHERE ns = X'0073716c6f636b' AND owner IS NOT NULL";
+
+struct place place_new(void)
+{
+    struct place p = {.driver = sqlock_driver_mysql(),
+                      .dialect = &sqlock_mysql_dialect,
+                      .schema = my_database_new(),
+                      .prefix = "sqlock_"};
+
+    snprintf(p.url, sizeof p.url, "%s", my_url());
+    return p;
+}
+
+void place_exec_text(const struct place *p, const char *sql)
+{
+    (void)p;
+    my_exec(sql);
+}
+
+int64_t place_number_text(const struct place *p, const char *sql)
+{
+    (void)p;
+    return my_number(sql);
+}
+
+bool place_has_locks(const struct place *p)
+{
+    return place_number(p, "SELECT COUNT(*) FROM information_schema.tables WHERE "
+                           "table_schema = '{schema}' AND table_name = '{prefix}lock'") == 1;
+}
+
+bool place_pipe(const struct place *p, const char *sql)
+{
+    char command[700];
+
+    (void)p;
+    snprintf(command, sizeof command, "mysql -u root -S '%s' >/dev/null", my_socket_path());
+    return pipe_to("mysql", command, sql);
+}
+
+char *place_catalogue(const struct place *p)
+{
+    char *out = NULL, *names = NULL, *sql, *rest, *name;
+    size_t size = 0;
+    FILE *f = open_memstream(&names, &size);
+
+    sql = place_fill(p, "SELECT table_name AS t FROM information_schema.tables "
+                        "WHERE table_schema = '{schema}' ORDER BY table_name");
+    my_put_rows(f, sql);
+    free(sql);
+    fclose(f);
+    f = open_memstream(&out, &size);
+    for (name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        char show[256];
+
+        name[strcspn(name, " ")] = '\0';
+        snprintf(show, sizeof show, "SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t="));
+        my_put_rows(f, show);
+        if (strstr(name, "meta")) {
+            sql = place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
+            my_put_rows(f, sql);
+            free(sql);
+        }
+    }
+    fclose(f);
+    free(names);
+    return text_replace(out, p->schema, "SCHEMA");
+}
+
+/* ---- the lease of migrators --------------------------------------------------------------------
+ */
+
+static void expect_waits(const struct place *p, int32_t least_ms, int32_t most_ms)
+{
+    sqlock_open_opts o = place_opts(p);
+    int64_t begun = now_us();
+    sqlock_error err;
+
+    o.request_ms = patience_ms(1000);
+    assert_ok(sqlock_migrate(p->driver, p->url, &o, NULL, &err), &err);
+    assert_between(least_ms, (now_us() - begun) / 1000, most_ms);
+}
+
+/* Its lease runs out by itself, and whoever comes next waits for just that. */
+static void test_a_migrator_waits_for_the_lease_of_one_that_was_killed(void **state)
+{
+    struct place p = place_new();
+
+    (void)state;
+    place_migrate(&p);
+    place_exec(&p, "UPDATE {lock} SET owner = X'00112233445566778899aabbccddeeff', exp = "
+                   "(SELECT 700000 + CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)), "
+                   "since = 1 WHERE ns = X'0073716c6f636b'");
+    expect_waits(&p, 500, patience_ms(1900));
+    expect_waits(&p, 0, patience_ms(900));
+}
+
+/* Another one has taken over in between: this one must not do its next statement. */
+static void take_lease(void *user, long call)
+{
+    const struct place *p = user;
+
+    if (call == 5)
+        place_exec(p, "UPDATE {lock} SET owner = X'00112233445566778899aabbccddeeff', "
+                      "token = token + 1, exp = exp + 60000000 WHERE ns = X'0073716c6f636b'");
+    if (call >= 5)
+        sleep_ms(300);
+}
+
+static void test_a_migrator_whose_lease_was_taken_stops(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p), tapped;
+    sqlock_open_opts o = place_opts(&p);
+    struct tap *tap;
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    tapped = place_tapped(&grown, &tap);
+    tap->before = take_lease;
+    tap->user = &p;
+    o.request_ms = 1000;
+    assert_code(SQLOCK_ELOST, sqlock_migrate(tapped.driver, p.url, &o, NULL, &err), &err);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 1);
+    place_exec(&p, place_end_lease);
+    assert_int_equal(place_migrate(&grown), 1);
+}
+
+/* The library's own locks are nobody's business. */
+static int count_all(const sqlock_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 0;
+}
+
+static void test_the_lease_of_migrators_is_never_listed(void **state)
+{
+    struct place p = place_new();
+    sqlock_list_opts o = SQLOCK_LIST_OPTS_INIT;
+    sqlock_error err;
+    int n = 0;
+    sqlock *m;
+
+    (void)state;
+    place_migrate(&p);
+    assert_int_equal(place_number(&p, "SELECT COUNT(*) FROM {lock}"), 1);
+    m = place_open(&p);
+    o.flags = SQLOCK_LIST_FREE;
+    assert_ok(sqlock_list(m, &o, count_all, &n, &err), &err);
+    assert_int_equal(n, 0);
+    sqlock_close(m);
+}
+
+/* A new table would begin with tokens that were given before. */
+static void test_a_lock_table_that_is_gone_is_told_and_not_made_anew(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    place_exec(&p, "DROP TABLE {lock}");
+    assert_code(SQLOCK_ESCHEMA, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
+    assert_non_null(strstr(err.text, "lock table is gone"));
+    assert_false(place_has_locks(&p));
+}
+
+/* The twin leaves the tables open while it goes down: what is granted between the look at the
+ * tokens and the end of the table is not in the floor. */
+static void test_P2_without_the_locks_on_the_tables_a_token_repeats(void **state)
+{
+    static sqlock_migration only;
+    struct place p = place_new();
+    sqlock_dialect dialect = *p.dialect;
+
+    (void)state;
+    only = dialect.migrations[0];
+    assert_non_null(strstr(only.down[0], "LOCK TABLES"));
+    only.down++;
+    only.n_down--;
+    dialect.migrations = &only;
+    dialect.n_migrations = 1;
+    assert_true(tokens_repeat_over_down(place_with(&p, &dialect)));
+}
+
+static const struct CMUnitTest tests[] = {
+    SCHEMA_TESTS,
+    cmocka_unit_test(test_a_migrator_waits_for_the_lease_of_one_that_was_killed),
+    cmocka_unit_test(test_a_migrator_whose_lease_was_taken_stops),
+    cmocka_unit_test(test_the_lease_of_migrators_is_never_listed),
+    cmocka_unit_test(test_a_lock_table_that_is_gone_is_told_and_not_made_anew),
+    cmocka_unit_test(test_P2_without_the_locks_on_the_tables_a_token_repeats),
+};
+
+TEST_MAIN(tests)
