@@ -165,6 +165,7 @@ UPDATE (
 SET l.exp = @sqlock_t + k.ttl;
 SELECT i.ord,
        CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
             WHEN h.owner = i.owner AND h.token = i.token AND h.exp = @sqlock_t + i.ttl THEN 1
             WHEN {now} > i.not_after THEN 4
             WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
