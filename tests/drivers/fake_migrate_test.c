@@ -1,0 +1,254 @@
+/* Migrating where DDL commits by itself, on the fake database: a migrator whose link is cut behind
+ * any call, that meets another one, or that comes late for its own lease. */
+#include "tests/drivers/suite.h"
+
+#include <string.h>
+
+#include <sqlock/fake.h>
+
+extern const sqlock_dialect sqlock_fake_dialect;
+
+/* ---- a driver without transactional DDL, that knows a second migration -------------------------
+ */
+
+static struct {
+    sqlock_fake *db;
+    long calls;
+    long cut_after; /* the link breaks behind so many calls; -1: never */
+    long visit_at;  /* visit() is called before this call; -1: never */
+    void (*visit)(void);
+} tap;
+
+static void step(void)
+{
+    tap.calls++;
+    if (tap.calls == tap.visit_at)
+        tap.visit();
+}
+
+static void cut(void)
+{
+    if (tap.calls != tap.cut_after)
+        return;
+    sqlock_fake_down(tap.db, 1);
+    sqlock_fake_down(tap.db, 0);
+}
+
+static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    int rc;
+
+    step();
+    rc = sqlock_driver_fake()->run(conn, stmt, values, n, deadline, rows, err);
+    cut();
+    return rc;
+}
+
+static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    int rc;
+
+    step();
+    rc = sqlock_driver_fake()->exec(conn, sql, deadline, err);
+    cut();
+    return rc;
+}
+
+static const sqlock_driver *stepwise(sqlock_fake *db)
+{
+    static const char *const up[] = {"CREATE more", "CREATE most"};
+    static const char *const down[] = {"VERSION 1"};
+    static sqlock_migration migrations[2];
+    static sqlock_dialect dialect;
+    static sqlock_driver driver;
+
+    memset(&tap, 0, sizeof tap);
+    tap.db = db;
+    tap.cut_after = tap.visit_at = -1;
+    migrations[0] = sqlock_fake_dialect.migrations[0];
+    migrations[1] = (sqlock_migration){2, "more", "0123456789abcdef", up, 2, down, 1};
+    dialect = sqlock_fake_dialect;
+    dialect.migrations = migrations;
+    dialect.n_migrations = 2;
+    driver = *sqlock_driver_fake();
+    driver.caps &= ~SQLOCK_CAP_TX_DDL;
+    driver.dialect = &dialect;
+    driver.run = tap_run;
+    driver.exec = tap_exec;
+    return &driver;
+}
+
+static sqlock_open_opts opts_of(sqlock_fake *db)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    o.connect = sqlock_fake_connect;
+    o.connect_user = db;
+    return o;
+}
+
+static int migrate_to(const sqlock_driver *driver, sqlock_fake *db, int version, unsigned flags,
+                      sqlock_error *err)
+{
+    sqlock_open_opts o = opts_of(db);
+
+    return sqlock_migrate_to(driver, NULL, &o, version, flags, NULL, err);
+}
+
+static int count_applied(const sqlock_migration_info *info, void *user)
+{
+    *(int *)user += info->state == SQLOCK_MIGRATION_APPLIED;
+    return 0;
+}
+
+static int applied(const sqlock_driver *driver, sqlock_fake *db)
+{
+    sqlock_open_opts o = opts_of(db);
+    sqlock_error err = {0};
+    int n = 0;
+
+    assert_ok(sqlock_migration_status(driver, NULL, &o, count_applied, &n, &err), &err);
+    return n;
+}
+
+/* ---- tests -------------------------------------------------------------------------------------
+ */
+
+/* The next one waits for the lease of the one that was cut off; here the server's clock is put on.
+ */
+static void cut_everywhere(int version, unsigned flags, int expected)
+{
+    long n = 1;
+    sqlock_error err = {0};
+
+    for (;; n++) {
+        sqlock_fake *db = sqlock_fake_new();
+        const sqlock_driver *driver = stepwise(db);
+
+        assert_ok(migrate_to(driver, db, version == 0 ? 2 : 0, SQLOCK_MIGRATE_DOWN ^ flags, &err),
+                  &err);
+        tap.calls = 0;
+        tap.cut_after = n;
+        int rc = migrate_to(driver, db, version, flags, &err);
+        bool was_cut = tap.calls >= n;
+
+        tap.cut_after = -1;
+        if (rc != 0)
+            assert_true(err.flags & SQLOCK_RECONNECT);
+        sqlock_fake_step_clock(db, 60000);
+        assert_ok(migrate_to(driver, db, version, flags, &err), &err);
+        assert_int_equal(applied(driver, db), expected);
+        sqlock_fake_free(db);
+        if (!was_cut)
+            break;
+    }
+    assert_true(n > 8);
+}
+
+static void test_a_migrator_cut_off_behind_any_call_is_just_run_again(void **state)
+{
+    (void)state;
+    cut_everywhere(2, 0, 2);
+    cut_everywhere(0, SQLOCK_MIGRATE_DOWN, 0);
+}
+
+/* ---- two at once -------------------------------------------------------------------------------
+ */
+
+/* Another migrator of the same kind, whose calls nobody counts. */
+static int second_migrator(int32_t request_ms, sqlock_error *err)
+{
+    sqlock_driver driver = *sqlock_driver_fake();
+    sqlock_open_opts o = opts_of(tap.db);
+
+    driver.caps &= ~SQLOCK_CAP_TX_DDL;
+    o.request_ms = request_ms;
+    return sqlock_migrate(&driver, NULL, &o, NULL, err);
+}
+
+static void come_too_early(void)
+{
+    sqlock_error err = {0};
+
+    assert_code(SQLOCK_ETIMEOUT, second_migrator(20, &err), &err);
+    assert_non_null(strstr(err.text, "another migrator"));
+}
+
+static void test_a_migrator_waits_while_another_one_works(void **state)
+{
+    sqlock_fake *db = sqlock_fake_new();
+    const sqlock_driver *driver = stepwise(db);
+    sqlock_error err = {0};
+
+    (void)state;
+    tap.visit = come_too_early;
+    tap.visit_at = 4; /* the lease, the version and the records come before */
+    assert_ok(migrate_to(driver, db, 2, 0, &err), &err);
+    assert_true(tap.calls > 4);
+    assert_int_equal(applied(driver, db), 2);
+    sqlock_fake_free(db);
+}
+
+/* To the server the first one's lease has run out, and the second one works, and ends. */
+static void take_over(void)
+{
+    sqlock_error err = {0};
+
+    sqlock_fake_step_clock(tap.db, 60000);
+    assert_ok(second_migrator(1000, &err), &err);
+    sleep_ms(120);
+}
+
+static void test_a_migrator_that_lost_its_lease_stops(void **state)
+{
+    sqlock_fake *db = sqlock_fake_new();
+    const sqlock_driver *driver = stepwise(db);
+    sqlock_open_opts o = opts_of(db);
+    sqlock_error err = {0};
+
+    (void)state;
+    o.request_ms = 200;
+    tap.visit = take_over;
+    tap.visit_at = 4;
+    assert_code(SQLOCK_ELOST, sqlock_migrate(driver, NULL, &o, NULL, &err), &err);
+    assert_int_equal(applied(driver, db), 1);
+    sqlock_fake_free(db);
+}
+
+/* P2: the rows of this database go with their table. */
+static void test_P2_tokens_rise_over_steps_down_and_up(void **state)
+{
+    sqlock_fake *db = sqlock_fake_new();
+    const sqlock_driver *driver = stepwise(db);
+    sqlock_open_opts o = opts_of(db);
+    sqlock_error err = {0};
+    int64_t largest = 0;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        sqlock *m = NULL;
+
+        assert_ok(migrate_to(driver, db, 2, 0, &err), &err);
+        assert_ok(sqlock_open(driver, NULL, &o, &m, &err), &err);
+        for (int i = 0; i < 5; i++) {
+            sqlock_lock *lock = take(m, "nightly");
+
+            assert_true(sqlock_lock_token(lock) > largest);
+            largest = sqlock_lock_token(lock);
+            give(lock);
+        }
+        sqlock_close(m);
+        assert_ok(migrate_to(driver, db, 0, SQLOCK_MIGRATE_DOWN, &err), &err);
+    }
+    sqlock_fake_free(db);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_migrator_cut_off_behind_any_call_is_just_run_again),
+    cmocka_unit_test(test_a_migrator_waits_while_another_one_works),
+    cmocka_unit_test(test_a_migrator_that_lost_its_lease_stops),
+    cmocka_unit_test(test_P2_tokens_rise_over_steps_down_and_up),
+};
+
+TEST_MAIN(tests)
