@@ -158,7 +158,7 @@ int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 }
 
 /* DDL commits by itself: a transaction around a migration would only look like one. The statements
- * can be run again instead, and the migrators' lock lasts until the connection is closed. */
+ * can be run again instead, under a lease. */
 int my_begin(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct my_conn *c = conn;
