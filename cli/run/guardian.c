@@ -219,16 +219,26 @@ static void stop(struct guardian *g, enum cause cause)
         g->left_behind = n;
 }
 
+/* The locker stops itself when the command is stopped. Who then continues the command alone, not
+ * the job, must not leave it with a locker that cannot renew. */
+static void stopped_or_continued(struct guardian *g, int status)
+{
+    if (WIFSTOPPED(status))
+        report(g, REPORT_STOPPED, WSTOPSIG(status));
+    else if (getppid() == g->plan->locker)
+        kill(g->plan->locker, SIGCONT);
+}
+
 /* Whoever has ended, the orphans that came to us too. True: nobody is left. */
 static bool wait_all(struct guardian *g)
 {
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-        if (WIFSTOPPED(status)) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
             if (pid == g->command && g->phase == RUNNING)
-                report(g, REPORT_STOPPED, WSTOPSIG(status));
+                stopped_or_continued(g, status);
         } else if (pid == g->command) {
             g->status = status;
         }

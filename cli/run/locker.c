@@ -202,9 +202,10 @@ static void hand_on_signals(struct locker *l)
     bool by_terminal;
     int signal;
 
-    /* What the terminal sends, it sends to the whole job: the command has it already. */
+    /* What the terminal sends, it sends to the whole job: the command has it already. But that it
+     * is closed, only the first process of the session is told. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0)
-        if (!by_terminal)
+        if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
             order(l, ORDER_SIGNAL, signal);
 }
 

@@ -199,7 +199,7 @@ static void test_both_killed_at_once_end_the_command(void **state)
     database_new();
     run = sh_start("exec sqlock $G run --ttl 1s nightly sh -c 'echo $$ >$D/pids; echo >$D/ready; "
                    "while :; do date +%%s%%N >$D/beats; sleep 0.02; done'");
-    wait_for("ready");
+    wait_for("beats");
     guardian = child_of(run);
     kill(run, SIGSTOP);
     kill(guardian, SIGKILL);

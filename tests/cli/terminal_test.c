@@ -57,7 +57,6 @@ static void shell(const char *line, int in_background, int orders, int events)
     pid_t job;
 
     signal(SIGTTOU, SIG_IGN);
-    signal(SIGHUP, SIG_DFL); /* whoever started the tests */
     job = start_job(line, in_background);
     for (;;) {
         if (waitpid(job, &status, WUNTRACED) != job)
@@ -75,7 +74,10 @@ static void shell(const char *line, int in_background, int orders, int events)
     }
 }
 
-static void open_terminal(struct terminal *t, const char *line, int in_background)
+/* DIRECTLY: there is no shell, the line is the session's first process. */
+enum how { FOREGROUND, BACKGROUND, DIRECTLY };
+
+static void open_terminal(struct terminal *t, const char *line, enum how how)
 {
     int orders[2], events[2];
     pid_t parent = getpid();
@@ -98,7 +100,10 @@ static void open_terminal(struct terminal *t, const char *line, int in_backgroun
         close(t->master);
         for (int fd = 0; fd < 3; fd++)
             dup2(tty, fd);
-        shell(line, in_background, orders[0], events[1]);
+        signal(SIGHUP, SIG_DFL); /* whoever started the tests */
+        if (how == DIRECTLY)
+            execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        shell(line, how == BACKGROUND, orders[0], events[1]);
     }
     close(orders[0]);
     close(events[1]);
@@ -162,7 +167,7 @@ static void test_ctrl_c_comes_once_and_the_command_decides(void **state)
         &t,
         "exec sqlock $G run -c nightly 'trap \"echo INT >>$D/heard\" INT; echo >$D/ready; "
         "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
-        0);
+        FOREGROUND);
     wait_for("ready");
     type(&t, "\003");
     wait_for("heard");
@@ -179,7 +184,7 @@ static void test_ctrl_c_ends_a_command_that_does_not_care(void **state)
 
     (void)state;
     database_new();
-    open_terminal(&t, "exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", 0);
+    open_terminal(&t, "exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     type(&t, "\003");
@@ -196,7 +201,7 @@ static void test_command_reads_the_terminal(void **state)
     (void)state;
     database_new();
     open_terminal(&t, "exec sqlock $G run -c nightly 'read line; echo \"read $line\"; test -t 0'",
-                  0);
+                  FOREGROUND);
     type(&t, "a line\n");
     assert_ended(&t, 0);
     assert_non_null(strstr(shown(&t), "read a line"));
@@ -212,7 +217,7 @@ static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
     open_terminal(&t,
                   "exec sqlock $G run -c nightly 'echo >$D/ready; "
                   "while [ ! -e $D/enough ]; do date +%s%N >$D/beats; sleep 0.02; done; exit 5'",
-                  0);
+                  FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     type(&t, "\032");
@@ -238,7 +243,7 @@ static void test_stopped_job_that_stays_so_loses_its_command(void **state)
     open_terminal(&t,
                   "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while :; do sleep 0.02; done'",
-                  0);
+                  FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     type(&t, "\032");
@@ -257,7 +262,8 @@ static void test_job_in_the_background_that_reads_is_stopped_as_a_job(void **sta
 
     (void)state;
     database_new();
-    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; test \"$line\" = word'", 1);
+    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; test \"$line\" = word'",
+                  BACKGROUND);
     assert_int_equal(next_event(&t).stopped, SIGTSTP);
     assert_int_equal(write(t.orders, "f", 1), 1);
     type(&t, "word\n");
@@ -274,13 +280,51 @@ static void test_closed_terminal_ends_the_command_and_frees_the_lock(void **stat
     open_terminal(&t,
                   "exec sqlock $G run --ttl 10s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while :; do sleep 0.02; done'",
-                  0);
+                  FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     close_terminal(&t);
     sh("sqlock $G run -w 5s nightly tests/cli/survivors.sh $D");
     assert_said(0, "", NULL);
     assert_string_equal(text_of(".out"), "");
+}
+
+/* As ssh -t starts it: the first process of the session, which alone is told that it is over. */
+static void test_closed_terminal_is_told_to_the_command_of_a_session_leader(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t,
+                  "exec sqlock $G run --ttl 10s -c nightly 'trap \"echo HUP >$D/heard; exit\" HUP; "
+                  "echo >$D/ready; while :; do sleep 0.02; done'",
+                  DIRECTLY);
+    wait_for("ready");
+    sleep_ms(100);
+    close_terminal(&t);
+    assert_string_equal(text_of("heard"), "HUP\n");
+    assert_sh("sqlock $G acquire -n nightly");
+}
+
+static void test_command_that_is_continued_alone_keeps_its_lock(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t,
+                  "exec sqlock $G run --ttl 3s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+                  "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
+                  FOREGROUND);
+    wait_for("ready");
+    sleep_ms(100);
+    assert_sh("kill -STOP $(cat $D/pids)");
+    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    assert_sh("kill -CONT $(cat $D/pids); sleep 4; touch $D/enough");
+    assert_int_equal(write(t.orders, "f", 1), 1);
+    assert_ended(&t, 5);
+    close_terminal(&t);
 }
 
 /* One that does not care goes on, and so does its lock. */
@@ -294,7 +338,7 @@ static void test_closed_terminal_leaves_a_command_that_ignores_it(void **state)
         &t,
         "exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2.5; "
         "echo >$D/done'",
-        0);
+        FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     close_terminal(&t);
@@ -314,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_stopped_job_that_stays_so_loses_its_command),
         cmocka_unit_test(test_job_in_the_background_that_reads_is_stopped_as_a_job),
         cmocka_unit_test(test_closed_terminal_ends_the_command_and_frees_the_lock),
+        cmocka_unit_test(test_closed_terminal_is_told_to_the_command_of_a_session_leader),
+        cmocka_unit_test(test_command_that_is_continued_alone_keeps_its_lock),
         cmocka_unit_test(test_closed_terminal_leaves_a_command_that_ignores_it),
     };
 
