@@ -48,11 +48,10 @@ void lock_unref_locked(sqlock_lock *lock)
     sqlock_mem_free(lock);
 }
 
-void lock_hush(sqlock_lock *lock)
+void lock_await_callback(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
 
-    lock->quiet = 1;
     while (lock->telling && !thread_is_me(m->watcher))
         cond_wait_until(&m->told, &m->mu, TIME_NEVER);
 }
@@ -62,7 +61,8 @@ void lock_free(sqlock_lock *lock)
     sqlock *m = lock->m;
 
     mutex_lock(&m->mu);
-    lock_hush(lock);
+    lock->quiet = 1;
+    lock_await_callback(lock);
     list_remove(&lock->in_manager);
     m->refs++; /* for ours, which manager_unref_locked gives back */
     lock_unref_locked(lock);

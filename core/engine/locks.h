@@ -22,8 +22,8 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
 int lock_granted(sqlock_lock *lock, const struct answer *answer);
 /* A renewal was confirmed. */
 void lock_renewed(sqlock_lock *lock, const struct answer *answer);
-/* No callback from now on; waits for one that is running, unless called from within it. */
-void lock_hush(sqlock_lock *lock);
+/* Wait for a callback that is running, unless called from within it. */
+void lock_await_callback(sqlock_lock *lock);
 /* The descriptor that tells the loss, made at the first call; or SQLOCK_ESYS. */
 int lock_descriptor(sqlock_lock *lock);
 /* Give a reference back; with the last one it is freed, and the manager must have another. */

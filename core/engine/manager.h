@@ -87,7 +87,7 @@ struct sqlock_lock {
     int renewing;       /* a renewal is under way */
     int doubted;        /* the last answer was no: look once more before believing it */
     int release_sent;   /* a release may have been applied */
-    int quiet;          /* released or freed: no callback any more */
+    int quiet;          /* released or freed: no callback begins any more */
     int tell;           /* the watcher has to call on_event */
     int telling;        /* it is calling it now */
     int fd;             /* sqlock_lock_fd(), or -1 */

@@ -84,6 +84,14 @@ int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock
     return op_start(lock->m, lock, advance, wait_ms, NULL, out_op, err);
 }
 
+/* Those that wait for the lock do not wait for a callback; so it is awaited last. */
+static void end_callbacks(sqlock_lock *lock)
+{
+    mutex_lock(&lock->m->mu);
+    lock_await_callback(lock);
+    mutex_unlock(&lock->m->mu);
+}
+
 /* From here on it is not renewed and not believed in: only the answer can tell. */
 static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
@@ -92,7 +100,7 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
     if ((rc = check_lock(lock, err)) != 0)
         return rc;
     mutex_lock(&lock->m->mu);
-    lock_hush(lock);
+    lock->quiet = 1; /* no callback begins after this */
     done = lock->lease.state == SQLOCK_RELEASED;
     if (!done) {
         lock_apply(lock, LEASE_RELEASING, 0);
@@ -128,5 +136,7 @@ int sqlock_release(sqlock_lock *lock, sqlock_error *err)
             op_drive(op);
         rc = op_finish(op, NULL, err);
     }
+    if (check_lock(lock, NULL) == 0)
+        end_callbacks(lock);
     return lock != NULL ? check_context(err, "release", lock->name, lock->name_len, rc) : rc;
 }

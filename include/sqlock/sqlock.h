@@ -209,7 +209,9 @@ typedef struct sqlock_holder {
 /* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST, and when one that
  * was AT_RISK is HELD again. It delays other
  * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
- * It is never called once sqlock_release() was called, nor after sqlock_lock_free() returned. */
+ * No call of it begins once sqlock_release() or sqlock_release_start() was called. One that had begun
+ * is over when sqlock_release() or sqlock_lock_free() returns; sqlock_release_start() and
+ * sqlock_op_finish() do not wait for it. */
 typedef void (*sqlock_event_fn)(sqlock_lock *lock, sqlock_state state, void *user);
 
 typedef struct sqlock_acquire_opts {
@@ -281,7 +283,8 @@ SQLOCK_API int sqlock_import(sqlock *m, const char *name, size_t name_len,
  *          SQLOCK_EFORK, or the database's codes (the old deadline stands). */
 SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 
-/* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns.
+/* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns; a callback
+ * that is running is waited for when all else is done.
  * A lock in state UNSURE may be released too: what may have been granted is given back.
  * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
  *          lost before: a row that still says ours is emptied, anything else is left alone),

@@ -1,6 +1,7 @@
 /* Requests for event loops: start, descriptor, step, finish; and cancel. */
 #include "tests/drivers/suite.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -218,6 +219,67 @@ static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
     give(busy);
 }
 
+static struct {
+    atomic_int begun, ended;
+} slow;
+
+static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    (void)lock;
+    (void)state;
+    (void)user;
+    atomic_fetch_add(&slow.begun, 1);
+    sleep_ms(800);
+    atomic_fetch_add(&slow.ended, 1);
+}
+
+/* A lock at risk, with its callback running. */
+static sqlock_lock *take_with_slow_callback(sqlock *m)
+{
+    sqlock_acquire_opts o = wait_opts(0, 900, SQLOCK_NO_RENEW);
+    sqlock_lock *lock;
+
+    atomic_store(&slow.begun, 0);
+    atomic_store(&slow.ended, 0);
+    o.on_event = slow_callback;
+    lock = take_with(m, "nightly", &o);
+    assert_soon(atomic_load(&slow.begun) == 1, patience_ms(3000));
+    return lock;
+}
+
+/* P8: a loop that waited for its own program's callback would stand still with it. */
+static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_with_slow_callback(m);
+    sqlock_op *op = NULL;
+    int64_t begun = now_us();
+
+    assert_ok(sqlock_release_start(lock, &op, &err), &err);
+    assert_ok(loop_finish(op, NULL, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(300) * INT64_C(1000));
+    assert_int_equal(atomic_load(&slow.ended), 0);
+    sqlock_lock_free(lock);
+    assert_int_equal(atomic_load(&slow.ended), 1);
+    assert_int_equal(atomic_load(&slow.begun), 1); /* of the loss nothing was told */
+}
+
+/* Whoever waits for the lock does not wait for the callback; who released it does. */
+static void test_release_gives_the_lock_back_before_it_waits_for_a_callback(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_with_slow_callback(m);
+
+    assert_ok(sqlock_release(lock, &err), &err); /* its lease ends before the callback does */
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_int_equal(atomic_load(&slow.ended), 1);
+    sqlock_lock_free(lock);
+}
+
 /* The request cannot be made any more; its handle still has to be finished. */
 static void test_close_ends_what_is_under_way(void **state)
 {
@@ -246,6 +308,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_second_release_wakes_the_loop_too),
     cmocka_unit_test(test_many_requests_are_under_way_at_once),
     cmocka_unit_test(test_waiting_requests_do_not_keep_renewals_waiting),
+    cmocka_unit_test(test_start_of_a_release_does_not_wait_for_a_callback),
+    cmocka_unit_test(test_release_gives_the_lock_back_before_it_waits_for_a_callback),
     cmocka_unit_test(test_close_ends_what_is_under_way),
 };
 PART(suite_async, tests);
