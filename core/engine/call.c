@@ -90,6 +90,8 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     rows_clear(rows);
     sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
     rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
+    if (rc != 0 && err->code == 0)
+        sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
     if (rc != 0)
         rows_clear(rows);
     leave(m, op, rows, sent, sqlock_now_us());

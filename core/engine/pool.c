@@ -44,15 +44,40 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
     return rc;
 }
 
+/* Only a request for a lock can be told that; or it is 0, or no code at all. */
+static int is_of_a_lock(int code)
+{
+    return code > SQLOCK_ECANCELLED;
+}
+
+/* A connection factory is the application's, and may have failed with any number and without a
+ * word. Without a code the failure would be taken for a success, or for somebody who holds the
+ * lock. */
+static void connect_word(sqlock_error *err, int code)
+{
+    char text[sizeof err->text];
+
+    memcpy(text, err->text, sizeof text);
+    sqlock_error_set(err, is_of_a_lock(code) ? SQLOCK_EUNREACH : code, err->flags | SQLOCK_RETRY,
+                     "no connection was made (%d): %.200s", code,
+                     text[0] != '\0' ? text : "and no reason was given");
+}
+
 int pool_connect(sqlock *m, int wake_fd, int64_t deadline, void **out_native, sqlock_error *err)
 {
     sqlock_conn_opts opts = {sizeof opts, m->flags,        m->url,
                              m->connect,  m->connect_user, rendered_scripts(m->texts),
                              wake_fd};
-    sqlock_error none;
+    sqlock_error failure = {0};
+    int rc;
 
     *out_native = NULL;
-    return m->driver->open(&opts, deadline, out_native, err != NULL ? err : &none);
+    rc = m->driver->open(&opts, deadline, out_native, &failure);
+    if (rc == 0)
+        return 0;
+    if (is_of_a_lock(failure.code))
+        connect_word(&failure, failure.code != 0 ? failure.code : rc);
+    return error_give(err, &failure);
 }
 
 /* Let cancels and the manager's end cut the opening from now on, unless one came already. */

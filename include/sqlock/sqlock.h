@@ -120,7 +120,9 @@ typedef struct sqlock_driver sqlock_driver; /* sqlock/driver.h; you get one from
 
 /* Makes a connection for the manager, which owns and closes it: a PGconn *, a sqlite3 *, as the
  * driver's header says. It must be used by nobody else. Called from any thread of the manager's, as
- * often as a connection is lost. Returns 0, or an SQLOCK_E code with *err filled. */
+ * often as a connection is lost. Returns 0, or an SQLOCK_E code with *err filled; a number above
+ * SQLOCK_ECANCELLED, which says nothing about a connection (-1 is SQLOCK_EBUSY), is taken for
+ * SQLOCK_EUNREACH. */
 typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *err);
 
 #define SQLOCK_OPEN_ACCEPT_WEAK 0x1u /* accept a server that may forget commits after a crash */
