@@ -98,7 +98,8 @@ struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
     void (*advance)(sqlock_op *op); /* the verb: one attempt, then op_done() or op_again() */
-    int64_t deadline;               /* TIME_NEVER: endless */
+    int64_t begun;
+    int64_t deadline; /* TIME_NEVER: endless */
     int64_t next_at;
     int once;             /* a try: one refusal is the answer */
     int settle;           /* only finding out: never waits for the lock */
@@ -107,7 +108,7 @@ struct sqlock_op {
     int refusals;         /* pauses so far: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
     int stale;            /* the attempt used a connection that had been open before */
-    int64_t round;        /* the longest that an answer took */
+    int64_t round;        /* what an answer takes: the last one, or half of what it was before */
     int denials;          /* how often the database said no, in a row */
     int hurries;          /* immediate repetitions in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */

@@ -1,4 +1,5 @@
 /* Requests made of attempts: their life, their deadline, their retries. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/locks.h"
@@ -8,6 +9,7 @@
 
 #define HURRY_SLEEP_US 2000
 #define LAST_TRY_US    5000  /* room for the last round trip, at least */
+#define LAST_TRY_PART  8     /* ... and at most such a part of the wait */
 #define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
 
 static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
@@ -44,6 +46,7 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     op->m = m;
     op->lock = lock;
     op->advance = advance;
+    op->begun = op->next_at = now;
     op->once = wait_ms == 0;
     op->deadline = wait_ms == SQLOCK_WAIT_FOREVER ? TIME_NEVER
                    : wait_ms == 0                 ? now + m->request_us
@@ -216,9 +219,15 @@ static int was_cancelled(sqlock_op *op)
     return cancelled;
 }
 
+static int64_t longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 int64_t op_last_try(const sqlock_op *op)
 {
-    int64_t room = 2 * op->round > LAST_TRY_US ? 2 * op->round : LAST_TRY_US;
+    int64_t most = (op->deadline - op->begun) / LAST_TRY_PART;
+    int64_t room = longer(time_min(2 * op->round, most), LAST_TRY_US);
 
     return op->deadline == TIME_NEVER ? TIME_NEVER : op->deadline - room;
 }
@@ -258,8 +267,8 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     }
     op->stale = c->used;
     rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
-    if (rc == 0 && out->received - out->sent > op->round)
-        op->round = out->received - out->sent;
+    if (rc == 0) /* one slow answer does not count for long */
+        op->round = longer(out->received - out->sent, op->round / 2);
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return rc;
 }
@@ -318,6 +327,7 @@ static int worth_again(const sqlock_op *op)
 
 void op_failed(sqlock_op *op)
 {
+    assert(op->err.code != 0); /* it would end as a success */
     /* Time ran out before the last attempt was sent: the word of the one before stands (P18). */
     if (op->refused && op->err.code == SQLOCK_ETIMEOUT && !(op->err.flags & SQLOCK_MAYBE) &&
         sqlock_now_us() >= op->deadline) {
