@@ -1,8 +1,6 @@
-/* Threads, and who this process is. */
+/* Threads, and what they wait on each other with. */
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/thread.h"
@@ -90,18 +88,4 @@ void thread_join(thread t)
 bool thread_is_me(thread t)
 {
     return pthread_equal(t, pthread_self()) != 0;
-}
-
-long process_id(void)
-{
-    return (long)getpid();
-}
-
-void process_name(char *out, unsigned long size)
-{
-    char host[65] = "";
-
-    if (gethostname(host, sizeof host - 1) != 0)
-        host[0] = '\0';
-    snprintf(out, size, "%ld@%s", process_id(), host);
 }

@@ -26,9 +26,4 @@ int thread_start(thread *t, void *(*body)(void *), void *arg);
 void thread_join(thread t);
 bool thread_is_me(thread t);
 
-/* This process, for telling that a handle came through fork(). */
-long process_id(void);
-/* "pid@host", cut to size. */
-void process_name(char *out, unsigned long size);
-
 #endif

@@ -23,7 +23,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     memcpy(lock->name, name, name_len);
     lock->name_len = name_len;
     lock->m = m;
-    lock->pid = m->pid;
+    lock->process = m->process;
     lock->flags = opts->flags;
     lock->on_event = opts->on_event;
     lock->user = opts->user;

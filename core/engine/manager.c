@@ -84,7 +84,7 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
         return error_nomem(err);
     m->table = *driver;
     m->driver = &m->table;
-    m->pid = process_id();
+    m->process = sqlock_process_id();
     copy_opts(m, opts);
     init_shared(m);
     rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);

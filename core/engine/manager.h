@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/list.h"
+#include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/engine/dialect.h"
 #include "core/model/lease.h"
@@ -42,7 +43,7 @@ struct sqlock {
     char label[LABEL_MAX + 1]; /* "pid@host text" */
     size_t label_len;
     int64_t request_us, lease_us;
-    long pid; /* of the process that may use it */
+    int64_t process; /* that may use it: sqlock_process_id() */
     int n_conns;
 
     mutex mu; /* guards all that follows, and the locks' and ops' fields that say so */
@@ -73,7 +74,7 @@ struct sqlock_lock {
     unsigned flags;
     sqlock_event_fn on_event;
     void *user;
-    long pid;
+    int64_t process;
 
     /* under m->mu */
     int refs; /* the handle, and renewals under way */
@@ -133,7 +134,7 @@ struct sqlock_op {
 };
 
 struct sqlock_cancel {
-    long pid;
+    int64_t process;
     mutex mu;
     int fired;
     struct link ops;

@@ -10,7 +10,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
     *out_cancel = NULL;
     if ((cancel = sqlock_mem_alloc(sizeof *cancel)) == NULL)
         return error_nomem(err);
-    cancel->pid = process_id();
+    cancel->process = sqlock_process_id();
     mutex_init(&cancel->mu);
     list_init(&cancel->ops);
     *out_cancel = cancel;
@@ -19,7 +19,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 
 void sqlock_cancel_fire(sqlock_cancel *cancel)
 {
-    if (cancel->pid != process_id())
+    if (cancel->process != sqlock_process_id())
         return; /* a thread of the parent may have held the mutex at the fork */
     mutex_lock(&cancel->mu);
     cancel->fired = 1;
@@ -32,7 +32,7 @@ void sqlock_cancel_fire(sqlock_cancel *cancel)
 
 void sqlock_cancel_free(sqlock_cancel *cancel)
 {
-    if (cancel == NULL || cancel->pid != process_id())
+    if (cancel == NULL || cancel->process != sqlock_process_id())
         return;
     mutex_free(&cancel->mu);
     sqlock_mem_free(cancel);

@@ -195,7 +195,7 @@ int check_alive(const sqlock *m, sqlock_error *err)
 {
     if (m == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the manager is NULL");
-    if (m->pid != process_id())
+    if (m->process != sqlock_process_id())
         return sqlock_error_set(err, SQLOCK_EFORK, 0,
                                 "the manager belongs to the parent process: open one here");
     return 0;
@@ -205,7 +205,7 @@ int check_lock(const sqlock_lock *lock, sqlock_error *err)
 {
     if (lock == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the lock is NULL");
-    if (lock->pid != process_id())
+    if (lock->process != sqlock_process_id())
         return sqlock_error_set(err, SQLOCK_EFORK, 0, "the lock belongs to the parent process");
     return 0;
 }

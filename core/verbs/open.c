@@ -41,7 +41,7 @@ int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_
 
 void sqlock_close(sqlock *m)
 {
-    if (m == NULL || m->pid != process_id())
+    if (m == NULL || m->process != sqlock_process_id())
         return;
     manager_stop(m);
     mutex_lock(&m->mu);

@@ -349,6 +349,9 @@ SQLOCK_API int sqlock_error_set(sqlock_error *err, int code, unsigned flags, con
  * table in core; flags are added. */
 SQLOCK_API int sqlock_error_db(sqlock_error *err, const char *sqlstate, long native, unsigned flags,
                                const char *text);
+/* A number for this process, never 0: a child of fork() has another one, also where its pid is the
+ * same (a new pid namespace). Takes no mutex. Any thread. */
+SQLOCK_API int64_t sqlock_process_id(void);
 /* Sleep so long; drivers of in-process databases wait between tries with it. */
 SQLOCK_API void sqlock_sleep_us(int64_t us);
 /* Uniform random number in [0, below); for jitter. */

@@ -2,9 +2,13 @@
 #include "tests/drivers/suite.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct forked {
@@ -90,6 +94,69 @@ static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state
     sqlock_lock_free(f.imported);
     give(f.lock);
 }
+
+/* ---- a child with its parent's pid ----------------------------------------------------------- */
+
+enum { NOT_ALLOWED = 77 };
+
+/* In a namespace of pids: this is number 1, and so is its child in one of its own. */
+static int use_dead_handles_as_number_one(void *arg)
+{
+    struct forked *f = arg;
+    sqlock_error err = {0};
+    int status = -1;
+    pid_t child;
+
+    assert_int_equal(getpid(), 1);
+    assert_ok(open_here(f->w, NULL, &f->m, &err), &err);
+    f->lock = take(f->m, "nightly");
+    assert_ok(sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock),
+                            sqlock_lock_token(f->lock), NULL, &f->imported, &err),
+              &err);
+    child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0)
+        _exit(getpid() == 1 ? use_dead_handles(f) : 90);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ok(sqlock_renew(f->lock, &err), &err);
+    give(f->lock);
+    sqlock_lock_free(f->imported);
+    sqlock_close(f->m);
+    return 0;
+}
+
+static int be_number_one(void *arg)
+{
+    int status = -1;
+    pid_t child;
+
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        return NOT_ALLOWED;
+    child = fork();
+    if (child == 0)
+        _exit(use_dead_handles_as_number_one(arg));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0 ? 0 : 1;
+}
+
+static void test_handles_are_dead_in_a_child_with_the_parents_pid(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+    print_error(
+        "SKIP: the thread sanitizer bears no threads in a child of a program with threads\n");
+    skip();
+#endif
+    struct forked f = {.w = world(state)};
+    int result = child_wait(child_start(be_number_one, &f), patience_ms(30000));
+
+    if (result == NOT_ALLOWED) {
+        print_error("SKIP: no pid namespace may be made here\n");
+        skip();
+    }
+    assert_int_equal(result, 0);
+}
+
+/* ---- what else ends in a child --------------------------------------------------------------- */
 
 static int scope_ends(void *arg)
 {
@@ -232,6 +299,7 @@ static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_handles_are_dead_in_a_child_and_live_in_the_parent),
+    cmocka_unit_test(test_handles_are_dead_in_a_child_with_the_parents_pid),
     cmocka_unit_test(test_scope_that_ends_in_a_child_releases_nothing),
     cmocka_unit_test(test_child_cannot_finish_a_request_of_the_parent),
     cmocka_unit_test(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent),

@@ -1,0 +1,9 @@
+#ifndef SQLOCK_BASE_PROCESS_H
+#define SQLOCK_BASE_PROCESS_H
+
+#include <sqlock/driver.h> /* sqlock_process_id() */
+
+/* "pid@host", cut to size. */
+void process_name(char *out, unsigned long size);
+
+#endif
