@@ -325,15 +325,28 @@ static int worth_again(const sqlock_op *op)
     }
 }
 
+static int was_not_sent(const sqlock_op *op)
+{
+    return !(op->err.flags & SQLOCK_MAYBE) &&
+           (op->err.code == SQLOCK_ETIMEOUT || (op->err.code == SQLOCK_EUNREACH && op->stale));
+}
+
 void op_failed(sqlock_op *op)
 {
     assert(op->err.code != 0); /* it would end as a success */
-    /* Time ran out before the last attempt was sent: the word of the one before stands (P18). */
-    if (op->refused && op->err.code == SQLOCK_ETIMEOUT && !(op->err.flags & SQLOCK_MAYBE) &&
-        sqlock_now_us() >= op->deadline) {
-        op->err = op->refusal;
-        op_done(op, op->refused);
-        return;
+    /* Time ran out before the attempt was sent, or its connection had died in the pool: the word of
+     * the one before stands (P18), and another connection is asked at once. */
+    if (op->refused && was_not_sent(op)) {
+        int over = sqlock_now_us() >= op->deadline, died = op->err.code == SQLOCK_EUNREACH;
+
+        if (over || died)
+            op->err = op->refusal;
+        if (over)
+            op_done(op, op->refused);
+        else if (died)
+            op_again(op, 0);
+        if (over || died)
+            return;
     }
     op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
