@@ -75,10 +75,12 @@ SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
 -- not passed. The entry of nt is locked first, then the row, waiting for nobody: a guard share-locks
 -- that entry. The token is drawn under these locks. While the lock is held nothing is written.
+-- The incarnation is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
+-- grant that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
 -- that the pruner's lock excludes; then all is asked again.
 -- :step
-SET @sqlock_t = {now};
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.inc, c.ended_owner, c.ended_token,
            c.ended_why, {now} AS t
@@ -86,19 +88,18 @@ UPDATE (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
-      AND {now} <= :not_after
+      AND {now} <= :not_after AND @sqlock_inc IS NOT NULL
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {meta} m ON m.id = 1 AND m.server = {server}
-    STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
-        AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
-SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = m.inc THEN k.token
-                   WHEN k.inc = m.inc THEN k.token + 1
-                   ELSE k.token + (m.inc - k.inc) * 4294967296 END,
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
+SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_inc THEN k.token
+                   WHEN k.inc = @sqlock_inc THEN k.token + 1
+                   ELSE k.token + (@sqlock_inc - k.inc) * 4294967296 END,
     l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, 4),
-    l.owner = :owner, l.exp = @sqlock_t + :ttl, l.label = :label, l.inc = m.inc, l.idle_since = NULL;
+    l.owner = :owner, l.exp = @sqlock_t + :ttl, l.label = :label, l.inc = @sqlock_inc, l.idle_since = NULL;
 SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp = @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
