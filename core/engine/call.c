@@ -51,24 +51,27 @@ sqlock_why outcome_why(int outcome)
     }
 }
 
-/* Let cancels reach the connection from now on, unless one came already. */
+/* Let cuts reach the connection from now on, unless one came already. */
 static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
 {
-    int cancelled;
+    int is_over;
 
-    if (op == NULL)
-        return 0;
     mutex_lock(&m->mu);
-    cancelled = op->cancelled;
-    if (!cancelled)
-        op->running = c;
+    is_over = m->stopping || (op != NULL && op->cancelled);
+    if (!is_over) {
+        c->running = 1;
+        if (op != NULL)
+            op->running = c;
+    }
     mutex_unlock(&m->mu);
-    return cancelled ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
+    return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
 }
 
-static void leave(sqlock *m, sqlock_op *op, const sqlock_rows *rows, int64_t sent, int64_t received)
+static void leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows, int64_t sent,
+                  int64_t received)
 {
     mutex_lock(&m->mu);
+    c->running = 0;
     if (op != NULL)
         op->running = NULL;
     if (sqlock_rows_count(rows) > 0 && rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
@@ -94,7 +97,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
         sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
     if (rc != 0)
         rows_clear(rows);
-    leave(m, op, rows, sent, sqlock_now_us());
+    leave(m, c, op, rows, sent, sqlock_now_us());
     if (out_sent != NULL)
         *out_sent = sent;
     return rc;

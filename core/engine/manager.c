@@ -137,18 +137,11 @@ int manager_start_threads(sqlock *m, sqlock_error *err)
 /* Whatever waits or is under way ends soon. m->mu is held. */
 static void cut_all(sqlock *m)
 {
-    if (m->renewing != NULL)
-        m->driver->cancel(m->renewing->native);
     for (int i = 0; i < m->n_conns; i++)
-        if (m->conns[i].wake >= 0)
-            sqlock_wake_set(m->conns[i].wake);
+        pool_cut(m, &m->conns[i]);
     LIST_EACH(at, &m->ops)
     {
-        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
-
-        op->cancelled = 1;
-        if (op->running != NULL)
-            m->driver->cancel(op->running->native);
+        LIST_MEMBER(at, sqlock_op, in_manager)->cancelled = 1;
     }
     cond_wake_all(&m->conn_free);
     watcher_poke(m, 0);

@@ -22,8 +22,10 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
-    int used; /* it has been given back before: it may have died since */
-    int wake; /* cuts connecting; -1: not made yet */
+    int used;    /* it has been given back before: it may have died since */
+    int wake;    /* cuts connecting; -1: not made yet */
+    int running; /* a call is under way, which may be cut; under the mutex */
+    int cut;     /* one was, perhaps when it had just ended: the connection is not used again */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
@@ -49,7 +51,6 @@ struct sqlock {
     mutex mu; /* guards all that follows, and the locks' and ops' fields that say so */
     int refs; /* the handle, and every lock */
     struct conn conns[CONNECTIONS_MAX]; /* [0]: renewals */
-    struct conn *renewing;              /* the connection that a renewal is using */
     cond conn_free;
     struct skew skew;
     struct link locks;     /* sqlock_lock.in_manager */

@@ -106,9 +106,9 @@ void op_interrupt(sqlock_op *op)
     mutex_lock(&m->mu);
     op->cancelled = 1;
     if (op->running != NULL)
-        m->driver->cancel(op->running->native);
+        pool_cut(m, op->running);
     if (op->connecting != NULL)
-        sqlock_wake_set(op->connecting->wake);
+        pool_cut(m, op->connecting);
     cond_wake_all(&op->wake);
     cond_wake_all(&m->conn_free);
     talker_poke(m, 0);

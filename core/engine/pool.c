@@ -29,7 +29,7 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
 
     mutex_lock(&m->mu);
     while ((*out = find_free(m, use)) == NULL) {
-        if (op != NULL && op->cancelled)
+        if (m->stopping || (op != NULL && op->cancelled))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (sqlock_now_us() >= deadline)
             rc =
@@ -112,7 +112,7 @@ static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadl
     mutex_lock(&m->mu);
     if (op != NULL)
         op->connecting = NULL;
-    c->used = 0;
+    c->used = c->cut = 0;
     mutex_unlock(&m->mu);
     return rc == 0 ? hello(m, c, op, deadline, err) : rc;
 }
@@ -139,9 +139,21 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     return 0;
 }
 
+/* A cut may come when the driver has just left the call that it was for: then it would hit the next
+ * one, of whoever that is. Nobody can tell, so nobody gets that connection. */
+void pool_cut(sqlock *m, struct conn *c)
+{
+    if (c->running) {
+        c->cut = 1;
+        m->driver->cancel(c->native);
+    }
+    if (c->wake >= 0)
+        sqlock_wake_set(c->wake);
+}
+
 void pool_give(sqlock *m, struct conn *c, int broken)
 {
-    if (broken && c->native != NULL) {
+    if ((broken || c->cut) && c->native != NULL) {
         m->driver->close(c->native);
         c->native = NULL;
     }

@@ -7,8 +7,10 @@
  * until deadline. op, if not NULL, may be cancelled meanwhile. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
-/* Give it back; broken: close it first. */
+/* Give it back; broken, or cut: close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
+/* What is under way on it, a call or the opening, ends soon. m->mu is held. */
+void pool_cut(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 
 /* Open a connection without looking at the schema (migrations). wake_fd cuts it, unless -1. */

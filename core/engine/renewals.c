@@ -160,32 +160,15 @@ static int64_t call_deadline(const sqlock *m, const struct batch *b)
     return now + time_min(m->request_us, half > CALL_LEAST_US ? half : CALL_LEAST_US);
 }
 
-/* Closing the manager may cut the request, from here on until it has been answered. */
-static int enter(sqlock *m, struct conn *c)
-{
-    int go_on;
-
-    mutex_lock(&m->mu);
-    go_on = !m->stopping;
-    m->renewing = go_on ? c : NULL;
-    mutex_unlock(&m->mu);
-    return go_on;
-}
-
 static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t deadline, int64_t *out_sent)
 {
     sqlock_error err = {0};
     struct conn *c;
-    int rc = 0;
+    int rc;
 
     if (pool_take(m, POOL_RENEWALS, NULL, deadline, &c, &err) != 0)
         return;
-    if (enter(m, c))
-        rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, deadline, rows, out_sent,
-                       &err);
-    mutex_lock(&m->mu);
-    m->renewing = NULL;
-    mutex_unlock(&m->mu);
+    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, deadline, rows, out_sent, &err);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
 }
 

@@ -8,6 +8,11 @@
 
 enum { ALWAYS = 1000000 };
 
+static void stall(struct world *w, int stmt, int times, int32_t ms)
+{
+    sqlock_fake_fault(fake_of(w), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
+}
+
 /* ---- a factory that fails -------------------------------------------------------------------- */
 
 static struct {
@@ -99,9 +104,108 @@ static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
     give(lock);
 }
 
+/* ---- who is cut ------------------------------------------------------------------------------ */
+
+/* P19: also while the renewals' connection, which was lost, says hello again. */
+static void test_close_cuts_a_hello_that_hangs(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(0, 60000, 0);
+    sqlock *m;
+    sqlock_lock *lock;
+    long hellos;
+    int64_t begun;
+
+    oo.request_ms = 20000;
+    o.renew_ms = 100;
+    m = open_manager(w, &oo);
+    lock = take_with(m, "nightly", &o);
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(3000));
+    hellos = spy_runs(SQLOCK_STMT_HELLO);
+    stall(w, SQLOCK_STMT_HELLO, ALWAYS, 20000);
+    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_of(w), 0);
+    assert_soon(spy_runs(SQLOCK_STMT_HELLO) > hellos, patience_ms(3000));
+    sleep_ms(20);
+    begun = now_us();
+    close_manager(w, m);
+    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+    sqlock_lock_free(lock);
+}
+
+/* The driver with a hold on answers: they have come, but core has not heard of them. */
+static struct {
+    sqlock_driver table;
+    const sqlock_driver *real;
+    atomic_int hold, held;
+} late;
+
+static int run_late(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    int rc = late.real->run(conn, stmt, values, n, deadline, rows, err);
+
+    if (stmt == SQLOCK_STMT_ACQUIRE && atomic_load(&late.hold)) {
+        atomic_store(&late.held, 1);
+        while (atomic_load(&late.hold))
+            sleep_ms(1);
+    }
+    return rc;
+}
+
+static sqlock *open_late(struct world *w)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    late.real = spied_driver();
+    late.table = *late.real;
+    late.table.run = run_late;
+    atomic_store(&late.hold, 0);
+    atomic_store(&late.held, 0);
+    place_opts(w, &o);
+    assert_ok(sqlock_open(&late.table, NULL, &o, &m, &err), &err);
+    return m;
+}
+
+static int go_on(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
+/* The cut comes in the very moment when the call ends. The next call on the connection is somebody
+ * else's. */
+static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_late(w);
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock_op *op = NULL;
+
+    atomic_store(&late.hold, 1);
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    assert_soon(atomic_load(&late.held), patience_ms(3000));
+    sqlock_op_cancel(op);
+    atomic_store(&late.hold, 0);
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err); /* it was granted, and is told so */
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 0, 1, 20);
+    assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
+    assert_int_equal(spy_runs(SQLOCK_STMT_LIST), 1);
+    give(lock);
+    sqlock_close(m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_factory_that_fails_without_a_word_grants_nothing),
     cmocka_unit_test(test_one_slow_answer_does_not_end_a_wait_early),
+    cmocka_unit_test(test_close_cuts_a_hello_that_hangs),
+    cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
 
 int main(void)
