@@ -59,6 +59,7 @@ static void init_shared(sqlock *m)
         m->conns[i].wake = -1;
     m->watcher_alarm = m->watcher_wake = -1;
     m->watcher_until = m->talker_until = INT64_MIN;
+    m->mend_at = TIME_NEVER;
 }
 
 static void manager_free(sqlock *m)

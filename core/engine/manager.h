@@ -29,7 +29,11 @@ struct conn {
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
-enum pool_use { POOL_CALLS, POOL_RENEWALS };
+enum pool_use {
+    POOL_CALLS,
+    POOL_RENEWALS, /* the kept place; a call's idle connection while that one cannot be opened */
+    POOL_KEPT,     /* the kept place itself */
+};
 
 struct sqlock {
     /* fixed once it is open */
@@ -50,7 +54,11 @@ struct sqlock {
 
     mutex mu; /* guards all that follows, and the locks' and ops' fields that say so */
     int refs; /* the handle, and every lock */
-    struct conn conns[CONNECTIONS_MAX]; /* [0]: renewals */
+    struct conn conns[CONNECTIONS_MAX]; /* [0]: kept for renewals */
+    int kept;                           /* [0] has been open */
+    int64_t opening;                    /* what it takes to open a connection, hello and all */
+    int opening_fails;                  /* the last one could not be opened */
+    int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
     struct skew skew;
     struct link locks;     /* sqlock_lock.in_manager */

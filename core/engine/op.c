@@ -5,12 +5,18 @@
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
+#include "core/engine/renewals.h"
 #include "core/model/backoff.h"
 
 #define HURRY_SLEEP_US 2000
 #define LAST_TRY_US    5000  /* room for the last round trip, at least */
 #define LAST_TRY_PART  8     /* ... and at most such a part of the wait */
 #define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
+
+static int64_t longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
 {
@@ -219,11 +225,6 @@ static int was_cancelled(sqlock_op *op)
     return cancelled;
 }
 
-static int64_t longer(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 int64_t op_last_try(const sqlock_op *op)
 {
     int64_t most = (op->deadline - op->begun) / LAST_TRY_PART;
@@ -235,18 +236,35 @@ int64_t op_last_try(const sqlock_op *op)
 /* An attempt of the talker's must not make it late for the renewals. */
 static int64_t async_limit(sqlock *m, int64_t now)
 {
-    int64_t left = m->request_us;
+    int64_t left;
 
     mutex_lock(&m->mu);
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
-
-        if (lease_is_held(&lock->lease, now))
-            left = time_min(left, (lock->lease.deadline - now) / 4);
-    }
+    left = time_min(m->request_us, renewals_left(m, now) / 4);
     mutex_unlock(&m->mu);
-    return now + (left > ASYNC_LEAST_US ? left : ASYNC_LEAST_US);
+    return now + longer(left, ASYNC_LEAST_US);
+}
+
+/* It asks for a grant that will be renewed by itself. */
+static int needs_renewals(const sqlock_op *op)
+{
+    const sqlock_lock *lock = op->lock;
+    int needs;
+
+    mutex_lock(&op->m->mu);
+    needs = (lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT) &&
+            !(lock->flags & SQLOCK_NO_RENEW);
+    mutex_unlock(&op->m->mu);
+    return needs;
+}
+
+static int take(sqlock_op *op, int64_t deadline, struct conn **out)
+{
+    int rc = needs_renewals(op) ? pool_keep(op->m, op, deadline, &op->err) : 0;
+
+    if (rc == 0)
+        rc = pool_take(op->m, POOL_CALLS, op, deadline, out, &op->err);
+    op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
+    return rc;
 }
 
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
@@ -261,10 +279,8 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     op->tries++;
     op->stale = 0;
     memset(&op->err, 0, sizeof op->err);
-    if ((rc = pool_take(m, POOL_CALLS, op, deadline, &c, &op->err)) != 0) {
-        op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
+    if ((rc = take(op, deadline, &c)) != 0)
         return rc;
-    }
     op->stale = c->used;
     rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
     if (rc == 0) /* one slow answer does not count for long */

@@ -5,13 +5,12 @@
 #include "core/engine/hello.h"
 #include "core/engine/pool.h"
 
-/* A free place for this use, one with an open connection first. m->mu is held. */
-static struct conn *find_free(sqlock *m, enum pool_use use)
+/* A free place of the calls, one with an open connection first. m->mu is held. */
+static struct conn *find_call(sqlock *m)
 {
-    int from = use == POOL_RENEWALS ? 0 : 1, to = use == POOL_RENEWALS ? 1 : m->n_conns;
     struct conn *found = NULL;
 
-    for (int i = from; i < to; i++) {
+    for (int i = 1; i < m->n_conns; i++) {
         struct conn *c = &m->conns[i];
 
         if (!c->busy && c->native != NULL)
@@ -22,13 +21,40 @@ static struct conn *find_free(sqlock *m, enum pool_use use)
     return found;
 }
 
+/* Renewals do not wait for their own connection to be opened while an open one idles, if opening
+ * failed the last time, or is not likely to be done in time. */
+static struct conn *find_for_renewals(sqlock *m, int64_t deadline)
+{
+    struct conn *kept = m->conns[0].busy ? NULL : &m->conns[0], *idle = find_call(m);
+
+    if (kept != NULL && kept->native != NULL)
+        return kept;
+    if (idle == NULL || idle->native == NULL)
+        return kept;
+    return kept == NULL || m->opening_fails || 2 * m->opening > deadline - sqlock_now_us() ? idle
+                                                                                           : kept;
+}
+
+/* A free place for this use. m->mu is held. */
+static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline)
+{
+    switch (use) {
+    case POOL_RENEWALS:
+        return find_for_renewals(m, deadline);
+    case POOL_KEPT:
+        return m->conns[0].busy ? NULL : &m->conns[0];
+    default:
+        return find_call(m);
+    }
+}
+
 static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                      struct conn **out, sqlock_error *err)
 {
     int rc = 0;
 
     mutex_lock(&m->mu);
-    while ((*out = find_free(m, use)) == NULL) {
+    while ((*out = find_free(m, use, deadline)) == NULL) {
         if (m->stopping || (op != NULL && op->cancelled))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (sqlock_now_us() >= deadline)
@@ -101,9 +127,21 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
     return rc;
 }
 
+/* What an opening takes, by the last ones. m->mu is held. */
+static void note_opening(sqlock *m, int rc, int64_t took)
+{
+    int64_t known = rc == 0 ? m->opening / 2 : m->opening;
+
+    if (rc == SQLOCK_ECANCELLED)
+        return;
+    m->opening = took > known ? took : known;
+    m->opening_fails = rc != 0;
+}
+
 static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline,
                          sqlock_error *err)
 {
+    int64_t begun = sqlock_now_us();
     int rc;
 
     if ((rc = enter(m, c, op, err)) != 0)
@@ -114,7 +152,26 @@ static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadl
         op->connecting = NULL;
     c->used = c->cut = 0;
     mutex_unlock(&m->mu);
-    return rc == 0 ? hello(m, c, op, deadline, err) : rc;
+    if (rc == 0)
+        rc = hello(m, c, op, deadline, err);
+    mutex_lock(&m->mu);
+    note_opening(m, rc, sqlock_now_us() - begun);
+    mutex_unlock(&m->mu);
+    return rc;
+}
+
+/* Renewals give a call half of the time that is left, to have room for another. An opening that
+ * takes as long as openings do is not thrown away for that: it may have three quarters. */
+static int64_t connect_by(sqlock *m, enum pool_use use, int64_t deadline)
+{
+    int64_t now = sqlock_now_us(), by;
+
+    if (use != POOL_RENEWALS)
+        return deadline;
+    mutex_lock(&m->mu);
+    by = time_min(now + 2 * m->opening, deadline + (deadline - now) / 2);
+    mutex_unlock(&m->mu);
+    return by > deadline ? by : deadline;
 }
 
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
@@ -126,7 +183,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
     if (c->native == NULL)
-        rc = connect_place(m, c, op, deadline, err);
+        rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
     else if (op != NULL && op->greet)
         rc = hello(m, c, op, deadline, err);
     if (rc != 0) {
@@ -137,6 +194,27 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
         op->greet = 0;
     *out = c;
     return 0;
+}
+
+int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
+{
+    struct conn *c;
+    int rc, kept;
+
+    mutex_lock(&m->mu);
+    kept = m->kept;
+    mutex_unlock(&m->mu);
+    if (kept)
+        return 0;
+    if ((rc = wait_free(m, POOL_KEPT, op, deadline, &c, err)) != 0)
+        return rc;
+    if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0)
+        error_prefix(err, "the connection for renewals");
+    mutex_lock(&m->mu);
+    m->kept = rc == 0;
+    mutex_unlock(&m->mu);
+    pool_give(m, c, rc != 0);
+    return rc;
 }
 
 /* A cut may come when the driver has just left the call that it was for: then it would hit the next

@@ -13,6 +13,7 @@
 #define SKIPPED_AGAIN_US 20000 /* a locked row: after so long */
 #define FAILED_AGAIN_US  50000 /* no answer: doubled each time, at most an eighth of the lease */
 #define CALL_LEAST_US    20000
+#define MEND_AGAIN_US    1000000
 
 struct batch {
     sqlock_lock *locks[BATCH_MAX];
@@ -41,6 +42,20 @@ int64_t renewals_due(sqlock *m)
         next = time_min(next, due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
     }
     return next;
+}
+
+int64_t renewals_left(sqlock *m, int64_t now)
+{
+    int64_t left = TIME_NEVER;
+
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        if (due_at(lock) != TIME_NEVER && lease_is_held(&lock->lease, now))
+            left = time_min(left, lock->lease.deadline - now);
+    }
+    return left;
 }
 
 /* Those due now, and those due within a quarter of their interval: so leases that were taken one by
@@ -160,32 +175,74 @@ static int64_t call_deadline(const sqlock *m, const struct batch *b)
     return now + time_min(m->request_us, half > CALL_LEAST_US ? half : CALL_LEAST_US);
 }
 
-static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t deadline, int64_t *out_sent)
+/* What the use of this connection has shown. A call's connection that failed is no way out: the own
+ * one is tried next. */
+static void note_use(sqlock *m, const struct conn *c, int rc)
+{
+    if (c == &m->conns[0])
+        return;
+    mutex_lock(&m->mu);
+    if (rc != 0)
+        m->opening_fails = 0;
+    else
+        m->mend_at = time_min(m->mend_at, sqlock_now_us());
+    mutex_unlock(&m->mu);
+}
+
+static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock_error err = {0};
     struct conn *c;
     int rc;
 
-    if (pool_take(m, POOL_RENEWALS, NULL, deadline, &c, &err) != 0)
+    if (pool_take(m, POOL_RENEWALS, NULL, call_deadline(m, b), &c, &err) != 0)
         return;
-    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, deadline, rows, out_sent, &err);
+    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, call_deadline(m, b), rows,
+                   out_sent, &err);
+    note_use(m, c, rc);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
+}
+
+int64_t renewals_mend_due(sqlock *m)
+{
+    const struct conn *kept = &m->conns[0];
+
+    return kept->busy || kept->native != NULL || renewals_due(m) == TIME_NEVER ? TIME_NEVER
+                                                                               : m->mend_at;
+}
+
+/* The renewals get by with a call's connection, as long as one idles. A quarter of the time that is
+ * left is enough for it, or half if that is what openings take. */
+void renewals_mend(sqlock *m)
+{
+    int64_t now = sqlock_now_us(), left = renewals_left(m, now), most = left / 4;
+    sqlock_error err = {0};
+    struct conn *c;
+    int rc;
+
+    if (2 * m->opening > most)
+        most = time_min(2 * m->opening, left / 2);
+    mutex_unlock(&m->mu);
+    rc = pool_take(m, POOL_KEPT, NULL, now + time_min(most, m->request_us), &c, &err);
+    if (rc == 0)
+        pool_give(m, c, 0);
+    mutex_lock(&m->mu);
+    m->mend_at = rc == 0 ? TIME_NEVER : sqlock_now_us() + MEND_AGAIN_US;
 }
 
 void renewals_run(sqlock *m)
 {
     struct batch *b = sqlock_mem_alloc(sizeof *b);
     sqlock_rows *rows = rows_new();
-    int64_t deadline, sent = 0;
+    int64_t sent = 0;
 
     if (b != NULL && rows != NULL) {
         collect(m, b);
         /* rows are locked in the order of the request: everybody's is that of the names */
         qsort(b->locks, b->n, sizeof *b->locks, by_name);
         fill(m, b);
-        deadline = call_deadline(m, b);
         mutex_unlock(&m->mu);
-        send(m, b, rows, deadline, &sent);
+        send(m, b, rows, &sent);
         mutex_lock(&m->mu);
         distribute(b, rows, sent);
     } else {

@@ -3,9 +3,17 @@
 
 #include "core/engine/manager.h"
 
-/* When the next renewal is due; TIME_NEVER: none. m->mu is held. */
+/* m->mu is held by all of them, and let go during a request. */
+
+/* When the next renewal is due; TIME_NEVER: none. */
 int64_t renewals_due(sqlock *m);
-/* Renew what is due, all in one statement. m->mu is held, and let go during the request. */
+/* How long the first of the leases that are renewed lasts without that; TIME_NEVER: there is none.
+ */
+int64_t renewals_left(sqlock *m, int64_t now);
+/* When the renewals' own connection, which was lost, is to be opened again; TIME_NEVER: not. */
+int64_t renewals_mend_due(sqlock *m);
+void renewals_mend(sqlock *m);
+/* Renew what is due, all in one statement. */
 void renewals_run(sqlock *m);
 
 #endif

@@ -33,6 +33,7 @@ void *talker_main(void *arg)
     mutex_lock(&m->mu);
     while (!m->stopping) {
         int64_t op_at, now = sqlock_now_us(), renew_at = renewals_due(m);
+        int64_t mend_at = renewals_mend_due(m);
         sqlock_op *op = first_op(m, &op_at);
 
         if (renew_at <= now) {
@@ -41,8 +42,10 @@ void *talker_main(void *arg)
             mutex_unlock(&m->mu);
             op->advance(op); /* nobody else takes it away: finish waits until it is done */
             mutex_lock(&m->mu);
+        } else if (mend_at <= now) {
+            renewals_mend(m);
         } else {
-            m->talker_until = time_min(renew_at, op_at);
+            m->talker_until = time_min(time_min(renew_at, mend_at), op_at);
             cond_wait_until(&m->talker_wake, &m->mu, m->talker_until);
             m->talker_until = INT64_MIN;
         }

@@ -61,6 +61,7 @@ int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sq
         (rc = lock_new(m, name, name_len, &o, &lock, err)) != 0)
         return rc;
     lock->token = token;
+    lock->pending = PENDING_NOTHING; /* nothing will be granted by it */
     if ((rc = op_start(m, lock, advance, 0, NULL, &op, err)) == 0) {
         op_drive(op);
         rc = op_finish(op, NULL, err);

@@ -240,6 +240,8 @@ typedef struct sqlock_acquire_opts {
 SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 
 /* Acquire the lock called name: 1 to 255 bytes of UTF-8 without NUL, compared byte by byte.
+ * The first acquire without SQLOCK_NO_RENEW opens a second connection, that of the renewals; where none
+ * is to be had it fails, and asks for nothing.
  * Waits at most opts->wait_ms; a try is bounded by the manager's request_ms. Not reentrant: a second
  * acquire of a name by the same program is busy like anybody's. opts may be NULL (defaults).
  * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_release()

@@ -104,6 +104,159 @@ static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
     give(lock);
 }
 
+/* ---- the renewals' own connection ------------------------------------------------------------ */
+
+static void stays_held(sqlock_lock *lock, int64_t ms)
+{
+    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
+        assert_true(sqlock_is_held(lock));
+}
+
+/* P16: told before anything is granted, not by the loss of the lock. */
+static void test_grant_that_could_not_be_renewed_is_not_asked_for(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_with(w, 1, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    assert_code(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    assert_null(lock);
+    assert_non_null(strstr(err.text, "the connection for renewals"));
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 0);
+    atomic_store(&factory.allowed, 1);
+    give(take(m, "nightly"));
+}
+
+static int go_on(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
+/* Who needs no renewals needs no second connection. */
+static void test_one_connection_is_enough_without_renewals(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_with(w, 1, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 0, SQLOCK_NO_RENEW);
+
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
+    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    sqlock_lock_free(lock);
+    assert_int_equal(sqlock_fake_connections(fake_of(w)), 1);
+}
+
+/* The next renewal breaks its connection. */
+static void break_renewals(struct world *w)
+{
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+}
+
+/* P7: a working connection idles. */
+static void test_renewals_borrow_a_connection_while_theirs_cannot_be_opened(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_with(w, 2, NULL);
+    int32_t lease_ms = patience_ms(600);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+
+    break_renewals(w);
+    stays_held(lock, 4 * lease_ms);
+    assert_int_equal(sqlock_fake_connections(fake_of(w)), 1);
+    atomic_store(&factory.allowed, ALWAYS);
+    assert_soon(sqlock_fake_connections(fake_of(w)) == 2, patience_ms(5000));
+    stays_held(lock, 2 * lease_ms);
+    give(lock);
+}
+
+/* As when the server was started again: those that idle are of no use. */
+static void test_renewals_do_not_go_through_all_dead_connections(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m;
+    sqlock_lock *lock;
+    int32_t lease_ms = patience_ms(600);
+
+    oo.connections = 3;
+    m = open_with(w, ALWAYS, &oo);
+    lock = take_for(m, "nightly", lease_ms, 0);
+    for (int i = 0; i < 3; i++) {
+        sleep_ms(lease_ms / 2);
+        sqlock_fake_down(fake_of(w), 1);
+        sqlock_fake_down(fake_of(w), 0);
+        stays_held(lock, 2 * lease_ms);
+    }
+    give(lock);
+}
+
+struct hog {
+    pthread_t thread;
+    sqlock *m;
+    sqlock_cancel *cancel;
+    int code;
+    sqlock_lock *lock;
+    sqlock_error err;
+};
+
+static void *hog_main(void *arg)
+{
+    struct hog *h = arg;
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
+
+    o.cancel = h->cancel;
+    h->code = sqlock_acquire(h->m, "stuck", &o, &h->lock, &h->err);
+    return NULL;
+}
+
+/* An endless acquire that is stuck in the server keeps the only connection of the calls. */
+static void hog_start(struct world *w, struct hog *h, sqlock *m)
+{
+    sqlock_error err = {0};
+    long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    memset(h, 0, sizeof *h);
+    h->m = m;
+    assert_ok(sqlock_cancel_new(&h->cancel, &err), &err);
+    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
+    assert_int_equal(pthread_create(&h->thread, NULL, hog_main, h), 0);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
+}
+
+static void hog_end(struct hog *h)
+{
+    sqlock_cancel_fire(h->cancel);
+    pthread_join(h->thread, NULL);
+    sqlock_cancel_free(h->cancel);
+    assert_code(SQLOCK_EUNSURE, h->code, &h->err);
+    sqlock_lock_free(h->lock);
+}
+
+/* Half of the time that is left would not be enough, however often it is tried. */
+static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m;
+    struct hog hog;
+    sqlock_lock *lock;
+    int32_t lease_ms = patience_ms(1000);
+
+    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_HELLO, SQLOCK_FAULT_SLOW, 0, ALWAYS,
+                      lease_ms * 3 / 10);
+    m = open_with(w, ALWAYS, NULL);
+    lock = take_for(m, "nightly", lease_ms, 0);
+    break_renewals(w);
+    hog_start(w, &hog, m); /* no connection can be borrowed */
+    stays_held(lock, 2 * lease_ms);
+    hog_end(&hog);
+    give(lock);
+}
+
 /* ---- who is cut ------------------------------------------------------------------------------ */
 
 /* P19: also while the renewals' connection, which was lost, says hello again. */
@@ -170,13 +323,6 @@ static sqlock *open_late(struct world *w)
     return m;
 }
 
-static int go_on(const sqlock_info *info, void *user)
-{
-    (void)info;
-    (void)user;
-    return 0;
-}
-
 /* The cut comes in the very moment when the call ends. The next call on the connection is somebody
  * else's. */
 static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **state)
@@ -204,6 +350,11 @@ static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **sta
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_factory_that_fails_without_a_word_grants_nothing),
     cmocka_unit_test(test_one_slow_answer_does_not_end_a_wait_early),
+    cmocka_unit_test(test_grant_that_could_not_be_renewed_is_not_asked_for),
+    cmocka_unit_test(test_one_connection_is_enough_without_renewals),
+    cmocka_unit_test(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened),
+    cmocka_unit_test(test_renewals_do_not_go_through_all_dead_connections),
+    cmocka_unit_test(test_opening_that_takes_its_usual_time_is_not_thrown_away),
     cmocka_unit_test(test_close_cuts_a_hello_that_hangs),
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
