@@ -322,18 +322,22 @@ static int prepare_transactions(lite_conn *conn, sqlock_error *err)
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
 {
     lite_conn *conn = NULL;
-    int rc = lite_library_check(err);
+    int rc = lite_process_enter(err);
 
     *out_conn = NULL;
     if (rc != 0)
         return rc;
     conn = sqlock_mem_alloc(sizeof *conn);
-    if (conn == NULL)
+    if (conn == NULL) {
+        lite_process_leave();
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    }
     atomic_init(&conn->cancelled, 0);
     conn->scripts = opts->scripts;
     lite_call_start(conn, deadline);
-    rc = opts->connect != NULL ? open_native(conn, opts, err) : open_url(conn, opts->url, err);
+    rc = lite_library_check(err);
+    if (rc == 0)
+        rc = opts->connect != NULL ? open_native(conn, opts, err) : open_url(conn, opts->url, err);
     if (rc != 0)
         goto fail;
     sqlite3_extended_result_codes(conn->db, 1);
@@ -369,7 +373,12 @@ void lite_close(void *arg)
     sqlite3_finalize(conn->begin);
     sqlite3_finalize(conn->commit);
     sqlite3_finalize(conn->rollback);
-    sqlite3_close_v2(conn->db);
+    /* What the application's factory left in it (a statement, a backup) keeps it, and its file,
+     * open for longer: it counts for good. */
+    if (sqlite3_close(conn->db) == SQLITE_OK)
+        lite_process_leave();
+    else
+        sqlite3_close_v2(conn->db);
     sqlock_mem_free(conn->path);
     sqlock_mem_free(conn);
 }

@@ -29,6 +29,11 @@ typedef struct lite_conn {
     atomic_int cancelled; /* the only field that another thread writes */
 } lite_conn;
 
+/* process.c: around the life of each connection. enter: 0, or SQLOCK_EREFUSED in a process that was
+ * forked while there was one; nothing of SQLite may be called before it. */
+int lite_process_enter(sqlock_error *err);
+void lite_process_leave(void);
+
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);
 

@@ -17,7 +17,8 @@
  *            time. The library starts at most two threads for a manager, installs no signal handler,
  *            prints nothing, never exits and has no global state that can be set.
  * fork       in a child every handle of the parent is dead: its functions answer SQLOCK_EFORK, its
- *            state is SQLOCK_LOST, and freeing or closing it does nothing. Open a manager of its own.
+ *            state is SQLOCK_LOST, and freeing or closing it does nothing. Open a manager of its own;
+ *            under SQLite only if none was open at the fork, else exec first (sqlock/sqlite.h).
  */
 #ifndef SQLOCK_SQLOCK_H
 #define SQLOCK_SQLOCK_H
@@ -160,7 +161,8 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            text tells what was found and what is needed), SQLOCK_EREADONLY (replica, read-only
  *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
- *            SQLOCK_OPEN_ACCEPT_WEAK), SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
+ *            SQLOCK_OPEN_ACCEPT_WEAK, SQLite in a child of a process that had a manager open),
+ *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API int sqlock_open(const sqlock_driver *driver, const char *url,
                            const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
 

@@ -30,6 +30,7 @@ int main(void)
     const struct quirks mysql = {.name = "mysql",
                                  .driver = sqlock_driver_mysql,
                                  .between_processes = true,
+                                 .opens_after_fork = true,
                                  .has_schemas = true,
                                  .grain_ms = 1,
                                  .make = make,

@@ -29,6 +29,7 @@ int main(void)
     const struct quirks postgres = {.name = "postgres",
                                     .driver = sqlock_driver_postgres,
                                     .between_processes = true,
+                                    .opens_after_fork = true,
                                     .has_schemas = true,
                                     .grain_ms = 1,
                                     .make = make,

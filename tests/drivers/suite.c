@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the driver that counts ------------------------------------------------------------------ */
 
@@ -254,6 +255,39 @@ bool readable_within(int fd, int32_t ms)
     return poll(&p, 1, ms) == 1 && (p.revents & POLLIN) != 0;
 }
 
+/* ---- executed again -------------------------------------------------------------------------- */
+
+#define ENV_NAME   "SQLOCK_SUITE_TRY" /* set: the program only tries to get this lock */
+#define ENV_URL    "SQLOCK_SUITE_URL"
+#define ENV_SCHEMA "SQLOCK_SUITE_SCHEMA"
+
+void suite_execute(const struct world *w, const char *name)
+{
+    setenv(ENV_NAME, name, 1);
+    setenv(ENV_URL, w->place.url, 1);
+    if (w->place.schema)
+        setenv(ENV_SCHEMA, w->place.schema, 1);
+    execl("/proc/self/exe", w->q->name, (char *)NULL);
+}
+
+static int run_executed(const struct quirks *q)
+{
+    struct world w = {.q = q};
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    int rc;
+
+    w.place.url = getenv(ENV_URL);
+    w.place.schema = getenv(ENV_SCHEMA);
+    spy_start(q);
+    if ((rc = open_here(&w, NULL, &m, &err)) != 0)
+        fprintf(stderr, "%s\n", err.text);
+    else
+        rc = try_once(m, getenv(ENV_NAME));
+    sqlock_close(m);
+    return -rc;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
@@ -299,10 +333,16 @@ int suite_run(const struct quirks *q)
                  {&suite_schema, true},
                  {&suite_versions, true},
                  {&suite_processes, q->between_processes},
+                 {&suite_executed, q->between_processes},
+                 {&suite_child_opens, q->between_processes && q->opens_after_fork},
+                 {&suite_child_refused, q->between_processes && !q->opens_after_fork},
                  {&suite_migration, !q->born_migrated},
                  {&suite_sql, q->execute != NULL}};
     struct CMUnitTest tests[256];
     size_t n = 0;
+
+    if (getenv(ENV_NAME))
+        return run_executed(q);
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (size_t j = 0; parts[i].fits && j < parts[i].part->n; j++) {

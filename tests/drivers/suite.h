@@ -33,6 +33,7 @@ struct quirks {
     bool between_processes;       /* processes meet in one database */
     bool born_migrated;           /* an empty database has its schema already */
     bool has_schemas;             /* more than the default one */
+    bool opens_after_fork;        /* also a child of a process with a manager may have one */
     int32_t grain_ms;             /* of the server's clock */
     void (*make)(struct place *); /* may skip the test, or fail it */
     void (*drop)(struct place *);
@@ -83,6 +84,10 @@ bool is_free(sqlock *m, const char *name); /* a try gets it, and no refusal */
 void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few seconds at most */
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
+/* exec this program again, in the place of this process: it tries to get the lock in w's place and
+ * ends with the code of that, without its sign. Returns if it cannot. */
+void suite_execute(const struct world *w, const char *name);
+
 /* What went through the driver since the test began. */
 long spy_opens(void);
 long spy_runs(int stmt);     /* calls with this request; -1: all */
@@ -106,7 +111,9 @@ struct part {
 extern const struct part suite_lease, suite_ended, suite_import, suite_loss, suite_renewal,
     suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async, suite_scope,
     suite_list, suite_schema, suite_versions;
-extern const struct part suite_processes; /* where processes meet in one database */
+/* Where processes meet in one database; then those where a child of a process with a manager may
+ * open one, and where it may not. */
+extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;
 extern const struct part suite_migration; /* where an empty database has no schema */
 extern const struct part suite_sql;       /* where SQL can be run past the library */
 

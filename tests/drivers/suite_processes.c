@@ -1,4 +1,4 @@
-/* P1, P4, P10, P17 between processes: where another process finds the same database. */
+/* P1, P4, P10 between processes: where another process finds the same database. */
 #include "tests/drivers/suite.h"
 
 #include <errno.h>
@@ -15,7 +15,6 @@ struct side {
     const char *dir;
     int number;
     int32_t lease_ms;
-    sqlock *inherited;
 };
 
 static sqlock *open_in_child(const struct side *s)
@@ -111,8 +110,8 @@ static pid_t start_holder(struct side *s)
 static void test_lock_of_a_killed_process_is_free_after_its_lease(void **state)
 {
     struct side s = {.w = world(state), .lease_ms = 500};
-    sqlock *m = open_manager(s.w, NULL);
     pid_t child = start_holder(&s);
+    sqlock *m = open_manager(s.w, NULL);
     int64_t killed = now_us();
 
     kill(child, SIGKILL);
@@ -128,8 +127,8 @@ static void test_lock_of_a_killed_process_is_free_after_its_lease(void **state)
 static void test_stopped_process_stops_believing_before_its_successor_comes(void **state)
 {
     struct side s = {.w = world(state), .lease_ms = 500};
-    sqlock *m = open_manager(s.w, NULL);
     pid_t child = start_holder(&s);
+    sqlock *m = open_manager(s.w, NULL);
     int64_t granted, last = 0;
 
     sleep_ms(50); /* so that it has looked at the lock */
@@ -144,43 +143,6 @@ static void test_stopped_process_stops_believing_before_its_successor_comes(void
     assert_true(sqlock_is_held(lock));
     give(lock);
     close(s.pipe[0]);
-}
-
-/* ---- fork ------------------------------------------------------------------------------------ */
-
-static int open_own(void *arg)
-{
-    const struct side *s = arg;
-    sqlock *m;
-
-    sqlock_close(s->inherited);
-    m = open_in_child(s);
-    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* the parent's */
-    for (int i = 0; i < 5; i++)
-        give(take_for(m, "child", 200, 0));
-    sqlock_close(m);
-    return 0;
-}
-
-/* P17: a manager of its own works in the child, and ends without a trace in the parent. */
-static void test_child_opens_a_manager_of_its_own(void **state)
-{
-#ifdef __SANITIZE_THREAD__
-    print_error(
-        "SKIP: the thread sanitizer bears no threads in a child of a program with threads\n");
-    skip();
-#endif
-    struct side s = {.w = world(state)};
-    sqlock_error err = {0};
-
-    s.inherited = open_manager(s.w, NULL);
-    sqlock_lock *lock = take_for(s.inherited, "nightly", patience_ms(500), 0);
-    sleep_ms(200); /* with both connections open */
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(child_wait(child_start(open_own, &s), patience_ms(20000)), 0);
-    assert_true(sqlock_is_held(lock));
-    assert_ok(sqlock_renew(lock, &err), &err);
-    give(lock);
 }
 
 /* ---- migrating ------------------------------------------------------------------------------- */
@@ -227,19 +189,23 @@ static void test_processes_may_migrate_at_once(void **state)
 /* ---- a grant that another process carries on ------------------------------------------------- */
 
 struct exported {
-    struct side side;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     int64_t token;
 };
 
+/* The child is there before the parent's manager: not every database lets it have one afterwards.
+ */
 static int release_exported(void *arg)
 {
-    const struct exported *e = arg;
-    sqlock *m = open_in_child(&e->side);
+    const struct side *s = arg;
+    struct exported e;
     sqlock_error err = {0};
     sqlock_lock *lock = NULL;
+    sqlock *m;
 
-    assert_ok(sqlock_import(m, "nightly", 7, e->owner, e->token, NULL, &lock, &err), &err);
+    assert_int_equal(read(s->pipe[0], &e, sizeof e), sizeof e);
+    m = open_in_child(s);
+    assert_ok(sqlock_import(m, "nightly", 7, e.owner, e.token, NULL, &lock, &err), &err);
     assert_ok(sqlock_settle(lock, 0, &err), &err);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
@@ -249,25 +215,31 @@ static int release_exported(void *arg)
 
 static void test_process_gives_back_what_another_was_granted(void **state)
 {
-    struct exported e = {.side = {.w = world(state)}};
-    sqlock *m = open_manager(e.side.w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+    struct side s = {.w = world(state)};
+    struct exported e = {0};
     sqlock_error err = {0};
+    pid_t child;
 
+    assert_int_equal(pipe(s.pipe), 0);
+    child = child_start(release_exported, &s);
+    sqlock *m = open_manager(s.w, NULL);
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
     memcpy(e.owner, sqlock_lock_owner(lock), sizeof e.owner);
     e.token = sqlock_lock_token(lock);
-    assert_int_equal(child_wait(child_start(release_exported, &e), patience_ms(20000)), 0);
+    assert_int_equal(write(s.pipe[1], &e, sizeof e), sizeof e);
+    assert_int_equal(child_wait(child, patience_ms(20000)), 0);
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_RELEASED);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);
+    close(s.pipe[0]);
+    close(s.pipe[1]);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_processes_take_turns),
     cmocka_unit_test(test_lock_of_a_killed_process_is_free_after_its_lease),
     cmocka_unit_test(test_stopped_process_stops_believing_before_its_successor_comes),
-    cmocka_unit_test(test_child_opens_a_manager_of_its_own),
     cmocka_unit_test(test_processes_may_migrate_at_once),
     cmocka_unit_test(test_process_gives_back_what_another_was_granted),
 };

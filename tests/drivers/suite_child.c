@@ -1,0 +1,184 @@
+/* P17: what a child of a process with a manager may open itself. */
+#include "tests/drivers/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct family {
+    struct world *w;
+    int go[2];
+    sqlock *inherited;
+};
+
+static int open_code(struct world *w)
+{
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    int rc = open_here(w, NULL, &m, &err);
+
+    sqlock_close(m);
+    return rc;
+}
+
+/* ---- where the child may open a manager of its own ------------------------------------------- */
+
+static int open_own(void *arg)
+{
+    const struct family *f = arg;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    sqlock_close(f->inherited);
+    assert_ok(open_here(f->w, NULL, &m, &err), &err);
+    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* the parent's */
+    for (int i = 0; i < 5; i++)
+        give(take_for(m, "child", 200, 0));
+    sqlock_close(m);
+    return 0;
+}
+
+/* It works in the child, and ends without a trace in the parent. */
+static void test_child_opens_a_manager_of_its_own(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+    print_error(
+        "SKIP: the thread sanitizer bears no threads in a child of a program with threads\n");
+    skip();
+#endif
+    struct family f = {.w = world(state)};
+    sqlock_error err = {0};
+
+    f.inherited = open_manager(f.w, NULL);
+    sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
+    sleep_ms(200); /* with both connections open */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(child_wait(child_start(open_own, &f), patience_ms(20000)), 0);
+    assert_true(sqlock_is_held(lock));
+    assert_ok(sqlock_renew(lock, &err), &err);
+    give(lock);
+}
+
+/* ---- where it may not ------------------------------------------------------------------------ */
+
+static int is_refused(struct world *w)
+{
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    assert_code(SQLOCK_EREFUSED, open_here(w, NULL, &m, &err), &err);
+    assert_null(m);
+    assert_non_null(strstr(err.text, "forked"));
+    assert_non_null(strstr(err.text, "exec"));
+    assert_code(SQLOCK_EREFUSED, migrate_here(w, NULL, &err), &err);
+    return 0;
+}
+
+static int be_refused(void *arg)
+{
+    return is_refused(((struct family *)arg)->w);
+}
+
+static int be_refused_after_closing(void *arg)
+{
+    const struct family *f = arg;
+
+    sqlock_close(f->inherited); /* does nothing here */
+    assert_int_equal(is_refused(f->w), 0);
+    return child_wait(child_start(be_refused, arg), patience_ms(10000)); /* a child of the child */
+}
+
+static void test_child_of_a_process_with_a_manager_is_refused_one(void **state)
+{
+    struct family f = {.w = world(state)};
+    sqlock_error err = {0};
+
+    f.inherited = open_manager(f.w, NULL);
+    sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
+    assert_int_equal(child_wait(child_start(be_refused_after_closing, &f), patience_ms(20000)), 0);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_int_equal(open_code(f.w), 0); /* here it may have as many as it likes */
+    give(lock);
+}
+
+static int be_refused_later(void *arg)
+{
+    const struct family *f = arg;
+    char byte;
+
+    assert_int_equal(read(f->go[0], &byte, 1), 1);
+    return is_refused(f->w);
+}
+
+static int open_first_and_last(void *arg)
+{
+    const struct family *f = arg;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    assert_ok(migrate_here(f->w, NULL, &err), &err);
+    assert_ok(open_here(f->w, NULL, &m, &err), &err);
+    give(take(m, "nightly"));
+    sqlock_close(m);
+    assert_int_equal(open_code(f->w), 0);
+    return 0;
+}
+
+/* What counts is what was open at the fork: nothing that the parent does later mends it. */
+static void test_child_that_comes_after_the_last_close_may_open_a_manager(void **state)
+{
+    struct family f = {.w = world(state)};
+    sqlock *m = open_manager(f.w, NULL);
+    pid_t early, late;
+
+    assert_int_equal(pipe(f.go), 0);
+    give(take(m, "nightly"));
+    early = child_start(be_refused_later, &f);
+    close_manager(f.w, m);
+    late = child_start(open_first_and_last, &f);
+    assert_int_equal(child_wait(late, patience_ms(20000)), 0);
+    assert_int_equal(write(f.go[1], "", 1), 1);
+    assert_int_equal(child_wait(early, patience_ms(20000)), 0);
+    close(f.go[0]);
+    close(f.go[1]);
+    assert_int_equal(open_code(f.w), 0);
+}
+
+/* ---- a program that the child executes ------------------------------------------------------- */
+
+static int execute_tries(void *arg)
+{
+    struct family *f = arg;
+
+    sqlock_close(f->inherited);
+    suite_execute(f->w, "nightly");
+    return 99;
+}
+
+static void test_executed_program_opens_a_manager_of_its_own(void **state)
+{
+    struct family f = {.w = world(state)};
+
+    f.inherited = open_manager(f.w, NULL);
+    sqlock_lock *lock = take(f.inherited, "nightly");
+    assert_int_equal(child_wait(child_start(execute_tries, &f), patience_ms(20000)), -SQLOCK_EBUSY);
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+    assert_int_equal(child_wait(child_start(execute_tries, &f), patience_ms(20000)), 0);
+}
+
+static const struct CMUnitTest own[] = {
+    cmocka_unit_test(test_child_opens_a_manager_of_its_own),
+};
+PART(suite_child_opens, own);
+
+static const struct CMUnitTest refused[] = {
+    cmocka_unit_test(test_child_of_a_process_with_a_manager_is_refused_one),
+    cmocka_unit_test(test_child_that_comes_after_the_last_close_may_open_a_manager),
+};
+PART(suite_child_refused, refused);
+
+static const struct CMUnitTest executed[] = {
+    cmocka_unit_test(test_executed_program_opens_a_manager_of_its_own),
+};
+PART(suite_executed, executed);

@@ -1,0 +1,159 @@
+/* P17: SQLite files in a child of a process that has, or had, some open. */
+#include <sqlite3.h>
+#include <sqlock/driver.h>
+#include <sqlock/sqlite.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/input/file.h"
+
+struct factory {
+    const char *path;
+    sqlite3_stmt *left; /* what the application forgets in its connection, if keep is set */
+    int keep, calls;
+};
+
+static int connect_file(void *user, void **out_native, sqlock_error *err)
+{
+    struct factory *f = user;
+    sqlite3 *db = NULL;
+
+    f->calls++;
+    if (sqlite3_open(f->path, &db) != SQLITE_OK)
+        return sqlock_error_set(err, SQLOCK_EUNREACH, 0, "%s", sqlite3_errmsg(db));
+    if (f->keep)
+        sqlite3_prepare_v2(db, "SELECT 1", -1, &f->left, NULL);
+    *out_native = db;
+    return 0;
+}
+
+static int open_by(struct factory *f, sqlock **out_m, sqlock_error *err)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    memset(err, 0, sizeof *err);
+    o.connect = connect_file;
+    o.connect_user = f;
+    return sqlock_open(sqlock_driver_sqlite(), NULL, &o, out_m, err);
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------
+ */
+
+static int factory_is_not_asked(void *arg)
+{
+    struct factory *f = arg;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    f->calls = 0;
+    assert_code(SQLOCK_EREFUSED, open_by(f, &m, &err), &err);
+    assert_int_equal(f->calls, 0);
+    return 0;
+}
+
+static int refused(void *path)
+{
+    sqlock_error err;
+
+    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, "forked"));
+    return 0;
+}
+
+static int allowed(void *path)
+{
+    use(path);
+    return 0;
+}
+
+/* Also a failed open has been inside SQLite, and may have left something. */
+static int allowed_after_failures(void *path)
+{
+    char *none = path_in(path, "no folder");
+    sqlock_error err;
+
+    assert_code(SQLOCK_EUNREACH, try_open(none, &err), &err);
+    free(none);
+    return child_wait(child_start(allowed, path), patience_ms(10000));
+}
+
+static int in_child(int (*fn)(void *), void *arg)
+{
+    return child_wait(child_start(fn, arg), patience_ms(20000));
+}
+
+static void test_child_asks_no_factory_for_what_it_may_not_have(void **state)
+{
+    char *path = new_migrated();
+    struct factory f = {.path = path};
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    assert_ok(open_by(&f, &m, &err), &err);
+    assert_int_equal(f.calls, 1);
+    assert_int_equal(in_child(factory_is_not_asked, &f), 0);
+    sqlock_close(m);
+    assert_int_equal(in_child(allowed, path), 0);
+    free(path);
+}
+
+/* A mutex of SQLite's may be locked at the fork, and it guards all files. */
+static void test_child_is_refused_files_that_its_parent_has_not_open_too(void **state)
+{
+    char *path = new_migrated(), *other = new_migrated();
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    assert_ok(open_file(path, &m, &err), &err);
+    assert_int_equal(in_child(refused, path), 0);
+    assert_int_equal(in_child(refused, other), 0);
+    sqlock_close(m);
+    assert_int_equal(in_child(allowed, other), 0);
+    free(path);
+    free(other);
+}
+
+static void test_open_that_failed_leaves_nothing_to_refuse_children_for(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    assert_int_equal(in_child(allowed_after_failures, path), 0);
+    free(path);
+}
+
+/* Such a connection outlives its manager, and SQLite remembers its locks. */
+static int refused_after_a_statement_was_left(void *path)
+{
+    struct factory f = {.path = path, .keep = 1};
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    assert_ok(open_by(&f, &m, &err), &err);
+    sqlock_close(m);
+    assert_int_equal(in_child(refused, path), 0);
+    sqlite3_finalize(f.left);
+    use(path);
+    return 0;
+}
+
+static void test_connection_that_outlives_its_manager_counts(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    assert_int_equal(in_child(refused_after_a_statement_was_left, path), 0);
+    free(path);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_child_asks_no_factory_for_what_it_may_not_have),
+    cmocka_unit_test(test_child_is_refused_files_that_its_parent_has_not_open_too),
+    cmocka_unit_test(test_open_that_failed_leaves_nothing_to_refuse_children_for),
+    cmocka_unit_test(test_connection_that_outlives_its_manager_counts),
+};
+
+TEST_MAIN(tests)
