@@ -29,9 +29,19 @@ void lite_call_end(lite_conn *conn)
     atomic_store(&conn->cancelled, 0);
 }
 
-int lite_call_over(const lite_conn *conn)
+/* While the connection is being opened nobody has it yet to cancel: the caller's descriptor is the
+ * way to say so, and is noted as a cancel. */
+static int is_cut(lite_conn *conn, int64_t until)
 {
-    return atomic_load(&conn->cancelled) || sqlock_now_us() >= conn->deadline;
+    if (conn->open_wake >= 0 && !atomic_load(&conn->cancelled) &&
+        sqlock_wait_fd(-1, 0, conn->open_wake, until) == 2)
+        atomic_store(&conn->cancelled, 1);
+    return atomic_load(&conn->cancelled);
+}
+
+int lite_call_over(lite_conn *conn)
+{
+    return is_cut(conn, 0) || sqlock_now_us() >= conn->deadline;
 }
 
 /* sqlite3_interrupt() is not used: it could strike late, when the call that it was meant for has
@@ -48,11 +58,14 @@ int lite_pause(lite_conn *conn, int count)
 {
     const uint32_t most = count < 5 ? (uint32_t)PAUSE_MIN_US << count : PAUSE_MAX_US;
     int64_t pause = PAUSE_MIN_US + sqlock_random_below(most - PAUSE_MIN_US + 1);
-    const int64_t left = conn->deadline - sqlock_now_us();
+    const int64_t now = sqlock_now_us(), left = conn->deadline - now;
 
-    if (left <= 0 || conn->unstoppable || atomic_load(&conn->cancelled))
+    if (left <= 0 || conn->unstoppable || is_cut(conn, 0))
         return 0;
-    sqlock_sleep_us(pause < left ? pause : left);
+    pause = pause < left ? pause : left;
+    if (conn->open_wake >= 0)
+        return !is_cut(conn, now + pause);
+    sqlock_sleep_us(pause);
     return !atomic_load(&conn->cancelled);
 }
 
@@ -65,7 +78,7 @@ static int on_busy(void *conn, int count)
 
 static int on_progress(void *arg)
 {
-    const lite_conn *conn = arg;
+    lite_conn *conn = arg;
 
     return !conn->unstoppable && lite_call_over(conn);
 }
@@ -334,6 +347,7 @@ int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, s
     }
     atomic_init(&conn->cancelled, 0);
     conn->scripts = opts->scripts;
+    conn->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     lite_call_start(conn, deadline);
     rc = lite_library_check(err);
     if (rc == 0)
@@ -352,6 +366,8 @@ int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, s
         rc = prepare_transactions(conn, err);
     if (rc != 0)
         goto fail;
+    conn->open_wake = -1;
+    lite_call_end(conn);
     *out_conn = conn;
     return 0;
 

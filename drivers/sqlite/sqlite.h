@@ -25,6 +25,7 @@ typedef struct lite_conn {
     ino_t ino;
     int in_tx;            /* between begin() and commit() or rollback() */
     int64_t deadline;     /* of the call under way */
+    int open_wake;        /* a descriptor that cuts the opening; -1: none, or it is open */
     int unstoppable;      /* a ROLLBACK runs: neither deadline nor cancel may end it */
     atomic_int cancelled; /* the only field that another thread writes */
 } lite_conn;
@@ -46,7 +47,7 @@ void lite_cancel(void *conn);
 void lite_call_start(lite_conn *conn, int64_t deadline);
 void lite_call_end(lite_conn *conn);
 /* 1: cancelled, or the deadline is over. */
-int lite_call_over(const lite_conn *conn);
+int lite_call_over(lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 when there must be no further try. */
 int lite_pause(lite_conn *conn, int count);
 /* 0 while the path still leads to the file that is open, else an error with SQLOCK_RECONNECT. */

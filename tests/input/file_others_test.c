@@ -1,8 +1,11 @@
 /* SQLite files that others fill the disk of, replace, remove and lock while we use them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sqlite3.h>
+#include <sqlock/driver.h>
+#include <sqlock/sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +289,53 @@ static void test_P18_a_writer_that_outlasts_the_wait_is_no_holder(void **state)
     }
 }
 
+/* ---- cutting the opening -----------------------------------------------------------------------
+ */
+
+static void *wake_soon(void *fd)
+{
+    sleep_ms(100);
+    sqlock_wake_set(*(int *)fd);
+    return NULL;
+}
+
+/* P8: a cancel, or the manager's end, need not wait for the file while a connection is opened. */
+static void test_opening_a_locked_file_is_cut_at_once(void **state)
+{
+    char *path = new_migrated();
+    struct writer w = {.path = path, .hold_ms = 1500};
+    const sqlock_driver *driver = sqlock_driver_sqlite();
+    sqlock_conn_opts o = {.size = sizeof o, .url = url_of(path), .wake_fd = sqlock_wake_make()};
+    pid_t child = start_writer(&w);
+    sqlock_error err = {0};
+    void *conn = NULL;
+    pthread_t waker;
+    int64_t begun;
+
+    (void)state;
+    assert_between(0, o.wake_fd, INT32_MAX);
+    for (int i = 0; i < 2; i++) { /* while it waits, and when it was cut before */
+        begun = now_us();
+        if (i == 0)
+            assert_int_equal(pthread_create(&waker, NULL, wake_soon, &o.wake_fd), 0);
+        assert_code(SQLOCK_ECANCELLED, driver->open(&o, sqlock_now_us() + 10000000, &conn, &err),
+                    &err);
+        assert_null(conn);
+        assert_between(i == 0 ? 90000 : 0, now_us() - begun, 1000000);
+        if (i == 0)
+            pthread_join(waker, NULL);
+    }
+    sqlock_wake_clear(o.wake_fd);
+    assert_ok(driver->open(&o, sqlock_now_us() + 10000000, &conn, &err), &err);
+    sqlock_wake_set(o.wake_fd); /* not looked at any more */
+    assert_ok(driver->begin(conn, sqlock_now_us() + 10000000, &err), &err);
+    assert_ok(driver->rollback(conn, sqlock_now_us() + 10000000, &err), &err);
+    driver->close(conn);
+    sqlock_wake_close(o.wake_fd);
+    assert_int_equal(child_wait(child, 5000), 0);
+    free(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_full_disk_loses_nothing_and_works_when_space_returns),
     cmocka_unit_test(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees),
@@ -293,6 +343,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_rollback_journal),
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
     cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),
+    cmocka_unit_test(test_opening_a_locked_file_is_cut_at_once),
 };
 
 TEST_MAIN(tests)
