@@ -75,6 +75,11 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     char number[32] = "";
     char text[256];
 
+    /* Of the process, not of the database; the connection is as good as before. */
+    if (sys == EMFILE || sys == ENFILE)
+        return sqlock_error_set(err, SQLOCK_ESYS, flags | SQLOCK_RETRY,
+                                "%s%sno file descriptor to be had", what != NULL ? what : "",
+                                what != NULL ? ": " : "");
     if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
         sqlstate = "57014";
         message = "cancelled while another connection kept the database locked";

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/input/file.h"
@@ -289,6 +290,62 @@ static void test_P18_a_writer_that_outlasts_the_wait_is_no_holder(void **state)
     }
 }
 
+/* ---- no descriptors ----------------------------------------------------------------------------
+ */
+
+enum { ENOUGH = 64 };
+
+static void leave_no_descriptor(int *out)
+{
+    for (int i = 0; i < ENOUGH; i++)
+        out[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(out[ENOUGH - 1], -1);
+    assert_int_equal(errno, EMFILE);
+}
+
+/* In a child, for its limit. What is open already works on once there are descriptors again: the
+ * connection is kept, and no request is left in doubt. */
+static int run_out_of_descriptors(void *path)
+{
+    struct rlimit few = {ENOUGH, ENOUGH};
+    sqlock_lock *held = NULL, *lock = NULL;
+    sqlock_error err;
+    sqlock *m = NULL;
+    int used[ENOUGH];
+
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_ok(open_file(path, &m, &err), &err);
+    assert_ok(try_acquire(m, "held", 0, &held, &err), &err);
+    leave_no_descriptor(used);
+    assert_code(SQLOCK_ESYS, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, "descriptor"));
+    assert_code(SQLOCK_ESYS, try_migrate(path, &err), &err);
+    /* A commit makes a journal, which takes one too. */
+    assert_code(SQLOCK_ESYS, try_acquire(m, "x", 0, &lock, &err), &err);
+    assert_true(err.flags & SQLOCK_RETRY);
+    assert_false(err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE));
+    assert_code(SQLOCK_ESYS, sqlock_renew(held, &err), &err);
+    assert_true(sqlock_is_held(held));
+    for (int i = 0; i < ENOUGH; i++)
+        if (used[i] >= 0)
+            close(used[i]);
+    assert_ok(sqlock_renew(held, &err), &err);
+    assert_ok(sqlock_release(held, &err), &err);
+    sqlock_lock_free(held);
+    sqlock_close(m);
+    use(path);
+    return 0;
+}
+
+static void test_running_out_of_descriptors_is_told_as_what_it_is(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    assert_int_equal(child_wait(child_start(run_out_of_descriptors, path), patience_ms(20000)), 0);
+    free(path);
+}
+
 /* ---- cutting the opening -----------------------------------------------------------------------
  */
 
@@ -343,6 +400,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_rollback_journal),
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
     cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),
+    cmocka_unit_test(test_running_out_of_descriptors_is_told_as_what_it_is),
     cmocka_unit_test(test_opening_a_locked_file_is_cut_at_once),
 };
 
