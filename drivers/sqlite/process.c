@@ -6,11 +6,11 @@
  * opens to the same file joins what is remembered, and believes in locks that it never takes: in
  * WAL mode, the lock that says "in use". When the parent closes, the next process takes itself for
  * the last one and removes the WAL; the child goes on in a file that nobody else sees, and both are
- * granted the same lock, with the same token without WAL, those of a transaction that a thread of
- * the parent was in at the fork: they are never given back, or keep nobody out And a mutex of
- * SQLite's that a thread of the parent held stays locked in the child, whichever file it opens. So
- * a child opens none at all. That asks for no comparison of files, which links and mounts make look
- * like two, and which cannot be made of one that is just being opened.
+ * granted the same lock with the same token. Without WAL, the locks of a transaction that a thread
+ * of the parent was in at the fork are never given back. And a mutex of SQLite's that a thread of
+ * the parent held stays locked in the child, whichever file it opens. So a child opens none at all.
+ * That asks for no comparison of files, which links and mounts make look like two, and which cannot
+ * be made of one that is just being opened.
  *
  * Static, like what SQLite remembers; a count and its process, without a mutex: a child could find
  * it locked. The process is written before the count, so that no other one ever goes with it. */
