@@ -454,7 +454,7 @@ SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
  *            was applied from another file than this library's; there is no such schema to put tables
  *            into), SQLOCK_EBUSY (down: a lock is held), SQLOCK_ETIMEOUT (no answer in time, or another
  *            migrator was at work all the time), SQLOCK_ELOST (where DDL is not transactional: this
- *            migrator was stopped for so long that another one took over), and the database's codes.
+ *            migrator was stopped for so long that another one took over), and the codes of sqlock_open().
  *            Whatever it returns, the call may be made again. */
 SQLOCK_API int sqlock_migrate_to(const sqlock_driver *driver, const char *url,
                                  const sqlock_open_opts *opts, int version, unsigned flags,

@@ -265,7 +265,7 @@ void test_going_down_is_refused_while_a_lock_is_held(void **state)
 {
     struct place p = place_new();
     char *before, *after;
-    sqlock_lock *lock = NULL;
+    sqlock_lock *lock = NULL, *other = NULL;
     sqlock_error err;
     sqlock *m;
 
@@ -282,7 +282,7 @@ void test_going_down_is_refused_while_a_lock_is_held(void **state)
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(go_down(&p, 0, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
     assert_code(SQLOCK_ESCHEMA, sqlock_renew(lock, &err), &err);
-    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "other", NULL, &lock, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "other", NULL, &other, &err), &err);
     sqlock_lock_free(lock);
     sqlock_close(m);
     free(before);

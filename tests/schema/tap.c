@@ -73,13 +73,19 @@ struct place place_tapped(const struct place *p, struct tap **out_tap)
 /* ---- other libraries ---------------------------------------------------------------------------
  */
 
-/* Kept to the end of the process: managers point to it. */
+/* Kept to the end of the process, where managers point to it, and known to be. */
 static void *keep(const void *data, size_t size)
 {
-    void *copy = malloc(size);
+    static struct kept {
+        struct kept *next;
+        max_align_t data[];
+    } * all;
+    struct kept *copy = malloc(sizeof *copy + size);
 
     assert_non_null(copy);
-    return memcpy(copy, data, size);
+    copy->next = all;
+    all = copy;
+    return memcpy(copy->data, data, size);
 }
 
 struct place place_with(const struct place *p, const sqlock_dialect *dialect)
