@@ -25,6 +25,7 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
 
 int migrator_connect(struct migrator *g)
 {
+    g->m->flags |= SQLOCK_CONN_MAKE;
     return pool_connect(g->m, -1, sqlock_now_us() + g->m->request_us, &g->conn, &g->err);
 }
 

@@ -163,24 +163,43 @@ static int remember_file(lite_conn *conn, sqlock_error *err)
     return 0;
 }
 
-static int folder_is_writable(const char *path)
+/* 0, or the errno that says why the file's folder does not allow it. */
+static int folder_error(const char *path, int mode)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash == NULL ? NULL : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    int writable = 1;
+    const int rc = folder == NULL ? 0 : faccessat(AT_FDCWD, folder, mode, AT_EACCESS);
+    const int why = rc == 0 ? 0 : errno;
 
-    if (folder != NULL && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
-        writable = errno != EACCES && errno != EROFS && errno != EPERM;
     free(folder);
-    return writable;
+    return why;
+}
+
+static int folder_is_writable(const char *path)
+{
+    const int why = folder_error(path, W_OK | X_OK);
+
+    return why != EACCES && why != EROFS && why != EPERM;
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static int open_url(lite_conn *conn, const char *url, sqlock_error *err)
+/* The file is not there, and SQLite did not make it. */
+static int tell_absent(const lite_conn *conn, sqlock_error *err)
 {
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                      SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    if (!folder_is_writable(conn->path))
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
+                                "%s is not there and its folder can only be read", conn->path);
+    return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                            "%s is not there: run the migrations, which make it", conn->path);
+}
+
+/* Only a migration makes the file. A connection that is opened again, after somebody has moved the
+ * file away, would put an empty one in its place: in the way of the one that is to come back. */
+static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error *err)
+{
+    const int flags = SQLITE_OPEN_READWRITE | (may_make ? SQLITE_OPEN_CREATE : 0) |
+                      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     const char *path = url_path(url, err);
     int rc;
 
@@ -194,9 +213,8 @@ static int open_url(lite_conn *conn, const char *url, sqlock_error *err)
         return 0;
     /* SQLite's errno is that of a second try, which was for reading only. */
     if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
-        !folder_is_writable(conn->path))
-        return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
-                                "%s is not there and its folder can only be read", conn->path);
+        folder_error(conn->path, F_OK) == 0 && (!may_make || !folder_is_writable(conn->path)))
+        return tell_absent(conn, err);
     return lite_error(conn, rc, 0, conn->path, err);
 }
 
@@ -351,7 +369,9 @@ int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, s
     lite_call_start(conn, deadline);
     rc = lite_library_check(err);
     if (rc == 0)
-        rc = opts->connect != NULL ? open_native(conn, opts, err) : open_url(conn, opts->url, err);
+        rc = opts->connect != NULL
+                 ? open_native(conn, opts, err)
+                 : open_url(conn, opts->url, (opts->flags & SQLOCK_CONN_MAKE) != 0, err);
     if (rc != 0)
         goto fail;
     sqlite3_extended_result_codes(conn->db, 1);

@@ -202,9 +202,11 @@ typedef struct sqlock_dialect {
 
 /* ---- the driver ------------------------------------------------------------------------------- */
 
+#define SQLOCK_CONN_MAKE 0x10000u /* for migrations: a database that is a file is made if it is absent */
+
 typedef struct sqlock_conn_opts {
     uint32_t size;
-    unsigned flags;            /* SQLOCK_OPEN_UNPREPARED */
+    unsigned flags;            /* SQLOCK_OPEN_UNPREPARED, SQLOCK_CONN_MAKE */
     const char *url; /* its scheme, one of the driver's, in lower case; NULL where connect is given */
     sqlock_connect_fn connect; /* makes the native connection; the driver closes it */
     void *connect_user;

@@ -1,5 +1,5 @@
-/* The SQLite driver (libsqlock-sqlite). URLs: sqlite:PATH, where the file must exist or be creatable.
- * It needs SQLite 3.37 or newer. A connection factory hands out a sqlite3 *. */
+/* The SQLite driver (libsqlock-sqlite). URLs: sqlite:PATH, where
+ * migrating makes the file if it is absent, and opening does not (SQLOCK_ESCHEMA). It needs SQLite 3.37 or newer. A connection factory hands out a sqlite3 *. */
 #ifndef SQLOCK_SQLITE_H
 #define SQLOCK_SQLITE_H
 

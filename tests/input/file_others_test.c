@@ -168,21 +168,37 @@ static void test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees(void 
     free(next);
 }
 
-static void test_a_file_removed_while_open_grants_nothing(void **state)
+/* And nothing is put in its place, for it may have been moved, and come back. */
+static void test_a_file_removed_while_open_grants_nothing_until_it_is_back(void **state)
 {
-    char *path = new_migrated();
-    sqlock_lock *lock = NULL;
+    char *path = new_migrated(), *away = path_in(temp_dir(), "away");
+    sqlock_lock *lock = NULL, *kept = NULL;
     sqlock_error err;
     sqlock *m = NULL;
 
     (void)state;
     assert_ok(open_file(path, &m, &err), &err);
-    assert_int_equal(unlink(path), 0);
-    assert_int_not_equal(try_acquire(m, "x", 0, &lock, &err), SQLOCK_OK);
-    assert_int_not_equal(err.code, SQLOCK_EBUSY);
-    assert_null(lock);
+    assert_ok(try_acquire(m, "kept", 0, &kept, &err), &err);
+    assert_int_equal(rename(path, away), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_not_equal(try_acquire(m, "x", 100, &lock, &err), SQLOCK_OK);
+        assert_int_not_equal(err.code, SQLOCK_EBUSY);
+        assert_null(lock);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    assert_code(SQLOCK_ESCHEMA, err.code, &err);
+    assert_non_null(strstr(err.text, "not there"));
+    assert_int_not_equal(sqlock_renew(kept, &err), SQLOCK_OK);
+    assert_true(sqlock_is_held(kept)); /* the old deadline stands */
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(rename(away, path), 0);
+    assert_ok(sqlock_renew(kept, &err), &err);
+    assert_ok(sqlock_release(kept, &err), &err);
+    sqlock_lock_free(kept);
     sqlock_close(m);
+    use(path);
     free(path);
+    free(away);
 }
 
 struct writer {
@@ -396,7 +412,7 @@ static void test_opening_a_locked_file_is_cut_at_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_full_disk_loses_nothing_and_works_when_space_returns),
     cmocka_unit_test(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees),
-    cmocka_unit_test(test_a_file_removed_while_open_grants_nothing),
+    cmocka_unit_test(test_a_file_removed_while_open_grants_nothing_until_it_is_back),
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_rollback_journal),
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
     cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),

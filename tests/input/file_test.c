@@ -56,6 +56,20 @@ static void test_an_empty_file_is_a_database_without_a_schema(void **state)
     free(path);
 }
 
+static void test_a_missing_file_is_made_by_migrations_alone(void **state)
+{
+    char *path = path_in(temp_dir(), "db");
+    sqlock_error err;
+
+    (void)state;
+    assert_code(SQLOCK_ESCHEMA, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, path));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_ok(try_migrate(path, &err), &err);
+    use(path);
+    free(path);
+}
+
 static void test_a_missing_folder_is_told_and_not_made(void **state)
 {
     const char *dir = temp_dir();
@@ -347,6 +361,7 @@ static void test_a_second_copy_of_SQLite_in_the_process_is_found(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
     cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
+    cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
     cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
     cmocka_unit_test(test_a_folder_is_no_database),
     cmocka_unit_test(test_damaged_pages_neither_crash_nor_grant_a_lock_twice),
