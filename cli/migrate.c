@@ -1,45 +1,306 @@
-/* sqlock migrate: the schema. */
+/* sqlock migrate: the schema, there and back. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/base/connect.h"
+#include "cli/base/driver.h"
 #include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/text.h"
 #include "cli/cli.h"
 
-static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
+enum { TO = OPTION_LONG, FROM, DRY_RUN, YES, EXIT_CODE, DRIVER, FORMAT };
 
-static int up(struct cli *cli)
+static const struct option_spec options[] = {
+    {TO, "to", "V", "up, down, sql: to this version; else the newest"},
+    {FROM, "from", "V", "sql: from this version: 0"},
+    {DRY_RUN, "dry-run", NULL, "up, down: only count"},
+    {YES, "yes", NULL, "down: delete what newer versions stored"},
+    {EXIT_CODE, "exit-code", NULL, "status: end with 1 when steps are pending"},
+    {DRIVER, "driver", "D", "sql: postgres, sqlite or mysql"},
+    {FORMAT, "format", "plain", "sql: for the database's own client"},
+    {'o', NULL, "DIR", NULL},
+    {0, NULL, NULL, NULL},
+};
+
+struct job {
+    struct cli *cli;
+    const char *operand;
+    int to, from;
+    bool has_to, dry_run, yes, exit_code;
+    const char *driver;
+    struct database db; /* not of sql */
+    int pending;        /* of status */
+    json_t *rows;
+};
+
+/* ---- up, down -------------------------------------------------------------------------------- */
+
+static int migrate(struct job *job, unsigned flags)
 {
-    struct database db;
     sqlock_error err = {0};
-    int applied = 0, rc = database_find(cli, &db);
+    int steps = 0, rc;
+
+    flags |= job->dry_run ? SQLOCK_MIGRATE_DRY_RUN : 0;
+    rc = sqlock_migrate_to(job->db.driver, job->cli->url, &job->db.opts, job->to, flags, &steps,
+                           &err);
+    if (rc != 0)
+        return fail_with(rc, &err);
+    if (job->cli->json)
+        return output_json(json_pack("{s:i, s:b}", "steps", steps, "dry_run", job->dry_run));
+    printf("%d %s %s\n", steps, steps == 1 ? "migration" : "migrations",
+           job->dry_run                  ? "to do"
+           : flags & SQLOCK_MIGRATE_DOWN ? "taken back"
+                                         : "applied");
+    return output_end();
+}
+
+static int up(struct job *job)
+{
+    return migrate(job, 0);
+}
+
+static int down(struct job *job)
+{
+    if (!job->has_to || !(job->yes || job->dry_run))
+        return options_refuse(job->cli, "down deletes: --to V and --yes are needed");
+    return migrate(job, SQLOCK_MIGRATE_DOWN);
+}
+
+/* ---- status, verify, baseline ---------------------------------------------------------------- */
+
+static json_t *text_or_null(const char *text)
+{
+    return text != NULL ? json_text(text, strlen(text)) : json_null();
+}
+
+static void print_step(const sqlock_migration_info *info)
+{
+    time_t applied = (time_t)(info->applied_us / 1000000);
+    char when[TEXT_MOMENT] = "-";
+    struct tm tm;
+
+    if (info->applied_us > 0 && gmtime_r(&applied, &tm) != NULL)
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%SZ", &tm);
+    printf("%7d  %-24s %-10s  %s\n", info->version, info->name != NULL ? info->name : "?",
+           sqlock_migration_state_name(info->state), when);
+}
+
+static int each_step(const sqlock_migration_info *info, void *user)
+{
+    struct job *job = user;
+
+    if (info->state == SQLOCK_MIGRATION_PENDING)
+        job->pending++;
+    if (!job->cli->json) {
+        print_step(info);
+        return 0;
+    }
+    return json_array_append_new(
+        job->rows,
+        json_pack("{s:i, s:o, s:s, s:o, s:o, s:o}", "version", info->version, "name",
+                  text_or_null(info->name), "state", sqlock_migration_state_name(info->state),
+                  "applied_us", info->applied_us > 0 ? json_integer(info->applied_us) : json_null(),
+                  "checksum", text_or_null(info->checksum), "recorded",
+                  text_or_null(info->recorded)));
+}
+
+static int status(struct job *job)
+{
+    sqlock_error err = {0};
+    int rc;
+
+    if (job->cli->json)
+        job->rows = json_array();
+    else
+        printf("%7s  %-24s %-10s  %s\n", "VERSION", "NAME", "STATE", "APPLIED");
+    rc =
+        sqlock_migration_status(job->db.driver, job->cli->url, &job->db.opts, each_step, job, &err);
+    if (rc != 0 && err.code == rc) {
+        json_decref(job->rows);
+        return fail_with(rc, &err);
+    }
+    rc = job->cli->json ? output_json(job->rows) : output_end();
+    return rc == 0 && job->exit_code && job->pending > 0 ? EXIT_NO : rc;
+}
+
+static int verify(struct job *job)
+{
+    sqlock_error err = {0};
+    int rc = sqlock_migration_verify(job->db.driver, job->cli->url, &job->db.opts, &err);
 
     if (rc != 0)
-        return rc;
-    if ((rc = sqlock_migrate(db.driver, cli->url, &db.opts, &applied, &err)) != 0)
         return fail_with(rc, &err);
-    if (cli->json)
-        return output_json(json_pack("{s:i}", "applied", applied));
-    printf("%d applied\n", applied);
+    if (job->cli->json)
+        return output_json(json_pack("{s:b}", "verified", 1));
+    puts("the schema is what it must be");
     return output_end();
+}
+
+static int baseline(struct job *job)
+{
+    sqlock_error err = {0};
+    int64_t version;
+    int rc;
+
+    if (!text_number(job->operand, 1, INT_MAX, &version))
+        return options_refuse(job->cli, "\"%s\" is no version", job->operand);
+    rc =
+        sqlock_migration_baseline(job->db.driver, job->cli->url, &job->db.opts, (int)version, &err);
+    return rc != 0 ? fail_with(rc, &err) : 0;
+}
+
+/* ---- sql ------------------------------------------------------------------------------------- */
+
+static int write_text(const char *text, size_t len, void *user)
+{
+    (void)user;
+    return fwrite(text, 1, len, stdout) == len ? 0 : 1;
+}
+
+/* Offline: no URL is looked for. */
+static int sql(struct job *job)
+{
+    const sqlock_driver *driver;
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    int rc;
+
+    if (job->driver == NULL)
+        return options_refuse(job->cli, "sql needs --driver D");
+    if ((rc = driver_by_name(job->driver, &driver)) != 0)
+        return rc;
+    opts.schema = job->cli->schema;
+    opts.prefix = job->cli->prefix;
+    rc = sqlock_migration_sql(driver, &opts, job->from, job->to, 0, write_text, NULL, &err);
+    return rc < 0 ? fail_with(rc, &err) : output_end();
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+static const struct step {
+    const char *name;
+    const char *takes; /* the options, by name, each with a blank behind it */
+    int operands;
+    bool offline;
+    int (*run)(struct job *job);
+} steps[] = {
+    {"up", "to dry-run ", 0, false, up},        {"down", "to dry-run yes ", 0, false, down},
+    {"status", "exit-code ", 0, false, status}, {"verify", "", 0, false, verify},
+    {"baseline", "", 1, false, baseline},       {"sql", "to from driver format ", 0, true, sql},
+};
+
+static const struct step *find_step(const char *name)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (strcmp(steps[i].name, name) == 0)
+            return &steps[i];
+    return NULL;
+}
+
+static bool takes(const struct step *step, int key)
+{
+    char word[32];
+    const struct option_spec *spec = options;
+
+    while (spec->key != key)
+        spec++;
+    snprintf(word, sizeof word, "%s ", spec->name);
+    return strstr(step->takes, word) != NULL;
+}
+
+static bool take_option(struct options *o, int key, struct job *job)
+{
+    int64_t version = 0;
+
+    switch (key) {
+    case TO:
+        job->has_to = options_number(o, 0, INT_MAX, &version);
+        job->to = (int)version;
+        return job->has_to;
+    case FROM:
+        if (!options_number(o, 0, INT_MAX, &version))
+            return false;
+        job->from = (int)version;
+        return true;
+    case DRY_RUN:
+        return job->dry_run = true;
+    case YES:
+        return job->yes = true;
+    case EXIT_CODE:
+        return job->exit_code = true;
+    case DRIVER:
+        job->driver = o->value;
+        return true;
+    default:
+        if (strcmp(o->value, "plain") == 0)
+            return true;
+        options_refuse(o->cli, "--format %s: this version does not have it yet", o->value);
+        return false;
+    }
+}
+
+/* The step's name, then its options. */
+static int read_step(struct cli *cli, int argc, char **argv, struct options *o,
+                     const struct step **out)
+{
+    options_begin(o, cli, NULL, argc, argv);
+    if (options_next(o) != OPTIONS_END)
+        return EXIT_USAGE;
+    if (o->at == argc)
+        return options_refuse(cli, "one of: up, down, status, verify, baseline, sql");
+    if ((*out = find_step(argv[o->at])) != NULL)
+        return 0;
+    if (strcmp(argv[o->at], "grants") == 0)
+        return options_refuse(cli, "grants: this version does not have it yet");
+    return options_refuse(cli, "there is no \"migrate %s\"", argv[o->at]);
+}
+
+static int read_options(struct options *o, const struct step *step, struct job *job)
+{
+    int key;
+
+    options_begin(o, job->cli, options, o->argc - o->at, o->argv + o->at);
+    while ((key = options_next(o)) >= 0) {
+        if (!takes(step, key))
+            return options_refuse(job->cli, "migrate %s does not take that option", step->name);
+        if (!take_option(o, key, job))
+            return EXIT_USAGE;
+    }
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (o->argc - o->at != step->operands)
+        return options_refuse(job->cli, "migrate %s takes %s", step->name,
+                              step->operands > 0 ? "one version" : "no operand");
+    job->operand = o->argv[o->at];
+    return 0;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    struct job job = {.cli = cli, .to = SQLOCK_SCHEMA_LATEST};
+    const struct step *step;
     struct options o;
+    int rc;
 
-    options_begin(&o, cli, options, argc, argv);
-    if (options_next(&o) != OPTIONS_END)
-        return EXIT_USAGE;
-    if (argc - o.at != 1 || strcmp(argv[o.at], "up") != 0)
-        return options_refuse(cli, "one of: up");
-    return up(cli);
+    if ((rc = read_step(cli, argc, argv, &o, &step)) != 0 ||
+        (rc = read_options(&o, step, &job)) != 0)
+        return rc;
+    if (!step->offline && (rc = database_find(cli, &job.db)) != 0)
+        return rc;
+    return step->run(&job);
 }
 
 const struct command command_migrate = {
     .name = "migrate",
-    .synopsis = "up",
-    .summary = "bring the schema to this version",
+    .synopsis = "up [--to V] [--dry-run]\ndown --to V --yes [--dry-run]\nstatus [--exit-code]\n"
+                "verify\nbaseline V\nsql --driver D [--from V] [--to V] [--format plain]",
+    .summary = "bring the schema to this version, or look at it",
+    .help = "up is never done by itself, but for --local. verify compares tables and records\n"
+            "with what the migrations make. baseline records migrations that another tool has\n"
+            "run. sql prints them for the database's own client, without a database.\n",
     .options = options,
     .run = run,
 };

@@ -53,11 +53,22 @@ static int load(const struct kind *kind, const sqlock_driver **out)
     return 0;
 }
 
-int driver_by_name(const char *name, const sqlock_driver **out)
+/* By one of its schemes, or its own name, which is one of them. */
+static const struct kind *find(const char *name, size_t len)
 {
     for (size_t i = 0; i < KINDS; i++)
-        if (strcmp(kinds[i].name, name) == 0)
-            return load(&kinds[i], out);
+        for (const char *const *scheme = kinds[i].schemes; *scheme != NULL; scheme++)
+            if (strlen(*scheme) == len && strncmp(name, *scheme, len) == 0)
+                return &kinds[i];
+    return NULL;
+}
+
+int driver_by_name(const char *name, const sqlock_driver **out)
+{
+    const struct kind *kind = find(name, strlen(name));
+
+    if (kind != NULL)
+        return load(kind, out);
     say(SAY_ERROR, "there is no driver \"%s\": postgres, sqlite, mysql", name);
     return EXIT_USAGE;
 }
@@ -65,11 +76,10 @@ int driver_by_name(const char *name, const sqlock_driver **out)
 int driver_for_url(const char *url, const sqlock_driver **out)
 {
     size_t len = strcspn(url, ":");
+    const struct kind *kind = url[len] == ':' ? find(url, len) : NULL;
 
-    for (size_t i = 0; i < KINDS; i++)
-        for (const char *const *scheme = kinds[i].schemes; *scheme != NULL; scheme++)
-            if (url[len] == ':' && strlen(*scheme) == len && strncmp(url, *scheme, len) == 0)
-                return load(&kinds[i], out);
+    if (kind != NULL)
+        return load(kind, out);
     /* The URL itself may be a password that stands in the wrong place. */
     say(SAY_ERROR, "the database's URL begins with none of postgres://, postgresql://, mysql://, "
                    "mariadb://, sqlite:");

@@ -183,13 +183,29 @@ int options_next(struct options *o)
     return o->wrong ? OPTIONS_WRONG : OPTIONS_END;
 }
 
-bool options_duration(struct options *o, int32_t *out_ms)
+static bool read_duration(struct options *o, int64_t max_ms, int64_t *out_ms)
 {
-    if (text_duration(o->value, out_ms))
+    if (text_duration(o->value, out_ms) && *out_ms <= max_ms)
         return true;
     o->wrong = true;
-    options_refuse(o->cli, "\"%s\" is no duration: 500ms 30s 5m 2h 1d, at most 24d", o->value);
+    options_refuse(o->cli, "\"%s\" is no duration: 500ms 30s 5m 2h 1d, at most %lldd", o->value,
+                   (long long)(max_ms / 86400000));
     return false;
+}
+
+bool options_duration(struct options *o, int32_t *out_ms)
+{
+    int64_t ms;
+
+    if (!read_duration(o, INT32_MAX, &ms))
+        return false;
+    *out_ms = (int32_t)ms;
+    return true;
+}
+
+bool options_long_duration(struct options *o, int64_t *out_ms)
+{
+    return read_duration(o, INT64_C(864000000000), out_ms);
 }
 
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out)

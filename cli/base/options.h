@@ -42,7 +42,8 @@ int options_next(struct options *o);
 void options_resume(struct options *o, int at);
 
 /* The value as a duration, a number, a code: false, and o->wrong, if it is none. */
-bool options_duration(struct options *o, int32_t *out_ms);
+bool options_duration(struct options *o, int32_t *out_ms); /* at most 24 days */
+bool options_long_duration(struct options *o, int64_t *out_ms);
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out);
 /* Told to the user: "try sqlock help NAME". Returns EXIT_USAGE. */
 int options_refuse(const struct cli *cli, const char *format, ...)

@@ -24,7 +24,7 @@ static int64_t unit_ms(const char *unit)
 }
 
 /* In thousandths, so that 0.5s and 1.5h need no floating point and no locale. */
-bool text_duration(const char *text, int32_t *out_ms)
+bool text_duration(const char *text, int64_t *out_ms)
 {
     int64_t thousandths = 0, unit;
     int digits = 0, decimals = -1;
@@ -43,9 +43,9 @@ bool text_duration(const char *text, int32_t *out_ms)
     for (int i = decimals < 0 ? 0 : decimals; i < 3; i++)
         thousandths *= 10;
     if (digits == 0 || decimals == 0 || (unit = unit_ms(text)) == 0 ||
-        thousandths > INT64_C(1000) * INT32_MAX / unit)
+        thousandths > INT64_C(864000000000000) / unit)
         return false;
-    *out_ms = (int32_t)(thousandths * unit / 1000);
+    *out_ms = thousandths * unit / 1000;
     return true;
 }
 

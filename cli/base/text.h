@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "500ms", "30s", "1.5m", "2h", "1d"; a bare number is seconds. At most 24 days. */
-bool text_duration(const char *text, int32_t *out_ms);
+/* "500ms", "30s", "1.5m", "2h", "1d"; a bare number is seconds. At most 10000 days. */
+bool text_duration(const char *text, int64_t *out_ms);
 /* "4m12s": two units at most; "0s". Returns out. */
 enum { TEXT_DURATION = 32 };
 const char *text_span(char out[TEXT_DURATION], int64_t ms);

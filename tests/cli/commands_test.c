@@ -275,8 +275,6 @@ static void test_break_by_age_asks_first(void **state)
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
 }
 
-/* ---- migrate --------------------------------------------------------------------------------- */
-
 static void test_without_its_schema_a_command_says_what_to_run(void **state)
 {
     (void)state;
@@ -284,14 +282,6 @@ static void test_without_its_schema_a_command_says_what_to_run(void **state)
     sh("sqlock $G ls");
     assert_said(78, "", "migrate up");
     assert_sh("sqlock $G migrate up && sqlock $G ls");
-}
-
-static void test_migrating_twice_applies_nothing_the_second_time(void **state)
-{
-    (void)state;
-    database_new();
-    sh("sqlock $G --json migrate up");
-    assert_said(0, "{\"applied\":0}", NULL);
 }
 
 int main(void)
@@ -317,7 +307,6 @@ int main(void)
         cmocka_unit_test(test_break_takes_only_the_grant_with_this_token),
         cmocka_unit_test(test_break_by_age_asks_first),
         cmocka_unit_test(test_without_its_schema_a_command_says_what_to_run),
-        cmocka_unit_test(test_migrating_twice_applies_nothing_the_second_time),
     };
 
     return RUN_ON_DATABASES(tests);

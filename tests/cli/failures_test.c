@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/cli/shell.h"
+#include "tests/lib/my.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/proxy.h"
 
@@ -17,6 +18,18 @@ static int on_sqlite(void)
 static int on_postgres(void)
 {
     return strcmp(database_name(), "postgres") == 0;
+}
+
+/* A statement of the test's own, on a server: `before`, the meta table, `after`. */
+static void execute(const char *before, const char *after)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql, "%s %s.sqlock_meta %s", before, database_schema(), after);
+    if (on_postgres())
+        pg_exec("%s", sql);
+    else
+        my_exec(sql);
 }
 
 /* Every command that opens a database ends with this code. */
@@ -77,8 +90,8 @@ static void test_damaged_database_is_65(void **state)
     database_new();
     if (on_sqlite())
         assert_sh("head -c 8192 /dev/urandom >$D/locks.db; rm -f $D/locks.db-*");
-    else if (on_postgres())
-        pg_exec("DELETE FROM %s.sqlock_meta", getenv("G") + strlen("--schema "));
+    else
+        execute("DELETE FROM", "");
     assert_all_end_with(65, NULL);
 }
 
@@ -101,6 +114,11 @@ static void test_refused_by_the_database_is_77(void **state)
            "sqlock ls; else sqlock ls; fi");
         assert_said(77, "", NULL);
         return;
+    } else {
+        char url[4200];
+
+        snprintf(url, sizeof url, "mysql://nobody@localhost/test?socket=%s", my_socket_path());
+        setenv("SQLOCK_URL", url, 1);
     }
     assert_all_end_with(77, NULL);
 }
@@ -109,8 +127,7 @@ static void test_schema_that_is_too_new_is_78(void **state)
 {
     (void)state;
     database_new();
-    pg_exec("UPDATE %s.sqlock_meta SET version = 99, min_reader = 99",
-            getenv("G") + strlen("--schema "));
+    execute("UPDATE", "SET version = 99, min_reader = 99");
     assert_all_end_with(78, "too new");
     sh("sqlock $G migrate up");
     assert_said(78, "", "newer");
@@ -158,17 +175,14 @@ static void grant_unheard(struct proxy *proxy)
 static void test_lost_reply_is_79_and_its_owner_settles_it(void **state)
 {
     struct proxy *proxy;
-    const char *direct;
     pid_t waiter;
 
     (void)state;
     database_new();
-    direct = pg_url();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
-    proxy = proxy_start_pg();
-    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    proxy = database_by_proxy();
     waiter = sh_start("exec sqlock $G acquire -w 6s --ttl 1h nightly");
-    setenv("SQLOCK_URL", direct, 1);
+    database_directly();
     grant_unheard(proxy);
     assert_int_equal(child_wait(waiter, patience_ms(30000)), 79);
     proxy_stop(proxy);
@@ -183,17 +197,14 @@ static void test_lost_reply_is_79_and_its_owner_settles_it(void **state)
 static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void **state)
 {
     struct proxy *proxy;
-    const char *direct;
     pid_t waiter;
 
     (void)state;
     database_new();
-    direct = pg_url();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
-    proxy = proxy_start_pg();
-    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    proxy = database_by_proxy();
     waiter = sh_start("exec sqlock $G run -w 6s --ttl 3s nightly touch $D/ran");
-    setenv("SQLOCK_URL", direct, 1);
+    database_directly();
     grant_unheard(proxy);
     assert_int_equal(child_wait(waiter, patience_ms(30000)), 79);
     proxy_stop(proxy);
@@ -202,16 +213,19 @@ static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void *
 
 int main(void)
 {
-    static const struct CMUnitTest both[] = {
+    static const struct CMUnitTest all[] = {
         cmocka_unit_test(test_unreachable_database_is_69),
         cmocka_unit_test(test_damaged_database_is_65),
         cmocka_unit_test(test_refused_by_the_database_is_77),
-        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
     };
     /* Where a full disk is one line; and what is the same on all. */
     static const struct CMUnitTest file[] = {
         cmocka_unit_test(test_wait_db_waits_for_the_database),
+        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
         cmocka_unit_test(test_database_that_cannot_write_is_74),
+    };
+    static const struct CMUnitTest postgres[] = {
+        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
     };
     /* Where there is a network. */
     static const struct CMUnitTest server[] = {
@@ -220,5 +234,6 @@ int main(void)
         cmocka_unit_test(test_run_gives_back_what_it_was_granted_without_hearing_of_it),
     };
 
-    return RUN_ON_DATABASES(both) | RUN_ON("sqlite", file) | RUN_ON("postgres", server);
+    return RUN_ON_DATABASES(all) | RUN_ON("sqlite", file) | RUN_ON("postgres", postgres) |
+           RUN_ON("postgres", server) | RUN_ON("mysql", server);
 }

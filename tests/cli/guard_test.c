@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "tests/cli/shell.h"
-#include "tests/lib/pg.h"
 #include "tests/lib/proxy.h"
 
 /* Processes that tree.sh noted and that are alive: no zombies. */
@@ -277,33 +276,35 @@ static void test_command_that_ended_without_its_lock_is_not_a_success(void **sta
 
 /* ---- the database ---------------------------------------------------------------------------- */
 
-static void test_database_that_is_gone_ends_the_command_in_time(void **state)
+static void test_file_that_is_gone_ends_the_command_in_time(void **state)
 {
-    char *url = NULL;
     pid_t run;
 
     (void)state;
     database_new();
-    if (strcmp(database_name(), "sqlite") == 0) {
-        run = start_tree("--ttl 2s -k 300ms", "stubborn");
-        assert_sh("mkdir $D/away; mv $D/locks.db* $D/away");
-        assert_int_equal(child_wait(run, patience_ms(20000)), 76);
-        assert_string_equal(sh(SURVIVORS)->out, "");
-        assert_sh("rm -f $D/locks.db*; mv $D/away/* $D");
-    } else {
-        struct proxy *proxy = proxy_start_pg();
-
-        assert_true(asprintf(&url, "%s", proxy_url(proxy)) > 0);
-        setenv("SQLOCK_URL", url, 1);
-        run = start_tree("--ttl 2s -k 300ms", "stubborn");
-        proxy_cut(proxy);
-        proxy_refuse(proxy, 1);
-        assert_int_equal(child_wait(run, patience_ms(20000)), 76);
-        setenv("SQLOCK_URL", pg_url(), 1);
-        proxy_stop(proxy);
-        free(url);
-    }
+    run = start_tree("--ttl 2s -k 300ms", "stubborn");
+    assert_sh("mkdir $D/away; mv $D/locks.db* $D/away");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_sh("rm -f $D/locks.db*; mv $D/away/* $D");
     assert_successor_is_alone();
+}
+
+static void test_server_that_is_gone_ends_the_command_in_time(void **state)
+{
+    struct proxy *proxy;
+    pid_t run;
+
+    (void)state;
+    database_new();
+    proxy = database_by_proxy();
+    run = start_tree("--ttl 2s -k 300ms", "stubborn");
+    proxy_cut(proxy);
+    proxy_refuse(proxy, 1);
+    database_directly();
+    assert_successor_is_alone();
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    proxy_stop(proxy);
 }
 
 /* The link stays open and looks idle: no reply, no error. */
@@ -314,13 +315,30 @@ static void test_silent_network_ends_the_command_in_time(void **state)
 
     (void)state;
     database_new();
-    proxy = proxy_start_pg();
-    setenv("SQLOCK_URL", proxy_url(proxy), 1);
+    proxy = database_by_proxy();
     run = start_tree("--ttl 2s -k 300ms", "stubborn");
     proxy_mode_set(proxy, PROXY_HOLD);
-    setenv("SQLOCK_URL", pg_url(), 1);
+    database_directly();
     assert_successor_is_alone();
     assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    proxy_stop(proxy);
+}
+
+/* A short silence costs nothing: what was held comes late and counts. */
+static void test_short_silence_costs_nothing(void **state)
+{
+    struct proxy *proxy;
+    pid_t run;
+
+    (void)state;
+    database_new();
+    proxy = database_by_proxy();
+    run = sh_start("exec sqlock $G run --ttl 6s nightly sh -c 'echo >$D/ready; sleep 5; exit 5'");
+    wait_for("ready");
+    proxy_mode_set(proxy, PROXY_HOLD);
+    sleep_ms(2500);
+    proxy_mode_set(proxy, PROXY_PASS);
+    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
     proxy_stop(proxy);
 }
 
@@ -359,12 +377,17 @@ int main(void)
         cmocka_unit_test(test_on_lost_warn_lets_the_command_go_on),
         cmocka_unit_test(test_on_lost_kill_does_not_ask),
         cmocka_unit_test(test_command_that_ended_without_its_lock_is_not_a_success),
-        cmocka_unit_test(test_database_that_is_gone_ends_the_command_in_time),
         cmocka_unit_test(test_process_that_forks_all_the_time_is_caught),
     };
+    static const struct CMUnitTest file[] = {
+        cmocka_unit_test(test_file_that_is_gone_ends_the_command_in_time),
+    };
     static const struct CMUnitTest server[] = {
+        cmocka_unit_test(test_server_that_is_gone_ends_the_command_in_time),
         cmocka_unit_test(test_silent_network_ends_the_command_in_time),
+        cmocka_unit_test(test_short_silence_costs_nothing),
     };
 
-    return RUN_ON_DATABASES(tests) | RUN_ON("postgres", server);
+    return RUN_ON_DATABASES(tests) | RUN_ON("sqlite", file) | RUN_ON("postgres", server) |
+           RUN_ON("mysql", server);
 }

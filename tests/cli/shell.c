@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/my.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/proxy.h"
 
 static const char *database;
 static char *test_folder;
@@ -24,6 +26,9 @@ static const char *const databases[] = {
 #endif
 #ifdef TEST_HAVE_POSTGRES
     "postgres",
+#endif
+#ifdef TEST_HAVE_MYSQL
+    "mysql",
 #endif
 };
 
@@ -47,7 +52,8 @@ int run_on_databases(const struct CMUnitTest *tests, size_t n)
     int failed = 0;
 
     for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
-        failed |= run_on(databases[i], tests, n);
+        if (test_wants(databases[i]))
+            failed |= run_on(databases[i], tests, n);
     return failed;
 }
 
@@ -76,9 +82,13 @@ void database_empty(void)
         snprintf(text, sizeof text, "sqlite:%s/locks.db", test_folder);
         setenv("SQLOCK_URL", text, 1);
         setenv("G", "", 1);
-    } else {
+    } else if (strcmp(database, "postgres") == 0) {
         setenv("SQLOCK_URL", pg_url(), 1);
         snprintf(text, sizeof text, "--schema %s", pg_schema_new());
+        setenv("G", text, 1);
+    } else {
+        setenv("SQLOCK_URL", my_url(), 1);
+        snprintf(text, sizeof text, "--schema %s", my_database_new());
         setenv("G", text, 1);
     }
 }
@@ -87,6 +97,33 @@ void database_new(void)
 {
     database_empty();
     assert_sh("sqlock $G migrate up");
+}
+
+const char *database_schema(void)
+{
+    return getenv("G") + strlen("--schema ");
+}
+
+struct proxy *database_by_proxy(void)
+{
+    char url[4300];
+    struct proxy *proxy;
+
+    if (strcmp(database, "postgres") == 0) {
+        proxy = proxy_start_pg();
+        snprintf(url, sizeof url, "%s", proxy_url(proxy));
+    } else {
+        proxy = proxy_start_unix(my_socket_path());
+        snprintf(url, sizeof url, "mysql://root@localhost/test?socket=%s/.s.PGSQL.5432",
+                 proxy_dir(proxy));
+    }
+    setenv("SQLOCK_URL", url, 1);
+    return proxy;
+}
+
+void database_directly(void)
+{
+    setenv("SQLOCK_URL", strcmp(database, "postgres") == 0 ? pg_url() : my_url(), 1);
 }
 
 /* ---- shells ---------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@ int run_on_databases(const struct CMUnitTest *tests, size_t n);
 /* On this one only, if it is built and wanted. */
 #define RUN_ON(database, tests) run_on(database, tests, sizeof(tests) / sizeof *(tests))
 int run_on(const char *database, const struct CMUnitTest *tests, size_t n);
-/* "sqlite", "postgres": what the group that runs is about. */
+/* "sqlite", "postgres", "mysql": what the group that runs is about. */
 const char *database_name(void);
 
 /* An empty database: SQLOCK_URL leads to it, and $G, to be given to each command, holds options
@@ -18,6 +18,12 @@ const char *database_name(void);
 void database_empty(void);
 /* The same, and migrated. */
 void database_new(void);
+
+/* The schema or database of the test, on a server. */
+const char *database_schema(void);
+/* A server's database by way of a proxy; and back, while the proxy lives on. */
+struct proxy *database_by_proxy(void);
+void database_directly(void);
 
 /* What a command said. The texts live until the next call of sh(). */
 struct said {
