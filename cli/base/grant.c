@@ -12,6 +12,8 @@
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
+enum { SETTLE_MS = 2000 };
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 /* One after the other in the label, which is all that a lock's row has room for. */
@@ -74,6 +76,22 @@ static int wait_done(sqlock_op *op, struct signals *signals, int other_fd, int *
     return 1;
 }
 
+/* A reply that was lost, or that came after the end of the wait: what did it say? */
+static int settle(int rc, sqlock_lock **lock, sqlock_error *err)
+{
+    sqlock_error answer = {0};
+
+    if (rc != SQLOCK_EUNSURE)
+        return rc;
+    rc = sqlock_settle(*lock, SETTLE_MS, &answer);
+    if (rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ELOST)
+        return rc == 0 ? 0 : SQLOCK_EUNSURE; /* err tells still what was lost */
+    sqlock_lock_free(*lock);
+    *lock = NULL;
+    *err = answer;
+    return rc;
+}
+
 int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err)
@@ -89,7 +107,7 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
         sqlock_op_cancel(op);
     rc = sqlock_op_finish(op, out_lock, err);
     if (done)
-        return rc;
+        return settle(rc, out_lock, err);
     /* It may have been granted before the cancel came: then it is given back, granted or unsure. */
     sqlock_scope_end(out_lock);
     return SQLOCK_ECANCELLED;

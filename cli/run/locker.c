@@ -53,16 +53,6 @@ static int open_database(struct locker *l)
     return rc;
 }
 
-/* A lost reply: find out; if that fails too, give back what may have been granted. */
-static int settle(struct locker *l, int rc, sqlock_error *err)
-{
-    if (rc != SQLOCK_EUNSURE)
-        return rc;
-    if ((rc = sqlock_settle(l->lock, 5000, err)) != 0)
-        sqlock_scope_end(&l->lock);
-    return rc;
-}
-
 static int refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
                    const sqlock_error *err)
 {
@@ -95,7 +85,8 @@ static bool take(struct locker *l, int *out_code)
     opts.holder = &holder;
     rc = grant_take(l->m, l->plan->name, &opts, &l->plan->signals, l->guardian_fd, &l->lock,
                     &caught, &err);
-    rc = settle(l, rc, &err);
+    if (rc != 0)
+        sqlock_scope_end(&l->lock); /* still unsure: what may have been granted is given back */
     l->held_us = sqlock_now_us();
     l->outcome.waited_us = l->held_us - l->begun_us;
     if (rc != 0) {
