@@ -44,8 +44,6 @@ sqlock_why outcome_why(int outcome)
         return SQLOCK_WHY_EXPIRED;
     case SQLOCK_OUT_RELEASED:
         return SQLOCK_WHY_RELEASED;
-    case SQLOCK_OUT_NEVER:
-        return SQLOCK_WHY_NOT_GRANTED;
     default:
         return SQLOCK_WHY_NONE;
     }

@@ -97,6 +97,8 @@ struct sqlock_lock {
     int renewing;       /* a renewal is under way */
     int doubted;        /* the last answer was no: look once more before believing it */
     int release_sent;   /* a release may have been applied */
+    int64_t lost_until; /* an acquire whose reply was lost may be granted so long, by the server's
+                           clock */
     int quiet;          /* released or freed: no callback begins any more */
     int tell;           /* the watcher has to call on_event */
     int telling;        /* it is calling it now */
@@ -121,6 +123,7 @@ struct sqlock_op {
     int64_t round;        /* what an answer takes: the last one, or half of what it was before */
     int denials;          /* how often the database said no, in a row */
     int hurries;          /* immediate repetitions in a row */
+    int late;             /* grants that came too late, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
     sqlock_holder holder; /* of the last refusal */
     sqlock_error refusal;

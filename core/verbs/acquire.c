@@ -8,8 +8,12 @@
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
+#define LOCKED_TRIES (HURRIES + 3) /* of a try that finds the row locked: some 50 ms */
+#define LATE_GRANTS  3             /* in a row: more will not do better */
+
 /* The request. It carries the moment after which it must grant nothing: the attempt's own end, or
- * that of the lease it would give, whichever comes first. */
+ * that of the lease it would give, whichever comes first. If its reply is lost, it may be granted
+ * until then. */
 static int ask(sqlock_op *op, struct answer *answer)
 {
     sqlock *m = op->m;
@@ -17,27 +21,34 @@ static int ask(sqlock_op *op, struct answer *answer)
     int64_t now = sqlock_now_us();
     int64_t last =
         time_min(time_min(op->deadline, now + m->request_us), lease_deadline(&lock->lease, now));
+    int64_t not_after = call_not_after(m, last);
     sqlock_value values[] = {
         value_bytes(m->ns, m->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->lease.ttl),
-        value_int(call_not_after(m, last)),
+        value_int(not_after),
         value_bytes(m->label, m->label_len),
     };
+    int rc = op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
 
-    return op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
+    if (rc != 0 && (op->err.flags & SQLOCK_MAYBE) && not_after > lock->lost_until)
+        lock->lost_until = not_after;
+    return rc;
 }
 
-/* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. */
+/* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. What
+ * was lost before was not granted, or has ended since. It may still be on its way: who waits has
+ * been answered all the same (at worst it is granted to nobody, for one lease, P5); who settles has
+ * asked for just that, and is told when it cannot come any more. */
 static void refused(sqlock_op *op, int code, const struct answer *a)
 {
     const sqlock_holder *h = &op->holder;
     int64_t now = sqlock_now_us();
 
     answer_holder(a, &op->holder);
-    op->refused = code;
-    op->unsure = 0; /* what was lost was not granted, or has ended since */
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
     if (code == SQLOCK_EGUARDED)
         sqlock_error_set(&op->err, code, SQLOCK_RETRY,
                          "an open transaction guards the lock (last token %lld)",
@@ -49,37 +60,101 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token);
     op->refusal = op->err;
-    if (op->once || op->settle || now >= op_last_try(op)) {
+    op->refused = op->unsure ? 0 : code;
+    op->hurries = op->late = 0;
+    if (op->unsure)
+        verb_early(op, a);
+    else if (op->once || op->settle || now >= op_last_try(op))
         op_done(op, code);
+    else
+        op_again(op, backoff_next(now, op_pause(op), code == SQLOCK_EBUSY ? a->left : -1,
+                                  op_last_try(op)));
+}
+
+/* The row could be had, but some transaction has locked it, and it is no guard. That may be a grant
+ * of our own which is still committing: then nothing is certain. Else it is as good as held, by
+ * whom nobody can see. */
+static void locked(sqlock_op *op)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "some transaction has locked the lock's row");
+    op->refusal = op->err;
+    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
+    if (sqlock_now_us() < op_last_try(op) &&
+        !(op->once && !op->settle && op->hurries >= LOCKED_TRIES))
+        verb_locked(op);
+    else if (op->unsure)
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                     "the reply was lost, and some transaction has locked the "
+                                     "lock's row: it may be that of the request"));
+    else
+        op_done(op, SQLOCK_EBUSY);
+}
+
+void verb_locked(sqlock_op *op)
+{
+    int64_t now = sqlock_now_us(), last = op_last_try(op), half, at;
+
+    if (op->hurries < HURRIES - 1) {
+        op_hurry(op);
         return;
     }
-    op->hurries = 0;
-    op_again(op,
-             backoff_next(now, op_pause(op), code == SQLOCK_EBUSY ? a->left : -1, op_last_try(op)));
+    half = backoff_span(op->hurries++ - HURRIES) / 2;
+    at = now + half + sqlock_random_below((uint32_t)half);
+    op_again(op, last > now ? time_min(at, last) : at);
 }
 
 /* The row could be had but is locked: by a guard, or by somebody who is just writing it? */
-static void skipped(sqlock_op *op, const struct answer *before)
+static void skipped(sqlock_op *op)
 {
     sqlock *m = op->m;
     sqlock_value values[] = {value_bytes(m->ns, m->ns_len),
                              value_bytes(op->lock->name, op->lock->name_len)};
     struct answer now;
 
-    if (op->hurries % HURRIES != HURRIES - 1) {
+    if (op->hurries < HURRIES - 1) {
         op_hurry(op);
-        return;
-    }
-    if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
+    } else if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
         op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
         op_failed(op);
     } else if (now.outcome == SQLOCK_OUT_GUARDED) {
         refused(op, SQLOCK_EGUARDED, &now);
-    } else if (op->once ? op->hurries > 10 * HURRIES : sqlock_now_us() >= op_last_try(op)) {
-        refused(op, SQLOCK_EBUSY, before);
     } else {
-        op_hurry(op);
+        locked(op);
     }
+}
+
+/* Every grant came too late. Asking on would keep the lock from those who are nearer, and end in
+ * nothing: so it is given back. An imported one is somebody's, who may be quick enough. */
+static void too_slow(sqlock_op *op, const struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {
+        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(a->token),
+    };
+    struct answer gone = {0};
+    int ended = lock->pending == PENDING_IMPORT;
+
+    if (!ended && op_attempt(op, SQLOCK_STMT_RELEASE, values, &gone) == 0) {
+        ended = gone.outcome == SQLOCK_OUT_DONE || outcome_why(gone.outcome) != SQLOCK_WHY_NONE;
+        mutex_lock(&op->m->mu);
+        if (ended)
+            lock->pending = PENDING_NOTHING;
+        if (ended)
+            lock_apply(lock, LEASE_RELEASED, 0);
+        mutex_unlock(&op->m->mu);
+    }
+    op_done(op,
+            sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
+                             ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
+                             "the database answers too slowly for a lease of %lld ms: %d grants "
+                             "came with less than half of it left",
+                             (long long)(lock->lease.ttl / 1000), op->late));
 }
 
 /* A grant whose reply came late is renewed, by the same request, before it is handed out (P4). */
@@ -96,7 +171,10 @@ void verb_granted(sqlock_op *op, const struct answer *a)
     }
     op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
     sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
-    op_hurry(op);
+    if (++op->late >= LATE_GRANTS)
+        too_slow(op, a);
+    else
+        op_hurry(op);
 }
 
 /* This owner's story is over: it was released, and is never granted again (P5). */
@@ -128,7 +206,7 @@ static void advance(sqlock_op *op)
         refused(op, SQLOCK_EBUSY, &a);
         return;
     case SQLOCK_OUT_SKIPPED:
-        skipped(op, &a);
+        skipped(op);
         return;
     case SQLOCK_OUT_RELEASED:
         ended(op, SQLOCK_WHY_NOT_GRANTED);

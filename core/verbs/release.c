@@ -3,6 +3,8 @@
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
+#define EARLY_US 1000 /* past the last moment, in clocks of whole milliseconds */
+
 /* A lock that was lost is still given back, for those who wait; the answer stays that it was lost.
  */
 static void released(sqlock_op *op)
@@ -35,7 +37,7 @@ static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
     int ours;
 
     mutex_lock(&op->m->mu);
-    ours = was_ours(lock, a) || lock->token == 0; /* never granted: nothing to give back */
+    ours = was_ours(lock, a);
     if (!ours) {
         lock->pending = PENDING_NOTHING;
         lock_apply(lock, LEASE_DENIED, why);
@@ -48,34 +50,72 @@ static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
 }
 
+/* Whatever the owner was granted without our knowing, and let it be granted nothing more. */
+static int withdraw(sqlock_op *op, struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {
+        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->lost_until),
+    };
+
+    return op_attempt(op, SQLOCK_STMT_WITHDRAW, values, a);
+}
+
+void verb_early(sqlock_op *op, const struct answer *a)
+{
+    int64_t left = op->lock->lost_until - a->now + EARLY_US;
+
+    op->unsure = 1;
+    sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                     "the reply was lost, and what was asked may still arrive within %lld ms",
+                     (long long)(left / 1000));
+    if (sqlock_now_us() + left >= op->deadline)
+        op_done(op, SQLOCK_EUNSURE);
+    else
+        op_again(op, sqlock_now_us() + left);
+}
+
+static int release(sqlock_op *op, struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {
+        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+    };
+
+    return op_attempt(op, SQLOCK_STMT_RELEASE, values, a);
+}
+
+/* Without a token nobody knows whether there was a grant, nor whether there will be one: while the
+ * acquire is still committing, or on its way on a connection that was given up, the row shows
+ * nothing. */
 static void advance(sqlock_op *op)
 {
-    sqlock *m = op->m;
     sqlock_lock *lock = op->lock;
     struct answer a;
     sqlock_why why;
 
     if (op_is_over(op))
         return;
-    /* token 0, when it is not known: whatever this owner was granted */
-    sqlock_value values[] = {
-        value_bytes(m->ns, m->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->token),
-    };
-    if (op_attempt(op, SQLOCK_STMT_RELEASE, values, &a) != 0) {
+    if ((lock->token == 0 ? withdraw(op, &a) : release(op, &a)) != 0) {
         if (op->err.flags & SQLOCK_MAYBE)
             lock->release_sent = 1;
         op_failed(op);
-    } else if (a.outcome == SQLOCK_OUT_DONE) {
+    } else if (a.outcome == SQLOCK_OUT_DONE || a.outcome == SQLOCK_OUT_NEVER) {
         released(op);
+    } else if (a.outcome == SQLOCK_OUT_EARLY) {
+        verb_early(op, &a);
     } else if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE) {
         denied(op, &a, why);
     } else if (a.outcome == SQLOCK_OUT_KIND) {
         op_unknown_kind(op);
     } else {
-        op_hurry(op); /* the row changed while we looked */
+        verb_locked(op); /* or it changed while we looked */
     }
 }
 

@@ -12,6 +12,14 @@ int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock
 /* The answer is a grant, of an acquire or an import: the end of op, unless it came too late. */
 void verb_granted(sqlock_op *op, const struct answer *a);
 
+/* The answer a shows nothing of ours, but a request whose reply was lost may still arrive: look
+ * again when it cannot any more, or end as unsure if that is past the op's end. */
+void verb_early(sqlock_op *op, const struct answer *a);
+
+/* The row is locked by somebody's transaction: a few times at once, then after longer and longer
+ * pauses. */
+void verb_locked(sqlock_op *op);
+
 /* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
 

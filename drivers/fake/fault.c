@@ -48,7 +48,8 @@ void fake_faults_free(sqlock_fake *db)
 static int names_a_row(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_GUARDED ||
-           stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_BREAK;
+           stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
+           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK;
 }
 
 static int fits(const struct fake_fault *f, sqlock_stmt stmt)

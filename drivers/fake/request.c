@@ -9,7 +9,7 @@
 enum { V_NS = 0, V_NAME = 1, V_OWNER = 2 };
 enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_LABEL = 5 };
 enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
-enum { RELEASE_TOKEN = 3, BREAK_TOKEN = 2 };
+enum { RELEASE_TOKEN = 3, WITHDRAW_NOT_AFTER = 3, BREAK_TOKEN = 2 };
 enum { LEASE_TTL = 3 };
 enum { LIST_AFTER = 1, LIST_PREFIX = 2, LIST_FREE = 3, LIST_LIMIT = 4 };
 
@@ -201,7 +201,6 @@ static int run_renew(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
-/* token 0: whatever this owner was granted. */
 static int release_outcome(const struct fake_state *s, const sqlock_value *v, int *out_apply)
 {
     int64_t token = v[RELEASE_TOKEN].i;
@@ -209,13 +208,13 @@ static int release_outcome(const struct fake_state *s, const sqlock_value *v, in
         return SQLOCK_OUT_GONE;
     if (s->kind != 0)
         return SQLOCK_OUT_KIND;
-    if (is_owner(s, &v[V_OWNER]) && (token == 0 || s->token == token)) {
+    if (is_owner(s, &v[V_OWNER]) && s->token == token) {
         *out_apply = 1;
         return SQLOCK_OUT_DONE;
     }
-    if (has_ended(s, &v[V_OWNER]) && (token == 0 || s->ended_token == token))
+    if (has_ended(s, &v[V_OWNER]) && s->ended_token == token)
         return s->ended_why == FAKE_ENDED_RELEASED ? SQLOCK_OUT_DONE : 4 + s->ended_why;
-    return token == 0 ? SQLOCK_OUT_NEVER : SQLOCK_OUT_TAKEN;
+    return SQLOCK_OUT_TAKEN;
 }
 
 static int run_release(struct fake_call *k, const sqlock_value *v)
@@ -227,6 +226,43 @@ static int run_release(struct fake_call *k, const sqlock_value *v)
     if (apply)
         end_grant(row, FAKE_ENDED_RELEASED);
     put_lease(k, outcome, s);
+    return 0;
+}
+
+/* Whatever this owner asked for is stopped from now on, granted already or not. */
+static void bury(struct fake_row *row, const sqlock_value *owner)
+{
+    struct fake_state *s = fake_row_change(row);
+
+    s->ended_token = has_ended(s, owner) ? s->ended_token : 0;
+    s->has_ended = 1;
+    memcpy(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE);
+    s->ended_why = FAKE_ENDED_RELEASED;
+}
+
+static int run_withdraw(struct fake_call *k, const sqlock_value *v)
+{
+    const sqlock_value *owner = &v[V_OWNER];
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    int rc = row != NULL ? 0 : fake_row_make(k, &v[V_NS], &v[V_NAME], &row);
+    if (rc != 0)
+        return rc;
+    if (owner->len != SQLOCK_OWNER_SIZE)
+        return sqlock_error_db(k->err, "23514", 0, 0, "an owner has a wrong length");
+
+    int ours = is_owner(&row->now, owner);
+    if (ours && row->now.kind == 0)
+        end_grant(row, FAKE_ENDED_RELEASED);
+    else if (row->now.kind == 0 &&
+             (row->now.ended_why != FAKE_ENDED_RELEASED || !has_ended(&row->now, owner)))
+        bury(row, owner);
+    ours = ours || (has_ended(&row->now, owner) && row->now.ended_token > 0);
+    put_lease(k,
+              row->now.kind != 0                  ? SQLOCK_OUT_KIND
+              : ours                              ? SQLOCK_OUT_DONE
+              : k->now <= v[WITHDRAW_NOT_AFTER].i ? SQLOCK_OUT_EARLY
+                                                  : SQLOCK_OUT_NEVER,
+              &row->now);
     return 0;
 }
 
@@ -434,6 +470,7 @@ static const struct request {
     [SQLOCK_STMT_GUARDED] = {run_guarded, 1},
     [SQLOCK_STMT_RENEW] = {run_renew, 1},
     [SQLOCK_STMT_RELEASE] = {run_release, 1},
+    [SQLOCK_STMT_WITHDRAW] = {run_withdraw, 1},
     [SQLOCK_STMT_BREAK] = {run_break, 1},
     [SQLOCK_STMT_LIST] = {run_list, 1},
     [SQLOCK_STMT_MIGRATE_LOCK] = {run_migrate_lock, 0},

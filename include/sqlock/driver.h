@@ -42,6 +42,7 @@ extern "C" {
     X(GUARDED, "guarded", "b:ns b:name")                                                           \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
     X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
+    X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after")                                     \
     X(BREAK, "break", "b:ns b:name i:token")                                                       \
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
@@ -78,6 +79,7 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_GUARDED = 12,  /* an open transaction guards the row */
     SQLOCK_OUT_STRANGER = 13, /* the server is not the one that meta knows: hello again */
     SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
+    SQLOCK_OUT_EARLY = 15,    /* ... yet: what it asked may still arrive, until not_after */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
     SQLOCK_OUT_UNFIT = 22     /* hello: a setting or table makes it unsafe; detail says which */
@@ -86,7 +88,7 @@ typedef enum sqlock_outcome {
 /* Columns of an answer. Every answer starts with index (the request's number within an array
  * statement, else 0) and outcome. A dialect may leave trailing columns away: they read as NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
-/* acquire, guarded, renew, release, break, list (which goes on with name and owner) */
+/* acquire, guarded, renew, release, withdraw, break, list (which goes on with name and owner) */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */

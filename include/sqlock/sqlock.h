@@ -229,9 +229,12 @@ typedef struct sqlock_acquire_opts {
     sqlock_cancel *cancel;  /* may cut the wait; NULL: nothing does */
     sqlock_event_fn on_event; /* NULL: none */
     void *user;               /* for on_event */
-    sqlock_holder *holder;    /* filled when the answer is SQLOCK_EBUSY or EGUARDED; NULL: not */
+    sqlock_holder *holder;    /* filled when the answer is SQLOCK_EBUSY or EGUARDED (token 0: some
+                                 transaction has locked the row, whose nobody can see); NULL: not */
     const unsigned char *owner; /* SQLOCK_OWNER_SIZE bytes: settle an acquire of a process that died;
-                                   NULL: drawn at random, as it must be otherwise */
+                                   NULL: drawn at random, as it must be otherwise. One owner is one
+                                   holder: two who give the same one are both told that they hold the
+                                   lock, with one token. Only one may recover for a dead process. */
 } sqlock_acquire_opts;
 
 #define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
@@ -253,7 +256,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *            until the wait ran out), SQLOCK_EGUARDED (free, but kept by an open transaction until
  *            the wait ran out), SQLOCK_EUNSURE (a reply was lost: *out_lock is UNSURE and
  *            sqlock_settle() tells), SQLOCK_ETIMEOUT (the database answered nothing in time and
- *            nothing was applied), SQLOCK_ECANCELLED (by opts->cancel, nothing is held),
+ *            nothing was applied; or three grants in a row came with less than half of the lease
+ *            left, and were given back: take a longer lease), SQLOCK_ECANCELLED (by opts->cancel, nothing is held),
  *            SQLOCK_ELOST (opts->owner has been released before and is never granted again),
  *            SQLOCK_EINVAL (name, numbers; before any I/O), SQLOCK_EFORK, SQLOCK_ENOMEM, and the
  *            database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA, ECORRUPT, EREADONLY, EFULL,
@@ -291,7 +295,9 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 
 /* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns; a callback
  * that is running is waited for when all else is done.
- * A lock in state UNSURE may be released too: what may have been granted is given back.
+ * A lock in state UNSURE may be released too: what may have been granted is given back, and what may
+ * still be granted is stopped. The answer waits until neither can come any more, which is at most
+ * request_ms after the acquire; where that cannot be waited for it is SQLOCK_EUNSURE.
  * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
  *          lost before: a row that still says ours is emptied, anything else is left alone),
  *          SQLOCK_EUNSURE (reply lost: ask again, or sqlock_settle(), or let the lease run out),
@@ -300,7 +306,8 @@ SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
 
 /* Find out what became of a request whose reply was lost, by sending the same request again with the
  * same owner; or whether an imported grant still is, by renewing it. Asks until there is an answer, at
- * most wait_ms (or SQLOCK_WAIT_FOREVER; 0: one try).
+ * most wait_ms (or SQLOCK_WAIT_FOREVER; 0: request_ms). That somebody else has the lock is an answer
+ * only when the request can not arrive any more, which is at most request_ms after it was sent.
  * Returns: 0 (an acquire, an import: the lock is HELD; a release: it is RELEASED; nothing to settle: 0
  *          too), SQLOCK_EBUSY, SQLOCK_EGUARDED (an acquire: it was not granted, or has ended; the
  *          handle is LOST), SQLOCK_ELOST (held before, not any more), SQLOCK_EUNSURE (no answer yet),

@@ -25,6 +25,10 @@ renew;
 -- :step
 release;
 
+-- :block withdraw
+-- :step
+withdraw;
+
 -- :block break
 -- :step
 break;

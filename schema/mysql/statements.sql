@@ -92,6 +92,7 @@ UPDATE (
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
+    AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why
 SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_inc THEN k.token
                    WHEN k.inc = @sqlock_inc THEN k.token + 1
                    ELSE k.token + (@sqlock_inc - k.inc) * 4294967296 END,
@@ -178,7 +179,7 @@ FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND 
 
 -- :block release
 -- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. token 0: whatever this owner was granted. Does not touch nt, where guards stand:
+-- answered with 1. Does not touch nt, where guards stand:
 -- nobody is granted the name before the guard's transaction ends. That it was done is told by the count of
 -- changed rows (it is 1 whatever the client's flags: the row always changes), not by the look: until then
 -- others can have been granted the lock and have released it, and the row remembers only the last of them.
@@ -188,7 +189,7 @@ UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND c.owner = :owner AND (:token = 0 OR c.token = :token)
+      AND c.owner = :owner AND c.token = :token
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
     AND l.owner = k.owner AND l.token = k.token
@@ -198,13 +199,53 @@ SELECT 0,
        CASE WHEN ROW_COUNT() > 0 THEN 1
             WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
-            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+            WHEN h.owner = :owner AND h.token = :token THEN 3
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
-            WHEN :token = 0 THEN 14
             ELSE 8 END,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block withdraw
+-- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
+-- with ended_why 1, is written under the row's lock. 3: the row is locked, perhaps by that very grant,
+-- which is still committing; look again.
+-- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
+-- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
+-- sign of this owner for ever: the tombstone stood when the row was looked at, and the clock was read
+-- before that. ended_token tells a grant (> 0) from a bare tombstone, also when asked again.
+-- No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- :step
+SET @sqlock_t = {now};
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.idle_since, c.ended_owner,
+           c.ended_token, c.ended_why, {now} AS t
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND (c.owner = :owner OR c.ended_why <> 1 OR NOT (c.ended_owner <=> :owner))
+    LIMIT 1 {skip}
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
+    AND l.ended_owner <=> k.ended_owner AND l.ended_token = k.ended_token AND l.ended_why = k.ended_why
+SET l.owner = IF(k.owner <=> :owner, NULL, k.owner), l.exp = IF(k.owner <=> :owner, NULL, k.exp),
+    l.since = IF(k.owner <=> :owner, NULL, k.since), l.label = IF(k.owner <=> :owner, NULL, k.label),
+    l.idle_since = IF(k.owner <=> :owner, k.t, k.idle_since),
+    l.ended_token = IF(k.owner <=> :owner, k.token, IF(k.ended_owner <=> :owner, k.ended_token, 0)),
+    l.ended_owner = :owner, l.ended_why = 1;
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN 11
+            WHEN h.ended_owner <=> :owner AND h.ended_token > 0 AND h.ended_why = 1 THEN 1
+            WHEN NOT (h.ended_owner <=> :owner AND h.ended_why = 1) THEN 3
+            WHEN @sqlock_t <= :not_after THEN 15
+            ELSE 14 END,
+       h.token, h.exp - {now}, {now}
+FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+-- :step
+INSERT INTO {lock} (ns, name, token, inc, idle_since)
+SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
+-- :step same 1
 
 -- :block break
 -- As release, by token alone: what an operator does to a grant whose holder is dead. It waits for the

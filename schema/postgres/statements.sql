@@ -184,27 +184,65 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 
 -- :block release
 -- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. token 0: whatever this owner was granted. Does not touch a guard's lock: nobody is
--- granted the name before the guard's transaction ends. Always one row; 3: look again.
+-- answered with 1. Does not touch a guard's lock: nobody is granted the name before the guard's
+-- transaction ends. Always one row; 3: look again.
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
         ended_owner = l.owner, ended_token = l.token, ended_why = 1, idle_since = {now}
     WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-      AND l.owner = :owner AND (:token = 0 OR l.token = :token)
+      AND l.owner = :owner AND l.token = :token
     RETURNING l.token
 )
 SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
-            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+            WHEN h.owner = :owner AND h.token = :token THEN 3
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
-            WHEN :token = 0 THEN 14
             ELSE 8 END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block withdraw
+-- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
+-- with ended_why 1, is written under the row's lock. The lock is waited for: a grant that is still
+-- committing (for a standby, say) is not seen by the snapshot, only by who comes after it.
+-- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
+-- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
+-- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
+-- again. No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, c.kind, c.owner, c.token, c.exp, c.ended_owner, c.ended_token, c.ended_why
+    FROM {lock} c WHERE c.ns = :ns AND c.name = :name
+    FOR NO KEY UPDATE
+), g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = k.owner, ended_token = k.token, ended_why = 1, idle_since = {now}
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner = :owner
+), s AS (
+    UPDATE {lock} l SET ended_owner = :owner, ended_why = 1,
+        ended_token = CASE WHEN k.ended_owner = :owner THEN k.ended_token ELSE 0 END
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner IS DISTINCT FROM :owner
+      AND (k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM :owner)
+)
+SELECT 0,
+       CASE WHEN k.kind <> 0 THEN 11
+            WHEN k.owner = :owner OR k.ended_owner = :owner AND k.ended_token > 0 THEN 1
+            WHEN {now} <= :not_after THEN 15
+            ELSE 14 END,
+       k.token, k.exp - {now}, {now}
+FROM k;
+-- :step
+INSERT INTO {lock} (ns, name, token, inc, idle_since)
+SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
+ON CONFLICT (ns, name) DO NOTHING;
+-- :step same 1
 
 -- :block break
 -- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after

@@ -89,23 +89,53 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block release
 -- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. token 0: whatever this owner was granted. Always one row.
+-- answered with 1. Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = 1, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND (:token = 0 OR token = :token)
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token
 RETURNING 0, 1, token, NULL, {now} * 1000;
 -- :step write
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND (:token = 0 OR h.token = :token) THEN 3
-            WHEN h.ended_owner = :owner AND (:token = 0 OR h.ended_token = :token)
+            WHEN h.owner = :owner AND h.token = :token THEN 3
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
-            WHEN :token = 0 THEN 14
             ELSE 8 END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block withdraw
+-- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
+-- with ended_why 1, which the first step writes, in a row that it makes where there is none.
+-- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
+-- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
+-- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
+-- again. No row: meta has none.
+-- :step write
+INSERT INTO {lock} AS l (ns, name, token, inc, idle_since, ended_owner, ended_why)
+SELECT :ns, :name, m.fence_floor, m.inc, {now}, :owner, 1 FROM {meta} m WHERE m.id = 1
+ON CONFLICT (ns, name) DO UPDATE SET
+    ended_token = CASE WHEN l.owner = :owner THEN l.token
+                       WHEN l.ended_owner = :owner THEN l.ended_token ELSE 0 END,
+    ended_owner = :owner, ended_why = 1,
+    idle_since = CASE WHEN l.owner = :owner THEN {now} ELSE l.idle_since END,
+    since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
+    label = CASE WHEN l.owner = :owner THEN NULL ELSE l.label END,
+    exp = CASE WHEN l.owner = :owner THEN NULL ELSE l.exp END,
+    owner = CASE WHEN l.owner = :owner THEN NULL ELSE l.owner END
+WHERE l.kind = 0
+  AND (l.owner = :owner OR l.ended_why <> 1 OR l.ended_owner IS NOT :owner);
+-- :step write
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN 11
+            WHEN h.ended_owner = :owner AND h.ended_token > 0 THEN 1
+            WHEN {now} * 1000 <= :not_after THEN 15
+            ELSE 14 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block break
 -- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after

@@ -94,6 +94,11 @@ long spy_runs(int stmt);     /* calls with this request; -1: all */
 long spy_requests(int stmt); /* requests, of which a call may carry many */
 /* The next such request is applied, and its reply is lost with the connection. */
 void spy_lose_reply(sqlock_stmt stmt);
+/* From now on acquires get no answer, and do not arrive. */
+void spy_hold_back_acquires(void);
+int spy_held_back(void); /* how many that were */
+/* No more of that; 1: the first of them arrives after all, before the next request that is made. */
+void spy_arrive(int arrive);
 
 /* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth, at most two
  * seconds, but at least a thousandth. */
@@ -108,9 +113,9 @@ struct part {
     size_t n;
 };
 
-extern const struct part suite_lease, suite_ended, suite_import, suite_loss, suite_renewal,
-    suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async, suite_scope,
-    suite_list, suite_schema, suite_versions;
+extern const struct part suite_lease, suite_ended, suite_unsure, suite_import, suite_loss,
+    suite_renewal, suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async,
+    suite_scope, suite_list, suite_schema, suite_versions;
 /* Where processes meet in one database; then those where a child of a process with a manager may
  * open one, and where it may not. */
 extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;

@@ -144,6 +144,7 @@ static void postgres_with_standby(void)
 
     private_exec("DROP SCHEMA IF EXISTS " SCHEMA " CASCADE; CREATE SCHEMA " SCHEMA);
     opts.schema = SCHEMA;
+    opts.request_ms = 2000;
     assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
     for (int i = 0; i < 2; i++)
         assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &opts, &managers[i], &err),
@@ -222,6 +223,47 @@ static void test_grant_whose_commit_was_killed_is_unsure_on_postgres(void **stat
 {
     (void)state;
     ended_in_its_commit("pg_terminate_backend");
+}
+
+/* An acquire that nothing is heard of while its commit waits for the standby. */
+static void unsure_in_its_commit(void)
+{
+    postgres_with_standby();
+    caller_start(managers[0], 600, NULL);
+    caller_join();
+    assert_int_equal(caller.rc, SQLOCK_EUNSURE);
+}
+
+static void test_release_of_a_grant_in_its_commit_gives_it_back_on_postgres(void **state)
+{
+    sqlock_error err;
+    int rc;
+    (void)state;
+
+    unsure_in_its_commit();
+    rc = sqlock_release(caller.lock, &err); /* it has to be committed too */
+    assert_code(SQLOCK_EUNSURE, rc, &err);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
+    standby_wanted(false);
+    assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_RELEASED);
+    assert_int_equal(row_of(managers[1], NAME).held, 0);
+    sqlock_lock_free(caller.lock);
+}
+
+/* The row is locked, perhaps by the very grant that is asked about. */
+static void test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres(void **state)
+{
+    sqlock_error err;
+    (void)state;
+
+    unsure_in_its_commit();
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(caller.lock, 500, &err), &err);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
+    standby_wanted(false);
+    assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
+    give_back(caller.lock);
 }
 
 #endif
@@ -314,6 +356,8 @@ static const struct CMUnitTest tests[] = {
     PG(lease_of_a_late_commit_ends_as_the_row_says_on_postgres),
     PG(grant_whose_commit_was_cancelled_is_unsure_on_postgres),
     PG(grant_whose_commit_was_killed_is_unsure_on_postgres),
+    PG(release_of_a_grant_in_its_commit_gives_it_back_on_postgres),
+    PG(settle_of_a_grant_in_its_commit_is_unsure_on_postgres),
 #endif
 #ifdef TEST_HAVE_SQLITE
     LITE(lease_of_a_late_commit_ends_as_the_row_says_on_sqlite),

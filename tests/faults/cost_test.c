@@ -75,6 +75,66 @@ static void test_busy_try_and_renewal_cost_one_round_trip_each(void **state)
     sqlock_lock_free(lock);
 }
 
+#ifdef TEST_HAVE_POSTGRES
+#include <libpq-fe.h>
+
+/* Contention is certain while a foreign transaction keeps the row: busy, by nobody who can be seen,
+ * and with pauses (P9, P18). */
+static void test_wait_for_a_locked_row_is_busy_and_costs_little(void **state)
+{
+    sqlock *m = warm();
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_holder holder = {.size = sizeof holder, .token = 99};
+    sqlock_lock *none = NULL;
+    PGconn *c = PQconnectdb(pg_url());
+    char sql[128];
+    sqlock_error err;
+    int64_t begun, took;
+    int before, rc, tried;
+    (void)state;
+
+    snprintf(sql, sizeof sql, "BEGIN; UPDATE %s.sqlock_lock SET waiters = 0", place.schema);
+    PQclear(PQexec(c, sql));
+    opts.wait_ms = 2000;
+    opts.holder = &holder;
+    before = proxy_requests(place.proxy);
+    begun = sqlock_now_us();
+    rc = sqlock_acquire(m, NAME, &opts, &none, &err);
+    took = sqlock_now_us() - begun;
+    before = proxy_requests(place.proxy) - before;
+    opts.wait_ms = 0;
+    tried = sqlock_acquire(m, NAME, &opts, &none, NULL);
+    PQfinish(c);
+    print_message("2 s before a locked row: %d requests\n", before);
+    assert_code(SQLOCK_EBUSY, rc, &err);
+    assert_int_equal(tried, SQLOCK_EBUSY);
+    assert_between(1900 * MS, took, 2000 * MS + patience_ms(300) * MS);
+    assert_between(4, before, 40);
+    assert_non_null(strstr(err.text, "locked the lock's row"));
+    assert_int_equal(holder.token, 0);
+    assert_string_equal(holder.label, "");
+}
+
+/* Every reply comes after half of the lease: nobody else may be kept from the lock by that (P5,
+ * P8). */
+static void test_grants_that_are_always_late_are_given_back(void **state)
+{
+    sqlock *m = warm(), *direct = place_open(&place);
+    sqlock_lock *none = NULL;
+    sqlock_error err;
+    int64_t begun = sqlock_now_us();
+    (void)state;
+
+    proxy_delay(place.proxy, 100);
+    assert_code(SQLOCK_ETIMEOUT, take(m, NAME, 200, SQLOCK_WAIT_FOREVER, NULL, &none, &err), &err);
+    assert_null(none);
+    assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * MS);
+    assert_non_null(strstr(err.text, "too slowly for a lease of 200 ms"));
+    assert_int_equal(row_of(direct, NAME).held, 0);
+    proxy_delay(place.proxy, 0);
+}
+#endif
+
 /* ---- a thousand leases -------------------------------------------------------------------------
  */
 
@@ -168,6 +228,10 @@ static void test_thousand_leases_are_renewed_together_on_two_connections(void **
 static const struct CMUnitTest tests[] = {
     T(acquire_and_release_cost_one_round_trip_each),
     T(busy_try_and_renewal_cost_one_round_trip_each),
+#ifdef TEST_HAVE_POSTGRES
+    T(wait_for_a_locked_row_is_busy_and_costs_little),
+    T(grants_that_are_always_late_are_given_back),
+#endif
     T(thousand_leases_are_renewed_together_on_two_connections),
 };
 

@@ -87,6 +87,12 @@ answer release(conn c, request r)
     return ask(c, &s, &r);
 }
 
+answer withdraw(conn c, request r)
+{
+    script s = ours(SQLOCK_STMT_WITHDRAW);
+    return ask(c, &s, &r);
+}
+
 int try_run(conn c, const char *text)
 {
     PGresult *res = NULL;

@@ -130,14 +130,15 @@ int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
     }
     v[n++] = bytes(r->ns, r->ns_len);
     v[n++] = bytes(r->name, r->name_len);
-    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE)
+    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
+        stmt == SQLOCK_STMT_WITHDRAW)
         v[n++] = bytes(r->owner, sizeof r->owner);
     if (stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_BREAK)
         v[n++] = integer(r->token);
-    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW) {
+    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW)
         v[n++] = integer(r->ttl);
+    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_WITHDRAW)
         v[n++] = integer(r->not_after);
-    }
     if (stmt == SQLOCK_STMT_ACQUIRE)
         v[n++] = bytes("label", 5);
     return n;

@@ -94,9 +94,8 @@ static void test_late_release_does_not_free_the_successor(void **state)
     conn c = pg_open(), b = pg_open();
     request ra = request_of('A', 5000 * MS);
     script right = ours(SQLOCK_STMT_RELEASE);
-    script by_name = changed(right, "AND l.owner = $3 AND ($4 = 0 OR l.token = $4)", "");
-    script by_owner =
-        changed(right, "AND l.owner = $3 AND ($4 = 0 OR l.token = $4)", "AND l.owner = $3");
+    script by_name = changed(right, "AND l.owner = $3 AND l.token = $4", "");
+    script by_owner = changed(right, "AND l.owner = $3 AND l.token = $4", "AND l.owner = $3");
     (void)state;
     EXPECT(late_release(&right, 'B'), SQLOCK_OUT_TAKEN);
     assert_int_equal(row_owner(c), 'B');
@@ -121,12 +120,132 @@ static void test_late_release_does_not_free_the_successor(void **state)
     assert_int_equal(row_owner(c), 'B');
 }
 
+/* A withdraws; then what it had asked for arrives. */
+static answer arrives_after(const script *s, conn a, request r)
+{
+    EXPECT(ask(a, s, &r), SQLOCK_OUT_EARLY);
+    return acquire(a, r);
+}
+
+static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void **state)
+{
+    conn a = pg_open();
+    request r = request_of('A', 5000 * MS);
+    script right = ours(SQLOCK_STMT_WITHDRAW), wrong;
+    (void)state;
+    wrong = changed(right, "k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM $3", "false");
+    for (int made = 0; made < 2; made++) {
+        run(a, "DELETE FROM {lock}");
+        if (made) {
+            request b = request_of('B', 5000 * MS);
+            b.token = acquire(a, b).token;
+            EXPECT(release(a, b), SQLOCK_OUT_DONE);
+        }
+        EXPECT(arrives_after(&right, a, r), SQLOCK_OUT_RELEASED);
+        assert_int_equal(row_owner(a), -1);
+    }
+    /* Wrong: granted, and nobody is there to renew or release it. */
+    request c = request_of('C', 5000 * MS);
+    EXPECT(arrives_after(&wrong, a, c), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(a), 'C');
+}
+
+/* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
+static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
+{
+    conn a = pg_open(), b = pg_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS), past = ra;
+    script right = ours(SQLOCK_STMT_WITHDRAW), wrong = changed(right, "THEN 15", "THEN 14");
+    (void)state;
+    past.not_after = 1;
+    for (int i = 0; i < 2; i++) {
+        run(a, "DELETE FROM {lock}");
+        EXPECT(ask(a, i ? &wrong : &right, &ra), i ? SQLOCK_OUT_NEVER : SQLOCK_OUT_EARLY);
+        rb.token = acquire(b, rb).token;
+        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+        EXPECT(acquire(a, ra), SQLOCK_OUT_DONE); /* wrong: what can never be, has come */
+    }
+    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(a), -1);
+    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE); /* it says the same again */
+    past = request_of('C', 5000 * MS);
+    past.not_after = 1;
+    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+}
+
+static void test_withdrawal_leaves_another_holder_alone(void **state)
+{
+    conn a = pg_open(), b = pg_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    (void)state;
+    ra.token = acquire(a, ra).token;
+    let_it_run_out(a);
+    rb.token = acquire(b, rb).token;
+    EXPECT(withdraw(a, ra), SQLOCK_OUT_DONE); /* it was granted, and has ended */
+    EXPECT(withdraw(a, request_of('C', 5000 * MS)), SQLOCK_OUT_EARLY);
+    assert_int_equal(row_owner(b), 'B');
+    EXPECT(renew(b, rb), SQLOCK_OUT_DONE);
+    EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+}
+
+/* The grant is still committing: no snapshot shows it, only the row's lock does. */
+static void withdrawn_in_its_commit(const script *s, int outcome, int owner)
+{
+    conn a = pg_open(), w = pg_open();
+    request r = request_of('A', 5000 * MS);
+    r.not_after = 1; /* the last moment has passed meanwhile */
+    run(a, "DELETE FROM {lock}");
+    EXPECT(acquire(a, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
+    let_it_run_out(a);
+    run(a, "BEGIN");
+    EXPECT(acquire(a, request_of('A', 5000 * MS)), SQLOCK_OUT_DONE);
+    pg_start(w, s, 0, &r);
+    if (owner < 0)
+        assert_int_equal(pg_waits(w), 1);
+    else
+        pg_waits(w);
+    run(a, "COMMIT");
+    EXPECT(pg_finish(w), outcome);
+    assert_int_equal(row_owner(w), owner);
+}
+
+static void test_withdrawal_waits_for_a_grant_that_is_committing(void **state)
+{
+    script right = ours(SQLOCK_STMT_WITHDRAW);
+    script blind = changed(right, "FOR NO KEY UPDATE", "");
+    script skips = changed(right, "FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED");
+    conn a = pg_open(), w = pg_open();
+    request r = request_of('A', 5000 * MS);
+    (void)state;
+    withdrawn_in_its_commit(&right, SQLOCK_OUT_DONE, -1);
+    withdrawn_in_its_commit(&blind, SQLOCK_OUT_NEVER, 'A'); /* wrong: held by nobody */
+
+    /* Wrong: it takes the row for one that is not there, and then again. */
+    run(a, "DELETE FROM {lock}; INSERT INTO {lock} (ns, name, token, inc) VALUES ('app', 'job', 0, "
+           "0)");
+    run(a, "BEGIN");
+    EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
+    assert_int_equal(ask(w, &skips, &r).rows, 0);
+    run(a, "COMMIT");
+
+    /* It does not wait for a guard. */
+    run(a, "BEGIN; SELECT 1 FROM {lock} FOR KEY SHARE");
+    EXPECT(withdraw(w, r), SQLOCK_OUT_DONE);
+    run(a, "COMMIT");
+    assert_int_equal(row_owner(w), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_POSTGRES(test_same_request_twice_is_one_grant),
         ON_POSTGRES(test_released_owner_is_never_granted_again),
         ON_POSTGRES(test_late_release_does_not_free_the_successor),
+        ON_POSTGRES(test_acquire_that_arrives_after_its_withdrawal_grants_nothing),
+        ON_POSTGRES(test_withdrawal_is_certain_only_after_the_last_moment),
+        ON_POSTGRES(test_withdrawal_leaves_another_holder_alone),
+        ON_POSTGRES(test_withdrawal_waits_for_a_grant_that_is_committing),
     };
     int missing = pg_missing();
     if (missing)

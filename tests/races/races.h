@@ -82,6 +82,7 @@ answer ask(conn c, const script *s, const request *r);
 answer acquire(conn c, request r);
 answer renew(conn c, request r);
 answer release(conn c, request r);
+answer withdraw(conn c, request r);
 void run(conn c, const char *text);           /* must succeed */
 int try_run(conn c, const char *text);        /* 0, or why not (SQLite's code, or -1) */
 int64_t number(conn c, const char *text);     /* one number, must be there; NULL: -1 */

@@ -1,0 +1,195 @@
+/* P5, P18: an acquire whose reply was lost, and which arrives only after its owner has asked to
+ * give it back, or to be told what became of it. */
+#include "tests/drivers/suite.h"
+
+#include <string.h>
+
+enum { ON_THE_WAY_MS = 1200, LEASE_MS = 60000 };
+
+/* Its handle. It may be granted until so long after it was sent. */
+static sqlock_lock *still_on_its_way(struct world *w, sqlock **out_m)
+{
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(ON_THE_WAY_MS, LEASE_MS, 0);
+    sqlock_error err = {0};
+    sqlock_op *op = NULL;
+    sqlock_lock *lock = NULL;
+
+    oo.request_ms = 2 * ON_THE_WAY_MS + patience_ms(1000);
+    *out_m = open_manager(w, &oo);
+    spy_hold_back_acquires();
+    assert_ok(sqlock_acquire_start(*out_m, "nightly", &o, &op, &err), &err);
+    assert_soon(spy_held_back() > 0, patience_ms(1000));
+    sqlock_op_cancel(op);
+    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    spy_arrive(0);
+    return lock;
+}
+
+static int note_held(const sqlock_info *info, void *user)
+{
+    *(int *)user = info->held;
+    return 0;
+}
+
+/* Whether somebody is in the row; what has been held back arrives first. */
+static int row_is_held(sqlock *m)
+{
+    sqlock_error err = {0};
+    int held = 0;
+
+    assert_ok(sqlock_list(m, NULL, note_held, &held, &err), &err);
+    return held;
+}
+
+/* Begin to release; return when the database has been told of it. */
+static sqlock_op *release_that_is_told(sqlock_lock *lock)
+{
+    sqlock_error err = {0};
+    sqlock_op *op = NULL;
+
+    assert_ok(sqlock_release_start(lock, &op, &err), &err);
+    assert_soon(spy_runs(SQLOCK_STMT_WITHDRAW) > 0, patience_ms(1000));
+    sleep_ms(50);
+    return op;
+}
+
+static void assert_released(sqlock *other, sqlock_op *op, sqlock_lock *lock, int64_t sent)
+{
+    sqlock_error err = {0};
+
+    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
+    assert_int_equal(row_is_held(other), 0);
+    assert_true(is_free(other, "nightly"));
+    sqlock_lock_free(lock);
+}
+
+/* The name has a row (made 1), or none yet. */
+static void arrives_after_the_release(void **state, int made)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+
+    if (made)
+        give(take(other, "nightly"));
+    int64_t sent = now_us();
+    sqlock_lock *lock = still_on_its_way(w, &m);
+    sqlock_op *op = release_that_is_told(lock);
+
+    assert_int_equal(sqlock_op_step(op), 0); /* nobody can know yet */
+    spy_arrive(1);
+    row_is_held(other);
+    assert_int_equal(row_is_held(other), 0);
+    assert_released(other, op, lock, sent);
+}
+
+static void test_acquire_that_arrives_after_its_release_grants_nothing(void **state)
+{
+    arrives_after_the_release(state, 1);
+}
+
+static void test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing(void **state)
+{
+    arrives_after_the_release(state, 0);
+}
+
+/* What the release left in the row is overwritten by the next owner's end. */
+static void test_acquire_that_arrives_after_its_release_and_others_is_given_back(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    int64_t sent = now_us();
+    sqlock_lock *lock = still_on_its_way(w, &m);
+    sqlock_op *op = release_that_is_told(lock);
+
+    give(take(other, "nightly"));
+    spy_arrive(1);
+    row_is_held(other);
+    assert_int_equal(row_is_held(other), 1); /* by nobody, but not for long */
+    assert_released(other, op, lock, sent);
+}
+
+/* Somebody else has it: that does not say that ours will not come. */
+static void test_settle_is_not_sure_while_the_acquire_may_still_arrive(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int64_t sent = now_us();
+    sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
+
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_code(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &err), &err);
+    assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NOT_GRANTED);
+    sqlock_lock_free(lock);
+    give(theirs);
+}
+
+static void test_settle_of_an_acquire_that_arrived_says_held(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = still_on_its_way(w, &m);
+
+    spy_arrive(1);
+    row_is_held(other);
+    assert_int_equal(row_is_held(other), 1);
+    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+/* P5: asked again it says the same, and a second handle of the owner is never granted anything. */
+static void test_release_of_an_unsure_acquire_asked_again_says_released(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = still_on_its_way(w, &m), *again = NULL;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+
+    memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
+    spy_arrive(1);
+    row_is_held(other);
+    assert_int_equal(row_is_held(other), 1);
+    spy_lose_reply(SQLOCK_STMT_WITHDRAW);
+    assert_ok(sqlock_release(lock, &err), &err); /* asked twice */
+    assert_int_equal(spy_runs(SQLOCK_STMT_WITHDRAW), 2);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(row_is_held(other), 0);
+    o.owner = owner;
+    assert_code(SQLOCK_ELOST, sqlock_acquire(other, "nightly", &o, &again, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* An ordinary release costs what it did: one request, and no look. */
+static void test_release_of_a_known_grant_is_one_request(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take(m, "nightly");
+    long before = spy_runs(-1);
+
+    give(lock);
+    assert_int_equal(spy_runs(-1), before + 1);
+    assert_int_equal(spy_runs(SQLOCK_STMT_WITHDRAW), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_acquire_that_arrives_after_its_release_grants_nothing),
+    cmocka_unit_test(test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing),
+    cmocka_unit_test(test_acquire_that_arrives_after_its_release_and_others_is_given_back),
+    cmocka_unit_test(test_settle_is_not_sure_while_the_acquire_may_still_arrive),
+    cmocka_unit_test(test_settle_of_an_acquire_that_arrived_says_held),
+    cmocka_unit_test(test_release_of_an_unsure_acquire_asked_again_says_released),
+    cmocka_unit_test(test_release_of_a_known_grant_is_one_request),
+};
+PART(suite_unsure, tests);
