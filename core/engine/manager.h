@@ -22,15 +22,17 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
-    int used;    /* it has been given back before: it may have died since */
-    int wake;    /* cuts connecting; -1: not made yet */
-    int running; /* a call is under way, which may be cut; under the mutex */
-    int cut;     /* one was, perhaps when it had just ended: the connection is not used again */
+    int used;      /* it has been given back before: it may have died since */
+    int wake;      /* cuts connecting; -1: not made yet */
+    int running;   /* a call is under way, which may be cut; under the mutex */
+    int cut;       /* one was, perhaps when it had just ended: the connection is not used again */
+    int64_t until; /* the kept place: give it back by then, a renewal is due; else TIME_NEVER */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
 enum pool_use {
     POOL_CALLS,
+    POOL_URGENT,   /* as calls; after a while the kept place, as long as no renewal is due */
     POOL_RENEWALS, /* the kept place; a call's idle connection while that one cannot be opened */
     POOL_KEPT,     /* the kept place itself */
 };
@@ -119,6 +121,7 @@ struct sqlock_op {
     int tries;            /* attempts made */
     int refusals;         /* pauses so far: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
+    int patient;          /* the kept place was of no use to it: it waits for one of the calls */
     int stale;            /* the attempt used a connection that had been open before */
     int64_t round;        /* what an answer takes: the last one, or half of what it was before */
     int denials;          /* how often the database said no, in a row */

@@ -244,25 +244,25 @@ static int64_t async_limit(sqlock *m, int64_t now)
     return now + longer(left, ASYNC_LEAST_US);
 }
 
-/* It asks for a grant that will be renewed by itself. */
-static int needs_renewals(const sqlock_op *op)
-{
-    const sqlock_lock *lock = op->lock;
-    int needs;
-
-    mutex_lock(&op->m->mu);
-    needs = (lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT) &&
-            !(lock->flags & SQLOCK_NO_RENEW);
-    mutex_unlock(&op->m->mu);
-    return needs;
-}
-
+/* Which connection it takes; one that asks for a grant to be renewed sees to that of the renewals.
+ */
 static int take(sqlock_op *op, int64_t deadline, struct conn **out)
 {
-    int rc = needs_renewals(op) ? pool_keep(op->m, op, deadline, &op->err) : 0;
+    sqlock *m = op->m;
+    enum lock_pending pending;
+    int rc = 0;
 
+    mutex_lock(&m->mu);
+    pending = op->lock->pending;
+    mutex_unlock(&m->mu);
+    if ((pending == PENDING_ACQUIRE || pending == PENDING_IMPORT) &&
+        !(op->lock->flags & SQLOCK_NO_RENEW))
+        rc = pool_keep(m, op, deadline, &op->err);
     if (rc == 0)
-        rc = pool_take(op->m, POOL_CALLS, op, deadline, out, &op->err);
+        rc = pool_take(m,
+                       (pending == PENDING_ACQUIRE && !op->settle) || op->patient ? POOL_CALLS
+                                                                                  : POOL_URGENT,
+                       op, deadline, out, &op->err);
     op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
     return rc;
 }
@@ -282,7 +282,9 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     if ((rc = take(op, deadline, &c)) != 0)
         return rc;
     op->stale = c->used;
-    rc = call_one(m, c, op, stmt, values, deadline, out, &op->err);
+    rc = call_one(m, c, op, stmt, values, time_min(deadline, c->until), out, &op->err);
+    if (rc != 0 && c->until != TIME_NEVER)
+        op->patient = 1;
     if (rc == 0) /* one slow answer does not count for long */
         op->round = longer(out->received - out->sent, op->round / 2);
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));

@@ -4,6 +4,11 @@
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
 #include "core/engine/pool.h"
+#include "core/engine/renewals.h"
+
+#define URGENT_AFTER_US 100000
+#define URGENT_LEAST_US 10000
+#define URGENT_MOST_US  1000000
 
 /* A free place of the calls, one with an open connection first. m->mu is held. */
 static struct conn *find_call(sqlock *m)
@@ -35,10 +40,25 @@ static struct conn *find_for_renewals(sqlock *m, int64_t deadline)
                                                                                            : kept;
 }
 
+/* Those that end or settle a grant do not starve behind acquires that are stuck in the server and
+ * keep all connections of the calls. They may have the kept one until a renewal needs it. */
+static struct conn *find_urgent(sqlock *m, int64_t since)
+{
+    struct conn *found = find_call(m);
+    int64_t now = sqlock_now_us();
+
+    if (found != NULL || m->conns[0].busy || now < since + URGENT_AFTER_US ||
+        renewals_due(m) < now + URGENT_LEAST_US)
+        return found;
+    return &m->conns[0];
+}
+
 /* A free place for this use. m->mu is held. */
-static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline)
+static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since)
 {
     switch (use) {
+    case POOL_URGENT:
+        return find_urgent(m, since);
     case POOL_RENEWALS:
         return find_for_renewals(m, deadline);
     case POOL_KEPT:
@@ -51,10 +71,11 @@ static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline)
 static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                      struct conn **out, sqlock_error *err)
 {
+    int64_t since = sqlock_now_us();
     int rc = 0;
 
     mutex_lock(&m->mu);
-    while ((*out = find_free(m, use, deadline)) == NULL) {
+    while ((*out = find_free(m, use, deadline, since)) == NULL) {
         if (m->stopping || (op != NULL && op->cancelled))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (sqlock_now_us() >= deadline)
@@ -62,10 +83,16 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
                 sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "all connections were in use");
         if (rc != 0)
             break;
-        cond_wait_until(&m->conn_free, &m->mu, deadline);
+        cond_wait_until(&m->conn_free, &m->mu,
+                        use == POOL_URGENT ? time_min(deadline, sqlock_now_us() + URGENT_AFTER_US)
+                                           : deadline);
     }
-    if (rc == 0)
+    if (rc == 0) {
         (*out)->busy = 1;
+        (*out)->until = use == POOL_URGENT && *out == &m->conns[0]
+                            ? time_min(renewals_due(m), sqlock_now_us() + URGENT_MOST_US)
+                            : TIME_NEVER;
+    }
     mutex_unlock(&m->mu);
     return rc;
 }
@@ -182,11 +209,14 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 
     if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
+    deadline = time_min(deadline, c->until);
     if (c->native == NULL)
         rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
     else if (op != NULL && op->greet)
         rc = hello(m, c, op, deadline, err);
     if (rc != 0) {
+        if (op != NULL && c->until != TIME_NEVER)
+            op->patient = 1;
         pool_give(m, c, 1);
         return rc;
     }

@@ -257,6 +257,56 @@ static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **sta
     give(lock);
 }
 
+/* ---- connections of the calls that are all in use ---------------------------------------------
+ */
+
+/* P8: by one acquire that is stuck in the server. */
+static void test_release_does_not_starve_behind_an_acquire_that_is_stuck(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct hog hog;
+    sqlock_error err = {0};
+    sqlock_lock *by_hand = take_for(m, "by hand", 0, SQLOCK_NO_RENEW);
+    sqlock_lock *first = take(m, "first"), *second = take(m, "second");
+    sqlock_op *op = NULL;
+    int64_t begun;
+
+    hog_start(w, &hog, m);
+    begun = now_us();
+    assert_ok(sqlock_release(first, &err), &err);
+    assert_ok(sqlock_renew(by_hand, &err), &err);
+    assert_ok(sqlock_release_start(second, &op, &err), &err);
+    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(1500) * INT64_C(1000));
+    hog_end(&hog);
+    give(by_hand);
+    sqlock_lock_free(first);
+    sqlock_lock_free(second);
+}
+
+/* P7: what a release has been lent is taken back for the renewals, and not lent to it again. */
+static void test_stuck_release_does_not_keep_the_renewals_connection(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct hog hog;
+    sqlock_error err = {0};
+    sqlock_lock *held = take_for(m, "held", patience_ms(600), 0), *stuck = take(m, "other");
+    sqlock_op *op = NULL;
+
+    hog_start(w, &hog, m);
+    stall(w, SQLOCK_STMT_RELEASE, ALWAYS, 20000);
+    stays_held(held, 100);
+    assert_ok(sqlock_release_start(stuck, &op, &err), &err);
+    stays_held(held, patience_ms(3000));
+    sqlock_op_cancel(op);
+    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, NULL, &err), &err);
+    hog_end(&hog);
+    sqlock_lock_free(stuck);
+    sqlock_lock_free(held);
+}
+
 /* ---- who is cut ------------------------------------------------------------------------------ */
 
 /* P19: also while the renewals' connection, which was lost, says hello again. */
@@ -355,6 +405,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened),
     cmocka_unit_test(test_renewals_do_not_go_through_all_dead_connections),
     cmocka_unit_test(test_opening_that_takes_its_usual_time_is_not_thrown_away),
+    cmocka_unit_test(test_release_does_not_starve_behind_an_acquire_that_is_stuck),
+    cmocka_unit_test(test_stuck_release_does_not_keep_the_renewals_connection),
     cmocka_unit_test(test_close_cuts_a_hello_that_hangs),
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
