@@ -24,6 +24,8 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     lock->name_len = name_len;
     lock->m = m;
     lock->process = m->process;
+    lock->ns = m->ns;
+    lock->ns_len = m->ns_len;
     lock->flags = opts->flags;
     lock->on_event = opts->on_event;
     lock->user = opts->user;
@@ -37,6 +39,12 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     mutex_unlock(&m->mu);
     *out = lock;
     return 0;
+}
+
+void lock_make_own(sqlock_lock *lock)
+{
+    lock->ns = LOCK_OWN_NS;
+    lock->ns_len = sizeof LOCK_OWN_NS - 1;
 }
 
 void lock_unref_locked(sqlock_lock *lock)

@@ -4,12 +4,15 @@
 #include "core/engine/call.h"
 
 /* The namespace of the library's own locks. A namespace of a user's has no NUL, so that it never
- * meets theirs: nobody can take them, break them or see them listed. */
+ * meets theirs: nobody can take them, break them or see them listed, and the reaper leaves it
+ * alone. */
 #define LOCK_OWN_NS "\0sqlock"
 
 /* Make a handle in state UNSURE, not yet known to the manager. opts has been checked. */
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err);
+/* Before it is used: let it be one of the library's own locks. */
+void lock_make_own(sqlock_lock *lock);
 /* Take the handle away from its owner; waits for a running callback. */
 void lock_free(sqlock_lock *lock);
 

@@ -79,6 +79,8 @@ enum lock_pending { PENDING_NOTHING, PENDING_ACQUIRE, PENDING_IMPORT, PENDING_RE
 
 struct sqlock_lock {
     sqlock *m;
+    const char *ns; /* the manager's, or the library's own */
+    size_t ns_len;
     char name[SQLOCK_NAME_MAX + 1];
     size_t name_len;
     unsigned char owner[SQLOCK_OWNER_SIZE];
@@ -112,6 +114,7 @@ struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
     void (*advance)(sqlock_op *op); /* the verb: one attempt, then op_done() or op_again() */
+    void *work;                     /* what the verb keeps between attempts */
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: endless */
     int64_t next_at;

@@ -267,27 +267,46 @@ static int take(sqlock_op *op, int64_t deadline, struct conn **out)
     return rc;
 }
 
-int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
+int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                    sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock *m = op->m;
     struct conn *c;
-    int64_t now = sqlock_now_us(), deadline = time_min(op->deadline, now + m->request_us);
+    int64_t now = sqlock_now_us(), deadline = time_min(op->deadline, now + m->request_us), round;
     int rc;
 
     if (op->async)
         deadline = time_min(deadline, async_limit(m, now));
     op->tries++;
     op->stale = 0;
+    *out_sent = now;
     memset(&op->err, 0, sizeof op->err);
     if ((rc = take(op, deadline, &c)) != 0)
         return rc;
     op->stale = c->used;
-    rc = call_one(m, c, op, stmt, values, time_min(deadline, c->until), out, &op->err);
+    rc = call_rows(m, c, op, stmt, values, n, time_min(deadline, c->until), rows, out_sent,
+                   &op->err);
+    round = sqlock_now_us() - *out_sent;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
     if (rc == 0) /* one slow answer does not count for long */
-        op->round = longer(out->received - out->sent, op->round / 2);
+        op->round = longer(round, op->round / 2);
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+    return rc;
+}
+
+int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
+{
+    sqlock_rows *rows = rows_new();
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    if (rows == NULL)
+        return error_nomem(&op->err);
+    rc = op_attempt_rows(op, stmt, values, 1, rows, &out->sent);
+    out->received = sqlock_now_us();
+    answer_read(rows, 0, out);
+    rows_free(rows);
     return rc;
 }
 

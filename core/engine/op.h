@@ -25,6 +25,10 @@ int64_t op_due(const sqlock_op *op);
 
 /* One attempt: connection, request, answer. On failure op->err is set. */
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out);
+/* The same for a request that is made n times, or answers with many rows. On failure there are
+ * none. *out_sent: when it was sent. */
+int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                    sqlock_rows *rows, int64_t *out_sent);
 /* The end, with op->err filled where code is not 0. */
 void op_done(sqlock_op *op, int code);
 /* Come back at a time; the deadline still ends it. */

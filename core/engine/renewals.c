@@ -85,9 +85,14 @@ static void collect(sqlock *m, struct batch *b)
     }
 }
 
-static int by_name(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
-    return strcmp((*(sqlock_lock *const *)a)->name, (*(sqlock_lock *const *)b)->name);
+    const sqlock_lock *x = *(sqlock_lock *const *)a, *y = *(sqlock_lock *const *)b;
+    int order = memcmp(x->ns, y->ns, x->ns_len < y->ns_len ? x->ns_len : y->ns_len);
+
+    if (order == 0 && x->ns_len != y->ns_len)
+        order = x->ns_len < y->ns_len ? -1 : 1;
+    return order != 0 ? order : strcmp(x->name, y->name);
 }
 
 /* A renewal that runs after its lease's deadline must do nothing: the loss has been told by then.
@@ -98,7 +103,7 @@ static void fill(sqlock *m, struct batch *b)
         sqlock_lock *lock = b->locks[i];
         sqlock_value *v = &b->values[i * RENEW_PARAMS];
 
-        v[0] = value_bytes(m->ns, m->ns_len);
+        v[0] = value_bytes(lock->ns, lock->ns_len);
         v[1] = value_bytes(lock->name, lock->name_len);
         v[2] = value_bytes(lock->owner, sizeof lock->owner);
         v[3] = value_int(lock->token);
@@ -238,8 +243,8 @@ void renewals_run(sqlock *m)
 
     if (b != NULL && rows != NULL) {
         collect(m, b);
-        /* rows are locked in the order of the request: everybody's is that of the names */
-        qsort(b->locks, b->n, sizeof *b->locks, by_name);
+        /* rows are locked in the order of the request: everybody's is that of the keys */
+        qsort(b->locks, b->n, sizeof *b->locks, by_key);
         fill(m, b);
         mutex_unlock(&m->mu);
         send(m, b, rows, &sent);

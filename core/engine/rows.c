@@ -128,9 +128,10 @@ size_t rows_request(const sqlock_rows *r, size_t row)
 static const struct cell *cell_at(const sqlock_rows *r, size_t row, size_t column)
 {
     size_t end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
-    size_t at = r->rows[row].first + column;
 
-    return at < end ? &r->cells[at] : NULL;
+    if (row >= r->n_rows || r->rows[row].first + column >= end)
+        return NULL;
+    return &r->cells[r->rows[row].first + column];
 }
 
 int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)

@@ -23,7 +23,7 @@ static int ask(sqlock_op *op, struct answer *answer)
         time_min(time_min(op->deadline, now + m->request_us), lease_deadline(&lock->lease, now));
     int64_t not_after = call_not_after(m, last);
     sqlock_value values[] = {
-        value_bytes(m->ns, m->ns_len),
+        value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->lease.ttl),
@@ -109,9 +109,9 @@ void verb_locked(sqlock_op *op)
 /* The row could be had but is locked: by a guard, or by somebody who is just writing it? */
 static void skipped(sqlock_op *op)
 {
-    sqlock *m = op->m;
-    sqlock_value values[] = {value_bytes(m->ns, m->ns_len),
-                             value_bytes(op->lock->name, op->lock->name_len)};
+    const sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
+                             value_bytes(lock->name, lock->name_len)};
     struct answer now;
 
     if (op->hurries < HURRIES - 1) {
@@ -132,7 +132,7 @@ static void too_slow(sqlock_op *op, const struct answer *a)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
-        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(op->lock->ns, op->lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(a->token),

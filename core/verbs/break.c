@@ -27,9 +27,8 @@ static void not_there(sqlock_op *op, const struct answer *a)
  */
 static void advance(sqlock_op *op)
 {
-    sqlock *m = op->m;
     sqlock_value values[] = {
-        value_bytes(m->ns, m->ns_len),
+        value_bytes(op->lock->ns, op->lock->ns_len),
         value_bytes(op->lock->name, op->lock->name_len),
         value_int(op->lock->token),
     };

@@ -55,7 +55,7 @@ static int withdraw(sqlock_op *op, struct answer *a)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
-        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->lost_until),
@@ -82,7 +82,7 @@ static int release(sqlock_op *op, struct answer *a)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
-        value_bytes(op->m->ns, op->m->ns_len),
+        value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->token),

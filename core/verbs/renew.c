@@ -18,7 +18,7 @@ static int ask(sqlock_op *op, struct answer *answer)
     mutex_unlock(&m->mu);
 
     sqlock_value values[] = {
-        value_bytes(m->ns, m->ns_len),
+        value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->token),
