@@ -7,6 +7,7 @@
 #     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
 #     ONLY="unit"   only programs of these folders of tests/
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
+#   make reap-load  what reaping 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
@@ -260,6 +261,15 @@ check test:
 quick:
 	@tests/tools/deps.sh
 	@+JOBS=$${JOBS:-3} SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
+
+# One test of the drivers' programs, at length. Its figures are in its lines of the logs.
+ROWS ?= 1000000
+.PHONY: reap-load
+reap-load:
+	@tests/tools/deps.sh
+	@+rm -f $(BUILD)/log/drivers-*.log; JOBS=1 SQLOCK_TEST_ROWS=$(ROWS) SQLOCK_TEST_LIMIT=3600 \
+	    $(MAKE) --no-print-directory run-all ONLY=drivers T=reap_under_load; rc=$$?; \
+	    grep -h '^reap-load' $(BUILD)/log/drivers-*.log; exit $$rc
 
 run-all: all $(programs)
 ifneq ($(left_out),)

@@ -6,6 +6,8 @@
 
 #define REQUEST_MIN_MS 10
 #define REQUEST_MAX_MS 3600000
+#define PAUSE_MAX_MS   60000
+#define AGE_MAX_MS     INT64_C(3153600000000) /* a century: as microseconds it is still a number */
 
 void sqlock_open_opts_init(sqlock_open_opts *opts)
 {
@@ -20,6 +22,11 @@ void sqlock_acquire_opts_init(sqlock_acquire_opts *opts)
 void sqlock_list_opts_init(sqlock_list_opts *opts)
 {
     *opts = (sqlock_list_opts)SQLOCK_LIST_OPTS_INIT;
+}
+
+void sqlock_reap_opts_init(sqlock_reap_opts *opts)
+{
+    *opts = (sqlock_reap_opts)SQLOCK_REAP_OPTS_INIT;
 }
 
 /* The fields of the option structs, all but their sizes. A new one is appended here too, and never
@@ -52,8 +59,14 @@ static const struct field list_fields[] = {
     FIELD(sqlock_list_opts, flags),
     FIELD(sqlock_list_opts, prefix),
 };
+static const struct field reap_fields[] = {
+    FIELD(sqlock_reap_opts, flags),    FIELD(sqlock_reap_opts, batch),
+    FIELD(sqlock_reap_opts, pause_ms), FIELD(sqlock_reap_opts, grace_ms),
+    FIELD(sqlock_reap_opts, idle_ms),  FIELD(sqlock_reap_opts, limit),
+    FIELD(sqlock_reap_opts, max_ms),   FIELD(sqlock_reap_opts, cancel),
+};
 
-static int check_size(uint32_t size, const char *what, sqlock_error *err)
+int check_size(uint32_t size, const char *what, sqlock_error *err)
 {
     if (size >= sizeof size && size <= 4096)
         return 0;
@@ -152,6 +165,31 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     if (out->flags & ~SQLOCK_LIST_FREE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     return check_text("prefix of names", out->prefix, SQLOCK_NAME_MAX, err);
+}
+
+/* What is free is remembered for longer than a duplicate of an old request can still be under way:
+ * it would be granted to an owner that has been released. */
+_Static_assert(SQLOCK_REAP_IDLE_MIN_MS >= 2 * REQUEST_MAX_MS,
+               "a late request could outlive its row");
+
+int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_error *err)
+{
+    int rc;
+
+    sqlock_reap_opts_init(out);
+    if ((rc = copy_opts(out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
+        (rc = check_range("batch", out->batch, 1, SQLOCK_REAP_BATCH_MAX, err)) != 0 ||
+        (rc = check_range("pause_ms", out->pause_ms, 0, PAUSE_MAX_MS, err)) != 0 ||
+        (rc = check_range("grace_ms", out->grace_ms, 0, AGE_MAX_MS, err)) != 0 ||
+        (rc = check_range("limit", out->limit, SQLOCK_REAP_NO_LIMIT, INT64_MAX, err)) != 0 ||
+        (rc = check_range("max_ms", out->max_ms, SQLOCK_REAP_NO_LIMIT, INT32_MAX, err)) != 0)
+        return rc;
+    if (out->idle_ms != SQLOCK_REAP_KEEP &&
+        (rc = check_range("idle_ms", out->idle_ms, SQLOCK_REAP_IDLE_MIN_MS, AGE_MAX_MS, err)) != 0)
+        return rc;
+    if (out->flags & ~SQLOCK_REAP_DRY_RUN)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
+    return 0;
 }
 
 int check_name(const char *name, size_t *len, sqlock_error *err)

@@ -8,6 +8,9 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err);
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err);
+/* A struct's size that the caller has set; `what` is said if not. */
+int check_size(uint32_t size, const char *what, sqlock_error *err);
+int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_error *err);
 
 /* A driver that is whole and fits this library, and a URL (or a factory) that is for it. *out: its
  * table as far as this library knows it; what the driver does not have, or says that it cannot, is

@@ -36,7 +36,7 @@ int fake_bytes_order(const unsigned char *a, size_t a_len, const sqlock_value *b
     return order != 0 ? order : (a_len > b->len) - (a_len < b->len);
 }
 
-static int key_order(const struct fake_row *row, const sqlock_value *ns, const sqlock_value *name)
+int fake_key_order(const struct fake_row *row, const sqlock_value *ns, const sqlock_value *name)
 {
     int order = fake_bytes_order(row->ns, row->ns_len, ns);
     return order != 0 ? order : fake_bytes_order(row->name, row->name_len, name);
@@ -48,7 +48,7 @@ size_t fake_row_place(const sqlock_fake *db, const sqlock_value *ns, const sqloc
     size_t high = db->n_rows;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (key_order(db->rows[mid], ns, name) < 0)
+        if (fake_key_order(db->rows[mid], ns, name) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -60,7 +60,7 @@ struct fake_row *fake_row_find(const sqlock_fake *db, const sqlock_value *ns,
                                const sqlock_value *name)
 {
     size_t at = fake_row_place(db, ns, name);
-    int found = at < db->n_rows && key_order(db->rows[at], ns, name) == 0;
+    int found = at < db->n_rows && fake_key_order(db->rows[at], ns, name) == 0;
     return found ? db->rows[at] : NULL;
 }
 
@@ -92,7 +92,8 @@ int fake_row_make(struct fake_call *k, const sqlock_value *ns, const sqlock_valu
     if (ns->len > 0)
         memcpy(row->ns, ns->data, ns->len);
     memcpy(row->name, name->data, name->len);
-    row->now = (struct fake_state){.there = 1, .token = db->fence_floor, .inc = db->inc};
+    row->now = (struct fake_state){
+        .there = 1, .token = db->fence_floor, .inc = db->inc, .idle_since = k->now};
     row->has_before = 1;
 
     size_t at = fake_row_place(db, ns, name);
@@ -110,7 +111,12 @@ static void row_delete(sqlock_fake *db, size_t at)
     memmove(db->rows + at, db->rows + at + 1, (db->n_rows - at) * sizeof *db->rows);
 }
 
-static void floor_raise(sqlock_fake *db, int64_t token)
+int64_t fake_token_now(const sqlock_fake *db, const struct fake_state *s)
+{
+    return s->token + (db->inc - s->inc) * FAKE_JUMP;
+}
+
+void fake_floor_raise(sqlock_fake *db, int64_t token)
 {
     if (db->fence_floor < token)
         db->fence_floor = token;
@@ -119,9 +125,9 @@ static void floor_raise(sqlock_fake *db, int64_t token)
 void fake_row_vanish(sqlock_fake *db, const sqlock_value *ns, const sqlock_value *name)
 {
     size_t at = fake_row_place(db, ns, name);
-    if (at == db->n_rows || key_order(db->rows[at], ns, name) != 0)
+    if (at == db->n_rows || fake_key_order(db->rows[at], ns, name) != 0)
         return;
-    floor_raise(db, db->rows[at]->now.token);
+    fake_floor_raise(db, fake_token_now(db, &db->rows[at]->now));
     row_delete(db, at);
 }
 
@@ -218,7 +224,7 @@ void fake_db_commit(struct fake_conn *conn)
     sqlock_fake *db = conn->db;
 
     while (conn->tx.dropped && db->n_rows > 0) {
-        floor_raise(db, db->rows[db->n_rows - 1]->now.token);
+        fake_floor_raise(db, fake_token_now(db, &db->rows[db->n_rows - 1]->now));
         row_delete(db, db->n_rows - 1);
     }
     db->has_locks = conn->tx.created || (db->has_locks && !conn->tx.dropped);

@@ -16,7 +16,12 @@ extern const sqlock_dialect sqlock_fake_dialect;
 
 #define FAKE_JUMP INT64_C(4294967296) /* of tokens, to a new incarnation */
 
-enum { FAKE_ENDED_RELEASED = 1, FAKE_ENDED_BROKEN = 2, FAKE_ENDED_TAKEN = 4 };
+enum {
+    FAKE_ENDED_RELEASED = 1,
+    FAKE_ENDED_BROKEN = 2,
+    FAKE_ENDED_REAPED = 3,
+    FAKE_ENDED_TAKEN = 4
+};
 
 /* What stands in a row beside its key; schema/postgres/tables.sql tells the columns. */
 struct fake_state {
@@ -35,6 +40,7 @@ struct fake_state {
     unsigned char ended_owner[SQLOCK_OWNER_SIZE];
     int64_t ended_token;
     int ended_why;
+    int64_t idle_since; /* of a free row */
 };
 
 struct fake_row {
@@ -118,6 +124,8 @@ int fake_is_stranger(const sqlock_fake *db);
 
 /* As memcmp, a shorter string before a longer one. */
 int fake_bytes_order(const unsigned char *a, size_t a_len, const sqlock_value *b);
+/* The same for a row's key. */
+int fake_key_order(const struct fake_row *row, const sqlock_value *ns, const sqlock_value *name);
 /* The place of the first row that is not before this key. */
 size_t fake_row_place(const sqlock_fake *db, const sqlock_value *ns, const sqlock_value *name);
 /* NULL: there is none. */
@@ -128,6 +136,10 @@ int fake_row_make(struct fake_call *call, const sqlock_value *ns, const sqlock_v
                   struct fake_row **out);
 /* Every change of a row goes through here, so that a failover can forget it. */
 struct fake_state *fake_row_change(struct fake_row *row);
+/* A row's token, with what the incarnations since it was drawn have added. */
+int64_t fake_token_now(const sqlock_fake *db, const struct fake_state *s);
+/* No token of a deleted row may be larger. */
+void fake_floor_raise(sqlock_fake *db, int64_t token);
 /* Delete a row, as a pruner does: the floor of tokens stays above it. */
 void fake_row_vanish(sqlock_fake *db, const sqlock_value *ns, const sqlock_value *name);
 
@@ -139,6 +151,29 @@ int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n);
 const sqlock_value *fake_values_of(const struct fake_call *call, size_t request);
 /* Run a call on the database: 0, or the code of *call->err. */
 int fake_db_run(struct fake_call *call);
+
+/* Free a row and remember why, for its holder to be told. */
+void fake_end_grant(const struct fake_call *k, struct fake_row *row, int why);
+
+/* ---- requests that go through many rows (sweep.c) ------------------------------------------- */
+
+int fake_run_list(struct fake_call *k, const sqlock_value *v);
+int fake_run_sweep(struct fake_call *k, const sqlock_value *v);
+int fake_run_reap(struct fake_call *k, const sqlock_value *v);
+int fake_run_prune(struct fake_call *k, const sqlock_value *v);
+
+/* ---- answers (answer.c) --------------------------------------------------------------------- */
+
+void fake_put_int(struct fake_call *k, int64_t i);
+void fake_put_int_or_null(struct fake_call *k, int there, int64_t i);
+void fake_put_bytes_or_null(struct fake_call *k, int there, const void *data, size_t len);
+/* Index and outcome. Requests of a batch are run one after the other, so each is number 0 of its
+ * own statement. */
+void fake_start_row(struct fake_call *k, int outcome);
+/* Index, outcome, token, left, now. */
+void fake_put_lease(struct fake_call *k, int outcome, const struct fake_state *s);
+/* since, label */
+void fake_put_holder(struct fake_call *k, const struct fake_state *s);
 
 /* ---- faults (fault.c) ----------------------------------------------------------------------- */
 

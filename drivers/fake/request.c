@@ -11,55 +11,6 @@ enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_LABEL = 5 };
 enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
 enum { RELEASE_TOKEN = 3, WITHDRAW_NOT_AFTER = 3, BREAK_TOKEN = 2 };
 enum { LEASE_TTL = 3 };
-enum { LIST_AFTER = 1, LIST_PREFIX = 2, LIST_FREE = 3, LIST_LIMIT = 4 };
-
-/* ---- answers -------------------------------------------------------------------------------- */
-
-static void put_int(struct fake_call *k, int64_t i)
-{
-    if (k->rows != NULL && k->full == 0)
-        k->full = sqlock_rows_put_int(k->rows, i);
-}
-
-static void put_int_or_null(struct fake_call *k, int there, int64_t i)
-{
-    if (there)
-        put_int(k, i);
-    else if (k->rows != NULL && k->full == 0)
-        k->full = sqlock_rows_put_null(k->rows);
-}
-
-static void put_bytes_or_null(struct fake_call *k, int there, const void *data, size_t len)
-{
-    if (!there)
-        put_int_or_null(k, 0, 0);
-    else if (k->rows != NULL && k->full == 0)
-        k->full = sqlock_rows_put_bytes(k->rows, data, len);
-}
-
-/* Requests of a batch are run one after the other, so each is number 0 of its own statement. */
-static void start_row(struct fake_call *k, int outcome)
-{
-    if (k->rows != NULL && k->full == 0)
-        k->full = sqlock_rows_add(k->rows, k->request);
-    put_int(k, 0);
-    put_int(k, outcome);
-}
-
-/* Index, outcome, token, left, now. */
-static void put_lease(struct fake_call *k, int outcome, const struct fake_state *s)
-{
-    start_row(k, outcome);
-    put_int_or_null(k, s != NULL, s != NULL ? s->token : 0);
-    put_int_or_null(k, s != NULL && s->held, s != NULL ? s->exp - k->now : 0);
-    put_int(k, k->now);
-}
-
-static void put_holder(struct fake_call *k, const struct fake_state *s)
-{
-    put_int_or_null(k, s->held, s->since);
-    put_bytes_or_null(k, s->has_label, s->label, s->label_len);
-}
 
 /* ---- requests about one lock ---------------------------------------------------------------- */
 
@@ -84,12 +35,13 @@ static void remember_end(struct fake_state *s, int why)
     s->ended_why = why;
 }
 
-static void end_grant(struct fake_row *row, int why)
+void fake_end_grant(const struct fake_call *k, struct fake_row *row, int why)
 {
     struct fake_state *s = fake_row_change(row);
     remember_end(s, why);
     s->held = 0;
     s->has_label = 0;
+    s->idle_since = k->now;
 }
 
 static int acquire_outcome(const struct fake_call *k, const struct fake_state *s,
@@ -156,8 +108,8 @@ static int run_acquire(struct fake_call *k, const sqlock_value *v)
         rc = grant(k, row, v);
     if (rc != 0)
         return rc;
-    put_lease(k, outcome, &row->now);
-    put_holder(k, &row->now);
+    fake_put_lease(k, outcome, &row->now);
+    fake_put_holder(k, &row->now);
     return 0;
 }
 
@@ -197,7 +149,7 @@ static int run_renew(struct fake_call *k, const sqlock_value *v)
     int outcome = renew_outcome(k, s, v);
     if (outcome == SQLOCK_OUT_DONE)
         fake_row_change(row)->exp = k->now + v[RENEW_TTL].i;
-    put_lease(k, outcome, s);
+    fake_put_lease(k, outcome, s);
     return 0;
 }
 
@@ -224,8 +176,8 @@ static int run_release(struct fake_call *k, const sqlock_value *v)
     int apply = 0;
     int outcome = release_outcome(s, v, &apply);
     if (apply)
-        end_grant(row, FAKE_ENDED_RELEASED);
-    put_lease(k, outcome, s);
+        fake_end_grant(k, row, FAKE_ENDED_RELEASED);
+    fake_put_lease(k, outcome, s);
     return 0;
 }
 
@@ -285,31 +237,8 @@ static int run_break(struct fake_call *k, const sqlock_value *v)
     struct fake_state *s = row != NULL ? &row->now : NULL;
     int outcome = break_outcome(s, v[BREAK_TOKEN].i);
     if (outcome == SQLOCK_OUT_DONE)
-        end_grant(row, FAKE_ENDED_BROKEN);
-    put_lease(k, outcome, s);
-    return 0;
-}
-
-static int run_list(struct fake_call *k, const sqlock_value *v)
-{
-    const sqlock_value *prefix = &v[LIST_PREFIX];
-    int64_t left = v[LIST_LIMIT].i;
-
-    for (size_t i = fake_row_place(k->db, &v[V_NS], &v[LIST_AFTER]); i < k->db->n_rows && left > 0;
-         i++) {
-        const struct fake_row *row = k->db->rows[i];
-        if (fake_bytes_order(row->ns, row->ns_len, &v[V_NS]) != 0)
-            break;
-        if (fake_bytes_order(row->name, row->name_len, &v[LIST_AFTER]) == 0 ||
-            row->name_len < prefix->len || fake_bytes_order(row->name, prefix->len, prefix) != 0 ||
-            row->now.kind != 0 || (v[LIST_FREE].i != 1 && !row->now.held))
-            continue;
-        put_lease(k, SQLOCK_OUT_DONE, &row->now);
-        put_holder(k, &row->now);
-        put_bytes_or_null(k, 1, row->name, row->name_len);
-        put_bytes_or_null(k, row->now.held, row->now.owner, SQLOCK_OWNER_SIZE);
-        left--;
-    }
+        fake_end_grant(k, row, FAKE_ENDED_BROKEN);
+    fake_put_lease(k, outcome, s);
     return 0;
 }
 
@@ -318,10 +247,10 @@ static int run_list(struct fake_call *k, const sqlock_value *v)
 static int run_migrate_version(struct fake_call *k, const sqlock_value *v)
 {
     (void)v;
-    start_row(k, SQLOCK_OUT_DONE);
-    put_int(k, fake_version(k->db, k->conn));
-    put_int(k, k->db->min_reader);
-    put_int(k, k->now);
+    fake_start_row(k, SQLOCK_OUT_DONE);
+    fake_put_int(k, fake_version(k->db, k->conn));
+    fake_put_int(k, k->db->min_reader);
+    fake_put_int(k, k->now);
     return 0;
 }
 
@@ -330,8 +259,8 @@ static int run_hello(struct fake_call *k, const sqlock_value *v)
     char server[32];
     fake_identity(k->db, server);
     (void)run_migrate_version(k, v);
-    put_int(k, !fake_is_stranger(k->db));
-    put_bytes_or_null(k, 1, server, strlen(server));
+    fake_put_int(k, !fake_is_stranger(k->db));
+    fake_put_bytes_or_null(k, 1, server, strlen(server));
     return 0;
 }
 
@@ -350,7 +279,7 @@ static int run_reincarnate(struct fake_call *k, const sqlock_value *v)
     }
     (void)snprintf(db->meta_server, sizeof db->meta_server, "%.*s", (int)v[0].len,
                    (const char *)v[0].data);
-    start_row(k, SQLOCK_OUT_DONE);
+    fake_start_row(k, SQLOCK_OUT_DONE);
     return 0;
 }
 
@@ -358,7 +287,7 @@ static int run_reincarnate(struct fake_call *k, const sqlock_value *v)
 static int run_migrate_lock(struct fake_call *k, const sqlock_value *v)
 {
     (void)v;
-    start_row(k, SQLOCK_OUT_DONE);
+    fake_start_row(k, SQLOCK_OUT_DONE);
     return 0;
 }
 
@@ -373,11 +302,11 @@ static int run_migrate_ledger(struct fake_call *k, const sqlock_value *v)
     (void)v;
     for (size_t i = 0; i < ledger->n; i++) {
         const struct fake_record *r = &ledger->record[i];
-        start_row(k, SQLOCK_OUT_DONE);
-        put_int(k, r->version);
-        put_bytes_or_null(k, 1, r->name, strlen(r->name));
-        put_bytes_or_null(k, 1, r->checksum, strlen(r->checksum));
-        put_int(k, r->applied);
+        fake_start_row(k, SQLOCK_OUT_DONE);
+        fake_put_int(k, r->version);
+        fake_put_bytes_or_null(k, 1, r->name, strlen(r->name));
+        fake_put_bytes_or_null(k, 1, r->checksum, strlen(r->checksum));
+        fake_put_int(k, r->applied);
     }
     return 0;
 }
@@ -389,9 +318,9 @@ static int run_migrate_differ(struct fake_call *k, const sqlock_value *v)
     (void)v;
     if (k->db->has_locks || (k->conn != NULL && k->conn->tx.created))
         return 0;
-    start_row(k, SQLOCK_OUT_DONE);
-    put_int(k, 0);
-    put_bytes_or_null(k, 1, missing, sizeof missing - 1);
+    fake_start_row(k, SQLOCK_OUT_DONE);
+    fake_put_int(k, 0);
+    fake_put_bytes_or_null(k, 1, missing, sizeof missing - 1);
     return 0;
 }
 
@@ -419,9 +348,9 @@ static int run_migrate_held(struct fake_call *k, const sqlock_value *v)
     }
     if (one == NULL)
         return 0;
-    start_row(k, SQLOCK_OUT_DONE);
-    put_int(k, n);
-    put_bytes_or_null(k, 1, one->name, one->name_len);
+    fake_start_row(k, SQLOCK_OUT_DONE);
+    fake_put_int(k, n);
+    fake_put_bytes_or_null(k, 1, one->name, one->name_len);
     return 0;
 }
 
@@ -433,7 +362,7 @@ static int run_migrate_lease(struct fake_call *k, const sqlock_value *v)
         return k->err->code;
     int ours = is_owner(&row->now, &v[V_OWNER]) && row->now.exp > k->now;
     if (row->now.held && row->now.exp > k->now && !ours) {
-        put_lease(k, SQLOCK_OUT_HELD, &row->now);
+        fake_put_lease(k, SQLOCK_OUT_HELD, &row->now);
         return 0;
     }
     struct fake_state *s = fake_row_change(row);
@@ -447,7 +376,7 @@ static int run_migrate_lease(struct fake_call *k, const sqlock_value *v)
         s->since = ours ? s->since : k->now;
         s->has_label = 0; /* nobody lists it */
     }
-    put_lease(k, SQLOCK_OUT_DONE, s);
+    fake_put_lease(k, SQLOCK_OUT_DONE, s);
     return 0;
 }
 
@@ -472,7 +401,10 @@ static const struct request {
     [SQLOCK_STMT_RELEASE] = {run_release, 1},
     [SQLOCK_STMT_WITHDRAW] = {run_withdraw, 1},
     [SQLOCK_STMT_BREAK] = {run_break, 1},
-    [SQLOCK_STMT_LIST] = {run_list, 1},
+    [SQLOCK_STMT_LIST] = {fake_run_list, 1},
+    [SQLOCK_STMT_SWEEP] = {fake_run_sweep, 1},
+    [SQLOCK_STMT_REAP] = {fake_run_reap, 1},
+    [SQLOCK_STMT_PRUNE] = {fake_run_prune, 1},
     [SQLOCK_STMT_MIGRATE_LOCK] = {run_migrate_lock, 0},
     [SQLOCK_STMT_MIGRATE_VERSION] = {run_migrate_version, 0},
     [SQLOCK_STMT_MIGRATE_RECORD] = {run_migrate_record, 0},

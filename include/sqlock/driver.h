@@ -45,6 +45,9 @@ extern "C" {
     X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after")                                     \
     X(BREAK, "break", "b:ns b:name i:token")                                                       \
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
+    X(SWEEP, "sweep", "b:ns b:after b:own i:grace i:idle i:limit")                                 \
+    X(REAP, "reap", "b:ns b:name b:to_ns b:to b:own i:cut i:limit")                                \
+    X(PRUNE, "prune", "b:ns b:name i:cut i:floor")                                                 \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
     X(MIGRATE_VERSION, "migrate_version", "")                                                      \
     X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum i:done")                      \
@@ -80,6 +83,7 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_STRANGER = 13, /* the server is not the one that meta knows: hello again */
     SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
     SQLOCK_OUT_EARLY = 15,    /* ... yet: what it asked may still arrive, until not_after */
+    SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
     SQLOCK_OUT_UNFIT = 22     /* hello: a setting or table makes it unsafe; detail says which */
@@ -98,6 +102,10 @@ enum {
     SQLOCK_COL_NAME = 7,
     SQLOCK_COL_OWNER = 8
 };
+/* sweep: token, left, now, since, label and name as above; the token counts what incarnations have
+ * added. The row with outcome DONE is the page itself: its token is the number of rows, its name and
+ * namespace are those of the last one. reap: one row, its token is the number of rows freed. */
+enum { SQLOCK_COL_NS = 8 };
 /* hello, migrate_version */
 enum {
     SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */

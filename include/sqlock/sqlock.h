@@ -427,6 +427,67 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
 SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
                             sqlock_error *err);
 
+/* ---- reaping ---------------------------------------------------------------------------------- */
+
+#define SQLOCK_REAP_DRY_RUN 0x1u        /* look and count, change nothing, take no lease */
+#define SQLOCK_REAP_NO_LIMIT (-1)       /* limit, max_ms: until everything has been looked at */
+#define SQLOCK_REAP_KEEP (-1)           /* idle_ms: prune nothing */
+#define SQLOCK_REAP_IDLE_MIN_MS 7200000 /* 2 h: twice as long as a request can still be under way */
+#define SQLOCK_REAP_BATCH_MAX 5000
+
+typedef struct sqlock_reap_opts {
+    uint32_t size;         /* sizeof(sqlock_reap_opts) */
+    unsigned flags;        /* SQLOCK_REAP_... */
+    int32_t batch;         /* at most so many rows are looked at, or changed, by one statement;
+                              fewer are changed where they take long */
+    int32_t pause_ms;      /* after each statement that changed something */
+    int64_t grace_ms;      /* clear only what ran out at least so long ago */
+    int64_t idle_ms;       /* prune what has been free for so long; SQLOCK_REAP_KEEP: nothing */
+    int64_t limit;         /* change at most so many rows; SQLOCK_REAP_NO_LIMIT */
+    int32_t max_ms;        /* start nothing after so long; SQLOCK_REAP_NO_LIMIT */
+    sqlock_cancel *cancel; /* may cut it; NULL: nothing does */
+} sqlock_reap_opts;
+
+#define SQLOCK_REAP_OPTS_INIT                                                                      \
+    { sizeof(sqlock_reap_opts), 0, 500, 20, 60000, INT64_C(604800000), SQLOCK_REAP_NO_LIMIT,       \
+      SQLOCK_REAP_NO_LIMIT, NULL }
+SQLOCK_API void sqlock_reap_opts_init(sqlock_reap_opts *opts);
+
+typedef struct sqlock_reap_report {
+    uint32_t size;       /* sizeof(sqlock_reap_report), set by the caller */
+    int ran;             /* 0: another reaper is at work, and this one did nothing */
+    int more;            /* 1: a limit ended it, there may be more to do */
+    int64_t cleared;     /* expired grants whose rows were freed (dry run: would be) */
+    int64_t pruned;      /* rows deleted (dry run: would be) */
+    int64_t seen;        /* rows looked at */
+    int64_t batches;     /* statements that were sent to change rows */
+    int64_t duration_us; /* from begin to end, with pauses */
+    int64_t longest_us;  /* the longest that one statement took, with its way there and back */
+    int64_t oldest_ms;   /* how long ago the oldest of the expired grants ran out; 0: none */
+} sqlock_reap_report;
+
+/* Tidy up, in all namespaces of the manager's table: free the rows whose lease has run out (their
+ * holders, should they still live, learn SQLOCK_WHY_REAPED), and delete rows that nobody has used for
+ * long. No lock waits for it: an expired one is granted to the next who asks, reaped or not. A lease
+ * that is renewed or taken over meanwhile is left alone, and so is a row that is locked or guarded;
+ * the tokens of a name go on rising after its row was deleted. Rows of a kind that this version does
+ * not know stay.
+ * One reaper works at a time for each table, under a lease of its own (as long as the manager's
+ * default); a second one returns 0 with ran = 0. It sweeps in key order, a page and a statement at a
+ * time, with pauses; run it every few minutes or hours, from wherever is convenient. It uses one of the
+ * manager's connections.
+ * opts may be NULL (defaults). out may be NULL; set its size, it is filled also on failure: what it
+ * counts is done. What was changed by a statement whose reply was lost is not counted.
+ * Threads:   any. Blocks until it is done.
+ * Returns:   0, or SQLOCK_EINVAL (options; before any I/O), SQLOCK_ECANCELLED (by opts->cancel),
+ *            SQLOCK_ELOST (its own lease was lost on the way: it stopped), SQLOCK_ETIMEOUT,
+ *            SQLOCK_EUNSURE (whether it has its lease: nothing was done), SQLOCK_EFORK,
+ *            SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes (SQLOCK_EDENIED: pruning takes the
+ *            right to DELETE). What failed is tried again for up to the manager's request_ms; a row
+ *            that fails alone is left for the next sweep. */
+SQLOCK_API int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
+                           sqlock_error *err);
+
 /* ---- the schema ------------------------------------------------------------------------------- */
 
 /* The tables that locks live in come by migrations: numbered steps, the same on every database, with

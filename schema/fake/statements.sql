@@ -37,6 +37,18 @@ break;
 -- :step
 list;
 
+-- :block sweep
+-- :step
+sweep;
+
+-- :block reap
+-- :step
+reap;
+
+-- :block prune
+-- :step
+prune;
+
 -- :block migrate_lock
 -- :step
 migrate_lock;

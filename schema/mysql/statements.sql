@@ -23,6 +23,8 @@
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row of information_schema is of the schema that our tables are in.
 -- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
+-- A page of the sweep.
+-- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- No meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
@@ -277,6 +279,82 @@ WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
   AND SUBSTRING(l.name, 1, OCTET_LENGTH(:prefix)) = :prefix
   AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL)
 ORDER BY l.ns, l.name LIMIT :limit;
+
+-- :block sweep
+-- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
+-- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
+-- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
+-- what it reads is `limit` rows, whatever they hold: three times, all in the statement's one snapshot,
+-- because MySQL 5.6 knows no WITH. It only looks, and locks nothing: reap and prune decide.
+-- The token of a row counts what incarnations have added to it since, as the floor does.
+-- :step
+SET @sqlock_t = {now};
+SELECT 0, 10, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name, p.ns
+FROM {page} p
+WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
+UNION ALL
+SELECT 0, 16, p.token + (m.inc - p.inc) * 4294967296, p.idle_since - @sqlock_t, @sqlock_t,
+       p.idle_since, NULL, p.name, p.ns
+FROM {page} p JOIN {meta} m ON m.id = 1
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND p.idle_since <= @sqlock_t - :idle
+UNION ALL
+SELECT 0, 1, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
+FROM (SELECT COUNT(*) AS n FROM {page} p) c
+LEFT JOIN (SELECT p.ns, p.name FROM {page} p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON TRUE;
+
+-- :block reap
+-- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
+-- it, so that their holders are told. Whoever renewed one, took it over or is at it now was quicker: a row
+-- is changed only if it is still as k has seen it, and one that is locked is skipped (before MySQL 8.0:
+-- waited for, a second at the longest). It goes by the primary key, where no guard stands, and changes no
+-- key: a guarded row is freed as by a release, and granted to nobody before the guard's transaction ends.
+-- Where locked rows are skipped it waits for nothing, so it is in no deadlock; and it is one statement, so
+-- that a reaper which is stopped in the middle keeps nothing locked.
+-- exp is compared with the running clock too: it may have been put back since the page was read.
+-- Always one row: how many were freed. Each that is found is changed, so the client's flags do not matter.
+-- :step
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, {now} AS t
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    WHERE (c.ns > :ns OR c.ns = :ns AND c.name >= :name)
+      AND (c.ns < :to_ns OR c.ns = :to_ns AND c.name <= :to) AND c.ns <> :own
+      AND c.kind = 0 AND c.exp <= :cut AND c.exp <= {now}
+    ORDER BY c.ns, c.name LIMIT :limit {skip}
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.exp = k.exp
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = 3, l.idle_since = k.t;
+SELECT 0, 1, ROW_COUNT();
+
+-- :block prune
+-- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
+-- starts from the floor, which the first step raises to `floor` (the largest token of the batch) before
+-- the second may delete anything that is not above it. A creator reads the floor under a share lock that
+-- it keeps until its row is there: one that read the old floor has ended before the first step gets its
+-- lock, while the old row was still there, and so has made nothing. Nothing is locked between the two
+-- steps, so a reaper that is stopped there delays nobody; a floor that is too high does no harm.
+-- The first step locks meta only where the floor is too low. The second reads it without a lock: a share
+-- lock, with the row's, could meet a creator that holds and wants the same the other way round.
+-- A row is deleted only if it is still as k has seen it; one that is locked or guarded is skipped (before
+-- MySQL 8.0: waited for), and one in use for a queue is left alone. One row, one commit.
+-- No row: there was nothing to delete.
+-- :step
+SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < :floor;
+UPDATE {meta} SET fence_floor = :floor WHERE id = @sqlock_id AND fence_floor < :floor;
+-- :step
+SELECT MAX(fence_floor), MAX(inc) INTO @sqlock_floor, @sqlock_inc FROM {meta} WHERE id = 1;
+DELETE l FROM (
+    SELECT c.ns, c.name, c.token, c.idle_since
+    FROM {lock} c FORCE INDEX (nt)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
+      AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
+    LIMIT 1 {skip}
+) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+    AND l.token = k.token AND l.idle_since = k.idle_since AND l.kind = 0 AND l.owner IS NULL
+    AND l.waiters = 0 AND l.next_ticket = 0;
+SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
 
 -- :block migrate_lock
 -- One migrator at a time on this server, until its connection ends; only while there is no lock table to

@@ -276,6 +276,104 @@ WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
   AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL)
 ORDER BY l.ns, l.name LIMIT :limit;
 
+-- :block sweep
+-- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
+-- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
+-- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
+-- what it reads is `limit` rows, whatever they hold. It only looks: reap and prune decide.
+-- The token of a row counts what incarnations have added to it since, as the floor does.
+-- :step
+WITH t AS (SELECT {now} AS now), p AS (
+    SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket
+    FROM {lock} l
+    WHERE (l.ns, l.name) > (:ns, :after) AND l.ns <> :own
+    ORDER BY l.ns, l.name LIMIT :limit
+)
+SELECT 0, 10, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p.name, p.ns
+FROM p, t
+WHERE p.kind = 0 AND p.exp <= t.now - :grace
+UNION ALL
+SELECT 0, 16, p.token + (m.inc - p.inc)::bigint * 4294967296, p.idle_since - t.now, t.now,
+       p.idle_since, NULL, p.name, p.ns
+FROM p, t, {meta} m
+WHERE m.id = 1 AND p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND p.idle_since <= t.now - :idle
+UNION ALL
+SELECT 0, 1, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
+FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON true;
+
+-- :block reap
+-- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
+-- it, so that their holders are told. Whoever renewed one, took it over or is at it now was quicker: the
+-- predicate is asked again on the locked row, and a row that is locked or guarded is skipped, so no client
+-- waits for another's row here and none can deadlock. exp is compared with the running clock too: it may
+-- have been put back since the page was read.
+-- The keys go through arrays because the planner takes those for short: it finds their rows one by one by
+-- the primary key, where for k it would read the whole table.
+-- Always one row: how many were freed.
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, {now} AS t
+    FROM {lock} c
+    WHERE (c.ns, c.name) >= (:ns, :name) AND (c.ns, c.name) <= (:to_ns, :to) AND c.ns <> :own
+      AND c.kind = 0 AND c.exp <= :cut AND c.exp <= {now}
+    ORDER BY c.ns, c.name LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = l.owner, ended_token = l.token, ended_why = 3, idle_since = i.t
+    FROM unnest((SELECT array_agg(k.ns) FROM k), (SELECT array_agg(k.name) FROM k),
+                (SELECT array_agg(k.t) FROM k)) AS i (ns, name, t)
+    WHERE l.ns = i.ns AND l.name = i.name AND l.kind = 0 AND l.exp <= :cut AND l.exp <= i.t
+    RETURNING 1
+)
+SELECT 0, 1, count(*), NULL::bigint, {now} FROM g;
+
+-- :block prune
+-- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
+-- starts from the floor, which the first step raises to `floor` (the largest token of the batch) before
+-- the second may delete anything that is not above it. A creator reads the floor under a share lock that
+-- it keeps until its row is there: one that read the old floor has ended before the first step gets its
+-- lock, while the old row was still there, and so has made nothing. Nothing is locked between the two
+-- steps, so a reaper that is stopped there delays nobody; a floor that is too high does no harm.
+-- A row that is locked or guarded is skipped, and one in use for a queue is left alone.
+-- The first step changes meta only where the floor is too low, and locks nothing otherwise.
+-- No row: there was nothing to delete.
+-- :step
+UPDATE {meta} m SET fence_floor = :floor WHERE m.id = 1 AND m.fence_floor < :floor;
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, c.token
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
+      AND m.id = 1 AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor
+    FOR UPDATE OF c SKIP LOCKED
+)
+DELETE FROM {lock} l USING k
+WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
+  AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= :cut
+RETURNING 0, 1, l.token;
+-- :array
+UPDATE {meta} m SET fence_floor = x.top
+FROM (SELECT max(u.floor) AS top FROM unnest(:floor) AS u (floor)) x
+WHERE m.id = 1 AND m.fence_floor < x.top;
+-- :array
+WITH i AS (
+    SELECT * FROM unnest(:ns, :name, :cut) WITH ORDINALITY AS u (ns, name, cut, ord)
+), k AS (
+    SELECT c.ns, c.name, c.token, i.cut, i.ord
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name CROSS JOIN {meta} m
+    WHERE c.kind = 0 AND c.owner IS NULL
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
+      AND m.id = 1 AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor
+    FOR UPDATE OF c SKIP LOCKED
+)
+DELETE FROM {lock} l USING k
+WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
+  AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= k.cut
+RETURNING (k.ord - 1)::int, 1, l.token;
+
 -- :block migrate_lock
 -- One migrator at a time, until its transaction ends.
 -- :step

@@ -166,6 +166,60 @@ WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(
   AND kind = 0 AND (:free = 1 OR owner IS NOT NULL)
 ORDER BY ns, name LIMIT :limit;
 
+-- :block sweep
+-- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
+-- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
+-- It only reads, and `limit` rows at most: without WAL a reader keeps a commit out.
+-- :step
+WITH p AS MATERIALIZED (
+    SELECT ns, name, kind, owner, token, exp, inc, idle_since, waiters, next_ticket
+    FROM {lock}
+    WHERE (ns, name) > (:ns, :after) AND ns <> :own
+    ORDER BY ns, name LIMIT :limit
+)
+SELECT 0, 10, p.token, (p.exp - {now}) * 1000, {now} * 1000, NULL, NULL, p.name, p.ns
+FROM p
+WHERE p.kind = 0 AND p.exp <= {now} - :grace / 1000
+UNION ALL
+SELECT 0, 16, p.token + (m.inc - p.inc) * 4294967296, (p.idle_since - {now}) * 1000, {now} * 1000,
+       p.idle_since * 1000, NULL, p.name, p.ns
+FROM p, {meta} m
+WHERE m.id = 1 AND p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND p.idle_since <= {now} - :idle / 1000
+UNION ALL
+SELECT 0, 1, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
+FROM (SELECT 1) LEFT JOIN (SELECT ns, name FROM p ORDER BY ns DESC, name DESC LIMIT 1) z;
+
+-- :block reap
+-- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
+-- it, so that their holders are told. Whoever renewed one or took it over since the page was read was
+-- quicker: the predicate is asked again under the write lock. Every other writer waits meanwhile: it is brief.
+-- No row: there was nothing to free; else one for each.
+-- :step write
+UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = 3, idle_since = {now}
+WHERE (ns, name) IN (
+    SELECT ns, name FROM {lock}
+    WHERE (ns, name) >= (:ns, :name) AND (ns, name) <= (:to_ns, :to) AND ns <> :own
+      AND kind = 0 AND exp <= :cut / 1000 AND exp <= {now}
+    ORDER BY ns, name LIMIT :limit)
+RETURNING 0, 1, 1, NULL, {now} * 1000;
+
+-- :block prune
+-- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
+-- starts from the floor, which is raised first to `floor`, the largest token of the batch, and nothing
+-- above it is deleted. One in use for a queue is left alone.
+-- No row: there was nothing to delete.
+-- :step write
+UPDATE {meta} SET fence_floor = :floor WHERE id = 1 AND fence_floor < :floor;
+-- :step write
+DELETE FROM {lock}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NULL
+  AND waiters = 0 AND next_ticket = 0 AND idle_since <= :cut / 1000 AND idle_since <= {now}
+  AND token + ((SELECT inc FROM {meta} WHERE id = 1) - inc) * 4294967296
+      <= (SELECT fence_floor FROM {meta} WHERE id = 1)
+RETURNING 0, 1, token;
+
 -- :block migrate_lock
 -- The write transaction around a migration is the lock.
 -- :step

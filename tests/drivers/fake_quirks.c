@@ -12,12 +12,18 @@ static void drop(struct place *p)
     sqlock_fake_free(p->own);
 }
 
+static void age(const struct place *p, int64_t ms)
+{
+    sqlock_fake_step_clock(p->own, ms);
+}
+
 const struct quirks fake_quirks = {.name = "fake",
                                    .driver = sqlock_driver_fake,
                                    .born_migrated = true,
                                    .grain_ms = 1,
                                    .make = make,
-                                   .drop = drop};
+                                   .drop = drop,
+                                   .age = age};
 
 sqlock_fake *fake_of(const struct world *w)
 {

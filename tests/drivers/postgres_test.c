@@ -24,6 +24,22 @@ static void execute(const struct place *p, const char *sql)
     pg_exec("%s", sql);
 }
 
+static void age(const struct place *p, int64_t ms)
+{
+    pg_exec("UPDATE %s.sqlock_lock SET exp = exp - %lld, idle_since = idle_since - %lld", p->schema,
+            (long long)ms * 1000, (long long)ms * 1000);
+}
+
+static void leave(const struct place *p, int32_t n)
+{
+    pg_exec("INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since, inc) "
+            "SELECT '', convert_to('dead/' || lpad(i::text, 8, '0'), 'UTF8'), "
+            "decode(repeat('00', 16), 'hex'), 1, t - 3600000000, t - 3630000000, 0 "
+            "FROM generate_series(1, %d) i, "
+            "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now (t)",
+            p->schema, (int)n);
+}
+
 int main(void)
 {
     const struct quirks postgres = {.name = "postgres",
@@ -34,6 +50,8 @@ int main(void)
                                     .grain_ms = 1,
                                     .make = make,
                                     .drop = drop,
+                                    .age = age,
+                                    .leave = leave,
                                     .execute = execute};
     const char *url = getenv("SQLOCK_TEST_POSTGRES_URL");
 

@@ -48,6 +48,29 @@ static void execute(const struct place *p, const char *sql)
     sqlite3_close(db);
 }
 
+static void age(const struct place *p, int64_t ms)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof sql,
+             "UPDATE sqlock_lock SET exp = exp - %lld, idle_since = idle_since - %lld",
+             (long long)ms, (long long)ms);
+    execute(p, sql);
+}
+
+static void leave(const struct place *p, int32_t n)
+{
+    char sql[600];
+
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < %d) "
+             "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since, inc) "
+             "SELECT x'', CAST(printf('dead/%%08d', n) AS BLOB), zeroblob(16), 1, t - 3600000, "
+             "t - 3630000, 0 FROM i, (SELECT 1000 * CAST(strftime('%%s', 'now') AS INTEGER) AS t)",
+             (int)n);
+    execute(p, sql);
+}
+
 int main(void)
 {
     const struct quirks sqlite = {.name = "sqlite",
@@ -56,6 +79,8 @@ int main(void)
                                   .grain_ms = 1,
                                   .make = make,
                                   .drop = drop,
+                                  .age = age,
+                                  .leave = leave,
                                   .execute = execute};
 
     return suite_run(&sqlite);

@@ -407,12 +407,15 @@ int suite_run(const struct quirks *q)
                  {&suite_list, true},
                  {&suite_schema, true},
                  {&suite_versions, true},
+                 {&suite_reap, true},
                  {&suite_processes, q->between_processes},
                  {&suite_executed, q->between_processes},
                  {&suite_child_opens, q->between_processes && q->opens_after_fork},
                  {&suite_child_refused, q->between_processes && !q->opens_after_fork},
                  {&suite_migration, !q->born_migrated},
-                 {&suite_sql, q->execute != NULL}};
+                 {&suite_sql, q->execute != NULL},
+                 {&suite_reap_sql, q->execute != NULL},
+                 {&suite_load, q->leave != NULL}};
     struct CMUnitTest tests[256];
     size_t n = 0;
 

@@ -37,6 +37,11 @@ struct quirks {
     int32_t grain_ms;             /* of the server's clock */
     void (*make)(struct place *); /* may skip the test, or fail it */
     void (*drop)(struct place *);
+    /* Let this much time pass for all rows: what they say happened, or will, is so much earlier. */
+    void (*age)(const struct place *, int64_t ms);
+    /* Make n rows whose holders died, "dead/00000001" and so on: their leases ran out an hour ago.
+     */
+    void (*leave)(const struct place *, int32_t n);
     /* Run SQL past the library; NULL: the database knows none. */
     void (*execute)(const struct place *, const char *sql);
 };
@@ -115,12 +120,13 @@ struct part {
 
 extern const struct part suite_lease, suite_ended, suite_unsure, suite_import, suite_loss,
     suite_renewal, suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async,
-    suite_scope, suite_list, suite_schema, suite_versions;
+    suite_scope, suite_list, suite_schema, suite_versions, suite_reap;
 /* Where processes meet in one database; then those where a child of a process with a manager may
  * open one, and where it may not. */
 extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;
 extern const struct part suite_migration; /* where an empty database has no schema */
-extern const struct part suite_sql;       /* where SQL can be run past the library */
+extern const struct part suite_sql, suite_reap_sql; /* where SQL can be run past the library */
+extern const struct part suite_load;      /* where rows can be made by the thousand */
 
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 

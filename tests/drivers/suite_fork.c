@@ -61,6 +61,7 @@ static int use_dead_handles(void *arg)
     assert_code(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &err), &err);
     assert_int_equal(err.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */

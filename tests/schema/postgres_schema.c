@@ -340,6 +340,48 @@ static void test_each_documented_grant_is_needed(void **state)
     }
 }
 
+static int reap_as(const struct place *p, const char *role, sqlock_reap_report *r,
+                   sqlock_error *err)
+{
+    struct login login = {p->url, role};
+    sqlock_open_opts o = place_opts(p);
+    sqlock *m = NULL;
+    int rc;
+
+    o.connect = connect_as;
+    o.connect_user = &login;
+    rc = sqlock_open(p->driver, NULL, &o, &m, err);
+    if (rc == 0)
+        rc = sqlock_reap(m, NULL, r, err);
+    sqlock_close(m);
+    return rc;
+}
+
+/* Clearing takes what every lock takes; pruning takes DELETE, and no right to make or change more.
+ */
+static void test_pruning_takes_the_right_to_delete(void **state)
+{
+    struct place p = place_new();
+    sqlock_reap_report r = {.size = sizeof r};
+    const char *role;
+    sqlock_error err;
+
+    (void)state;
+    role = role_new(&p);
+    place_migrate(&p);
+    grant(&p, role, "SELECT, INSERT, UPDATE", "{lock}");
+    grant(&p, role, "SELECT, UPDATE", "{meta}");
+    leave_a_row(&p);
+    assert_ok(reap_as(&p, role, &r, &err), &err);
+    assert_int_equal(r.cleared, 1);
+    place_exec(&p, "UPDATE {lock} SET idle_since = 1");
+    assert_code(SQLOCK_EDENIED, reap_as(&p, role, &r, &err), &err);
+    assert_string_equal(err.sqlstate, "42501");
+    grant(&p, role, "DELETE", "{lock}");
+    assert_ok(reap_as(&p, role, &r, &err), &err);
+    assert_int_equal(r.pruned, 1);
+}
+
 static void test_migrating_without_the_right_to_create_is_denied(void **state)
 {
     struct place p = place_new();
@@ -412,6 +454,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_schema_that_is_not_there_is_told),
     cmocka_unit_test(test_a_role_with_the_documented_grants_can_do_everything),
     cmocka_unit_test(test_each_documented_grant_is_needed),
+    cmocka_unit_test(test_pruning_takes_the_right_to_delete),
     cmocka_unit_test(test_migrating_without_the_right_to_create_is_denied),
     cmocka_unit_test(test_P2_without_the_lock_on_the_table_a_token_repeats),
     cmocka_unit_test(test_written_sql_is_for_a_schema_with_any_letters),

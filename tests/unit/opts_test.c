@@ -14,17 +14,22 @@ static void test_macro_and_function_write_the_same_bytes(void **state)
     sqlock_open_opts open_macro = SQLOCK_OPEN_OPTS_INIT, open_call;
     sqlock_acquire_opts acquire_macro = SQLOCK_ACQUIRE_OPTS_INIT, acquire_call;
     sqlock_list_opts list_macro = SQLOCK_LIST_OPTS_INIT, list_call;
+    sqlock_reap_opts reap_macro = SQLOCK_REAP_OPTS_INIT, reap_call;
 
     (void)state;
     memset(&open_call, 0xAA, sizeof open_call);
     memset(&acquire_call, 0xAA, sizeof acquire_call);
     memset(&list_call, 0xAA, sizeof list_call);
+    memset(&reap_call, 0xAA, sizeof reap_call);
     sqlock_open_opts_init(&open_call);
     sqlock_acquire_opts_init(&acquire_call);
     sqlock_list_opts_init(&list_call);
+    sqlock_reap_opts_init(&reap_call);
     assert_memory_equal(&open_macro, &open_call, UP_TO(sqlock_open_opts, lease_ms));
     assert_memory_equal(&acquire_macro, &acquire_call, UP_TO(sqlock_acquire_opts, owner));
     assert_memory_equal(&list_macro, &list_call, UP_TO(sqlock_list_opts, prefix));
+    assert_memory_equal(&reap_macro, &reap_call, UP_TO(sqlock_reap_opts, max_ms));
+    assert_ptr_equal(reap_macro.cancel, reap_call.cancel);
 }
 
 /* Fields are only appended: what an older program was built with must stay where it was. */
@@ -34,6 +39,12 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_open_opts, size), 0);
     assert_int_equal(offsetof(sqlock_acquire_opts, size), 0);
     assert_int_equal(offsetof(sqlock_list_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_reap_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_reap_opts, grace_ms), 16);
+    assert_int_equal(offsetof(sqlock_reap_opts, cancel), 40 + sizeof(void *));
+    assert_int_equal(offsetof(sqlock_reap_report, size), 0);
+    assert_int_equal(offsetof(sqlock_reap_report, cleared), 16);
+    assert_int_equal(offsetof(sqlock_reap_report, oldest_ms), 64);
     assert_int_equal(offsetof(sqlock_acquire_opts, wait_ms), 4);
     assert_int_equal(offsetof(sqlock_acquire_opts, name_len), 24);
     assert_int_equal(offsetof(sqlock_acquire_opts, owner), 24 + 5 * sizeof(void *));
@@ -47,8 +58,11 @@ static void test_sizes_are_those_of_the_structs(void **state)
     sqlock_open_opts o;
     sqlock_acquire_opts a;
     sqlock_list_opts l;
+    sqlock_reap_opts r;
 
     (void)state;
+    sqlock_reap_opts_init(&r);
+    assert_int_equal(r.size, sizeof r);
     sqlock_open_opts_init(&o);
     sqlock_acquire_opts_init(&a);
     sqlock_list_opts_init(&l);
@@ -175,6 +189,24 @@ static void test_open_and_list_options_count_field_by_field_at_every_size(void *
     }
 }
 
+static void test_reap_options_of_every_smaller_size_are_accepted(void **state)
+{
+    (void)state;
+    for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_reap_opts); size++) {
+        char *in = test_malloc(size);
+        sqlock_reap_opts defaults = SQLOCK_REAP_OPTS_INIT, out;
+        sqlock_error err = {0};
+
+        memcpy(in, &defaults, size);
+        memcpy(in, &size, sizeof size);
+        assert_ok(check_reap_opts((void *)in, &out, &err), &err);
+        out.size = defaults.size;
+        assert_memory_equal(&out, &defaults, UP_TO(sqlock_reap_opts, max_ms));
+        assert_ptr_equal(out.cancel, NULL);
+        test_free(in);
+    }
+}
+
 /* An older caller's fields count, and what it did not know is the default. */
 static void test_fields_within_the_size_count_and_those_behind_it_do_not(void **state)
 {
@@ -280,6 +312,56 @@ static void test_bounds_of_durations_are_exact(void **state)
     check_acquire_field(&in.wait_ms, &in, 0, no);
 }
 
+static void check_reap(sqlock_reap_opts in, int expected, int line)
+{
+    sqlock_reap_opts out;
+    sqlock_error err = {0};
+    int got = check_reap_opts(&in, &out, &err);
+
+    if (got != expected)
+        fail_msg("line %d: %s (%s)", line, sqlock_code_name(got), err.text);
+}
+
+static void test_bounds_of_reap_options_are_exact(void **state)
+{
+    const sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
+    const int no = SQLOCK_EINVAL;
+
+    (void)state;
+#define REAP(field, value, expected)                                                               \
+    do {                                                                                           \
+        sqlock_reap_opts in = o;                                                                   \
+        in.field = value;                                                                          \
+        check_reap(in, expected, __LINE__);                                                        \
+    } while (0)
+    REAP(batch, 0, no);
+    REAP(batch, 1, 0);
+    REAP(batch, SQLOCK_REAP_BATCH_MAX, 0);
+    REAP(batch, SQLOCK_REAP_BATCH_MAX + 1, no);
+    REAP(pause_ms, -1, no);
+    REAP(pause_ms, 0, 0);
+    REAP(pause_ms, 60000, 0);
+    REAP(pause_ms, 60001, no);
+    REAP(grace_ms, -1, no);
+    REAP(grace_ms, 0, 0);
+    REAP(grace_ms, INT64_MAX, no);
+    REAP(idle_ms, SQLOCK_REAP_KEEP, 0);
+    REAP(idle_ms, 0, no);
+    REAP(idle_ms, SQLOCK_REAP_IDLE_MIN_MS - 1, no);
+    REAP(idle_ms, SQLOCK_REAP_IDLE_MIN_MS, 0);
+    REAP(idle_ms, INT64_MAX, no);
+    REAP(limit, -2, no);
+    REAP(limit, SQLOCK_REAP_NO_LIMIT, 0);
+    REAP(limit, 0, 0);
+    REAP(limit, INT64_MAX, 0);
+    REAP(max_ms, -2, no);
+    REAP(max_ms, SQLOCK_REAP_NO_LIMIT, 0);
+    REAP(max_ms, 0, 0);
+    REAP(flags, SQLOCK_REAP_DRY_RUN, 0);
+    REAP(flags, SQLOCK_REAP_DRY_RUN << 1, no);
+#undef REAP
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_macro_and_function_write_the_same_bytes),
     cmocka_unit_test(test_fields_stand_where_programs_were_built_with_them),
@@ -291,6 +373,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_options_without_a_size_are_refused),
     cmocka_unit_test(test_no_options_are_the_defaults),
     cmocka_unit_test(test_bounds_of_durations_are_exact),
+    cmocka_unit_test(test_reap_options_of_every_smaller_size_are_accepted),
+    cmocka_unit_test(test_bounds_of_reap_options_are_exact),
 };
 
 TEST_MAIN(tests)
