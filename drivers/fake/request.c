@@ -204,17 +204,17 @@ static int run_withdraw(struct fake_call *k, const sqlock_value *v)
 
     int ours = is_owner(&row->now, owner);
     if (ours && row->now.kind == 0)
-        end_grant(row, FAKE_ENDED_RELEASED);
+        fake_end_grant(k, row, FAKE_ENDED_RELEASED);
     else if (row->now.kind == 0 &&
              (row->now.ended_why != FAKE_ENDED_RELEASED || !has_ended(&row->now, owner)))
         bury(row, owner);
     ours = ours || (has_ended(&row->now, owner) && row->now.ended_token > 0);
-    put_lease(k,
-              row->now.kind != 0                  ? SQLOCK_OUT_KIND
-              : ours                              ? SQLOCK_OUT_DONE
-              : k->now <= v[WITHDRAW_NOT_AFTER].i ? SQLOCK_OUT_EARLY
-                                                  : SQLOCK_OUT_NEVER,
-              &row->now);
+    fake_put_lease(k,
+                   row->now.kind != 0                  ? SQLOCK_OUT_KIND
+                   : ours                              ? SQLOCK_OUT_DONE
+                   : k->now <= v[WITHDRAW_NOT_AFTER].i ? SQLOCK_OUT_EARLY
+                                                       : SQLOCK_OUT_NEVER,
+                   &row->now);
     return 0;
 }
 

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define REAPERS 2
+
 struct client {
     stress *of;
     conn c;
@@ -13,12 +15,19 @@ struct client {
     int64_t end;
 };
 
+static void note_error(struct client *k, const answer *a)
+{
+    pthread_mutex_lock(k->mutex);
+    if (a->error[0] && strcmp(a->error, "BUSY") != 0)
+        k->of->errors++;
+    pthread_mutex_unlock(k->mutex);
+}
+
 static void note(struct client *k, const answer *a, int64_t sent)
 {
     stress *s = k->of;
+    note_error(k, a);
     pthread_mutex_lock(k->mutex);
-    if (a->error[0] && strcmp(a->error, "BUSY") != 0)
-        s->errors++;
     if (a->rows && a->outcome == SQLOCK_OUT_DONE && s->grants < (int)COUNT(s->seen))
         s->seen[s->grants++] = (seen){a->token, a->since, sent, clock_us()};
     pthread_mutex_unlock(k->mutex);
@@ -51,38 +60,44 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-static void *pruner_main(void *arg)
+/* What it sees may be gone when it acts on it: the statements look again. */
+static void *reaper_main(void *arg)
 {
     struct client *k = arg;
-    while (k->of->prune[0] && clock_us() < k->end) {
-        int failed = 0;
-        for (int i = 0; k->of->prune[i] && !failed; i++)
-            failed = try_run(k->c, k->of->prune[i]);
-        if (failed)
-            try_run(k->c, "ROLLBACK");
+    request r = request_of('-', 0);
+    while (clock_us() < k->end) {
+        answer a = ask(k->c, &k->of->look, &r), done;
+        r.floor = a.token;
+        done = ask(k->c, &k->of->reap, &r);
+        note_error(k, &done);
+        done = ask(k->c, &k->of->prune, &r);
+        note_error(k, &done);
         pause_ms(1);
     }
     return NULL;
 }
 
-void stress_run(stress *s, const char *const *prune, int n)
+void stress_run(stress *s, script prune)
 {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[STRESS_CLIENTS + 1];
-    struct client k[STRESS_CLIENTS + 1];
+    pthread_t threads[STRESS_CLIENTS + REAPERS];
+    struct client k[STRESS_CLIENTS + REAPERS];
     int64_t end = 0;
     s->acquire = ours(SQLOCK_STMT_ACQUIRE);
     s->release = ours(SQLOCK_STMT_RELEASE);
-    for (int i = 0; i < n; i++)
-        s->prune[i] = fill(prune[i]);
+    s->reap = ours(SQLOCK_STMT_REAP);
+    s->prune = prune;
+    s->look =
+        written(SQLOCK_STMT_GUARDED, "SELECT 0, 1, token FROM {lock} WHERE ns = $1 AND name = $2");
+    s->look.flags[0] = 0;
     end = clock_us() + s->ms * MS;
-    for (int i = 0; i <= STRESS_CLIENTS; i++)
+    for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
         k[i] = (struct client){s, s->open(), &mutex, 7u + (unsigned)i, i, end};
-    for (int i = 0; i <= STRESS_CLIENTS; i++)
+    for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL,
-                                        i < STRESS_CLIENTS ? client_main : pruner_main, &k[i]),
+                                        i < STRESS_CLIENTS ? client_main : reaper_main, &k[i]),
                          0);
-    for (int i = 0; i <= STRESS_CLIENTS; i++)
+    for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
         pthread_join(threads[i], NULL);
 }
 

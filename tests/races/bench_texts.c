@@ -6,7 +6,7 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX};
+    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, NULL};
     memset(r.owner, owner, sizeof r.owner);
     return r;
 }
@@ -141,5 +141,16 @@ int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
         v[n++] = integer(r->not_after);
     if (stmt == SQLOCK_STMT_ACQUIRE)
         v[n++] = bytes("label", 5);
+    if (stmt == SQLOCK_STMT_REAP) {
+        v[n++] = bytes(r->ns, r->ns_len);
+        v[n++] = r->to != NULL ? bytes(r->to, strlen(r->to)) : bytes(r->name, r->name_len);
+        v[n++] = bytes("\0sqlock", 7);
+    }
+    if (stmt == SQLOCK_STMT_REAP || stmt == SQLOCK_STMT_PRUNE)
+        v[n++] = integer(r->cut);
+    if (stmt == SQLOCK_STMT_REAP)
+        v[n++] = integer(100);
+    if (stmt == SQLOCK_STMT_PRUNE)
+        v[n++] = integer(r->floor);
     return n;
 }

@@ -47,6 +47,8 @@ typedef struct request {
     size_t ns_len, name_len;
     unsigned char owner[16];
     int64_t token, ttl, not_after;
+    int64_t cut, floor; /* of reap and prune */
+    const char *to;     /* the last name of a reap; NULL: name */
 } request;
 
 typedef struct answer {
@@ -83,6 +85,9 @@ answer acquire(conn c, request r);
 answer renew(conn c, request r);
 answer release(conn c, request r);
 answer withdraw(conn c, request r);
+/* Whatever ran out, or is free, by now; as the library does after it saw the row. */
+answer reap(conn c, request r);
+answer prune(conn c, const script *s, request r);
 void run(conn c, const char *text);           /* must succeed */
 int try_run(conn c, const char *text);        /* 0, or why not (SQLite's code, or -1) */
 int64_t number(conn c, const char *text);     /* one number, must be there; NULL: -1 */
@@ -152,18 +157,18 @@ typedef struct seen {
 } seen;
 
 /* Clients that acquire one lock, hold it for longer or shorter than its lease, and give it back or
- * not, while a pruner deletes idle rows. */
+ * not, while two reapers clear what ran out and prune what is free, at once. */
 typedef struct stress {
     conn (*open)(void);
-    script acquire, release; /* ours, and what the pruner does, are put in by stress_run() */
-    const char *prune[8];    /* in this order; a failure undoes the round */
+    script acquire, release, reap; /* ours are put in by stress_run() */
+    script look, prune;
     int64_t ttl;
     int ms;
     int grants, errors; /* errors: answers that were neither a grant nor a refusal */
     seen seen[20000];
 } stress;
 
-void stress_run(stress *s, const char *const *prune, int n);
+void stress_run(stress *s, script prune);
 /* Pairs of grants whose tokens are equal, or in another order than the grants were. */
 int stress_faults(const stress *s);
 
