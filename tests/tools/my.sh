@@ -2,6 +2,7 @@
 # A private MariaDB or MySQL for tests: in a temporary folder, on a unix socket only, gone after stop.
 #   tests/tools/my.sh start        prints its URL
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
+#   tests/tools/my.sh crash URL    kills it, and starts it again on what is on its disk
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
 # Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too.
 set -u
@@ -62,17 +63,15 @@ answers()
         >"$dir/client.log" 2>&1 </dev/null
 }
 
-start()
+find_server()
 {
     server=$(find_program mariadbd mysqld) || die "no MariaDB or MySQL server is installed"
     client=$(find_program mariadb mysql) || die "no command line client is installed"
-    make_dir
-    trap 'rm -rf "$dir"' EXIT
-    trap 'exit 1' HUP INT TERM
-    cd "$dir" || exit 1
-    # Servers put files there, and whoever started this may have named a folder of his own.
-    export TMPDIR="$dir"
-    fill_dir || { cat "$dir/install.log" >&2; die "the data folder could not be made"; }
+}
+
+# In the background; returns when it answers.
+launch()
+{
     # shellcheck disable=SC2086
     (as setsid "$server" --no-defaults --datadir="$dir/data" --socket="$dir/s" --pid-file="$dir/pid" \
         --skip-networking --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=32M \
@@ -82,14 +81,39 @@ start()
     until answers; do
         if [ $i -ge 300 ] || ! kill -0 $! 2>/dev/null; then
             cat "$dir/log" "$dir/out" "$dir/client.log" >&2
-            stop_dir
-            die "the server did not start"
+            return 1
         fi
         sleep 0.1
         i=$((i + 1))
     done
+}
+
+start()
+{
+    find_server
+    make_dir
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' HUP INT TERM
+    cd "$dir" || exit 1
+    # Servers put files there, and whoever started this may have named a folder of his own.
+    export TMPDIR="$dir"
+    fill_dir || { cat "$dir/install.log" >&2; die "the data folder could not be made"; }
+    launch || { stop_dir; die "the server did not start"; }
     trap - EXIT
     echo "mysql://root@localhost/test?socket=$dir/s"
+}
+
+crash()
+{
+    find_server
+    cd "$dir" || exit 1
+    export TMPDIR="$dir"
+    pid=$(cat "$dir/pid") && [ -n "$pid" ] || die "no server runs in $dir"
+    kill -s KILL "$pid"
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.1
+    done
+    launch || die "the server did not start again"
 }
 
 # A shutdown; if that does not help within ten seconds, kill.
@@ -112,17 +136,21 @@ case ${1:-} in
 start)
     start
     ;;
-stop)
+stop | crash)
     dir=${2#*socket=}
     dir=${dir%%&*}
     dir=${dir%/s}
     case $dir in
-    /*/sqlock-my.??????) [ -d "$dir" ] || exit 0 ;;
+    /*/sqlock-my.??????) ;;
     *) die "not a folder of my.sh: $dir" ;;
     esac
-    stop_dir
+    if [ "$1" = crash ]; then
+        crash
+    elif [ -d "$dir" ]; then
+        stop_dir
+    fi
     ;;
 *)
-    die "usage: my.sh start | stop URL"
+    die "usage: my.sh start | stop URL | crash URL"
     ;;
 esac
