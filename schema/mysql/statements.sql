@@ -10,8 +10,10 @@
 -- The derived table k locks a row, or steps over it if somebody else has; its LIMIT keeps it from being
 -- merged away, and MySQL skips locked rows only then. MySQL 5.6 does not lock there at all: k may be old
 -- by the time its row l is locked, and two clients that read the same free row would both be granted it.
--- So every change is made only to a row that is still as k has seen it. Right sides read k alone, so that
--- the order in which the server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
+-- So every change is made only to a row that is still as k has seen it. l is found by its key, by force: a
+-- table of a few rows the server would rather read whole, and lock each row of it, so that requests for
+-- other names wait, and deadlock. Right sides read k alone, so that the order in which the server assigns
+-- columns does not matter (SIMULTANEOUS_ASSIGNMENT).
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
@@ -92,7 +94,7 @@ UPDATE (
       AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
       AND {now} <= :not_after AND @sqlock_inc IS NOT NULL
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why
 SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_inc THEN k.token
@@ -139,7 +141,7 @@ UPDATE (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = :owner AND l.token = :token AND l.exp > {now}
 SET l.exp = @sqlock_t + :ttl;
 SELECT 0,
@@ -193,7 +195,7 @@ UPDATE (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = k.owner AND l.token = k.token
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = 1, l.idle_since = k.t;
@@ -321,7 +323,7 @@ UPDATE (
       AND (c.ns < :to_ns OR c.ns = :to_ns AND c.name <= :to) AND c.ns <> :own
       AND c.kind = 0 AND c.exp <= :cut AND c.exp <= {now}
     ORDER BY c.ns, c.name LIMIT :limit {skip}
-) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.exp = k.exp
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = 3, l.idle_since = k.t;
@@ -351,7 +353,7 @@ DELETE l FROM (
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
       AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.idle_since = k.idle_since AND l.kind = 0 AND l.owner IS NULL
     AND l.waiters = 0 AND l.next_ticket = 0;
 SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
