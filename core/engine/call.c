@@ -55,7 +55,7 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
     int is_over;
 
     mutex_lock(&m->mu);
-    is_over = m->stopping || (op != NULL && op->cancelled);
+    is_over = m->stopping || (op != NULL && op->cut);
     if (!is_over) {
         c->running = 1;
         if (op != NULL)

@@ -63,8 +63,10 @@ struct sqlock {
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
     struct skew skew;
-    struct link locks;     /* sqlock_lock.in_manager */
-    struct link ops;       /* sqlock_op.in_manager: those that the talker drives */
+    struct link locks;  /* sqlock_lock.in_manager */
+    struct link ops;    /* sqlock_op.in_manager: those that the talker drives */
+    sqlock_op *driving; /* the one that it is driving now */
+    int64_t driving_since;
     int watching, talking; /* the thread runs */
     int stopping;
     thread talker, watcher;
@@ -124,7 +126,7 @@ struct sqlock_op {
     int tries;            /* attempts made */
     int refusals;         /* pauses so far: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
-    int patient;          /* the kept place was of no use to it: it waits for one of the calls */
+    int patient;          /* the kept place was, or is, not for it: it waits for one of the calls */
     int stale;            /* the attempt used a connection that had been open before */
     int64_t round;        /* what an answer takes: the last one, or half of what it was before */
     int denials;          /* how often the database said no, in a row */
@@ -141,6 +143,7 @@ struct sqlock_op {
     int async; /* driven by the talker */
     int done, code;
     int cancelled;
+    int cut;                 /* this attempt is to end, for that or for another request */
     struct conn *running;    /* the connection that an attempt is using */
     struct conn *connecting; /* ... is opening */
     struct link in_manager;

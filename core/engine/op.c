@@ -25,7 +25,7 @@ static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
         return;
     mutex_lock(&cancel->mu);
     list_append(&cancel->ops, &op->in_cancel);
-    op->cancelled = cancel->fired;
+    op->cancelled = op->cut = cancel->fired;
     mutex_unlock(&cancel->mu);
 }
 
@@ -68,22 +68,6 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     return 0;
 }
 
-int op_go_async(sqlock_op *op, sqlock_error *err)
-{
-    sqlock *m = op->m;
-
-    if ((op->fd = sqlock_wake_make()) < 0)
-        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
-    mutex_lock(&m->mu);
-    op->async = 1;
-    list_append(&m->ops, &op->in_manager);
-    if (op->done) /* there was nothing to ask */
-        sqlock_wake_set(op->fd);
-    talker_poke(m, 0);
-    mutex_unlock(&m->mu);
-    return 0;
-}
-
 void op_drive(sqlock_op *op)
 {
     sqlock *m = op->m;
@@ -100,9 +84,16 @@ void op_drive(sqlock_op *op)
     mutex_unlock(&m->mu);
 }
 
-int64_t op_due(const sqlock_op *op)
+void op_cut(sqlock_op *op)
 {
-    return op->done ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
+    sqlock *m = op->m;
+
+    op->cut = 1;
+    if (op->running != NULL)
+        pool_cut(m, op->running);
+    if (op->connecting != NULL)
+        pool_cut(m, op->connecting);
+    cond_wake_all(&m->conn_free);
 }
 
 void op_interrupt(sqlock_op *op)
@@ -111,13 +102,11 @@ void op_interrupt(sqlock_op *op)
 
     mutex_lock(&m->mu);
     op->cancelled = 1;
-    if (op->running != NULL)
-        pool_cut(m, op->running);
-    if (op->connecting != NULL)
-        pool_cut(m, op->connecting);
+    if (op->async && op != m->driving) /* the talker may be kept by a call of another one */
+        op_end_if_over(op);
+    else
+        op_cut(op);
     cond_wake_all(&op->wake);
-    cond_wake_all(&m->conn_free);
-    talker_poke(m, 0);
     mutex_unlock(&m->mu);
 }
 
@@ -160,6 +149,8 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
 static void done_locked(sqlock_op *op, int code)
 {
+    if (op->m->driving == op)
+        op->m->driving = NULL;
     op->code = code;
     op->done = 1;
     if (op->fd >= 0)
@@ -215,16 +206,6 @@ void op_greet(sqlock_op *op)
     op_hurry(op);
 }
 
-static int was_cancelled(sqlock_op *op)
-{
-    int cancelled;
-
-    mutex_lock(&op->m->mu);
-    cancelled = op->cancelled;
-    mutex_unlock(&op->m->mu);
-    return cancelled;
-}
-
 int64_t op_last_try(const sqlock_op *op)
 {
     int64_t most = (op->deadline - op->begun) / LAST_TRY_PART;
@@ -267,6 +248,20 @@ static int take(sqlock_op *op, int64_t deadline, struct conn **out)
     return rc;
 }
 
+/* What was cut for another request was not cancelled: it may go on. */
+static int after_cut(sqlock_op *op, int rc)
+{
+    int was_cut;
+
+    mutex_lock(&op->m->mu);
+    was_cut = op->cut && !op->cancelled;
+    mutex_unlock(&op->m->mu);
+    if (rc != SQLOCK_ECANCELLED || !was_cut)
+        return rc;
+    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
+                            "the database did not answer, and others waited");
+}
+
 int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                     sqlock_rows *rows, int64_t *out_sent)
 {
@@ -282,7 +277,7 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
     *out_sent = now;
     memset(&op->err, 0, sizeof op->err);
     if ((rc = take(op, deadline, &c)) != 0)
-        return rc;
+        return after_cut(op, rc);
     op->stale = c->used;
     rc = call_rows(m, c, op, stmt, values, n, time_min(deadline, c->until), rows, out_sent,
                    &op->err);
@@ -292,7 +287,7 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
     if (rc == 0) /* one slow answer does not count for long */
         op->round = longer(round, op->round / 2);
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
-    return rc;
+    return after_cut(op, rc);
 }
 
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
@@ -310,13 +305,31 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     return rc;
 }
 
-static void end_unsure(sqlock_op *op)
+static int unsure(sqlock_op *op)
 {
     char last[sizeof op->err.text];
 
     memcpy(last, op->err.text, sizeof last);
-    sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE, "the reply was lost: %.200s", last);
-    op_done(op, SQLOCK_EUNSURE);
+    return sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE, "the reply was lost: %.200s",
+                            last);
+}
+
+int op_end_if_over(sqlock_op *op)
+{
+    if (op->done)
+        return 1;
+    if (!op->cancelled && sqlock_now_us() < op->deadline)
+        return 0;
+    if (op->unsure)
+        done_locked(op, unsure(op));
+    else if (op->cancelled)
+        done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
+    else if (op->err.code != 0) /* the last word: a refusal, or a failure */
+        done_locked(op, op->err.code);
+    else
+        done_locked(op, sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                         "the database did not answer in time"));
+    return 1;
 }
 
 void op_unknown_kind(sqlock_op *op)
@@ -327,20 +340,13 @@ void op_unknown_kind(sqlock_op *op)
 
 int op_is_over(sqlock_op *op)
 {
-    int cancelled = was_cancelled(op);
+    sqlock *m = op->m;
+    int over;
 
-    if (!cancelled && sqlock_now_us() < op->deadline)
-        return 0;
-    if (op->unsure)
-        end_unsure(op);
-    else if (cancelled)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
-    else if (op->err.code != 0) /* the last word: a refusal, or a failure */
-        op_done(op, op->err.code);
-    else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                     "the database did not answer in time"));
-    return 1;
+    mutex_lock(&m->mu);
+    over = op_end_if_over(op);
+    mutex_unlock(&m->mu);
+    return over;
 }
 
 /* Can another attempt help? A connection that broke under a request is opened again even for a try;
@@ -381,7 +387,7 @@ void op_failed(sqlock_op *op)
         if (over)
             op_done(op, op->refused);
         else if (died)
-            op_again(op, 0);
+            op_again(op, sqlock_now_us());
         if (over || died)
             return;
     }
@@ -391,15 +397,8 @@ void op_failed(sqlock_op *op)
     if (op_is_over(op))
         return;
     if (!worth_again(op)) {
-        if (op->unsure)
-            end_unsure(op);
-        else
-            op_done(op, op->err.code);
+        op_done(op, op->unsure ? unsure(op) : op->err.code);
         return;
     }
-    if (op->tries == 1) {
-        op_again(op, 0);
-        return;
-    }
-    op_again(op, sqlock_now_us() + op_pause(op));
+    op_again(op, sqlock_now_us() + (op->tries == 1 ? 0 : op_pause(op)));
 }

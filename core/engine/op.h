@@ -9,17 +9,30 @@
 /* Start a request on lock; wait_ms as in the options, bounded by request_ms where it is 0. */
 int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err);
-/* Hand it to the talker. */
-int op_go_async(sqlock_op *op, sqlock_error *err);
 /* Do it in this thread, until it is done. */
 void op_drive(sqlock_op *op);
 /* Take the result, free op and, where it is not handed out, an acquire's lock. */
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 void op_interrupt(sqlock_op *op);
+/* What is under way for it ends soon; it may go on with another attempt. m->mu is held. */
+void op_cut(sqlock_op *op);
+/* Time is up, or it was cancelled: if so, end it and return 1; also if it has ended. m->mu is held,
+ * and nobody drives it. */
+int op_end_if_over(sqlock_op *op);
 /* The manager is closed: nobody will drive it any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
-/* Is the talker to advance it at this time? m->mu is held. */
-int64_t op_due(const sqlock_op *op);
+
+/* ops.c: those of event loops, which the talker drives. */
+
+/* Hand it to the talker. */
+int op_go_async(sqlock_op *op, sqlock_error *err);
+/* The one that is due first; NULL: none. m->mu is held, as for those below. */
+sqlock_op *ops_first(sqlock *m, int64_t *out_due);
+/* The talker: let it do one attempt. m->mu is let go meanwhile. */
+void ops_drive(sqlock *m, sqlock_op *op);
+/* The watcher: end those whose time is up, cut the one that is driven when others need the talker.
+ * Returns when there is something to do next. */
+int64_t ops_tick(sqlock *m);
 
 /* For the verbs, within advance(): */
 

@@ -76,7 +76,7 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
 
     mutex_lock(&m->mu);
     while ((*out = find_free(m, use, deadline, since)) == NULL) {
-        if (m->stopping || (op != NULL && op->cancelled))
+        if (m->stopping || (op != NULL && op->cut))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (sqlock_now_us() >= deadline)
             rc =
@@ -143,7 +143,7 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
         c->wake = sqlock_wake_make();
     if (c->wake < 0)
         rc = sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
-    else if (m->stopping || (op != NULL && op->cancelled))
+    else if (m->stopping || (op != NULL && op->cut))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
     else {
         sqlock_wake_clear(c->wake);

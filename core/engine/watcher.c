@@ -1,7 +1,9 @@
 /* The watcher thread: holds deadlines, tells losses, and does nothing that can block (P6, P19).
- * While the talker is stuck in a call, this thread still fires at the deadline. */
+ * While the talker is stuck in a call, this thread still fires at the deadline, and ends requests
+ * that wait for the talker. */
 #include "core/base/alarm.h"
 #include "core/engine/locks.h"
+#include "core/engine/op.h"
 
 void watcher_poke(sqlock *m, int64_t at)
 {
@@ -60,7 +62,7 @@ void *watcher_main(void *arg)
 
     mutex_lock(&m->mu);
     while (!m->stopping) {
-        next = tick_all(m);
+        next = time_min(tick_all(m), ops_tick(m));
         if ((lock = find_untold(m)) != NULL) {
             tell(m, lock);
             continue; /* the list may have changed meanwhile */

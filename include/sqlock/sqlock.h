@@ -374,7 +374,10 @@ SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
 /* The four calls that sqlock_acquire() is made of. start returns at once; the work is done by the
  * manager's talker thread. Poll sqlock_op_fd() for reading, call sqlock_op_step() when it is
  * readable, and sqlock_op_finish() when step returned 1. One thread at a time. A start that fails
- * answers as the blocking call would have before any I/O, and *out_op is NULL. */
+ * answers as the blocking call would have before any I/O, and *out_op is NULL.
+ * The thread does one at a time. One that waits behind another which hangs in the database ends when
+ * its own time is up (SQLOCK_ETIMEOUT: it was not sent), and at once when it is cancelled; one that has
+ * waited for half of its time may have the other's connection cut, which then asks again. */
 SQLOCK_API int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                                     sqlock_op **out_op, sqlock_error *err);
 SQLOCK_API int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
