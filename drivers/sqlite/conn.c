@@ -187,11 +187,15 @@ static int folder_is_writable(const char *path)
 /* The file is not there, and SQLite did not make it. */
 static int tell_absent(const lite_conn *conn, sqlock_error *err)
 {
+    const sqlock_dialect *d = &sqlock_sqlite_dialect;
+
     if (!folder_is_writable(conn->path))
         return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
                                 "%s is not there and its folder can only be read", conn->path);
     return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                            "%s is not there: run the migrations, which make it", conn->path);
+                            "%s is not there, so there is no sqlock schema; version %d is needed: "
+                            "run the migrations",
+                            conn->path, d->migrations[d->n_migrations - 1].version);
 }
 
 /* Only a migration makes the file. A connection that is opened again, after somebody has moved the
