@@ -289,6 +289,8 @@ static int set_journal(lite_conn *conn, sqlock_error *err)
     if (rc == 0)
         rc = ask(conn, "SELECT count(*) FROM main.sqlite_master", ignored, sizeof ignored, err);
     if (rc == 0)
+        rc = lite_process_check_lock(conn, err);
+    if (rc == 0)
         rc = ask(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
     if (rc == 0 && strcmp(mode, "wal") != 0)
         rc = ask(conn, "PRAGMA main.journal_mode = TRUNCATE", mode, sizeof mode, err);

@@ -1,6 +1,19 @@
 /* What a fork leaves behind in SQLite: whether this process may use it. */
 #include "sqlite.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* ---- what this driver had open --------------------------------------------------------------- */
+
 /* SQLite remembers, for all connections of a process, which locks it has on a file. A child
  * inherits the memory and not the locks. With a connection open in the parent, one that the child
  * opens to the same file joins what is remembered, and believes in locks that it never takes: in
@@ -34,4 +47,142 @@ int lite_process_enter(sqlock_error *err)
 void lite_process_leave(void)
 {
     atomic_fetch_sub(&connections, 1);
+}
+
+/* ---- what the application had open ----------------------------------------------------------- */
+
+/* What it opened at the fork is not in our count. But its locks can be looked for: a reader, and in
+ * WAL mode each connection that was ever used, has a lock on these bytes. If SQLite takes us for a
+ * reader and the kernel knows of no such lock of this process, it is a parent's lock that SQLite
+ * remembers. The kernel's word is in /proc. All doubt is in favour of the application: where that
+ * cannot be read, or may not be the whole truth, nothing is refused. */
+#define SHARED_FIRST    INT64_C(0x40000002) /* of SQLite's file format */
+#define PF_FORKNOEXEC   0x40u               /* of the kernel: forked, and no exec since */
+#define PROC_STAT_FLAGS "%*c %*d %*d %*d %*d %*d %u"
+
+static int read_text(const char *path, char *out, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    size_t len = 0;
+
+    while (fd >= 0 && len < size - 1 && (n = read(fd, out + len, size - 1 - len)) > 0)
+        len += (size_t)n;
+    out[len] = '\0';
+    if (fd >= 0)
+        close(fd);
+    return n < 0 ? -1 : 0;
+}
+
+/* Of the process's first thread: later ones never executed anything themselves. */
+static int forked_without_exec(void)
+{
+    char text[1024];
+    const char *behind_name = NULL;
+    unsigned flags = 0;
+
+    if (read_text("/proc/self/stat", text, sizeof text) == 0)
+        behind_name = strrchr(text, ')');
+    return behind_name != NULL && sscanf(behind_name + 1, " " PROC_STAT_FLAGS, &flags) == 1 &&
+           (flags & PF_FORKNOEXEC) != 0;
+}
+
+/* Whether this process has locked the byte through fd: 1, 0, or -1: not known. */
+static int has_lock(int fd, int64_t byte)
+{
+    char path[64], text[4096];
+
+    snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", fd);
+    if (read_text(path, text, sizeof text) != 0)
+        return -1;
+    for (const char *at = text; (at = strstr(at, "lock:")) != NULL; at++) {
+        long long first = 0, last = 0;
+        const int n = sscanf(at, "lock: %*d: POSIX %*s %*s %*d %*s %lld %lld", &first, &last);
+
+        if (n >= 1 && first <= byte && (n == 1 || byte <= last)) /* 1: up to "EOF" */
+            return 1;
+    }
+    return 0;
+}
+
+/* Not all that looks like Linux tells of locks. */
+static int locks_are_told(void)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    const int fd = memfd_create("sqlock", MFD_CLOEXEC);
+    const int told = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0 && has_lock(fd, 0) == 1;
+
+    if (fd >= 0)
+        close(fd);
+    return told;
+}
+
+/* File systems that leave locks to the kernel; others keep them where it cannot tell of them. */
+static int kernel_keeps_locks(const lite_conn *conn)
+{
+    static const unsigned long known[] = {0xEF53 /* ext */,
+                                          0x58465342 /* xfs */,
+                                          0x9123683E /* btrfs */,
+                                          0x01021994 /* tmpfs */,
+                                          0xF2F52010 /* f2fs */,
+                                          0x794C7630 /* overlay */,
+                                          0x2FC12FC1 /* zfs */};
+    struct statfs fs;
+    char *vfs = NULL;
+    int plain;
+
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
+    plain = vfs != NULL && strcmp(vfs, "unix") == 0;
+    sqlite3_free(vfs);
+    if (!plain || sqlite3_db_readonly(conn->db, "main") != 0 || statfs(conn->path, &fs) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (((unsigned long)fs.f_type & 0xFFFFFFFF) == known[i])
+            return 1;
+    return 0;
+}
+
+/* Other threads open and close theirs meanwhile, and some lead to servers that do not answer: the
+ * descriptor itself is left alone, and nobody is asked what it leads to. */
+static int leads_to_file(const lite_conn *conn, int fd)
+{
+    char path[64];
+    struct statx st;
+
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &st) == 0 &&
+           makedev(st.stx_dev_major, st.stx_dev_minor) == conn->dev && st.stx_ino == conn->ino;
+}
+
+/* 1: no descriptor of the file has the lock. Another connection of this process may have set it for
+ * all of them, so each is asked. */
+static int lock_is_missing(const lite_conn *conn)
+{
+    DIR *dir = opendir("/proc/thread-self/fd");
+    const struct dirent *entry = NULL;
+    int asked = 0, found = 0;
+
+    while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
+        const int fd = atoi(entry->d_name);
+
+        if (entry->d_name[0] == '.' || !leads_to_file(conn, fd))
+            continue;
+        found = has_lock(fd, SHARED_FIRST) != 0;
+        asked++;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return asked > 0 && !found;
+}
+
+int lite_process_check_lock(const lite_conn *conn, sqlock_error *err)
+{
+    if (!forked_without_exec() || !kernel_keeps_locks(conn) || !lock_is_missing(conn) ||
+        !locks_are_told())
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "%s: this process was forked while the application had it open, and "
+                            "SQLite takes the parent's file locks for its own: fork with it "
+                            "closed, or exec",
+                            conn->path);
 }

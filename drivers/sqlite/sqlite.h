@@ -34,6 +34,9 @@ typedef struct lite_conn {
  * forked while there was one; nothing of SQLite may be called before it. */
 int lite_process_enter(sqlock_error *err);
 void lite_process_leave(void);
+/* 0, or SQLOCK_EREFUSED when the lock that SQLite believes in is not this process's. Within a
+ * reading transaction. */
+int lite_process_check_lock(const lite_conn *conn, sqlock_error *err);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);

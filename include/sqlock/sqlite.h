@@ -15,9 +15,11 @@ extern "C" {
  * its children get none: sqlock_open() and sqlock_migrate() say SQLOCK_EREFUSED, before they open
  * anything, until the process executes a program. Fork before the first open or after the last
  * sqlock_close(); migrating before the fork is fine.
- * Connections that the application has opened itself do the same harm and cannot be seen from here:
- * close them before a fork whose child opens a manager on the same file, and let no thread be inside
- * SQLite then. A connection factory must not hand out a connection that was made in the parent. */
+ * Connections that the application has opened itself do the same harm. On Linux, with /proc and a
+ * local file system, they are found out by their file locks, and refused in the same way; elsewhere
+ * nothing tells of them. So close them before a fork whose child opens a manager on the same file,
+ * and let no thread be inside SQLite then. A connection factory must not hand out a connection that
+ * was made in the parent. */
 
 /* Two copies of SQLite in one process corrupt files: closing one's file drops the POSIX locks of the
  * other. A caller that includes sqlite3.h before this header passes its own copy's address along,

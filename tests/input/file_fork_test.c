@@ -1,7 +1,9 @@
 /* P17: SQLite files in a child of a process that has, or had, some open. */
+#include <pthread.h>
 #include <sqlite3.h>
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,11 +151,122 @@ static void test_connection_that_outlives_its_manager_counts(void **state)
     free(path);
 }
 
+/* ---- what the application itself had open ------------------------------------------------------
+ */
+
+/* A connection past the library, which has done as it was told. */
+static sqlite3 *open_past(const char *path, const char *first, const char *then)
+{
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, first, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, then, NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static int refused_for_its_locks(void *path)
+{
+    sqlock_error err;
+
+    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
+    assert_non_null(strstr(err.text, "locks"));
+    assert_non_null(strstr(err.text, path));
+    assert_code(SQLOCK_EREFUSED, try_migrate(path, &err), &err);
+    return 0;
+}
+
+static int refused_in_a_child(void *path)
+{
+    return in_child(refused_for_its_locks, path);
+}
+
+/* It would be granted what others hold: its WAL is removed as soon as the parent closes its own. */
+static void test_child_is_refused_a_WAL_that_the_application_had_open(void **state)
+{
+    char *path = new_migrated(), *other = new_migrated();
+    sqlite3 *db = open_past(path, "PRAGMA journal_mode = WAL", "SELECT * FROM sqlock_lock");
+
+    (void)state;
+    use(path); /* where it was opened it may */
+    assert_int_equal(in_child(refused_for_its_locks, path), 0);
+    assert_int_equal(in_child(refused_in_a_child, path), 0);
+    assert_int_equal(in_child(allowed, other), 0);
+    sqlite3_close(db);
+    assert_int_equal(in_child(allowed, path), 0);
+    free(path);
+    free(other);
+}
+
+static void test_child_is_refused_a_file_that_the_application_was_reading(void **state)
+{
+    char *path = new_migrated();
+    sqlite3 *db = open_past(path, "BEGIN", "SELECT * FROM sqlock_lock");
+
+    (void)state;
+    assert_int_equal(in_child(refused_for_its_locks, path), 0);
+    /* Outside of a transaction SQLite remembers no lock without a WAL. */
+    assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(in_child(allowed, path), 0);
+    sqlite3_close(db);
+    free(path);
+}
+
+enum { OPENERS = 4, OPENS = 15 };
+
+static void *open_again_and_again(void *path)
+{
+    for (int i = 0; i < OPENS; i++) {
+        sqlock_error err = {0};
+        sqlock *m = NULL;
+        char url[4200];
+
+        snprintf(url, sizeof url, "sqlite:%s", (const char *)path);
+        if (sqlock_open(sqlock_driver_sqlite(), url, NULL, &m, &err) != 0) {
+            print_error("%s\n", err.text);
+            return path;
+        }
+        sqlock_close(m);
+    }
+    return NULL;
+}
+
+/* The lock that they share is in the name of one of them, which may have closed its connection. */
+static int many_open_at_once(void *path)
+{
+    sqlite3 *db = open_past(path, "SELECT 1", "SELECT * FROM sqlock_lock");
+    pthread_t threads[OPENERS];
+    void *failed = NULL, *any = NULL;
+
+    for (int i = 0; i < OPENERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_again_and_again, path), 0);
+    for (int i = 0; i < OPENERS; i++) {
+        pthread_join(threads[i], &failed);
+        any = failed != NULL ? failed : any;
+    }
+    sqlite3_close(db);
+    return any != NULL;
+}
+
+static void test_child_that_opened_its_connections_itself_is_not_refused(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    assert_int_equal(in_child(many_open_at_once, path), 0);
+    sql(path, "PRAGMA journal_mode = WAL");
+    assert_int_equal(in_child(many_open_at_once, path), 0);
+    free(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_child_asks_no_factory_for_what_it_may_not_have),
     cmocka_unit_test(test_child_is_refused_files_that_its_parent_has_not_open_too),
     cmocka_unit_test(test_open_that_failed_leaves_nothing_to_refuse_children_for),
     cmocka_unit_test(test_connection_that_outlives_its_manager_counts),
+    cmocka_unit_test(test_child_is_refused_a_WAL_that_the_application_had_open),
+    cmocka_unit_test(test_child_is_refused_a_file_that_the_application_was_reading),
+    cmocka_unit_test(test_child_that_opened_its_connections_itself_is_not_refused),
 };
 
 TEST_MAIN(tests)
