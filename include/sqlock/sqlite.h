@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* Waits end on time, but for a stalled disk, and in WAL mode while another process is stopped in the
+ * moment of opening the file as the first one: SQLite then pauses up to 10 s, and nothing cuts it. */
+
 /* fork: SQLite remembers, for all connections of a process, which locks it has on a file. A child
  * inherits that memory and not the locks, and would be granted what another process holds. So a
  * process that was forked while a manager was open, on whichever SQLite file, gets no manager, and
