@@ -29,6 +29,8 @@ static int check_server(const sqlock_rows *rows, sqlock_error *err)
                                 detail);
     case SQLOCK_OUT_UNFIT:
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe here: %s", detail);
+    case SQLOCK_OUT_DENIED:
+        return sqlock_error_db(err, "42501", 0, 0, detail);
     default:
         return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome);
     }

@@ -86,7 +86,8 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
-    SQLOCK_OUT_UNFIT = 22     /* hello: a setting or table makes it unsafe; detail says which */
+    SQLOCK_OUT_UNFIT = 22,    /* hello: a setting or table makes it unsafe; detail says which */
+    SQLOCK_OUT_DENIED = 23    /* hello: a right is missing; detail says which */
 } sqlock_outcome;
 
 /* Columns of an answer. Every answer starts with index (the request's number within an array
@@ -113,7 +114,7 @@ enum {
     SQLOCK_COL_HELLO_NOW = 4,
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
-    SQLOCK_COL_DETAIL = 7  /* for READONLY, WEAK, UNFIT: what it is */
+    SQLOCK_COL_DETAIL = 7  /* for READONLY, WEAK, UNFIT, DENIED: what it is */
 };
 /* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION */
 enum {

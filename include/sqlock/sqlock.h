@@ -126,7 +126,10 @@ typedef struct sqlock_driver sqlock_driver; /* sqlock/driver.h; you get one from
  * SQLOCK_EUNREACH. */
 typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *err);
 
-#define SQLOCK_OPEN_ACCEPT_WEAK 0x1u /* accept a server that may forget commits after a crash */
+/* Accept a server that may forget commits after a crash: who holds a lock is forgotten with them, and
+ * somebody else may be granted it. Tokens rise all the same, unless PostgreSQL runs with fsync off
+ * and the machine itself goes down. */
+#define SQLOCK_OPEN_ACCEPT_WEAK 0x1u
 #define SQLOCK_OPEN_UNPREPARED 0x2u  /* keep no state in the session: for transaction poolers */
 
 typedef struct sqlock_open_opts {

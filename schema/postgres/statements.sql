@@ -10,9 +10,17 @@
 -- A number of ours among all advisory locks of the database.
 -- :define migrators 7312051953419
 
+-- A session that sets nothing may come with synchronous_commit off, and be accepted (SQLOCK_OPEN_ACCEPT_WEAK).
+-- A token or an incarnation that was handed out and then forgotten would be handed out again.
+-- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
+
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has.
--- With weak durability accepted, the start time is part of the identity: each restart is another server.
+-- Unfit in any case: an UNLOGGED table, which a crash empties together with all tokens; a session that is
+-- not told when the wait for the standby was cut; a timeline whose incarnation leaves no room for tokens
+-- below 2^53. Weak are commits that the disk, or a standby that the server has been told to wait for, may
+-- not have. With weak durability accepted, the start time is part of the identity: each restart is another
+-- server.
 -- :step
 SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 20
                ELSE 22 END,
@@ -23,15 +31,29 @@ SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_onl
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
    OR current_setting('transaction_isolation') <> 'read committed';
 -- :step
+SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
+       convert_to(CASE WHEN u.unlogged THEN 'a table of the schema is UNLOGGED'
+            WHEN ('x' || {timeline})::bit(32)::bigint > 2097152 THEN 'the timeline is above 2097152'
+            ELSE 'client_min_messages is above warning' END, 'UTF8')
+FROM (SELECT EXISTS (SELECT 1 FROM pg_class c
+                     WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}))
+                       AND c.relpersistence = 'u') AS unlogged) u
+WHERE u.unlogged OR ('x' || {timeline})::bit(32)::bigint > 2097152
+   OR current_setting('client_min_messages') IN ('error', 'fatal', 'panic');
+-- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
-            WHEN current_setting('synchronous_commit') = 'off' THEN 'synchronous_commit is off'
-            ELSE 'a table of the schema is UNLOGGED' END, 'UTF8')
+            ELSE 'synchronous_commit is ' || current_setting('synchronous_commit') END, 'UTF8')
 WHERE :accept_weak = 0
   AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off'
-       OR EXISTS (SELECT 1 FROM pg_class c
-                  WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}))
-                    AND c.relpersistence = 'u'));
+       OR current_setting('synchronous_commit') IN ('local', 'remote_write')
+          AND current_setting('synchronous_standby_names') <> '');
+-- :step
+SELECT 0, 23, 0, 0, {now}, 0, NULL::bytea,
+       convert_to('permission denied: ' || r.rights || ' on ' || r.name, 'UTF8')
+FROM (VALUES ({lock:text}, 'SELECT'), ({lock:text}, 'INSERT'), ({lock:text}, 'UPDATE'),
+             ({meta:text}, 'SELECT'), ({meta:text}, 'UPDATE')) r (name, rights)
+WHERE NOT has_any_column_privilege(to_regclass(r.name)::oid, r.rights) LIMIT 1;
 -- :step
 SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step
@@ -47,13 +69,14 @@ WHERE m.id = 1;
 -- :block reincarnate
 -- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
 -- jump by 2^32 for each incarnation that passed. The incarnation is never below the timeline's number:
--- were this very update lost in the next failover, the server after it would still be another one. The
--- first server on timeline 1 needs no jump. No row: somebody else was quicker.
+-- were this very update lost in the next failover, the server after it would still be another one. A
+-- crash cannot lose it, but that of a machine whose server runs with fsync off. The first server on
+-- timeline 1 needs no jump. No row: somebody else was quicker.
 -- :step
 WITH i AS (
     SELECT greatest(m.inc + CASE WHEN m.server = '' THEN 0 ELSE 1 END,
                     ('x' || right(convert_from(:server, 'UTF8'), 8))::bit(32)::int - 1) AS inc
-    FROM {meta} m WHERE m.id = 1 AND m.server <> convert_from(:server, 'UTF8')
+    FROM {meta} m WHERE m.id = 1 AND m.server <> convert_from(:server, 'UTF8') AND {durable}
     FOR UPDATE
 )
 UPDATE {meta} m SET
@@ -78,7 +101,7 @@ WITH k AS (
       AND m.id = 1 AND right(m.server, 8) = {timeline}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
-      AND {now} <= :not_after
+      AND {now} <= :not_after AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), g AS (
     UPDATE {lock} l SET

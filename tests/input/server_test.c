@@ -328,6 +328,24 @@ static void test_default_transaction_read_only_is_refused_at_open(void **state)
     pg_schema_drop(schema);
 }
 
+/* A grant that is neither renewed nor given back. */
+static void hold_one(const char *url, const char *schema, unsigned flags)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts a = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    o.schema = schema;
+    o.flags = flags;
+    a.flags = SQLOCK_NO_RENEW;
+    assert_ok(sqlock_open(sqlock_driver_postgres(), url, &o, &m, &err), &err);
+    assert_ok(sqlock_acquire(m, "x", &a, &lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
 /* ---- durability --------------------------------------------------------------------------------
  */
 
@@ -351,7 +369,7 @@ static void test_fsync_off_is_refused_unless_accepted(void **state)
     assert_soon(private_number("SELECT (current_setting('fsync') = 'on')::int") == 1, 5000);
 }
 
-static void test_an_unlogged_lock_table_is_refused_unless_accepted(void **state)
+static void test_an_unlogged_lock_table_is_refused(void **state)
 {
     char *schema = new_migrated();
     sqlock_error err;
@@ -360,7 +378,7 @@ static void test_an_unlogged_lock_table_is_refused_unless_accepted(void **state)
     pg_exec("ALTER TABLE %s.sqlock_lock SET UNLOGGED", schema);
     assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, 0, &err), &err);
     assert_says(&err, "UNLOGGED");
-    assert_true(use(pg_url(), schema, SQLOCK_OPEN_ACCEPT_WEAK, "x") > 0);
+    assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
     pg_exec("ALTER TABLE %s.sqlock_lock SET LOGGED", schema);
     assert_true(use(pg_url(), schema, 0, "x") > 0);
     pg_schema_drop(schema);
@@ -409,6 +427,78 @@ static void test_synchronous_commit_off_by_default_is_switched_on_or_refused(voi
     assert_says(&err, "synchronous_commit");
     free(url);
     pg_schema_drop(schema);
+}
+
+/* A commit that the synchronous standby need not have is not what the server was told to wait for.
+ */
+static void test_commits_that_pass_the_standby_by_are_refused_without_settings(void **state)
+{
+    static const char *const levels[] = {"local", "remote_write"};
+    sqlock_error err;
+    char url[400];
+
+    (void)state;
+    private_migrated("bypass");
+    for (int wanted = 0; wanted < 2; wanted++) {
+        private_exec("ALTER SYSTEM SET synchronous_standby_names = '%s'", wanted ? "nobody" : "");
+        private_exec("SELECT pg_reload_conf()");
+        assert_soon(private_number("SELECT (current_setting('synchronous_standby_names') "
+                                   "<> '')::int") == wanted,
+                    patience_ms(5000));
+        for (int i = 0; i < 2; i++) {
+            snprintf(url, sizeof url, "%s&options=-c%%20synchronous_commit%%3D%s", private_url(),
+                     levels[i]);
+            if (wanted) {
+                assert_code(SQLOCK_EREFUSED, try_open(url, "bypass", SQLOCK_OPEN_UNPREPARED, &err),
+                            &err);
+                assert_says(&err, levels[i]);
+            } else {
+                assert_true(use(url, "bypass", SQLOCK_OPEN_UNPREPARED, "x") > 0);
+            }
+        }
+    }
+    private_exec("ALTER SYSTEM RESET synchronous_standby_names");
+    private_exec("SELECT pg_reload_conf()");
+    assert_soon(private_number("SELECT (current_setting('synchronous_standby_names') = '')::int") ==
+                    1,
+                patience_ms(5000));
+}
+
+/* The warning that a commit's wait for the standby was cut would not come. */
+static void test_a_session_without_warnings_is_refused_without_settings(void **state)
+{
+    char *schema = new_migrated(),
+         *url = url_with(pg_url(), "options=-c%20client_min_messages%3Derror");
+    sqlock_error err;
+
+    (void)state;
+    assert_true(use(url, schema, 0, "x") > 0);
+    assert_code(SQLOCK_EREFUSED,
+                try_open(url, schema, SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_ACCEPT_WEAK, &err),
+                &err);
+    assert_says(&err, "client_min_messages");
+    free(url);
+    pg_schema_drop(schema);
+}
+
+/* A forgotten token would be granted again. So the grant is on the disk, though the session and
+ * whoever opened it think otherwise. */
+static void test_a_weak_sessions_grant_is_flushed(void **state)
+{
+    char url[400];
+    int64_t before;
+
+    (void)state;
+    private_migrated("flushed");
+    private_exec("ALTER SYSTEM SET wal_writer_delay = '10s'");
+    private_exec("SELECT pg_reload_conf()");
+    snprintf(url, sizeof url, "%s&options=-c%%20synchronous_commit%%3Doff", private_url());
+    use(url, "flushed", SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_ACCEPT_WEAK, "x");
+    before = private_number("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint");
+    hold_one(url, "flushed", SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_ACCEPT_WEAK);
+    assert_true(private_number("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint") > before);
+    private_exec("ALTER SYSTEM RESET wal_writer_delay");
+    private_exec("SELECT pg_reload_conf()");
 }
 
 /* ---- defaults of a role ------------------------------------------------------------------------
@@ -481,9 +571,12 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_server_that_comes_back_as_a_replica_grants_nothing),
     cmocka_unit_test(test_default_transaction_read_only_is_refused_at_open),
     cmocka_unit_test(test_fsync_off_is_refused_unless_accepted),
-    cmocka_unit_test(test_an_unlogged_lock_table_is_refused_unless_accepted),
+    cmocka_unit_test(test_an_unlogged_lock_table_is_refused),
     cmocka_unit_test(test_a_meta_table_that_lost_its_row_grants_nothing),
     cmocka_unit_test(test_synchronous_commit_off_by_default_is_switched_on_or_refused),
+    cmocka_unit_test(test_commits_that_pass_the_standby_by_are_refused_without_settings),
+    cmocka_unit_test(test_a_session_without_warnings_is_refused_without_settings),
+    cmocka_unit_test(test_a_weak_sessions_grant_is_flushed),
     cmocka_unit_test(test_serializable_as_the_roles_default_works_or_is_refused),
     cmocka_unit_test(test_hostile_defaults_of_a_role_change_nothing),
 };

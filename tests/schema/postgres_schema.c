@@ -382,6 +382,35 @@ static void test_pruning_takes_the_right_to_delete(void **state)
     assert_int_equal(r.pruned, 1);
 }
 
+/* Not at the first acquire: then the program is under way. */
+static void test_opening_tells_which_right_is_missing(void **state)
+{
+    struct place p = place_new();
+    struct login login = {p.url, NULL};
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    login.role = role_new(&p);
+    o.connect = connect_as;
+    o.connect_user = &login;
+    place_migrate(&p);
+    grant(&p, login.role, "SELECT, INSERT", "{lock}");
+    grant(&p, login.role, "SELECT, UPDATE", "{meta}");
+    assert_code(SQLOCK_EDENIED, sqlock_open(p.driver, NULL, &o, &m, &err), &err);
+    assert_string_equal(err.sqlstate, "42501");
+    assert_non_null(strstr(err.text, "UPDATE on"));
+    assert_non_null(strstr(err.text, "sqlock_lock"));
+    /* Rights on columns will do. */
+    grant(&p, login.role,
+          "UPDATE (owner, token, exp, since, label, inc, ended_owner, ended_token, "
+          "ended_why, idle_since)",
+          "{lock}");
+    assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
+    sqlock_close(m);
+}
+
 static void test_migrating_without_the_right_to_create_is_denied(void **state)
 {
     struct place p = place_new();
@@ -455,6 +484,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_role_with_the_documented_grants_can_do_everything),
     cmocka_unit_test(test_each_documented_grant_is_needed),
     cmocka_unit_test(test_pruning_takes_the_right_to_delete),
+    cmocka_unit_test(test_opening_tells_which_right_is_missing),
     cmocka_unit_test(test_migrating_without_the_right_to_create_is_denied),
     cmocka_unit_test(test_P2_without_the_lock_on_the_table_a_token_repeats),
     cmocka_unit_test(test_written_sql_is_for_a_schema_with_any_letters),
