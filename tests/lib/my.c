@@ -85,19 +85,29 @@ static int ask(const char *socket, const char *sql, FILE *f, int64_t *out)
     return rc;
 }
 
+void my_exec_at(const char *socket, const char *sql)
+{
+    if (ask(socket, sql, NULL, NULL) != 0)
+        fail_msg("a statement of the test failed");
+}
+
+int64_t my_number_at(const char *socket, const char *sql)
+{
+    int64_t number = -1;
+
+    if (ask(socket, sql, NULL, &number) != 0)
+        fail_msg("a statement of the test failed");
+    return number;
+}
+
 void my_exec(const char *sql)
 {
-    if (ask(my_socket_path(), sql, NULL, NULL) != 0)
-        fail_msg("a statement of the test failed");
+    my_exec_at(my_socket_path(), sql);
 }
 
 int64_t my_number(const char *sql)
 {
-    int64_t number = -1;
-
-    if (ask(my_socket_path(), sql, NULL, &number) != 0)
-        fail_msg("a statement of the test failed");
-    return number;
+    return my_number_at(my_socket_path(), sql);
 }
 
 void my_put_rows(FILE *f, const char *sql)
@@ -162,6 +172,18 @@ int64_t my_number(const char *sql)
     (void)sql;
     skip();
     return -1;
+}
+
+void my_exec_at(const char *socket, const char *sql)
+{
+    (void)socket;
+    my_exec(sql);
+}
+
+int64_t my_number_at(const char *socket, const char *sql)
+{
+    (void)socket;
+    return my_number(sql);
 }
 
 void my_put_rows(FILE *f, const char *sql)

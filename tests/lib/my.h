@@ -20,6 +20,9 @@ char *my_database_new(void);
  * first column of the last statement's first row; NULL and no row are -1. */
 void my_exec(const char *sql);
 int64_t my_number(const char *sql);
+/* The same as root on the server behind another socket. */
+void my_exec_at(const char *socket, const char *sql);
+int64_t my_number_at(const char *socket, const char *sql);
 /* Write a statement's rows, each value behind its column's name. */
 void my_put_rows(FILE *f, const char *sql);
 

@@ -4,7 +4,8 @@
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
 #   tests/tools/my.sh crash URL    kills it, and starts it again on what is on its disk
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
-# Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too.
+# Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too. SQLOCK_TEST_MYSQLD is the program to run,
+# in place of the one that is installed.
 set -u
 umask 022
 
@@ -48,7 +49,8 @@ make_dir()
 
 fill_dir()
 {
-    if install=$(find_program mariadb-install-db mysql_install_db); then
+    if [ -z "${SQLOCK_TEST_MYSQLD:-}" ] &&
+        install=$(find_program mariadb-install-db mysql_install_db); then
         as "$install" --no-defaults --datadir="$dir/data" --auth-root-authentication-method=normal \
             --skip-test-db --skip-name-resolve
     else
@@ -65,7 +67,9 @@ answers()
 
 find_server()
 {
-    server=$(find_program mariadbd mysqld) || die "no MariaDB or MySQL server is installed"
+    server=${SQLOCK_TEST_MYSQLD:-}
+    [ -n "$server" ] || server=$(find_program mariadbd mysqld) ||
+        die "no MariaDB or MySQL server is installed"
     client=$(find_program mariadb mysql) || die "no command line client is installed"
 }
 

@@ -1,0 +1,19 @@
+/* A MariaDB or MySQL server that a test may misconfigure and kill: started at the first use, gone with
+ * the process. */
+#ifndef SQLOCK_TESTS_LIB_MY_PRIVATE_H
+#define SQLOCK_TESTS_LIB_MY_PRIVATE_H
+
+#include <stdint.h>
+
+/* Its URL, for root without a password. Where there can be none the test is skipped, loudly; with
+ * STRICT=1 it fails. Call it in the test itself. */
+const char *my_private_url(void);
+/* The path of its socket. */
+const char *my_private_socket(void);
+/* Its end without a word, with -9, and its start, with these words on its command line. */
+void my_private_restart(const char *args);
+
+void my_private_exec(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int64_t my_private_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
