@@ -3,9 +3,9 @@
 --
 -- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in
 -- one round trip and of which the last one answers: the clock is read into @sqlock_t, the row is changed,
--- and it is looked at. A grant or renewal ends at @sqlock_t + ttl exactly, and that is how the look knows
--- it from an older one of the same owner: what stands in the row was written by this packet, or ends no
--- earlier than if it were, because the clock was read after the request was sent.
+-- and it is looked at. The look takes a grant or renewal for this packet's when it ends no earlier than
+-- @sqlock_t + ttl: an older one of the same owner would do as well then, because the holder counts from
+-- before the packet was sent.
 --
 -- The derived table k locks a row, or steps over it if somebody else has; its LIMIT keeps it from being
 -- merged away, and MySQL skips locked rows only then. MySQL 5.6 does not lock there at all: k may be old
@@ -104,9 +104,9 @@ SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_i
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, 4),
-    l.owner = :owner, l.exp = @sqlock_t + :ttl, l.label = :label, l.inc = @sqlock_inc, l.idle_since = NULL;
+    l.owner = :owner, l.exp = k.t + :ttl, l.label = :label, l.inc = @sqlock_inc, l.idle_since = NULL;
 SELECT 0,
-       CASE WHEN h.owner = :owner AND h.exp = @sqlock_t + :ttl THEN 1
+       CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN m.server <> {server} THEN 13
             WHEN {now} > :not_after THEN 4
@@ -136,18 +136,18 @@ FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name LIMIT 1 
 -- :step
 SET @sqlock_t = {now};
 UPDATE (
-    SELECT c.ns, c.name
+    SELECT c.ns, c.name, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = :owner AND l.token = :token AND l.exp > {now}
-SET l.exp = @sqlock_t + :ttl;
+SET l.exp = k.t + :ttl;
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token AND h.exp = @sqlock_t + :ttl THEN 1
+            WHEN h.owner = :owner AND h.token = :token AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN {now} > :not_after THEN 4
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10
@@ -161,18 +161,18 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :array
 SET @sqlock_t = {now};
 UPDATE (
-    SELECT c.ns, c.name, i.owner, i.token, i.ttl
+    SELECT c.ns, c.name, i.owner, i.token, i.ttl, {now} AS t
     FROM ({requests}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
     WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.exp > {now}
       AND {now} <= i.not_after
     LIMIT 1000000 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = k.owner AND l.token = k.token AND l.exp > {now}
-SET l.exp = @sqlock_t + k.ttl;
+SET l.exp = k.t + k.ttl;
 SELECT i.ord,
        CASE WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = i.owner AND h.token = i.token AND h.exp = @sqlock_t + i.ttl THEN 1
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp >= @sqlock_t + i.ttl THEN 1
             WHEN {now} > i.not_after THEN 4
             WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
             WHEN h.owner = i.owner AND h.token = i.token THEN 10
