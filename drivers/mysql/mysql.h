@@ -31,9 +31,9 @@ struct my_conn {
 /* One call of a slot of the vtable. */
 struct my_call {
     int64_t deadline;
-    int applies;     /* 1: when the answer is lost, something may have been changed */
-    int applied;     /* 1: a statement before this one has changed something */
-    size_t answered; /* statements of the packet */
+    int applies;    /* 1: when the answer is lost, something may have been changed */
+    int applied;    /* 1: a statement before this one has changed something */
+    const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;
 };
 
@@ -56,6 +56,8 @@ void my_call_end(struct my_conn *c);
 int my_wait(struct my_conn *c, const struct my_call *call, int status);
 /* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
  * to be freed by mysql_free_result(); NULL where none has. */
+/* What stands behind a statement in its packet; NULL: nothing. */
+const char *my_next_statement(const char *sql);
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
 

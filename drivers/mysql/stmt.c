@@ -49,25 +49,16 @@ static int take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
-/* What comes after the first n statements of a packet; NULL: nothing. No value holds a `;`. */
-static const char *after(const char *text, size_t n)
-{
-    for (; n > 0 && text != NULL; n--)
-        if ((text = strstr(text, ";\n")) != NULL)
-            text += 2;
-    return text;
-}
-
 /* A statement that waited too long for somebody's row has changed nothing: as if it had found none,
  * what is behind it in the packet is asked, and tells how the row stands. */
 static int send_packet(struct my_conn *c, struct my_call *call, const char *text, size_t len,
                        MYSQL_RES **out_res)
 {
-    const char *rest = text;
+    const char *rest;
     int rc = my_query(c, call, text, len, out_res);
 
     while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0 &&
-           (rest = after(rest, call->answered + 1)) != NULL)
+           (rest = my_next_statement(call->at)) != NULL)
         rc = my_query(c, call, rest, strlen(rest), out_res);
     return rc;
 }

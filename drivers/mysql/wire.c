@@ -1,6 +1,7 @@
 /* A statement's way to the server and back, never past its deadline: by the client library's calls
  * that return when they would block, and a poll on the socket and the wake descriptor. */
 #include <poll.h>
+#include <string.h>
 
 #include "mysql.h"
 
@@ -103,13 +104,21 @@ static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
     }
     if (res == NULL && mysql_field_count(c->my) != 0)
         return my_fail(c, call);
-    if (res == NULL) {
-        call->applied |= mysql_affected_rows(c->my) != 0;
+    if (res == NULL) { /* SELECT ... INTO counts what it has read */
+        call->applied |= mysql_affected_rows(c->my) != 0 && strncmp(call->at, "SELECT ", 7) != 0;
         return 0;
     }
     mysql_free_result(*out_res);
     *out_res = res;
     return 0;
+}
+
+/* No value holds a `;`. */
+const char *my_next_statement(const char *sql)
+{
+    const char *end = strstr(sql, ";\n");
+
+    return end != NULL ? end + 2 : NULL;
 }
 
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
@@ -118,13 +127,14 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
     int rc;
 
     *out_res = NULL;
-    call->answered = 0;
+    call->at = sql;
     if ((rc = ready(c, call)) == 0)
         rc = send_text(c, call, sql, len);
     if (rc == 0)
         rc = store(c, call, out_res);
     while (rc == 0 && mysql_more_results(c->my)) {
-        call->answered++;
+        if ((call->at = my_next_statement(call->at)) == NULL)
+            call->at = "";
         if ((rc = next_answer(c, call)) == 0)
             rc = store(c, call, out_res);
     }

@@ -1,5 +1,5 @@
-/* A MariaDB or MySQL server that a test may misconfigure and kill: started at the first use, gone with
- * the process. */
+/* A MariaDB or MySQL server that a test may misconfigure and kill: started at the first use, gone
+ * with the process. */
 #ifndef SQLOCK_TESTS_LIB_MY_PRIVATE_H
 #define SQLOCK_TESTS_LIB_MY_PRIVATE_H
 
