@@ -27,7 +27,8 @@ sqlock_open_opts short_requests(void)
     return o;
 }
 
-/* A manager on that network. Those of open_manager() before this call are not on it. */
+/* A manager on that network, with all of its connections open. Those of open_manager() before this
+ * call are not on it. */
 sqlock *open_fragile(struct world *w)
 {
     sqlock_open_opts o = short_requests();
@@ -40,6 +41,7 @@ sqlock *open_fragile(struct world *w)
     w->place.connect_user = &network;
     m = open_manager(w, &o);
     w->place = before;
+    give(take(m, "to open connections"));
     return m;
 }
 
