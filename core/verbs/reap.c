@@ -33,6 +33,7 @@ static int run_leased(sqlock *m, struct sweep *s, sqlock_error *err)
     sqlock_lock *lock = NULL;
     int rc, dry = (s->o.flags & SQLOCK_REAP_DRY_RUN) != 0;
 
+    o.flags = dry ? SQLOCK_NO_RENEW : 0; /* then the handle is only one to work with */
     if ((rc = lock_new(m, LEASE_NAME, sizeof LEASE_NAME - 1, &o, &lock, &failure)) != 0)
         return error_give(err, &failure);
     lock_make_own(lock);

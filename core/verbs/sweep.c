@@ -330,7 +330,7 @@ int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
     if ((rc = op_start(m, lock, advance, SQLOCK_WAIT_FOREVER, s->o.cancel, &op, err)) != 0)
         return rc;
     op->work = s;
-    op->patient = 1;
+    op->patient = 1; /* the place that is kept for renewals is not for this */
     op_drive(op);
     return op_finish(op, NULL, err);
 }
