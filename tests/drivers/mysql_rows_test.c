@@ -1,0 +1,159 @@
+/* MariaDB and MySQL: a row that somebody keeps locked, or guards, delays no other name and no
+ * reaper. */
+#include <mysql.h>
+
+#include <sqlock/mysql.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/my.h"
+#include "tests/lib/undo.h"
+
+/* One request may wait a second for a row: what took less has not waited. */
+enum { AT_ONCE_MS = 900 };
+
+static struct {
+    char *database;
+    sqlock *m;
+    MYSQL *other;
+} test;
+
+/* A statement of another client's, on its one connection. */
+static void other(const char *sql)
+{
+    if (mysql_query(test.other, sql) != 0)
+        fail_msg("%s: %s", sql, mysql_error(test.other));
+    mysql_free_result(mysql_store_result(test.other));
+}
+
+/* A database in which `a` and `b` have rows: left by holders that died, or free since long ago. */
+static void begin(int dead)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err;
+
+    test.database = my_database_new();
+    o.schema = test.database;
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_url(), &o, NULL, &err), &err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_url(), &o, &test.m, &err), &err);
+    assert_non_null(test.other = mysql_init(NULL));
+    assert_non_null(
+        mysql_real_connect(test.other, NULL, "root", "", test.database, 0, my_socket_path(), 0));
+    other(dead ? "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since, inc) VALUES "
+                 "('', 'a', REPEAT('x', 16), 1, 1, 1, 0), ('', 'b', REPEAT('x', 16), 1, 1, 1, 0)"
+               : "INSERT INTO sqlock_lock (ns, name, token, inc, idle_since) VALUES "
+                 "('', 'a', 1, 0, 1), ('', 'b', 1, 0, 1)");
+    other("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+}
+
+static int end(void **state)
+{
+    (void)state;
+    sqlock_close(test.m);
+    mysql_close(test.other);
+    if (test.database)
+        undo_now(test.database);
+    test.database = NULL;
+    test.m = NULL;
+    test.other = NULL;
+    return 0;
+}
+
+static void keep_b(void)
+{
+    other("BEGIN");
+    other("SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'b' FOR UPDATE");
+}
+
+static void guard_b(void)
+{
+    other("BEGIN");
+    other("SELECT 1 FROM sqlock_lock FORCE INDEX (nt) WHERE ns = '' AND name = 'b' AND token = 1 "
+          "LOCK IN SHARE MODE");
+}
+
+static sqlock_reap_report reap(void)
+{
+    sqlock_reap_report r = {.size = sizeof r};
+    sqlock_error err;
+    int64_t begun = now_us();
+
+    assert_ok(sqlock_reap(test.m, NULL, &r, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(AT_ONCE_MS) * INT64_C(1000));
+    return r;
+}
+
+/* A table of two rows is read whole if the server has its way, and each row of it locked. */
+static void test_locked_row_delays_no_other_name(void **state)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    int64_t begun;
+
+    (void)state;
+    begin(0);
+    once.wait_ms = 0;
+    keep_b();
+    begun = now_us();
+    assert_ok(sqlock_acquire(test.m, "a", &once, &lock, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_between(0, now_us() - begun, patience_ms(AT_ONCE_MS) * INT64_C(1000));
+    sqlock_lock_free(lock);
+    other("COMMIT");
+}
+
+static void test_reaper_steps_over_a_locked_row(void **state)
+{
+    (void)state;
+    begin(1);
+    keep_b();
+    assert_int_equal(reap().cleared, 1);
+    other("COMMIT");
+    assert_int_equal(reap().cleared, 1);
+}
+
+static void test_pruner_steps_over_a_locked_and_a_guarded_row(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin(0);
+        if (i == 0)
+            keep_b();
+        else
+            guard_b();
+        assert_int_equal(reap().pruned, 1);
+        other("COMMIT");
+        assert_int_equal(reap().pruned, 1);
+        end(state);
+    }
+}
+
+/* It is freed, as by a release: nobody is granted it before the guard's transaction ends. */
+static void test_reaper_frees_a_guarded_row_and_the_guard_stands(void **state)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+
+    (void)state;
+    begin(1);
+    once.wait_ms = 0;
+    guard_b();
+    assert_int_equal(reap().cleared, 2);
+    assert_code(SQLOCK_EGUARDED, sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
+    other("COMMIT");
+    assert_ok(sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
+    assert_int_equal(sqlock_lock_token(lock), 2);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_teardown(test_locked_row_delays_no_other_name, end),
+    cmocka_unit_test_teardown(test_reaper_steps_over_a_locked_row, end),
+    cmocka_unit_test_teardown(test_pruner_steps_over_a_locked_and_a_guarded_row, end),
+    cmocka_unit_test_teardown(test_reaper_frees_a_guarded_row_and_the_guard_stands, end),
+};
+
+TEST_MAIN(tests)
