@@ -93,12 +93,6 @@ answer withdraw(conn c, request r)
     return ask(c, &s, &r);
 }
 
-answer reap(conn c, request r)
-{
-    script s = ours(SQLOCK_STMT_REAP);
-    return ask(c, &s, &r);
-}
-
 answer prune(conn c, const script *s, request r)
 {
     r.floor = number(c, "SELECT coalesce(max(token), 0) FROM {lock}");

@@ -85,8 +85,7 @@ answer acquire(conn c, request r);
 answer renew(conn c, request r);
 answer release(conn c, request r);
 answer withdraw(conn c, request r);
-/* Whatever ran out, or is free, by now; as the library does after it saw the row. */
-answer reap(conn c, request r);
+/* Whatever is free by now, as the library does it after it saw the row. */
 answer prune(conn c, const script *s, request r);
 void run(conn c, const char *text);           /* must succeed */
 int try_run(conn c, const char *text);        /* 0, or why not (SQLite's code, or -1) */
