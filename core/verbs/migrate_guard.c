@@ -56,18 +56,20 @@ static int lease_ask(struct migrator *g, int64_t ttl, int64_t *out_left)
         value_int(ttl),
         value_bytes(g->m->label, g->m->label_len),
     };
-    int rc, held;
+    int rc, there, held;
 
     if ((rc = migrator_ask(g, SQLOCK_STMT_MIGRATE_LEASE, values, sent + g->m->request_us)) != 0)
         return rc;
-    held = sqlock_rows_count(g->rows) == 0 ||
-           rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE;
-    token = held ? 0 : rows_int(g->rows, 0, SQLOCK_COL_TOKEN, 0);
+    there = sqlock_rows_count(g->rows) > 0;
+    token = there ? rows_int(g->rows, 0, SQLOCK_COL_TOKEN, 0) : 0;
+    held = !there || rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE;
     if (g->token != 0 && token != g->token)
         return sqlock_error_set(&g->err, SQLOCK_ELOST, SQLOCK_RETRY,
                                 "the migrator's lease ran out before it was renewed");
+    if (held && g->token != 0)
+        return 0; /* its row was locked for too long: not longer, but still ours */
     if (held) {
-        *out_left = sqlock_rows_count(g->rows) > 0 ? rows_int(g->rows, 0, SQLOCK_COL_LEFT, 0) : 0;
+        *out_left = there ? rows_int(g->rows, 0, SQLOCK_COL_LEFT, 0) : 0;
         return SQLOCK_EBUSY;
     }
     g->token = token;

@@ -155,6 +155,45 @@ static void test_a_migrator_whose_lease_was_taken_stops(void **state)
     assert_int_equal(place_migrate(&grown), 1);
 }
 
+static int hold_row(void *arg)
+{
+    const struct place *p = arg;
+
+    place_exec(p,
+               "START TRANSACTION; SELECT 1 FROM {lock} WHERE ns = X'0073716c6f636b' FOR UPDATE; "
+               "SELECT SLEEP(2.5); COMMIT");
+    return 0;
+}
+
+static pid_t holder;
+
+static void lock_row_for_a_while(void *user, long call)
+{
+    if (call == 5) {
+        holder = child_start(hold_row, user);
+        sleep_ms(900);
+    }
+}
+
+/* The server gives up waiting for the row before the client does; nobody has taken the lease. */
+static void test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on(void **state)
+{
+    struct place p = place_new(), grown = place_grown(&p), tapped;
+    sqlock_open_opts o = place_opts(&p);
+    struct tap *tap;
+    sqlock_error err;
+
+    (void)state;
+    place_migrate(&p);
+    tapped = place_tapped(&grown, &tap);
+    tap->before = lock_row_for_a_while;
+    tap->user = &p;
+    o.request_ms = 2000;
+    assert_ok(sqlock_migrate(tapped.driver, p.url, &o, NULL, &err), &err);
+    assert_int_equal(child_wait(holder, patience_ms(10000)), 0);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 2);
+}
+
 /* The library's own locks are nobody's business. */
 static int count_all(const sqlock_info *info, void *user)
 {
@@ -218,6 +257,7 @@ static const struct CMUnitTest tests[] = {
     SCHEMA_TESTS,
     cmocka_unit_test(test_a_migrator_waits_for_the_lease_of_one_that_was_killed),
     cmocka_unit_test(test_a_migrator_whose_lease_was_taken_stops),
+    cmocka_unit_test(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on),
     cmocka_unit_test(test_the_lease_of_migrators_is_never_listed),
     cmocka_unit_test(test_a_lock_table_that_is_gone_is_told_and_not_made_anew),
     cmocka_unit_test(test_P2_without_the_locks_on_the_tables_a_token_repeats),
