@@ -2,6 +2,7 @@
  * exported is what sqlock_lock_owner() and sqlock_lock_token() say. */
 #include "tests/drivers/suite.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,7 +203,7 @@ static void test_settled_import_that_is_not_to_be_renewed_runs_out(void **state)
 static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
 {
     (void)lock;
-    *(volatile sqlock_state *)user = state;
+    atomic_store((atomic_int *)user, (int)state);
 }
 
 /* P6 */
@@ -210,18 +211,18 @@ static void test_loss_of_a_settled_import_is_told(void **state)
 {
     struct pair p = pair(state, 20000);
     sqlock_error err = {0};
-    volatile sqlock_state told = 0;
+    atomic_int told = 0;
     sqlock_acquire_opts o = wait_opts(0, 300, 0);
     sqlock_lock *lock;
 
     o.on_event = note_event;
-    o.user = (void *)(uintptr_t)&told;
+    o.user = &told;
     lock = import_with(p.b, &p.grant, &o);
     assert_ok(sqlock_settle(lock, 0, &err), &err);
     assert_ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &err), &err);
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    assert_soon(told == SQLOCK_LOST, patience_ms(2000));
+    assert_soon(atomic_load(&told) == SQLOCK_LOST, patience_ms(2000));
     sqlock_lock_free(lock);
     sqlock_lock_free(p.first);
 }
