@@ -51,8 +51,8 @@ function add_step(list, sql, flags,    n) {
 }
 function end_step() {
     if (list == "") return
-    if (same) { text_same = text[block, "steps", same]; add_step(list, text_same, write) }
-    else add_step(list, sql, write)
+    if (same) { text_same = text[block, "steps", same]; add_step(list, text_same, step_flag) }
+    else add_step(list, sql, step_flag)
     list = ""; sql = ""; same = 0
 }
 
@@ -66,7 +66,7 @@ function print_steps(id, block, list,    n, i, t) {
     }
     printf "static const sqlock_step %s_%s[] = {\n", id, list
     for (i = 1; i <= n; i++)
-        printf "    {%s,\n     %s, %s},\n", literal(t[i]), order[i], flag[block, list, i] ? "SQLOCK_STEP_WRITE" : "0"
+        printf "    {%s,\n     %s, %s},\n", literal(t[i]), order[i], flag[block, list, i]
     print "};"
 }
 
@@ -129,7 +129,8 @@ kind == "statements" && /^-- :block / {
 }
 kind == "statements" && /^-- :(step|array)/ {
     end_step(); list = $2 == ":array" ? "array_steps" : "steps"
-    write = $3 == "write"; same = $3 == "same" ? $4 : 0
+    step_flag = $3 == "write" ? "SQLOCK_STEP_WRITE" : $3 == "aside" ? "SQLOCK_STEP_ASIDE" : "0"
+    same = $3 == "same" ? $4 : 0
     next
 }
 kind == "statements" && /^--/ { next }

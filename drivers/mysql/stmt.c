@@ -100,10 +100,13 @@ static int run_script(struct my_conn *c, struct my_call *call, const struct my_b
                       const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
 {
     size_t before = sqlock_rows_count(rows);
-    int rc = 0;
+    int applies = call->applies, rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++)
+    for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
+        call->applies = applies && !(steps[i].flags & SQLOCK_STEP_ASIDE);
         rc = run_step(c, call, b, &steps[i], rows, request);
+    }
+    call->applies = applies;
     return rc;
 }
 

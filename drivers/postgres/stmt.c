@@ -121,9 +121,11 @@ static int run_script(struct pg_conn *c, const struct pg_call *call, sqlock_stmt
 
     for (size_t i = 0; i < n_steps; i++) {
         struct step step = {stmt, array, i, steps[i].sql};
+        int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
+        struct pg_call own = {call->deadline, call->applies && !aside, call->err};
         PGresult *res = NULL;
         int n_rows;
-        int rc = run_step(c, call, &step, p, &res);
+        int rc = run_step(c, &own, &step, p, &res);
 
         if (rc != 0)
             return rc;
@@ -131,7 +133,7 @@ static int run_script(struct pg_conn *c, const struct pg_call *call, sqlock_stmt
         rc = pg_rows_take(res, rows, request);
         PQclear(res);
         if (rc != 0) /* the server has done its part */
-            return sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
+            return sqlock_error_set(call->err, rc, own.applies ? SQLOCK_MAYBE : 0,
                                     "no memory for the answer");
         if (n_rows > 0)
             break;

@@ -75,7 +75,8 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_RELEASED = 5,  /* this owner's grant was released before */
     SQLOCK_OUT_BROKEN = 6,    /* ... was broken by an operator */
     SQLOCK_OUT_REAPED = 7,    /* ... ran out and was swept away */
-    SQLOCK_OUT_TAKEN = 8,     /* ... ran out and someone else was granted the lock since */
+    SQLOCK_OUT_TAKEN = 8,     /* ... ran out and was taken over; or others came since, and nobody
+                                 can tell how it ended */
     SQLOCK_OUT_GONE = 9,      /* the row is not there */
     SQLOCK_OUT_EXPIRED = 10,  /* ... ran out; granted to nobody since */
     SQLOCK_OUT_KIND = 11,     /* the row is of a kind that this version does not know */
@@ -159,6 +160,8 @@ SQLOCK_API size_t sqlock_rows_count(const sqlock_rows *rows);
 
 #define SQLOCK_ORDER_INDEX 255 /* in order[]: not a parameter, but the request's number */
 #define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
+#define SQLOCK_STEP_ASIDE 0x2u /* what this step does is not yet what the request asks for: when it
+                                  fails, SQLOCK_MAYBE is not set */
 
 /* One statement; for a driver that can, several with `;` between them, which it sends in one packet
  * and of which the last one's rows count. Placeholders are numbered as the parameters of the request

@@ -115,7 +115,7 @@ SELECT 0,
             ELSE 2 END,
        h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
--- :step
+-- :step aside
 INSERT INTO {lock} (ns, name, token, inc, idle_since)
 SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
@@ -245,7 +245,7 @@ SELECT 0,
             ELSE 14 END,
        h.token, h.exp - {now}, {now}
 FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
--- :step
+-- :step aside
 INSERT INTO {lock} (ns, name, token, inc, idle_since)
 SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
@@ -447,7 +447,7 @@ WHERE ns = :ns AND name = :name
 SELECT 0, CASE WHEN :ttl = 0 OR owner = :owner AND exp = @sqlock_t + :ttl THEN 1 ELSE 2 END, token,
        exp - @sqlock_t, @sqlock_t
 FROM {lock} WHERE ns = :ns AND name = :name;
--- :step
+-- :step aside
 INSERT INTO {lock} (ns, name, token, inc, idle_since)
 SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;

@@ -134,7 +134,7 @@ SELECT 0,
        coalesce(g.since, h.since), h.label
 FROM {lock} h CROSS JOIN {meta} m LEFT JOIN g ON true
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
--- :step
+-- :step aside
 INSERT INTO {lock} (ns, name, token, inc, idle_since)
 SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
 ON CONFLICT (ns, name) DO NOTHING;
@@ -261,7 +261,7 @@ SELECT 0,
             ELSE 14 END,
        k.token, k.exp - {now}, {now}
 FROM k;
--- :step
+-- :step aside
 INSERT INTO {lock} (ns, name, token, inc, idle_since)
 SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
 ON CONFLICT (ns, name) DO NOTHING;

@@ -115,6 +115,26 @@ static void test_wait_for_a_locked_row_is_busy_and_costs_little(void **state)
     assert_string_equal(holder.label, "");
 }
 
+/* Only the making of a name's row was pending, which is no grant: nothing is unsure. */
+static void test_name_whose_row_could_not_be_made_is_not_unsure(void **state)
+{
+    sqlock *m = warm();
+    sqlock_lock *none = NULL;
+    PGconn *c = PQconnectdb(pg_url());
+    char sql[128];
+    sqlock_error err;
+    int rc;
+    (void)state;
+
+    snprintf(sql, sizeof sql, "BEGIN; SELECT 1 FROM %s.sqlock_meta FOR UPDATE", place.schema);
+    PQclear(PQexec(c, sql));
+    rc = take(m, "new", 30000, 500, NULL, &none, &err);
+    PQfinish(c);
+    assert_code(SQLOCK_ETIMEOUT, rc, &err);
+    assert_null(none);
+    assert_false(err.flags & SQLOCK_MAYBE);
+}
+
 /* Every reply comes after half of the lease: nobody else may be kept from the lock by that (P5,
  * P8). */
 static void test_grants_that_are_always_late_are_given_back(void **state)
@@ -230,6 +250,7 @@ static const struct CMUnitTest tests[] = {
     T(busy_try_and_renewal_cost_one_round_trip_each),
 #ifdef TEST_HAVE_POSTGRES
     T(wait_for_a_locked_row_is_busy_and_costs_little),
+    T(name_whose_row_could_not_be_made_is_not_unsure),
     T(grants_that_are_always_late_are_given_back),
 #endif
     T(thousand_leases_are_renewed_together_on_two_connections),
