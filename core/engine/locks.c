@@ -33,6 +33,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     lock->refs = 1;
     lock->pending = PENDING_ACQUIRE;
     lease_init(&lock->lease, lease_us, every, opts->max_hold_ms * INT64_C(1000));
+    lock->lease.manual = (opts->flags & SQLOCK_NO_RENEW) != 0;
     mutex_lock(&m->mu);
     list_append(&m->locks, &lock->in_manager);
     m->refs++;

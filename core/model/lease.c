@@ -113,9 +113,9 @@ static unsigned tick(struct lease *l, int64_t now)
         return 0;
     if (now >= l->deadline)
         return lose(l, LEASE_TICK,
-                    l->jumped              ? SQLOCK_WHY_CLOCK
-                    : now >= l->hold_until ? SQLOCK_WHY_MAX_HOLD
-                                           : SQLOCK_WHY_EXPIRED);
+                    l->jumped                            ? SQLOCK_WHY_CLOCK
+                    : now >= l->hold_until && !l->manual ? SQLOCK_WHY_MAX_HOLD
+                                                         : SQLOCK_WHY_EXPIRED);
     if (l->state == SQLOCK_HELD && now >= l->risk_at) {
         move(l, LEASE_TICK, SQLOCK_AT_RISK);
         return LEASE_TELL;

@@ -14,6 +14,7 @@ struct lease {
     int64_t hold;               /* renewals end so long after the first grant; 0: never */
     int64_t hold_until;         /* ... which is then; INT64_MAX: never, or not granted yet */
     int jumped;                 /* the server's clock jump cut the deadline */
+    int manual;                 /* the holder renews: that none came is no matter of hold_until */
 };
 
 enum lease_event {

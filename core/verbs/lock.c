@@ -13,7 +13,7 @@ const char *sqlock_why_name(sqlock_why why)
 {
     static const char *const names[] = {"not lost",
                                         "expired unreachable",
-                                        "taken over",
+                                        "gone to others",
                                         "broken by an operator",
                                         "reaped",
                                         "its row is gone",

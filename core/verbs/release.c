@@ -47,7 +47,11 @@ static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
     if (ours)
         released(op);
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
+                                     lock->release_sent && why == SQLOCK_WHY_TAKEN
+                                         ? ": whether it was released or lost before that, the row "
+                                           "does not tell any more"
+                                         : ""));
 }
 
 /* Whatever the owner was granted without our knowing, and let it be granted nothing more. */

@@ -89,6 +89,19 @@ int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_e
     return op_start(lock->m, lock, advance, wait_ms, NULL, out_op, err);
 }
 
+/* From then on the hold is what ends the lease. */
+static int held_too_long(sqlock_lock *lock)
+{
+    int too_long;
+
+    mutex_lock(&lock->m->mu);
+    too_long = sqlock_now_us() >= lock->lease.hold_until;
+    if (too_long)
+        lock->lease.manual = 0;
+    mutex_unlock(&lock->m->mu);
+    return too_long;
+}
+
 static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
     sqlock_state state;
@@ -101,6 +114,8 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
     if (state == SQLOCK_UNSURE || state == SQLOCK_RELEASED)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
+    if (held_too_long(lock))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "max_hold_ms has passed since the grant");
     return renew_start(lock, 0, out_op, err);
 }
 

@@ -8,6 +8,8 @@
  * Units      durations are int32_t milliseconds and end in _ms; points in time are int64_t
  *            microseconds and end in _us. Client times are of CLOCK_BOOTTIME (sqlock_now_us), server
  *            times are microseconds since 1970 UTC by the server's clock.
+ * Options    structs of options begin with their size: start from their _INIT macro. A newer caller's
+ *            are longer; what is set there that this version does not know is SQLOCK_EINVAL.
  * Ownership  strings and options that you pass in are copied. Strings that you are given belong to
  *            the object that they came from and die with it. An `out` parameter hands over a handle.
  * Errors     functions return 0 or a negative SQLOCK_E code. The sqlock_error is yours and may be
@@ -188,7 +190,8 @@ typedef enum sqlock_state {
 typedef enum sqlock_why {
     SQLOCK_WHY_NONE = 0,
     SQLOCK_WHY_EXPIRED = 1,     /* the deadline passed without a confirmed renewal (P4, P6) */
-    SQLOCK_WHY_TAKEN = 2,       /* someone else was granted the lock after it had run out */
+    SQLOCK_WHY_TAKEN = 2,       /* others have been granted the lock since; how this grant ended,
+                                   the row has forgotten, unless they took it when it had run out */
     SQLOCK_WHY_BROKEN = 3,      /* an operator broke it */
     SQLOCK_WHY_REAPED = 4,      /* it had run out and was swept away */
     SQLOCK_WHY_GONE = 5,        /* its row is not there any more */
@@ -200,7 +203,7 @@ typedef enum sqlock_why {
     SQLOCK_WHY_RELEASED = 11    /* another handle of the same grant gave it back */
 } sqlock_why;
 
-/* A word for a state ("held") or a reason ("taken over"); static strings. */
+/* A word for a state ("held") or a reason ("gone to others"); static strings. */
 SQLOCK_API const char *sqlock_state_name(sqlock_state state);
 SQLOCK_API const char *sqlock_why_name(sqlock_why why);
 
@@ -226,7 +229,7 @@ typedef struct sqlock_acquire_opts {
     int32_t wait_ms;     /* 0: one try; > 0: at most so long; SQLOCK_WAIT_FOREVER */
     int32_t lease_ms;    /* 0: the manager's default */
     int32_t renew_ms;    /* between renewals; 0: a third of the lease; at most half of it */
-    int32_t max_hold_ms; /* renewals end so long after the grant; 0: never */
+    int32_t max_hold_ms; /* renewals end so long after the grant, sqlock_renew() too; 0: never */
     unsigned flags;      /* SQLOCK_NO_RENEW */
     size_t name_len;     /* bytes of the name; SQLOCK_LEN_STRING: it ends with NUL */
     sqlock_cancel *cancel;  /* may cut the wait; NULL: nothing does */
@@ -292,7 +295,8 @@ SQLOCK_API int sqlock_import(sqlock *m, const char *name, size_t name_len,
  * margin. Needed only with SQLOCK_NO_RENEW; otherwise renewals run by themselves until release,
  * max_hold_ms or loss.
  * Returns: 0, SQLOCK_ELOST (with the reason in the state), SQLOCK_EUNSURE (reply lost; the old
- *          deadline stands), SQLOCK_ETIMEOUT, SQLOCK_ESTATE (released, or unsure: settle first),
+ *          deadline stands), SQLOCK_ETIMEOUT, SQLOCK_ESTATE (released; or unsure: settle first; or
+ *          max_hold_ms has passed: nothing is renewed any more),
  *          SQLOCK_EFORK, or the database's codes (the old deadline stands). */
 SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 

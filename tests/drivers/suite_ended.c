@@ -158,6 +158,39 @@ static void test_renew_after_the_deadline_says_expired_without_a_request(void **
     sqlock_lock_free(lock);
 }
 
+/* It merely ran out: nobody renewed it, and nobody was kept from that. */
+static void test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold(void **state)
+{
+    struct world *w = world(state);
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), 300, SQLOCK_NO_RENEW);
+    sqlock_lock *lock;
+
+    o.max_hold_ms = 100;
+    lock = take_with(open_manager(w, NULL), "nightly", &o);
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    sqlock_lock_free(lock);
+}
+
+/* P7 */
+static void test_renew_by_hand_ends_with_the_longest_hold(void **state)
+{
+    struct world *w = world(state);
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), patience_ms(1000), SQLOCK_NO_RENEW);
+    sqlock_error err = {0};
+    sqlock_lock *lock;
+
+    o.max_hold_ms = patience_ms(300);
+    lock = take_with(open_manager(w, NULL), "nightly", &o);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    sleep_ms(o.max_hold_ms + 10);
+    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    assert_true(sqlock_is_held(lock));
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
+    sqlock_lock_free(lock);
+}
+
 /* P3: the reason that was told first stays. */
 static void test_release_after_expiry_and_take_over_says_lost(void **state)
 {
@@ -270,6 +303,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renew_after_others_came_and_went_says_taken),
     cmocka_unit_test(test_release_after_others_came_and_went_says_taken),
     cmocka_unit_test(test_renew_after_the_deadline_says_expired_without_a_request),
+    cmocka_unit_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
+    cmocka_unit_test(test_renew_by_hand_ends_with_the_longest_hold),
     cmocka_unit_test(test_release_after_expiry_and_take_over_says_lost),
     cmocka_unit_test(test_acquire_by_the_same_owner_is_the_same_grant),
     cmocka_unit_test(test_acquire_by_an_owner_that_has_released_says_lost),
