@@ -74,10 +74,12 @@ int check_size(uint32_t size, const char *what, sqlock_error *err)
 }
 
 /* Every option struct begins with its size, by which a newer library knows an older caller. A field
- * counts when all of it lies within that size. */
-static int copy_opts(void *out, const struct field *fields, size_t n, const void *in,
+ * counts when all of it lies within that size. A newer caller's struct is longer than ours, of size
+ * `known`: what it asks for there cannot be given, and is not to be ignored (P16). */
+static int copy_opts(void *out, size_t known, const struct field *fields, size_t n, const void *in,
                      sqlock_error *err)
 {
+    const unsigned char *bytes = in;
     uint32_t size;
     int rc;
 
@@ -88,6 +90,11 @@ static int copy_opts(void *out, const struct field *fields, size_t n, const void
         return rc;
     for (size_t i = 0; i < n && fields[i].at + fields[i].size <= size; i++)
         memcpy((char *)out + fields[i].at, (const char *)in + fields[i].at, fields[i].size);
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0)
+            return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                    "an option is set that this version, " SQLOCK_VERSION
+                                    ", does not know");
     return 0;
 }
 
@@ -117,7 +124,7 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
     int rc;
 
     sqlock_open_opts_init(out);
-    if ((rc = copy_opts(out, open_fields, COUNT(open_fields), in, err)) != 0 ||
+    if ((rc = copy_opts(out, sizeof *out, open_fields, COUNT(open_fields), in, err)) != 0 ||
         (rc = check_range("connections", out->connections, 2, CONNECTIONS_MAX, err)) != 0 ||
         (rc = check_range("request_ms", out->request_ms, REQUEST_MIN_MS, REQUEST_MAX_MS, err)) !=
             0 ||
@@ -137,7 +144,7 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     int rc;
 
     sqlock_acquire_opts_init(out);
-    if ((rc = copy_opts(out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
+    if ((rc = copy_opts(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0 ||
         (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0)
         return rc;
@@ -160,7 +167,7 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     int rc;
 
     sqlock_list_opts_init(out);
-    if ((rc = copy_opts(out, list_fields, COUNT(list_fields), in, err)) != 0)
+    if ((rc = copy_opts(out, sizeof *out, list_fields, COUNT(list_fields), in, err)) != 0)
         return rc;
     if (out->flags & ~SQLOCK_LIST_FREE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
@@ -177,7 +184,7 @@ int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_er
     int rc;
 
     sqlock_reap_opts_init(out);
-    if ((rc = copy_opts(out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
+    if ((rc = copy_opts(out, sizeof *out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
         (rc = check_range("batch", out->batch, 1, SQLOCK_REAP_BATCH_MAX, err)) != 0 ||
         (rc = check_range("pause_ms", out->pause_ms, 0, PAUSE_MAX_MS, err)) != 0 ||
         (rc = check_range("grace_ms", out->grace_ms, 0, AGE_MAX_MS, err)) != 0 ||
