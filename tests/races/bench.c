@@ -51,6 +51,9 @@ int race_teardown(void **state)
         conn c = bench.conns[i];
         if (i == 0 && c.pg)
             run(c, "DROP SCHEMA {schema} CASCADE");
+        if (i == 0 && c.my)
+            run(c, "DROP DATABASE {schema}");
+        my_close(c.my);
         PQfinish(c.pg);
         sqlite3_close_v2(c.lite);
     }
@@ -66,6 +69,8 @@ int race_teardown(void **state)
 
 answer ask(conn c, const script *s, const request *r)
 {
+    if (c.my)
+        return my_ask(c.my, s, r);
     return c.lite ? lite_ask(c.lite, s, r) : pg_ask(c.pg, s, r);
 }
 
@@ -103,6 +108,8 @@ int try_run(conn c, const char *text)
 {
     PGresult *res = NULL;
     int ok = 0;
+    if (c.my)
+        return my_try(c.my, text);
     if (c.lite)
         return sqlite3_exec(c.lite, text, NULL, NULL, NULL);
     res = PQexec(c.pg, text);
@@ -115,12 +122,17 @@ void run(conn c, const char *text)
 {
     char *sql = fill(text);
     if (try_run(c, sql) != 0)
-        fail_msg("%s: %s", sql, c.lite ? sqlite3_errmsg(c.lite) : PQerrorMessage(c.pg));
+        fail_msg("%s: %s", sql,
+                 c.my     ? "refused"
+                 : c.lite ? sqlite3_errmsg(c.lite)
+                          : PQerrorMessage(c.pg));
 }
 
 int64_t number(conn c, const char *text)
 {
     char *sql = fill(text);
+    if (c.my)
+        return my_count(c.my, sql);
     return c.lite ? lite_number(c.lite, sql) : pg_number(c.pg, sql);
 }
 
@@ -139,20 +151,24 @@ int64_t row_left(conn c)
 {
     if (c.lite)
         return number(c, "SELECT exp - " LITE_NOW " FROM {lock}") * MS;
-    return number(c, "SELECT exp - " PG_NOW " FROM {lock}");
+    return number(c, c.my ? "SELECT exp - " MY_NOW " FROM {lock}"
+                          : "SELECT exp - " PG_NOW " FROM {lock}");
 }
 
 int64_t row_owner(conn c)
 {
     if (c.lite)
         return number(c, "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}");
-    return number(c, "SELECT get_byte(owner, 0) FROM {lock}");
+    return number(c, c.my ? "SELECT ascii(substr(owner, 1, 1)) FROM {lock}"
+                          : "SELECT get_byte(owner, 0) FROM {lock}");
 }
 
 void let_it_run_out(conn c)
 {
     if (c.lite)
         run(c, "UPDATE {lock} SET exp = " LITE_NOW " - 1 WHERE owner IS NOT NULL");
+    else if (c.my)
+        run(c, "UPDATE {lock} SET exp = " MY_NOW " - 1 WHERE owner IS NOT NULL");
     else
         run(c, "UPDATE {lock} SET exp = " PG_NOW " - 1 WHERE owner IS NOT NULL");
 }

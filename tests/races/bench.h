@@ -30,4 +30,12 @@ answer lite_ask(sqlite3 *db, const script *s, const request *r);
 int64_t lite_number(sqlite3 *db, const char *sql);
 void lite_remove(void); /* the test's files */
 
+answer my_ask(struct st_mysql *my, const script *s, const request *r);
+int my_try(struct st_mysql *my, const char *sql);
+int64_t my_count(struct st_mysql *my, const char *sql);
+void my_close(struct st_mysql *my);
+int is_mysql(void); /* the test's database */
+/* A step's positional placeholders become numbers, $1 as PostgreSQL's; free() it. */
+char *my_numbered(const sqlock_step *step);
+
 #endif

@@ -110,7 +110,7 @@ int pg_missing(void)
 
 conn pg_open(void)
 {
-    conn c = {PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL")), NULL};
+    conn c = {.pg = PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL"))};
     track(c);
     if (PQstatus(c.pg) != CONNECTION_OK)
         fail_msg("connect: %s", PQerrorMessage(c.pg));

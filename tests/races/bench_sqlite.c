@@ -92,7 +92,7 @@ int64_t lite_number(sqlite3 *db, const char *sql)
 
 conn lite_open(void)
 {
-    conn c = {NULL, NULL};
+    conn c = {.lite = NULL};
     assert_int_equal(sqlite3_open(bench.file, &c.lite), SQLITE_OK);
     sqlite3_extended_result_codes(c.lite, 1);
     return track(c);

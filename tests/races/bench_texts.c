@@ -45,19 +45,24 @@ static char *replaced(char *text, const char *from, const char *to, int *hits)
 
 char *fill(const char *text)
 {
-    int pg = bench.dialect == &sqlock_postgres_dialect;
+    int pg = bench.dialect == &sqlock_postgres_dialect, my = is_mysql();
     const char *words[] = {"{lock}", "{meta}", "{migration}", "{lock:text}", "{meta:text}"};
     const char *tables[] = {"lock", "meta", "migration", "lock", "meta"};
     char name[160];
     char *out = NULL;
     int hits = 0;
-    snprintf(name, sizeof name, "(SELECT pg_advisory_xact_lock_shared(731205, %d)::text) = ''",
-             (int)getpid());
+    if (my)
+        snprintf(name, sizeof name, "GET_LOCK('race_%d', 20) + RELEASE_LOCK('race_%d') = 2",
+                 (int)getpid(), (int)getpid());
+    else
+        snprintf(name, sizeof name, "(SELECT pg_advisory_xact_lock_shared(731205, %d)::text) = ''",
+                 (int)getpid());
     out = replaced(strdup(text), "{hold}", name, &hits);
     for (size_t i = 0; i < COUNT(words); i++) {
         const char *q = i < 3 ? "" : "'";
-        snprintf(name, sizeof name, "%s\"%s\".\"sqlock_%s\"%s", q, pg ? bench.schema : "main",
-                 tables[i], q);
+        char i_q = my ? '`' : '"';
+        snprintf(name, sizeof name, "%s%c%s%c.%csqlock_%s%c%s", q, i_q,
+                 pg || my ? bench.schema : "main", i_q, i_q, tables[i], i_q, q);
         out = replaced(out, words[i], name, &hits);
     }
     out = replaced(out, "{schema}", bench.schema, &hits);
@@ -69,7 +74,10 @@ static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
     script s = {stmt, n, {NULL}, {0}};
     assert_true(n >= 1 && n <= MAX_STEPS);
     for (int i = 0; i < n; i++) {
-        s.step[i] = fill(steps[i].sql);
+        char *text = my_numbered(&steps[i]);
+
+        s.step[i] = fill(text);
+        free(text);
         s.flags[i] = steps[i].flags;
     }
     return s;

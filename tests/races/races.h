@@ -26,11 +26,15 @@ extern const sqlock_dialect sqlock_sqlite_dialect;
 #define PG_NOW    "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 #define LITE_NOW  "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)"
 #define MAX_STEPS 3
+#define MY_NOW                                                                                     \
+    "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +"                                \
+    " TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))"
 
 /* One side of a race. Exactly one of them is set. */
 typedef struct conn {
     PGconn *pg;
     sqlite3 *lite;
+    struct st_mysql *my;
 } conn;
 
 /* The texts of a request, names put in. In hand-written ones {lock}, {meta}, {schema} stand for the
@@ -133,8 +137,22 @@ script with_number(script s, int64_t n);
 /* c asks while the writer has an open write transaction, which commits ms after c began to wait. */
 answer ask_behind(conn c, const script *s, request r, conn writer, int ms);
 
+/* ---- MariaDB ----------------------------------------------------------------------------------
+ */
+
+int my_missing(void); /* as pg_missing() */
+int my_setup(void **state);
+conn my_open(void); /* with the session that the driver sets */
+void my_start(conn c, const script *s, const request *r); /* the first step; do not wait */
+answer my_finish(conn c);
+int my_waits(conn c); /* as pg_waits(), or 1: it stands at a {hold} */
+void my_hold(conn c);
+void my_unhold(conn c);
+int my_ask_array(conn c, const script *s, const request *r, int n, answer *out);
+
 int race_teardown(void **state);
 
+#define ON_MYSQL(test)    cmocka_unit_test_setup_teardown(test, my_setup, race_teardown)
 #define ON_POSTGRES(test) cmocka_unit_test_setup_teardown(test, pg_setup, race_teardown)
 #define ON_WAL(test)                                                                               \
     {                                                                                              \

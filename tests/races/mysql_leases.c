@@ -1,0 +1,450 @@
+/* Leases on MariaDB and MySQL: tokens, time, renewals, owners, names. Each against a statement that
+ * looks as good and is wrong. */
+#include <sqlock/mysql.h>
+
+#include "races.h"
+
+/* Where a packet is stopped after it has read the clock, before it looks at the row. */
+#define HELD_BEFORE_ROW "DO {hold};\nUPDATE ("
+
+/* Wrong: what a read said is believed by the write. */
+#define READ_THEN_WRITE                                                                            \
+    "SELECT token, owner IS NULL OR exp <= " MY_NOW " INTO @t, @free FROM {lock}"                  \
+    " WHERE ns = $1 AND name = $2;\nDO {hold};\n"                                                  \
+    "UPDATE {lock} SET token = @t + 1, owner = $3, exp = " MY_NOW " + $4, since = " MY_NOW         \
+    " WHERE ns = $1 AND name = $2 AND @free;\n"                                                    \
+    "SELECT 0, IF(@free, 1, 2), @t + 1 FROM DUAL"
+
+static script my_held(void)
+{
+    return changed(ours(SQLOCK_STMT_ACQUIRE), "UPDATE (", HELD_BEFORE_ROW);
+}
+
+static void make_row(conn c)
+{
+    request r = request_of('0', 5000 * MS);
+    run(c, "DELETE FROM {lock}");
+    r.token = acquire(c, r).token;
+    EXPECT(release(c, r), SQLOCK_OUT_DONE);
+}
+
+/* ---- tokens (P1, P2) --------------------------------------------------------------------------
+ */
+
+/* A is stopped in the middle; B is granted the lock and gives it back; A goes on. */
+static int64_t tokens_apart(const script *delayed)
+{
+    conn a = my_open(), b = my_open(), gate = my_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    answer got;
+    make_row(b);
+    my_hold(gate);
+    my_start(a, delayed, &ra);
+    assert_int_equal(my_waits(a), 1);
+    rb.token = acquire(b, rb).token;
+    EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+    my_unhold(gate);
+    got = my_finish(a);
+    EXPECT(got, SQLOCK_OUT_DONE);
+    return got.token - rb.token;
+}
+
+static void test_delayed_client_draws_the_later_token(void **state)
+{
+    script right = my_held(), wrong = written(SQLOCK_STMT_ACQUIRE, READ_THEN_WRITE);
+    (void)state;
+    assert_int_equal(tokens_apart(&right), 1);
+    assert_int_equal(tokens_apart(&wrong), 0); /* two grants, one token */
+}
+
+/* B holds the lock when A goes on. */
+static answer thief_goes_on(const script *delayed)
+{
+    conn a = my_open(), b = my_open(), gate = my_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    make_row(b);
+    my_hold(gate);
+    my_start(a, delayed, &ra);
+    assert_int_equal(my_waits(a), 1);
+    EXPECT(acquire(b, rb), SQLOCK_OUT_DONE);
+    my_unhold(gate);
+    return my_finish(a);
+}
+
+static void test_thief_that_was_delayed_gets_nothing(void **state)
+{
+    script right = my_held(), wrong = written(SQLOCK_STMT_ACQUIRE, READ_THEN_WRITE);
+    (void)state;
+    EXPECT(thief_goes_on(&right), SQLOCK_OUT_HELD);
+    EXPECT(thief_goes_on(&wrong), SQLOCK_OUT_DONE); /* both have it */
+}
+
+static const char *PRUNE[] = {
+    "START TRANSACTION",
+    "SET @t = NULL",
+    "SELECT id INTO @id FROM {meta} WHERE id = 1 FOR UPDATE",
+    "SELECT token INTO @t FROM {lock} WHERE ns = 'app' AND name = 'job' AND owner IS NULL FOR "
+    "UPDATE",
+    "UPDATE {meta} SET fence_floor = greatest(fence_floor, coalesce(@t, 0)) WHERE id = 1",
+    "DELETE FROM {lock} WHERE ns = 'app' AND name = 'job' AND owner IS NULL AND token = @t",
+    "COMMIT"};
+
+/* Wrong: the row goes, and what it knew with it. */
+#define PRUNE_AND_FORGET "DELETE FROM {lock} WHERE ns = 'app' AND name = 'job' AND owner IS NULL"
+
+static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
+{
+    static stress s;
+    const char *forget[] = {PRUNE_AND_FORGET};
+    (void)state;
+    s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
+    stress_run(&s, PRUNE, COUNT(PRUNE));
+    assert_int_equal(s.errors, 0); /* no deadlock either */
+    assert_true(s.grants > 20);
+    assert_int_equal(stress_faults(&s), 0);
+    assert_true(number(my_open(), "SELECT fence_floor FROM {meta}") > 0);
+
+    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
+        assert_true(i < 5);
+        s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
+        stress_run(&s, forget, 1);
+        faults = stress_faults(&s);
+    }
+}
+
+/* A creator is stopped in its INSERT, before or after it has read the floor; meanwhile the row is
+ * made, granted, given back, and a pruner comes. Was it pruned? */
+static int64_t pruned_beside(const script *creator)
+{
+    conn a = my_open(), b = my_open(), gate = my_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    int failed = 0;
+    run(b, "DELETE FROM {lock}");
+    run(b, "UPDATE {meta} SET fence_floor = 0");
+    my_hold(gate);
+    my_start(a, creator, &ra);
+    assert_int_equal(my_waits(a), 1);
+    rb.token = acquire(b, rb).token;
+    assert_int_equal(rb.token, 1);
+    EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+    for (size_t i = 0; i < COUNT(PRUNE) && !failed; i++)
+        failed = try_run(b, fill(PRUNE[i]));
+    if (failed)
+        run(b, "ROLLBACK");
+    my_unhold(gate);
+    my_finish(a);
+    return acquire(a, ra).token;
+}
+
+static void test_stalled_creator_keeps_the_pruner_out(void **state)
+{
+    script creator = ours(SQLOCK_STMT_ACQUIRE);
+    (void)state;
+    creator.step[0] = creator.step[1];
+    creator.n = 1;
+    creator = changed(creator, "WHERE m.id = 1 LOCK IN SHARE MODE",
+                      "WHERE m.id = 1 AND {hold} LOCK IN SHARE MODE");
+    assert_int_equal(pruned_beside(&creator), 2);
+    /* Wrong: without the share lock the floor is the one before the prune: token 1 comes again.
+     * MySQL stops at the {hold} before it reads anything. */
+    creator = changed(creator, "LOCK IN SHARE MODE", "");
+    if (number(my_open(), "SELECT version() LIKE '%MariaDB%'"))
+        assert_int_equal(pruned_beside(&creator), 1);
+}
+
+/* ---- time (P4, P5) ----------------------------------------------------------------------------
+ */
+
+/* What is left of a lease of 400 ms whose grant waited 250 ms for a locked table. */
+static int64_t left_after_a_wait(const script *s)
+{
+    conn a = my_open(), gate = my_open();
+    request r = request_of('A', 400 * MS);
+    make_row(a);
+    run(gate, "LOCK TABLES {lock} WRITE");
+    my_start(a, s, &r);
+    assert_int_equal(my_waits(a), 1);
+    pause_ms(250);
+    run(gate, "UNLOCK TABLES");
+    assert_int_equal(my_finish(a).error[0], 0);
+    return row_left(gate);
+}
+
+static void test_waiter_gets_a_full_lease(void **state)
+{
+    script right = ours(SQLOCK_STMT_ACQUIRE);
+    script wrong = changed(right, "SYSDATE(6)", "NOW(6)");
+    (void)state;
+    assert_true(left_after_a_wait(&right) > 250 * MS);
+    assert_true(left_after_a_wait(&wrong) < 200 * MS); /* NOW() is when the statement began */
+}
+
+static answer comes_too_late(const script *s)
+{
+    conn a = my_open(), gate = my_open();
+    request r = request_of('A', 5000 * MS);
+    answer got;
+    make_row(a);
+    r.not_after = number(a, "SELECT " MY_NOW) + 100 * MS;
+    my_hold(gate);
+    my_start(a, s, &r);
+    assert_int_equal(my_waits(a), 1);
+    pause_ms(150);
+    my_unhold(gate);
+    got = my_finish(a);
+    return got;
+}
+
+static void test_statement_held_up_past_not_after_does_nothing(void **state)
+{
+    script right = my_held(), wrong;
+    (void)state;
+    EXPECT(comes_too_late(&right), SQLOCK_OUT_LATE);
+    wrong = changed(right, "AND " MY_NOW " <= $5 AND @sqlock_inc", "AND @sqlock_inc");
+    EXPECT(comes_too_late(&wrong), SQLOCK_OUT_DONE);
+}
+
+/* ---- renewals (P3, P7) ------------------------------------------------------------------------
+ */
+
+static void test_renewal_is_for_the_exact_grant_and_not_after_the_end(void **state)
+{
+    conn a = my_open(), b = my_open();
+    request r = request_of('A', 5000 * MS), t = request_of('B', 5000 * MS);
+    script wrong = ours(SQLOCK_STMT_RENEW);
+    (void)state;
+    r.token = acquire(a, r).token;
+    EXPECT(renew(a, r), SQLOCK_OUT_DONE);
+    EXPECT(renew(a, request_token(r, r.token + 1)), SQLOCK_OUT_TAKEN);
+    let_it_run_out(b);
+    EXPECT(renew(a, r), SQLOCK_OUT_EXPIRED);
+    wrong = changed(wrong, "AND c.exp > " MY_NOW, "");
+    wrong = changed(wrong, "AND l.exp > " MY_NOW, "");
+    EXPECT(ask(a, &wrong, &r), SQLOCK_OUT_DONE); /* a lease that was told as lost lives again */
+    let_it_run_out(b);
+    EXPECT(acquire(b, t), SQLOCK_OUT_DONE);
+    EXPECT(renew(a, r), SQLOCK_OUT_TAKEN);
+}
+
+enum { MANY = 5 };
+
+static void hold_many(conn c, request *r)
+{
+    static char names[MANY][8];
+    run(c, "DELETE FROM {lock}");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        r[i] = request_name(request_of((char)('a' + i), 5000 * MS), names[i], strlen(names[i]));
+        r[i].token = acquire(c, r[i]).token;
+    }
+}
+
+static void test_batch_renews_the_others_at_once(void **state)
+{
+    conn c = my_open(), other = my_open();
+    script right = ours_array(SQLOCK_STMT_RENEW), wrong;
+    request r[MANY];
+    answer got[MANY];
+    int64_t begun = 0;
+    (void)state;
+    hold_many(c, r);
+    run(other, "BEGIN; SELECT 1 FROM {lock} WHERE ns = 'app' AND name = 'n2' FOR UPDATE");
+    begun = clock_us();
+    assert_int_equal(my_ask_array(c, &right, r, MANY, got), MANY);
+    assert_true(clock_us() - begun < 900 * MS);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(got[i].outcome, got[i].index == 2 ? SQLOCK_OUT_SKIPPED : SQLOCK_OUT_DONE);
+    /* Wrong: waits for the locked row, and none is renewed. */
+    wrong = changed(right, "FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", "");
+    my_ask_array(c, &wrong, r, MANY, got);
+    assert_string_equal(got[0].error, "1205");
+    run(other, "ROLLBACK");
+}
+
+static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
+{
+    conn c = my_open(), thief = my_open();
+    request r[MANY], t = request_of('T', 5000 * MS);
+    answer got[MANY];
+    script right = ours_array(SQLOCK_STMT_RENEW);
+    (void)state;
+    hold_many(c, r);
+    let_it_run_out(c);
+    t = request_name(t, "n1", 2);
+    EXPECT(acquire(thief, t), SQLOCK_OUT_DONE);
+    assert_int_equal(my_ask_array(c, &right, r, MANY, got), MANY);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(got[i].outcome, got[i].index == 1 ? SQLOCK_OUT_TAKEN : SQLOCK_OUT_EXPIRED);
+    EXPECT(renew(thief, request_token(t, r[1].token + 1)), SQLOCK_OUT_DONE);
+}
+
+/* ---- owners (P3, P5) --------------------------------------------------------------------------
+ */
+
+static void test_same_request_twice_is_one_grant(void **state)
+{
+    conn a = my_open(), b = my_open();
+    request r = request_of('A', 5000 * MS);
+    answer first, second;
+    (void)state;
+    first = acquire(a, r);
+    second = acquire(b, r);
+    EXPECT(first, SQLOCK_OUT_DONE);
+    EXPECT(second, SQLOCK_OUT_DONE);
+    assert_int_equal(first.token, second.token);
+    EXPECT(acquire(b, request_of('B', 5000 * MS)), SQLOCK_OUT_HELD);
+    EXPECT(release(a, request_token(r, first.token)), SQLOCK_OUT_DONE);
+    EXPECT(acquire(b, r), SQLOCK_OUT_RELEASED); /* a ghost that comes late grants nothing */
+}
+
+static void test_late_release_does_not_free_the_successor(void **state)
+{
+    conn a = my_open(), b = my_open();
+    request r = request_of('A', 5000 * MS), t = request_of('B', 5000 * MS);
+    script wrong =
+        written(SQLOCK_STMT_RELEASE,
+                "UPDATE {lock} SET owner = NULL, exp = NULL WHERE ns = $1 AND name = $2");
+    (void)state;
+    r.token = acquire(a, r).token;
+    let_it_run_out(a);
+    EXPECT(acquire(b, t), SQLOCK_OUT_DONE);
+    EXPECT(release(a, r), SQLOCK_OUT_TAKEN);
+    assert_int_equal(row_owner(a), 'B');
+    ask(a, &wrong, &r);
+    assert_int_equal(row_owner(a), -1);
+}
+
+/* After the release and before the look, others came and went: the row remembers only the last. */
+static answer release_then_others(const script *s)
+{
+    conn a = my_open(), b = my_open(), gate = my_open();
+    request r = request_of('A', 5000 * MS), t = request_of('B', 5000 * MS);
+    answer got;
+    run(b, "DELETE FROM {lock}");
+    r.token = acquire(a, r).token;
+    my_hold(gate);
+    my_start(a, s, &r);
+    assert_int_equal(my_waits(a), 1);
+    t.token = acquire(b, t).token;
+    EXPECT(release(b, t), SQLOCK_OUT_DONE);
+    my_unhold(gate);
+    got = my_finish(a);
+    return got;
+}
+
+static void test_release_is_told_by_its_own_count(void **state)
+{
+    script right = changed(ours(SQLOCK_STMT_RELEASE), "WHEN ROW_COUNT() > 0", "WHEN @rc > 0"),
+           wrong;
+    (void)state;
+    right = changed(right, ";\nSELECT 0,", ";\nSET @rc = ROW_COUNT();\nDO {hold};\nSELECT 0,");
+    EXPECT(release_then_others(&right), SQLOCK_OUT_DONE);
+    wrong = changed(right, "WHEN @rc > 0 THEN 1", "WHEN FALSE THEN 1");
+    EXPECT(release_then_others(&wrong), SQLOCK_OUT_TAKEN); /* it had been released, and says lost */
+}
+
+/* ---- names and sessions (P15) -----------------------------------------------------------------
+ */
+
+static void test_names_are_bytes(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t len;
+    } names[] = {{"job", 3},
+                 {"Job", 3},
+                 {"job ", 4},
+                 {"j\xC3\xB6"
+                  "b",
+                  4},
+                 {"jo\0b", 4}};
+    conn c = my_open();
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        request r =
+            request_name(request_of((char)('a' + i), 5000 * MS), names[i].name, names[i].len);
+        EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
+    }
+    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), COUNT(names));
+    /* Wrong: a column of text takes them for one another. */
+    run(c, "CREATE TABLE {schema}.t (name VARCHAR(255) PRIMARY KEY) ENGINE = InnoDB"
+           " DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_general_ci");
+    run(c, "INSERT INTO {schema}.t VALUES ('job')");
+    assert_int_equal(try_run(c, fill("INSERT INTO {schema}.t VALUES ('Job')")), -1);
+    assert_int_equal(try_run(c, fill("INSERT INTO {schema}.t VALUES ('job ')")), -1);
+}
+
+/* All that a server or client may have set otherwise, and the statements do not care about. */
+static void test_settings_of_the_session_change_no_decision(void **state)
+{
+    static const char *const settings[] = {
+        "SET sql_mode = ''",
+        "SET sql_mode = 'ANSI,STRICT_ALL_TABLES'",
+        "SET sql_mode = 'NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH'",
+        "SET /*M!100300 sql_mode = 'SIMULTANEOUS_ASSIGNMENT', */ time_zone = '+13:00'",
+        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SET time_zone = '-11:30'"};
+    conn a = my_open(), b = my_open();
+    (void)state;
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        request r = request_of('A', 5000 * MS), t = request_of('B', 5000 * MS);
+        run(a, settings[i]);
+        r.token = acquire(a, r).token;
+        EXPECT(renew(a, r), SQLOCK_OUT_DONE);
+        EXPECT(acquire(b, t), SQLOCK_OUT_HELD);
+        assert_true(row_left(b) > 4000 * MS);
+        let_it_run_out(b);
+        t.token = acquire(b, t).token;
+        assert_int_equal(t.token, r.token + 1);
+        EXPECT(renew(a, r), SQLOCK_OUT_TAKEN);
+        assert_int_equal(number(b, "SELECT ended_why * 1000 + ended_token FROM {lock}"),
+                         4000 + r.token);
+        let_it_run_out(b);
+        r.token = acquire(a, r).token; /* a takes over: all columns as they must be */
+        assert_int_equal(r.token, t.token + 1);
+        assert_int_equal(row_owner(b), 'A');
+        assert_int_equal(number(b, "SELECT ended_token FROM {lock}"), t.token);
+        EXPECT(release(a, r), SQLOCK_OUT_DONE);
+        run(b, "UPDATE {lock} SET ended_why = 0");
+    }
+}
+
+/* Wrong: what another transaction does not see is no grant. */
+static void test_grant_outside_of_autocommit_is_none(void **state)
+{
+    conn a = my_open(), b = my_open();
+    request r = request_of('A', 5000 * MS);
+    (void)state;
+    make_row(a);
+    run(a, "SET autocommit = 0");
+    EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(b), -1);
+    run(a, "ROLLBACK");
+    EXPECT(acquire(b, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_MYSQL(test_delayed_client_draws_the_later_token),
+        ON_MYSQL(test_thief_that_was_delayed_gets_nothing),
+        ON_MYSQL(test_tokens_rise_under_four_clients_and_a_pruner),
+        ON_MYSQL(test_stalled_creator_keeps_the_pruner_out),
+        ON_MYSQL(test_waiter_gets_a_full_lease),
+        ON_MYSQL(test_statement_held_up_past_not_after_does_nothing),
+        ON_MYSQL(test_renewal_is_for_the_exact_grant_and_not_after_the_end),
+        ON_MYSQL(test_batch_renews_the_others_at_once),
+        ON_MYSQL(test_batch_does_not_renew_what_was_taken_meanwhile),
+        ON_MYSQL(test_same_request_twice_is_one_grant),
+        ON_MYSQL(test_late_release_does_not_free_the_successor),
+        ON_MYSQL(test_release_is_told_by_its_own_count),
+        ON_MYSQL(test_names_are_bytes),
+        ON_MYSQL(test_settings_of_the_session_change_no_decision),
+        ON_MYSQL(test_grant_outside_of_autocommit_is_none),
+    };
+    int missing = my_missing();
+    if (missing)
+        return missing - 1;
+    return cmocka_run_group_tests_name("leases on MariaDB", tests, NULL, NULL);
+}
