@@ -340,22 +340,23 @@ SELECT 0, 1, ROW_COUNT();
 -- lock, with the row's, could meet a creator that holds and wants the same the other way round.
 -- A row is deleted only if it is still as k has seen it; one that is locked or guarded is skipped (before
 -- MySQL 8.0: waited for), and one in use for a queue is left alone. One row, one commit.
+-- The row has no alias: the server would look for one in the connection's database, which may be none.
 -- No row: there was nothing to delete.
 -- :step
 SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < :floor;
 UPDATE {meta} SET fence_floor = :floor WHERE id = @sqlock_id AND fence_floor < :floor;
 -- :step
 SELECT MAX(fence_floor), MAX(inc) INTO @sqlock_floor, @sqlock_inc FROM {meta} WHERE id = 1;
-DELETE l FROM (
+DELETE {lock} FROM (
     SELECT c.ns, c.name, c.token, c.idle_since
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
       AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
     LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
-    AND l.token = k.token AND l.idle_since = k.idle_since AND l.kind = 0 AND l.owner IS NULL
-    AND l.waiters = 0 AND l.next_ticket = 0;
+) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
+    AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
+    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
 SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
 
 -- :block migrate_lock
