@@ -138,11 +138,11 @@ static void test_acquire_and_release_are_one_prepared_statement_each_at_the_serv
     counted_manager();
     n = count_log(0, &end);
     assert_true(n.others > 0); /* the first words on a connection are no prepared statements */
-    acquire_and_release();      /* makes the row: the request's other steps are parsed too */
+    acquire_and_release();     /* makes the row: the request's other steps are parsed too */
     acquire_and_release();
     n = count_log(end, &end);
-    assert_int_equal(n.parses, 4);         /* acquire in three steps, release */
-    assert_true(n.others > 0); /* the renewals' connection has been opened */
+    assert_int_equal(n.parses, 4); /* acquire in three steps, release */
+    assert_true(n.others > 0);     /* the renewals' connection has been opened */
     requests = proxy_requests(place.proxy);
     opened = proxy_accepted(place.proxy);
     for (int i = 0; i < PAIRS; i++) {

@@ -59,7 +59,7 @@ static void test_refusals_write_nothing(void **state)
 /* Of how many updates of CYCLES leases how many were HOT? */
 static void updates_of_cycles(int64_t *updates, int64_t *hot)
 {
-    conn c = {PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL")), NULL}, watch = pg_open();
+    conn c = {.pg = PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL"))}, watch = pg_open();
     script grant = ours(SQLOCK_STMT_ACQUIRE), extend = ours(SQLOCK_STMT_RENEW),
            end = ours(SQLOCK_STMT_RELEASE);
     int faults = 0;
