@@ -9,8 +9,9 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-    &command_run,  &command_acquire, &command_renew,   &command_release, &command_ls,
-    &command_show, &command_break,   &command_migrate, &command_help,    NULL,
+    &command_run,     &command_acquire, &command_renew, &command_release,
+    &command_ls,      &command_show,    &command_break, &command_reap,
+    &command_migrate, &command_help,    NULL,
 };
 
 /* They come with a later version: whoever tries one shall not look for a mistake. */

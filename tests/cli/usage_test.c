@@ -8,7 +8,7 @@
 #include "tests/cli/shell.h"
 
 static const char *const commands[] = {"run",  "acquire", "renew",   "release", "ls",
-                                       "show", "break",   "migrate", "help"};
+                                       "show", "break",   "migrate", "reap",    "help"};
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
@@ -60,6 +60,10 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
         "run --status-fd 77 a true",
         "run --max-time x a true",
         "migrate",
+        "reap now",
+        "reap --batch 0",
+        "reap --limit x",
+        "reap --loop 30d",
         "migrate sideways",
         "help nonsense",
         "help run ls",
@@ -89,6 +93,7 @@ static void test_name_that_cannot_be_is_wrong_usage(void **state)
 static void test_what_comes_later_is_refused_by_name(void **state)
 {
     static const char *const lines[] = {
+        "reap --metrics-file x",
         "waits",
         "doctor",
         "metrics",

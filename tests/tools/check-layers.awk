@@ -16,7 +16,7 @@ BEGIN {
     client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h"
 
     more["cli"] = more["cli/base"] = more["cli/run"] = \
-        "^(dirent|fnmatch|getopt|jansson|sys/(prctl|signalfd|timerfd))\\.h$"
+        "^(dirent|fnmatch|getopt|jansson)\\.h$"
     more["drivers/sqlite"] = "^dirent\\.h$" # it looks through the descriptors of the process
     libc = "assert|ctype|dlfcn|endian|errno|fcntl|inttypes|limits|link|locale|math|netdb|poll|pthread"
     libc = libc "|sched|semaphore|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio"

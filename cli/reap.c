@@ -1,0 +1,181 @@
+/* sqlock reap: tidy up. No lock waits for it. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/signals.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+enum { GRACE = OPTION_LONG, IDLE, BATCH, LIMIT, DRY_RUN, LOOP, METRICS_FILE };
+
+static const struct option_spec options[] = {
+    {GRACE, "grace", "DUR", "clear what ran out at least so long ago: 1m"},
+    {IDLE, "idle", "DUR", "delete rows that nobody has used for so long: 7d"},
+    {BATCH, "batch", "N", "rows for one statement: 500"},
+    {LIMIT, "limit", "N", "change at most so many rows"},
+    {DRY_RUN, "dry-run", NULL, "only count"},
+    {LOOP, "loop", "DUR", "again and again, with such pauses"},
+    {METRICS_FILE, "metrics-file", "FILE", NULL},
+    {0, NULL, NULL, NULL},
+};
+
+/* The work is done by a thread, so that this one can hear signals and cut it. */
+struct job {
+    const struct cli *cli;
+    sqlock *m;
+    sqlock_reap_opts opts;
+    bool loops;
+    int32_t pause_ms;
+    struct signals signals;
+    int done_fd;
+    int rc, caught;
+    sqlock_reap_report report;
+    sqlock_error err;
+};
+
+static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
+{
+    struct options o;
+    int64_t number;
+    int key;
+
+    options_begin(&o, cli, options, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        if (key == GRACE)
+            options_long_duration(&o, &job->opts.grace_ms);
+        else if (key == IDLE)
+            options_long_duration(&o, &job->opts.idle_ms);
+        else if (key == BATCH && options_number(&o, 1, SQLOCK_REAP_BATCH_MAX, &number))
+            job->opts.batch = (int32_t)number;
+        else if (key == LIMIT)
+            options_number(&o, 0, INT64_MAX / 16, &job->opts.limit);
+        else if (key == DRY_RUN)
+            job->opts.flags |= SQLOCK_REAP_DRY_RUN;
+        else if (key == LOOP)
+            job->loops = options_duration(&o, &job->pause_ms);
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    return o.at == argc ? 0 : options_refuse(cli, "it takes no operand");
+}
+
+static int tell(const struct job *job)
+{
+    const sqlock_reap_report *r = &job->report;
+    bool dry = (job->opts.flags & SQLOCK_REAP_DRY_RUN) != 0;
+    char span[TEXT_DURATION];
+
+    if (job->cli->json)
+        return output_json(json_pack(
+            "{s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ran", r->ran, "dry_run", dry,
+            "more", r->more, "cleared", (json_int_t)r->cleared, "pruned", (json_int_t)r->pruned,
+            "seen", (json_int_t)r->seen, "batches", (json_int_t)r->batches, "duration_ms",
+            (json_int_t)(r->duration_us / 1000), "longest_ms", (json_int_t)(r->longest_us / 1000),
+            "oldest_ms", (json_int_t)r->oldest_ms));
+    if (!r->ran) {
+        say(SAY_NOTE, "another reaper is at work");
+        return 0;
+    }
+    printf("%s %lld, %s %lld, of %lld in %s%s\n", dry ? "would clear" : "cleared",
+           (long long)r->cleared, dry ? "would prune" : "pruned", (long long)r->pruned,
+           (long long)r->seen, text_span(span, r->duration_us / 1000),
+           r->more ? "; there may be more" : "");
+    return output_end();
+}
+
+static void *work(void *arg)
+{
+    struct job *job = arg;
+    uint64_t one = 1;
+
+    memset(&job->report, 0, sizeof job->report);
+    job->report.size = sizeof job->report;
+    job->rc = sqlock_reap(job->m, &job->opts, &job->report, &job->err);
+    if (write(job->done_fd, &one, sizeof one) < 0)
+        job->caught = 0; /* an eventfd takes it */
+    return NULL;
+}
+
+/* One run, whole or cut by a signal. */
+static int reap_once(struct job *job)
+{
+    struct pollfd fds[] = {{.fd = job->done_fd, .events = POLLIN},
+                           {.fd = job->signals.fd, .events = POLLIN}};
+    pthread_t thread;
+    uint64_t count;
+
+    if (pthread_create(&thread, NULL, work, job) != 0) {
+        say(SAY_ERROR, "no thread could be started");
+        return EXIT_INTERNAL;
+    }
+    while (fds[0].revents == 0) {
+        poll(fds, 2, -1);
+        if (fds[1].revents != 0 && job->caught == 0) {
+            job->caught = signals_next(&job->signals, NULL);
+            sqlock_cancel_fire(job->opts.cancel);
+            fds[1].fd = -1;
+        }
+    }
+    pthread_join(thread, NULL);
+    if (read(job->done_fd, &count, sizeof count) < 0)
+        return EXIT_INTERNAL;
+    if (job->rc == SQLOCK_ELOST) {
+        fail_with(job->rc, &job->err);
+        return EXIT_LOST;
+    }
+    return job->rc == 0 || job->rc == SQLOCK_ECANCELLED ? tell(job) : fail_with(job->rc, &job->err);
+}
+
+/* With --loop until a signal; what fails on the way (the database restarts) is told, and tried
+ * again. */
+static int reap(struct job *job)
+{
+    struct pollfd signalled = {.fd = job->signals.fd, .events = POLLIN};
+    int rc;
+
+    for (;;) {
+        rc = reap_once(job);
+        if (job->caught == 0 && job->loops &&
+            (rc == 0 || rc == EXIT_UNREACHABLE || rc == EXIT_LOST)) {
+            if (poll(&signalled, 1, job->pause_ms) <= 0)
+                continue;
+            job->caught = signals_next(&job->signals, NULL);
+        }
+        return job->caught != 0 ? EXIT_SIGNAL + job->caught : rc;
+    }
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct job job = {.cli = cli, .opts = SQLOCK_REAP_OPTS_INIT};
+    int rc;
+
+    if ((rc = read_options(cli, argc, argv, &job)) != 0 ||
+        (rc = database_open(cli, NULL, &job.m)) != 0)
+        return rc;
+    job.done_fd = eventfd(0, EFD_CLOEXEC);
+    if (job.done_fd >= 0 && signals_take(&job.signals) &&
+        sqlock_cancel_new(&job.opts.cancel, NULL) == 0)
+        rc = reap(&job);
+    else
+        rc = EXIT_INTERNAL;
+    sqlock_cancel_free(job.opts.cancel);
+    sqlock_close(job.m);
+    return rc;
+}
+
+const struct command command_reap = {
+    .name = "reap",
+    .synopsis = "[--grace DUR] [--idle DUR] [--batch N] [--limit N] [--dry-run] [--loop DUR]",
+    .summary = "free what has run out, delete what nobody uses",
+    .help = "No lock waits for it: an expired one is granted to the next who asks, reaped or\n"
+            "not. One reaper works at a time; another one ends with 0 and does nothing.\n",
+    .options = options,
+    .run = run,
+};
