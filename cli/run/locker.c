@@ -149,20 +149,24 @@ static void stop_too(struct locker *l)
     order(l, ORDER_SIGNAL, SIGCONT);
 }
 
+/* A guardian that ended with orders unread leaves an error (ECONNRESET) before its last report. */
 static void hear(struct locker *l)
 {
     struct report r;
     ssize_t n;
 
-    while ((n = recv(l->guardian_fd, &r, sizeof r, MSG_DONTWAIT)) == (ssize_t)sizeof r) {
+    do {
+        n = recv(l->guardian_fd, &r, sizeof r, MSG_DONTWAIT);
+        if (n != (ssize_t)sizeof r)
+            continue;
         if (r.kind == REPORT_NOT_STARTED)
             l->start_error = r.value;
         else if (r.kind == REPORT_STOPPED)
             stop_too(l);
         else if (r.kind == REPORT_ENDED)
             l->end = r;
-    }
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+    } while (n > 0 || (n < 0 && (errno == ECONNRESET || errno == EINTR)));
+    if (n == 0)
         l->guardian_died = true;
 }
 

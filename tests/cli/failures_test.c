@@ -203,12 +203,12 @@ static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void *
     database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
     proxy = database_by_proxy();
-    waiter = sh_start("exec sqlock $G run -w 6s --ttl 3s nightly touch $D/ran");
+    waiter = sh_start("exec sqlock $G run -w 5s --ttl 9s nightly touch $D/ran");
     database_directly();
     grant_unheard(proxy);
     assert_int_equal(child_wait(waiter, patience_ms(30000)), 79);
     proxy_stop(proxy);
-    assert_sh("sqlock $G run -w 10s nightly test ! -e $D/ran");
+    assert_sh("sqlock $G run -w 30s nightly test ! -e $D/ran");
 }
 
 int main(void)

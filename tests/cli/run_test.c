@@ -180,6 +180,23 @@ static void test_signal_that_ends_the_command_is_its_code(void **state)
     assert_said(0, "free", NULL);
 }
 
+/* The guardian ends with orders that it has not read: its last report is heard all the same. */
+static void test_signals_at_the_end_do_not_hide_it(void **state)
+{
+    (void)state;
+    database_new();
+    for (int i = 0; i < 100; i++) {
+        pid_t run = sh_start("exec sqlock $G run -c nightly "
+                             "'trap \"\" USR1; echo >$D/ready; read word <$D/ready; exit 5'");
+
+        wait_for("ready");
+        while (!child_ended(run))
+            kill(run, SIGUSR1);
+        assert_int_equal(child_wait(run, patience_ms(10000)), 5);
+        assert_sh("rm $D/ready");
+    }
+}
+
 /* nohup sqlock run ... */
 static void test_ignored_signal_stays_ignored(void **state)
 {
@@ -319,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_pipe_ends_when_the_command_closes_it),
         cmocka_unit_test(test_signals_are_handed_on),
         cmocka_unit_test(test_signal_that_ends_the_command_is_its_code),
+        cmocka_unit_test(test_signals_at_the_end_do_not_hide_it),
         cmocka_unit_test(test_ignored_signal_stays_ignored),
         cmocka_unit_test(test_signal_while_waiting_starts_nothing),
         cmocka_unit_test(test_lease_is_renewed_as_long_as_the_command_runs),
