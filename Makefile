@@ -12,7 +12,7 @@
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
 #   make install    headers, libraries, .pc files and the command (DESTDIR, PREFIX, LIBDIR; or bindir,
-#                   libdir, includedir, pkgconfigdir); make uninstall takes the same, away
+#                   libdir, includedir ...); make uninstall takes the same, away
 #
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
 # sqlite" chooses drivers.
@@ -28,6 +28,9 @@ bindir ?= $(PREFIX)/bin
 includedir ?= $(PREFIX)/include
 libdir ?= $(LIBDIR)
 pkgconfigdir ?= $(libdir)/pkgconfig
+mandir ?= $(PREFIX)/share/man
+docdir ?= $(PREFIX)/share/doc/sqlock
+unitdir ?= $(PREFIX)/lib/systemd/system
 
 VERSION := $(shell sed -n 's/^.define SQLOCK_VERSION "\(.*\)"/\1/p' include/sqlock/sqlock.h)
 SO := so.$(firstword $(subst ., ,$(VERSION)))
@@ -366,8 +369,17 @@ PCS := libsqlock.pc $(DRIVERS:%=libsqlock-%.pc)
 LINKS := $(notdir $(SHARED:.$(SO)=.so))
 HEADERS := $(patsubst %,%.h,sqlock driver $(DRIVERS))
 
+# The manual holds what the command says of itself. Without scdoc it is left out.
+MANUAL := $(if $(COMMAND),$(if $(shell command -v scdoc),$(BUILD)/sqlock.1))
+UNITS := $(if $(COMMAND),sqlock-reap.service sqlock-reap.timer)
+CRONTABS := $(if $(COMMAND),sqlock-reap.cron nightly-job.cron)
+put_bindir = sed 's|@bindir@|$(bindir)|g'
+
+$(BUILD)/sqlock.1: cli/manual/make.sh cli/manual/head.scd cli/manual/tail.scd $(COMMAND) $(SHARED)
+	cli/manual/make.sh $(BUILD)/sqlock >$@.scd && scdoc <$@.scd >$@.new && mv $@.new $@
+
 .PHONY: install uninstall clean
-install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%)
+install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%) $(MANUAL)
 	$(file >$(BUILD)/pc/libsqlock.pc,$(PC_CORE))
 	$(foreach d,$(DRIVERS),$(file >$(BUILD)/pc/libsqlock-$d.pc,$(call PC_DRIVER,$d)))
 	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir) $(DESTDIR)$(pkgconfigdir)
@@ -378,13 +390,22 @@ install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%)
 ifneq ($(COMMAND),)
 	install -d $(DESTDIR)$(bindir)
 	install -m 755 $(BUILD)/installed/sqlock $(DESTDIR)$(bindir)
+	install -d $(DESTDIR)$(unitdir) $(DESTDIR)$(docdir)
+	$(put_bindir) cli/cron/sqlock-reap.service.in >$(DESTDIR)$(unitdir)/sqlock-reap.service
+	install -m 644 cli/cron/sqlock-reap.timer $(DESTDIR)$(unitdir)
+	for name in $(CRONTABS); do $(put_bindir) cli/cron/$$name.in >$(DESTDIR)$(docdir)/$$name || exit 1; done
+endif
+ifneq ($(MANUAL),)
+	install -d $(DESTDIR)$(mandir)/man1
+	install -m 644 $(MANUAL) $(DESTDIR)$(mandir)/man1
 endif
 
 uninstall:
 	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/sqlock/%) $(PCS:%=$(DESTDIR)$(pkgconfigdir)/%) \
 	    $(patsubst %,$(DESTDIR)$(libdir)/%,$(notdir $(STATIC) $(SHARED)) $(LINKS)) \
-	    $(DESTDIR)$(bindir)/sqlock
-	-rmdir $(DESTDIR)$(includedir)/sqlock
+	    $(DESTDIR)$(bindir)/sqlock $(DESTDIR)$(mandir)/man1/sqlock.1 \
+	    $(UNITS:%=$(DESTDIR)$(unitdir)/%) $(CRONTABS:%=$(DESTDIR)$(docdir)/%)
+	-rmdir $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(docdir)
 
 clean:
 	rm -rf build

@@ -23,13 +23,24 @@ files() { (cd "$1" && find . ! -type d | sort); }
 
 run_make install DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
 for wanted in include/sqlock/sqlock.h lib64/libsqlock.a lib64/libsqlock.so lib64/libsqlock.so.0 \
-    lib64/pkgconfig/libsqlock.pc lib64/libsqlock-fake.so.0 include/sqlock/fake.h; do
+    lib64/pkgconfig/libsqlock.pc lib64/libsqlock-fake.so.0 include/sqlock/fake.h bin/sqlock \
+    share/man/man1/sqlock.1 lib/systemd/system/sqlock-reap.service lib/systemd/system/sqlock-reap.timer \
+    share/doc/sqlock/sqlock-reap.cron share/doc/sqlock/nightly-job.cron; do
     [ -e "$dir/stage/opt/sq/$wanted" ] || complain "make install did not install $wanted"
 done
 [ "$(ls "$dir/stage")" = opt ] || complain "make install left its DESTDIR or PREFIX: $(files "$dir/stage")"
+grep -rl '@[a-z]*@' "$dir"/stage/opt/sq/lib/systemd "$dir"/stage/opt/sq/share/doc && bad=1
+grep -q '^ExecStart=/opt/sq/bin/sqlock ' "$dir/stage/opt/sq/lib/systemd/system/sqlock-reap.service" ||
+    complain "the unit does not start /opt/sq/bin/sqlock"
 grep -rl "$dir" "$dir/stage" | sed 's/^/DESTDIR is written into /' | grep . && bad=1
 run_make uninstall DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
 [ -z "$(files "$dir/stage")" ] || complain "make uninstall left $(files "$dir/stage")"
+
+# ---- the manual tells every exit code of the command's -----------------------------------------------
+
+for code in $(sed -n 's/.*EXIT_[A-Z_]* = \([0-9]*\).*/\1/p' cli/exits.h); do
+    grep -qE "^\*$code[+*]|\*$code\*|\*$code\+n\*" cli/manual/tail.scd || complain "the manual does not tell exit code $code"
+done
 
 # ---- programs against it -------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ if [ "${1:-}" != demo ]; then
     need libmariadb-dev sh -c 'pkg-config --exists libmariadb || pkg-config --exists mysqlclient'
     need libcmocka-dev pkg-config --exists cmocka
     need libjansson-dev pkg-config --exists jansson
+    need scdoc command -v scdoc
     need postgresql postgres_there
     # The packages without -core start a server.
     need mariadb-server-core mariadb_there
