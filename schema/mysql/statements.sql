@@ -288,10 +288,12 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
 -- what it reads is `limit` rows, whatever they hold: three times, all in the statement's one snapshot,
 -- because MySQL 5.6 knows no WITH. It only looks, and locks nothing: reap and prune decide.
+-- The rows come in the order of their keys, which core relies on: MySQL reads a page by an index of its own
+-- making, in any order, unless it is told.
 -- The token of a row counts what incarnations have added to it since, as the floor does.
 -- :step
 SET @sqlock_t = {now};
-SELECT 0, 10, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name, p.ns
+SELECT 0, 10, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name AS name, p.ns AS ns
 FROM {page} p
 WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
 UNION ALL
@@ -303,7 +305,8 @@ WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
 UNION ALL
 SELECT 0, 1, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
 FROM (SELECT COUNT(*) AS n FROM {page} p) c
-LEFT JOIN (SELECT p.ns, p.name FROM {page} p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON TRUE;
+LEFT JOIN (SELECT p.ns, p.name FROM {page} p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON TRUE
+ORDER BY ns, name;
 
 -- :block reap
 -- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
