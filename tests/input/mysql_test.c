@@ -1,0 +1,247 @@
+/* MariaDB servers that are not there, will not have us, or cannot keep a promise; and what a server
+ * or client may have set otherwise without harm. */
+#include <mysql.h>
+#include <sqlock/mysql.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/my_private.h"
+
+static int try_open(const char *url, unsigned flags, sqlock_error *err)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+    int rc;
+
+    memset(err, 0, sizeof *err);
+    o.flags = flags;
+    o.request_ms = patience_ms(2000);
+    rc = sqlock_open(sqlock_driver_mysql(), url, &o, &m, err);
+    sqlock_close(m);
+    return rc;
+}
+
+/* Acquire, find it busy, renew and release, with managers of their own. */
+static void use(const sqlock_open_opts *o, const char *url)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *other = NULL;
+    sqlock *a = NULL, *b = NULL;
+    sqlock_error err = {0};
+    int64_t token;
+
+    once.wait_ms = 0;
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, o, &a, &err), &err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), NULL, &b, &err), &err);
+    assert_ok(sqlock_acquire(a, "nightly", NULL, &lock, &err), &err);
+    token = sqlock_lock_token(lock);
+    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &once, &other, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_ok(sqlock_acquire(b, "nightly", &once, &other, &err), &err);
+    assert_int_equal(sqlock_lock_token(other), token + 1);
+    assert_ok(sqlock_release(other, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(other);
+    sqlock_close(a);
+    sqlock_close(b);
+}
+
+static void migrated(void)
+{
+    sqlock_error err = {0};
+
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
+}
+
+static void test_a_socket_that_is_not_there_is_unreachable(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    assert_code(SQLOCK_EUNREACH, try_open("mysql://root@localhost/test?socket=/nowhere/s", 0, &err),
+                &err);
+    assert_code(SQLOCK_EUNREACH, try_open("mysql://root@127.0.0.1:1/test", 0, &err), &err);
+}
+
+static void test_a_malformed_url_is_told_without_its_password(void **state)
+{
+    static const char *const bad[] = {"mysql://u:secret@h:0/d", "mysql://u:secret@h:x/d",
+                                      "mysql://u:secret%zz@h/d", "mysql://u:secret@h/d?what=1",
+                                      "mysql://u:secret@[::1/d"};
+    sqlock_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_code(SQLOCK_EINVAL, try_open(bad[i], 0, &err), &err);
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+static void test_a_wrong_password_is_denied_and_never_told(void **state)
+{
+    char url[400];
+    sqlock_error err;
+
+    (void)state;
+    my_private_exec("CREATE OR REPLACE USER guest@localhost IDENTIFIED BY 'right'");
+    snprintf(url, sizeof url, "mysql://guest:secret@localhost/test?socket=%s", my_private_socket());
+    assert_code(SQLOCK_EDENIED, try_open(url, 0, &err), &err);
+    assert_null(strstr(err.text, "secret"));
+}
+
+static void test_a_database_that_does_not_exist_is_unreachable_for_good(void **state)
+{
+    char url[400];
+    sqlock_error err;
+
+    (void)state;
+    snprintf(url, sizeof url, "mysql://root@localhost/nosuch?socket=%s", my_private_socket());
+    assert_code(SQLOCK_EUNREACH, try_open(url, 0, &err), &err);
+    assert_int_equal(err.flags & SQLOCK_RETRY, 0);
+}
+
+static void test_a_read_only_server_is_refused(void **state)
+{
+    sqlock_error err;
+    int rc;
+
+    (void)state;
+    migrated();
+    my_private_exec("SET GLOBAL read_only = 1");
+    rc = try_open(my_private_url(), 0, &err);
+    my_private_exec("SET GLOBAL read_only = 0");
+    assert_code(SQLOCK_EREADONLY, rc, &err);
+}
+
+static void test_weak_flushing_is_refused_unless_accepted(void **state)
+{
+    sqlock_error err, accepted;
+    int rc, weak;
+
+    (void)state;
+    migrated();
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    rc = try_open(my_private_url(), 0, &err);
+    weak = try_open(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &accepted);
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    assert_code(SQLOCK_EREFUSED, rc, &err);
+    assert_non_null(strstr(err.text, "innodb_flush_log_at_trx_commit"));
+    assert_ok(weak, &accepted);
+}
+
+static void test_a_table_that_is_not_innodb_is_refused(void **state)
+{
+    sqlock_error err;
+    int rc;
+
+    (void)state;
+    migrated();
+    my_private_exec("ALTER TABLE test.sqlock_lock ENGINE = MyISAM");
+    rc = try_open(my_private_url(), 0, &err);
+    my_private_exec("ALTER TABLE test.sqlock_lock ENGINE = InnoDB");
+    assert_code(SQLOCK_EREFUSED, rc, &err);
+    assert_non_null(strstr(err.text, "InnoDB"));
+}
+
+static void test_servers_that_cannot_keep_time_or_log_are_refused(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    migrated();
+    my_private_restart("--log-bin=bin --binlog-format=STATEMENT --sync-binlog=1");
+    assert_code(SQLOCK_EREFUSED, try_open(my_private_url(), 0, &err), &err);
+    assert_non_null(strstr(err.text, "STATEMENT"));
+    my_private_restart("--sysdate-is-now");
+    assert_code(SQLOCK_EREFUSED, try_open(my_private_url(), 0, &err), &err);
+    assert_non_null(strstr(err.text, "sysdate_is_now"));
+    my_private_restart("");
+    use(NULL, my_private_url());
+}
+
+static void test_hostile_defaults_of_a_server_change_nothing(void **state)
+{
+    (void)state;
+    migrated();
+    my_private_exec("SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT,ANSI', GLOBAL autocommit = 0,"
+                    " GLOBAL time_zone = '+13:00', GLOBAL tx_isolation = 'SERIALIZABLE',"
+                    " GLOBAL sql_select_limit = 0, GLOBAL completion_type = 'CHAIN',"
+                    " GLOBAL max_statement_time = 0.001, GLOBAL tx_read_only = 1,"
+                    " GLOBAL init_connect = 'SET sql_safe_updates = 1'");
+    use(NULL, my_private_url());
+    my_private_restart("");
+}
+
+struct factory {
+    unsigned long flags;
+    int made;
+};
+
+static int connect_by_hand(void *user, void **out_native, sqlock_error *err)
+{
+    struct factory *f = user;
+    MYSQL *my = mysql_init(NULL);
+
+    (void)err;
+    mysql_options(my, MYSQL_OPT_NONBLOCK, NULL);
+    if (!mysql_real_connect(my, NULL, "root", "", "test", 0, my_private_socket(), f->flags)) {
+        mysql_close(my);
+        return SQLOCK_EUNREACH;
+    }
+    f->made++;
+    *out_native = my;
+    return 0;
+}
+
+static void test_a_factorys_connections_work_with_and_without_found_rows(void **state)
+{
+    struct factory f = {CLIENT_MULTI_STATEMENTS, 0};
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    (void)state;
+    migrated();
+    o.connect = connect_by_hand;
+    o.connect_user = &f;
+    use(&o, NULL);
+    f.flags |= CLIENT_FOUND_ROWS;
+    use(&o, NULL);
+    assert_true(f.made >= 2);
+}
+
+static void test_a_factorys_connection_without_packets_is_refused(void **state)
+{
+    struct factory f = {0, 0};
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    (void)state;
+    migrated();
+    o.connect = connect_by_hand;
+    o.connect_user = &f;
+    assert_code(SQLOCK_ESTATE, sqlock_open(sqlock_driver_mysql(), NULL, &o, &m, &err), &err);
+    assert_null(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_socket_that_is_not_there_is_unreachable),
+        cmocka_unit_test(test_a_malformed_url_is_told_without_its_password),
+        cmocka_unit_test(test_a_wrong_password_is_denied_and_never_told),
+        cmocka_unit_test(test_a_database_that_does_not_exist_is_unreachable_for_good),
+        cmocka_unit_test(test_a_read_only_server_is_refused),
+        cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
+        cmocka_unit_test(test_a_table_that_is_not_innodb_is_refused),
+        cmocka_unit_test(test_servers_that_cannot_keep_time_or_log_are_refused),
+        cmocka_unit_test(test_hostile_defaults_of_a_server_change_nothing),
+        cmocka_unit_test(test_a_factorys_connections_work_with_and_without_found_rows),
+        cmocka_unit_test(test_a_factorys_connection_without_packets_is_refused),
+    };
+
+    return cmocka_run_group_tests_name("MariaDB servers", tests, NULL, NULL);
+}
