@@ -283,7 +283,7 @@ static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
     char *dir = temp_dir(), before[8192], after[8192];
     int n = inherited(dir, before, sizeof before);
     sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 150, 0), *next = NULL;
+    sqlock_lock *lock = take_for(m, "nightly", patience_ms(600), 0), *next = NULL;
     sqlock_op *op = NULL;
 
     assert_between(3, n, 1000);
