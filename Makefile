@@ -51,9 +51,7 @@ BUILD := build$(if $(SAN),/san-$(SAN))
 ALL_DRIVERS := fake sqlite postgres mysql
 package_sqlite := sqlite3
 package_postgres := libpq
-# Either client library will do.
-package_mysql := $(firstword $(foreach p,libmariadb mysqlclient,\
-    $(if $(shell $(PKG_CONFIG) --exists $p 2>/dev/null && echo yes),$p)) libmariadb)
+package_mysql := libmariadb
 dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
 dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
 dialect_mysql := -v style='?' -v quote='`' -v schema= -v fixed_schema=0

@@ -35,7 +35,7 @@ need libsqlite3-dev pkg-config --exists sqlite3
 if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
     need libpq-dev pkg-config --exists libpq
-    need libmariadb-dev sh -c 'pkg-config --exists libmariadb || pkg-config --exists mysqlclient'
+    need libmariadb-dev pkg-config --exists libmariadb
     need libcmocka-dev pkg-config --exists cmocka
     need libjansson-dev pkg-config --exists jansson
     need scdoc command -v scdoc
