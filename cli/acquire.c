@@ -118,10 +118,12 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = read_options(cli, argc, argv, &a)) != 0 ||
         (rc = database_open(cli, a.grant.label, &m)) != 0)
         return rc;
-    if (signals_take(&signals))
+    if (signals_take(&signals)) {
         rc = take(cli, m, &a, &signals);
-    else
+    } else {
+        say(SAY_ERROR, "no room for descriptors");
         rc = EXIT_INTERNAL;
+    }
     sqlock_close(m);
     return rc;
 }

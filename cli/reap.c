@@ -161,10 +161,12 @@ static int run(struct cli *cli, int argc, char **argv)
         return rc;
     job.done_fd = eventfd(0, EFD_CLOEXEC);
     if (job.done_fd >= 0 && signals_take(&job.signals) &&
-        sqlock_cancel_new(&job.opts.cancel, NULL) == 0)
+        sqlock_cancel_new(&job.opts.cancel, NULL) == 0) {
         rc = reap(&job);
-    else
+    } else {
+        say(SAY_ERROR, "no room for descriptors");
         rc = EXIT_INTERNAL;
+    }
     sqlock_cancel_free(job.opts.cancel);
     sqlock_close(job.m);
     return rc;
