@@ -419,6 +419,28 @@ static void test_grant_outside_of_autocommit_is_none(void **state)
     EXPECT(acquire(b, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
 }
 
+static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void **state)
+{
+    script s = ours(SQLOCK_STMT_WITHDRAW);
+    (void)state;
+    s = changed(s, "h.ended_owner <=> $3 AND h.ended_why = 1) THEN 3", "1) THEN 3");
+    withdrawn_acquire_arrives(my_open(),
+                              changed(s, "l.ended_owner = $3, l.ended_why = 1", "l.mode = l.mode"));
+}
+
+/* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
+static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
+{
+    (void)state;
+    withdrawal_is_certain_later(my_open(), my_open());
+}
+
+static void test_withdrawal_leaves_another_holder_alone(void **state)
+{
+    (void)state;
+    withdrawal_beside_another_holder(my_open(), my_open());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +456,9 @@ int main(void)
         ON_MYSQL(test_same_request_twice_is_one_grant),
         ON_MYSQL(test_late_release_does_not_free_the_successor),
         ON_MYSQL(test_release_is_told_by_its_own_count),
+        ON_MYSQL(test_acquire_that_arrives_after_its_withdrawal_grants_nothing),
+        ON_MYSQL(test_withdrawal_is_certain_only_after_the_last_moment),
+        ON_MYSQL(test_withdrawal_leaves_another_holder_alone),
         ON_MYSQL(test_names_are_bytes),
         ON_MYSQL(test_settings_of_the_session_change_no_decision),
         ON_MYSQL(test_grant_outside_of_autocommit_is_none),

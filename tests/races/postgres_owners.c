@@ -120,73 +120,25 @@ static void test_late_release_does_not_free_the_successor(void **state)
     assert_int_equal(row_owner(c), 'B');
 }
 
-/* A withdraws; then what it had asked for arrives. */
-static answer arrives_after(const script *s, conn a, request r)
-{
-    EXPECT(ask(a, s, &r), SQLOCK_OUT_EARLY);
-    return acquire(a, r);
-}
-
 static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void **state)
 {
-    conn a = pg_open();
-    request r = request_of('A', 5000 * MS);
-    script right = ours(SQLOCK_STMT_WITHDRAW), wrong;
+    script s = ours(SQLOCK_STMT_WITHDRAW);
     (void)state;
-    wrong = changed(right, "k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM $3", "false");
-    for (int made = 0; made < 2; made++) {
-        run(a, "DELETE FROM {lock}");
-        if (made) {
-            request b = request_of('B', 5000 * MS);
-            b.token = acquire(a, b).token;
-            EXPECT(release(a, b), SQLOCK_OUT_DONE);
-        }
-        EXPECT(arrives_after(&right, a, r), SQLOCK_OUT_RELEASED);
-        assert_int_equal(row_owner(a), -1);
-    }
-    /* Wrong: granted, and nobody is there to renew or release it. */
-    request c = request_of('C', 5000 * MS);
-    EXPECT(arrives_after(&wrong, a, c), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(a), 'C');
+    withdrawn_acquire_arrives(
+        pg_open(), changed(s, "k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM $3", "false"));
 }
 
 /* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
-    conn a = pg_open(), b = pg_open();
-    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS), past = ra;
-    script right = ours(SQLOCK_STMT_WITHDRAW), wrong = changed(right, "THEN 15", "THEN 14");
     (void)state;
-    past.not_after = 1;
-    for (int i = 0; i < 2; i++) {
-        run(a, "DELETE FROM {lock}");
-        EXPECT(ask(a, i ? &wrong : &right, &ra), i ? SQLOCK_OUT_NEVER : SQLOCK_OUT_EARLY);
-        rb.token = acquire(b, rb).token;
-        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
-        EXPECT(acquire(a, ra), SQLOCK_OUT_DONE); /* wrong: what can never be, has come */
-    }
-    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(a), -1);
-    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE); /* it says the same again */
-    past = request_of('C', 5000 * MS);
-    past.not_after = 1;
-    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
-    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+    withdrawal_is_certain_later(pg_open(), pg_open());
 }
 
 static void test_withdrawal_leaves_another_holder_alone(void **state)
 {
-    conn a = pg_open(), b = pg_open();
-    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
     (void)state;
-    ra.token = acquire(a, ra).token;
-    let_it_run_out(a);
-    rb.token = acquire(b, rb).token;
-    EXPECT(withdraw(a, ra), SQLOCK_OUT_DONE); /* it was granted, and has ended */
-    EXPECT(withdraw(a, request_of('C', 5000 * MS)), SQLOCK_OUT_EARLY);
-    assert_int_equal(row_owner(b), 'B');
-    EXPECT(renew(b, rb), SQLOCK_OUT_DONE);
-    EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+    withdrawal_beside_another_holder(pg_open(), pg_open());
 }
 
 /* The grant is still committing: no snapshot shows it, only the row's lock does. */

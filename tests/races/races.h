@@ -102,6 +102,14 @@ int64_t row_left(conn c);    /* microseconds of its lease */
 int64_t row_owner(conn c);   /* the first byte of the owner; -1: free */
 void let_it_run_out(conn c); /* whoever holds it */
 
+/* ---- withdrawals.c: the same on every database -------------------------------------------------
+ */
+
+/* no_tombstone: the withdrawal, damaged so that it leaves no trace of the owner. */
+void withdrawn_acquire_arrives(conn a, script no_tombstone);
+void withdrawal_is_certain_later(conn a, conn b);
+void withdrawal_beside_another_holder(conn a, conn b);
+
 /* ---- PostgreSQL -------------------------------------------------------------------------------
  */
 

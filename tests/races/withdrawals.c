@@ -1,0 +1,64 @@
+/* Races of a withdrawn acquire that read the same on every database. The acquire was sent and its
+ * answer was lost: it may still be on its way. */
+#include "races.h"
+
+/* A withdraws; then what it had asked for arrives. */
+static answer arrives_after(const script *s, conn a, request r)
+{
+    EXPECT(ask(a, s, &r), SQLOCK_OUT_EARLY);
+    return acquire(a, r);
+}
+
+void withdrawn_acquire_arrives(conn a, script no_tombstone)
+{
+    request r = request_of('A', 5000 * MS), b = request_of('B', 5000 * MS);
+    script right = ours(SQLOCK_STMT_WITHDRAW);
+    for (int made = 0; made < 2; made++) {
+        run(a, "DELETE FROM {lock}");
+        if (made) {
+            b.token = acquire(a, b).token;
+            EXPECT(release(a, b), SQLOCK_OUT_DONE);
+        }
+        EXPECT(arrives_after(&right, a, r), SQLOCK_OUT_RELEASED);
+        assert_int_equal(row_owner(a), -1);
+    }
+    /* Wrong: granted, and nobody is there to renew or release it. */
+    run(a, "DELETE FROM {lock}");
+    r = request_of('C', 5000 * MS);
+    EXPECT(arrives_after(&no_tombstone, a, r), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(a), 'C');
+}
+
+void withdrawal_is_certain_later(conn a, conn b)
+{
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS), past = ra;
+    script right = ours(SQLOCK_STMT_WITHDRAW), wrong = changed(right, "THEN 15", "THEN 14");
+    past.not_after = 1;
+    for (int i = 0; i < 2; i++) {
+        run(a, "DELETE FROM {lock}");
+        EXPECT(ask(a, i ? &wrong : &right, &ra), i ? SQLOCK_OUT_NEVER : SQLOCK_OUT_EARLY);
+        rb.token = acquire(b, rb).token;
+        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+        EXPECT(acquire(a, ra), SQLOCK_OUT_DONE); /* wrong: what can never be, has come */
+    }
+    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(a), -1);
+    EXPECT(withdraw(a, past), SQLOCK_OUT_DONE); /* it says the same again */
+    past = request_of('C', 5000 * MS);
+    past.not_after = 1;
+    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+    EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+}
+
+void withdrawal_beside_another_holder(conn a, conn b)
+{
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    ra.token = acquire(a, ra).token;
+    let_it_run_out(a);
+    rb.token = acquire(b, rb).token;
+    EXPECT(withdraw(a, ra), SQLOCK_OUT_DONE); /* it was granted, and has ended */
+    EXPECT(withdraw(a, request_of('C', 5000 * MS)), SQLOCK_OUT_EARLY);
+    assert_int_equal(row_owner(b), 'B');
+    EXPECT(renew(b, rb), SQLOCK_OUT_DONE);
+    EXPECT(release(b, rb), SQLOCK_OUT_DONE);
+}
