@@ -38,6 +38,7 @@ if [ "${1:-}" != demo ]; then
     need libmariadb-dev pkg-config --exists libmariadb
     need libcmocka-dev pkg-config --exists cmocka
     need libjansson-dev pkg-config --exists jansson
+    need sqlite3 command -v sqlite3
     need scdoc command -v scdoc
     need postgresql postgres_there
     # The packages without -core start a server.
