@@ -114,6 +114,9 @@ endif
 ifeq ($(libs_jansson),)
 	@echo "left out: the command (no jansson by pkg-config)"
 endif
+ifeq ($(shell command -v scdoc),)
+	@echo "left out: the manual page (no scdoc)"
+endif
 
 $(BUILD)/obj/core/%.o: core/%.c $(FLAGS)
 	@mkdir -p $(@D)
