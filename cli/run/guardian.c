@@ -171,8 +171,7 @@ static void obey(struct guardian *g, const struct order *order)
             start(g, order);
         break;
     case ORDER_DEADLINE:
-        if (order->deadline_us > g->deadline_us)
-            g->deadline_us = order->deadline_us;
+        g->deadline_us = order->deadline_us;
         break;
     case ORDER_SIGNAL:
         if (g->command > 0 && g->status == -1)

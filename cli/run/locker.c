@@ -204,7 +204,9 @@ static void hand_on_signals(struct locker *l)
             order(l, ORDER_SIGNAL, signal);
 }
 
-/* Renewals run by themselves in the library; here their deadlines are carried over. */
+/* Renewals run by themselves in the library; here their deadlines are carried over. Also one that
+ * is earlier than the last: a reply has shown that the server's clock had jumped, and the guardian
+ * must not go by the old one when this process is stopped or killed. */
 static void watch(struct locker *l)
 {
     int tick_ms = l->plan->grant.lease_ms / 30;
@@ -220,7 +222,7 @@ static void watch(struct locker *l)
         hear(l);
         hand_on_signals(l);
         tell_state(l);
-        if (sqlock_lock_deadline_us(l->lock) > l->told_us)
+        if (sqlock_lock_deadline_us(l->lock) != l->told_us)
             order(l, ORDER_DEADLINE, 0);
         wake_guardian(l);
     }

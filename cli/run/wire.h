@@ -7,7 +7,7 @@
 
 enum order_kind {
     ORDER_START = 1,    /* the lock is held: start the command */
-    ORDER_DEADLINE = 2, /* a renewal was confirmed: the lock is ours until then */
+    ORDER_DEADLINE = 2, /* the lock is ours until then, by the last reply */
     ORDER_SIGNAL = 3,   /* hand on this signal */
     ORDER_STOP = 4      /* the lock is lost: stop the command now */
 };
