@@ -132,7 +132,7 @@ static void too_slow(sqlock_op *op, const struct answer *a)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
-        value_bytes(op->lock->ns, op->lock->ns_len),
+        value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(a->token),

@@ -2,9 +2,9 @@
  *   mysql://user:password@host:port/database?socket=PATH
  * Every part but the database may be left away, and is percent-decoded; the socket stands in place of
  * host and port. The database is the one that the tables are in, unless sqlock_open_opts.schema names
- * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
- * outside any transaction; with MariaDB's client library it must have been given MYSQL_OPT_NONBLOCK. MariaDB 10.6 or MySQL 5.6, or
- * newer, and InnoDB. */
+ * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS,
+ * outside any transaction, and was given MYSQL_OPT_NONBLOCK before it connected.
+ * MariaDB 10.6 or MySQL 5.6, or newer, and InnoDB. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H
 
