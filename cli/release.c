@@ -14,7 +14,9 @@ static int release(sqlock *m, const struct grant_id *id)
     int rc = grant_import(m, id, 0, &lock);
 
     if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
-        rc = fail_with(rc, &err);
+        rc = rc == SQLOCK_EGUARDED && sqlock_lock_state(lock) == SQLOCK_RELEASED
+                 ? 0
+                 : fail_with(rc, &err);
     sqlock_lock_free(lock);
     return rc;
 }

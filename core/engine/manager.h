@@ -103,6 +103,7 @@ struct sqlock_lock {
     int renewing;       /* a renewal is under way */
     int doubted;        /* the last answer was no: look once more before believing it */
     int release_sent;   /* a release may have been applied */
+    int guards;         /* it was guarded, by this handle or perhaps another: a guard may be open */
     int64_t lost_until; /* an acquire whose reply was lost may be granted so long, by the server's
                            clock */
     int quiet;          /* released or freed: no callback begins any more */

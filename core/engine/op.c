@@ -359,6 +359,7 @@ static int worth_again(const sqlock_op *op)
         return 0;
     switch (op->err.code) {
     case SQLOCK_EDB:
+    case SQLOCK_EGUARDED:
     case SQLOCK_ETIMEOUT:
         return 1;
     case SQLOCK_EUNREACH:
@@ -374,9 +375,25 @@ static int was_not_sent(const sqlock_op *op)
            (op->err.code == SQLOCK_ETIMEOUT || (op->err.code == SQLOCK_EUNREACH && op->stale));
 }
 
+/* A row, or a whole file, that some open transaction keeps locked: contention, and no error (P18).
+ * It is tried again as long as there is time. */
+static void note_locked(sqlock_op *op)
+{
+    if (op->err.code != SQLOCK_EDB || strcmp(op->err.sqlstate, "55P03") != 0)
+        return;
+    op->err.code = SQLOCK_EGUARDED;
+    if ((op->err.flags & SQLOCK_MAYBE) || op->unsure)
+        return;
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->refusal = op->err;
+    op->refused = SQLOCK_EGUARDED;
+}
+
 void op_failed(sqlock_op *op)
 {
     assert(op->err.code != 0); /* it would end as a success */
+    note_locked(op);
     /* Time ran out before the attempt was sent, or its connection had died in the pool: the word of
      * the one before stands (P18), and another connection is asked at once. */
     if (op->refused && was_not_sent(op)) {
@@ -391,7 +408,8 @@ void op_failed(sqlock_op *op)
         if (over || died)
             return;
     }
-    op->refused = 0;
+    if (op->err.code != SQLOCK_EGUARDED)
+        op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
         op->unsure = 1;
     if (op_is_over(op))

@@ -4,6 +4,16 @@
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/verbs/check.h"
+#include "core/verbs/verbs.h"
+
+static void broken(sqlock_op *op)
+{
+    op_done(op, !verb_is_guarded(op)
+                    ? 0
+                    : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
+                                       "broken; nobody is granted it before the transaction ends "
+                                       "that guards it"));
+}
 
 /* It was not there to be broken. After a lost reply that may be our own doing: the row tells,
  * unless a later grant has ended since and took the place of its memory. */
@@ -12,7 +22,7 @@ static void not_there(sqlock_op *op, const struct answer *a)
     long long token = op->lock->token;
 
     if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
-        op_done(op, 0);
+        broken(op);
     else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                      "the reply was lost, and the grant with token %lld has ended, "
@@ -39,7 +49,7 @@ static void advance(sqlock_op *op)
     if (op_attempt(op, SQLOCK_STMT_BREAK, values, &a) != 0)
         op_failed(op);
     else if (a.outcome == SQLOCK_OUT_DONE)
-        op_done(op, 0);
+        broken(op);
     else if (a.outcome == SQLOCK_OUT_KIND)
         op_unknown_kind(op);
     else if (a.outcome == SQLOCK_OUT_SKIPPED)

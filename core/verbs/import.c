@@ -14,6 +14,7 @@ static int import(sqlock *m, const char *name, size_t name_len, int64_t token,
     mutex_lock(&m->mu);
     lock->token = token;
     lock->pending = PENDING_IMPORT;
+    lock->guards = 1; /* by whom it was made, who knows */
     mutex_unlock(&m->mu);
     *out_lock = lock;
     return 0;

@@ -5,23 +5,41 @@
 
 #define EARLY_US 1000 /* past the last moment, in clocks of whole milliseconds */
 
+int verb_is_guarded(sqlock_op *op)
+{
+    const sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
+                             value_bytes(lock->name, lock->name_len)};
+    struct answer a;
+
+    return op->m->driver->adopt != NULL && op_attempt(op, SQLOCK_STMT_PROBE, values, &a) == 0 &&
+           a.outcome == SQLOCK_OUT_GUARDED;
+}
+
 /* A lock that was lost is still given back, for those who wait; the answer stays that it was lost.
  */
 static void released(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
     sqlock_why why;
-    int lost;
+    int lost, guards;
 
     mutex_lock(&op->m->mu);
     lock->pending = PENDING_NOTHING;
     lock_apply(lock, LEASE_RELEASED, 0);
     lost = lock->lease.state == SQLOCK_LOST;
     why = lock->lease.why;
+    guards = lock->guards;
     mutex_unlock(&op->m->mu);
-    op_done(op, !lost ? 0
-                      : sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "it was lost before: %s",
-                                         sqlock_why_name(why)));
+    if (lost)
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "it was lost before: %s",
+                                     sqlock_why_name(why)));
+    else if (guards && verb_is_guarded(op))
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
+                                     "released; nobody is granted it before the transaction ends "
+                                     "that guards it"));
+    else
+        op_done(op, 0);
 }
 
 /* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead

@@ -20,6 +20,9 @@ void verb_early(sqlock_op *op, const struct answer *a);
  * pauses. */
 void verb_locked(sqlock_op *op);
 
+/* The name has been given up: does an open transaction still guard it (P11)? No answer is no. */
+int verb_is_guarded(sqlock_op *op);
+
 /* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
 

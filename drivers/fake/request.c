@@ -380,8 +380,10 @@ static int run_migrate_lease(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
-/* A text that is written out and never run. */
-static int run_migrate_around(struct fake_call *k, const sqlock_value *v)
+/* A text that is written out and never run, or one for adopted connections, of which there are
+ * none.
+ */
+static int run_never(struct fake_call *k, const sqlock_value *v)
 {
     (void)v;
     return sqlock_error_db(k->err, "0A000", 0, 0, "this is not a request");
@@ -413,7 +415,9 @@ static const struct request {
     [SQLOCK_STMT_MIGRATE_CLOSE] = {run_migrate_close, 1},
     [SQLOCK_STMT_MIGRATE_HELD] = {run_migrate_held, 1},
     [SQLOCK_STMT_MIGRATE_LEASE] = {run_migrate_lease, 1},
-    [SQLOCK_STMT_MIGRATE_AROUND] = {run_migrate_around, 0},
+    [SQLOCK_STMT_MIGRATE_AROUND] = {run_never, 0},
+    [SQLOCK_STMT_GUARD] = {run_never, 0},
+    [SQLOCK_STMT_PROBE] = {run_guarded, 1},
 };
 
 /* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */

@@ -270,7 +270,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_SPOILS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,

@@ -56,7 +56,9 @@ extern "C" {
     X(MIGRATE_CLOSE, "migrate_close", "")                                                          \
     X(MIGRATE_HELD, "migrate_held", "b:ns")                                                        \
     X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
-    X(MIGRATE_AROUND, "migrate_around", "")
+    X(MIGRATE_AROUND, "migrate_around", "")                                                        \
+    X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl")                                         \
+    X(PROBE, "probe", "b:ns b:name")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -85,6 +87,7 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
     SQLOCK_OUT_EARLY = 15,    /* ... yet: what it asked may still arrive, until not_after */
     SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
+    SQLOCK_OUT_STALE = 17,    /* the transaction's snapshot is too old to tell */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
     SQLOCK_OUT_UNFIT = 22,    /* hello: a setting or table makes it unsafe; detail says which */
@@ -94,7 +97,7 @@ typedef enum sqlock_outcome {
 /* Columns of an answer. Every answer starts with index (the request's number within an array
  * statement, else 0) and outcome. A dialect may leave trailing columns away: they read as NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
-/* acquire, guarded, renew, release, withdraw, break, list (which goes on with name and owner) */
+/* acquire, guarded, renew, release, withdraw, break, guard, list (which goes on with name and owner) */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */
@@ -238,6 +241,8 @@ typedef struct sqlock_conn_opts {
 #define SQLOCK_CAP_STEP 0x2u   /* fd, step */
 #define SQLOCK_CAP_NOTIFY 0x4u /* wait */
 #define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint */
+#define SQLOCK_CAP_SPOILS 0x10u /* no slot. A statement that fails spoils its transaction until a
+                                   rollback: core puts a savepoint around its own on an adopted conn */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {

@@ -16,6 +16,10 @@ extern "C" {
 
 SQLOCK_API const sqlock_driver *sqlock_driver_mysql(void);
 
+/* sqlock_adopt() for a MYSQL *, for a caller that includes mysql.h. */
+#define sqlock_adopt_mysql(m, mysql, out_conn, err)                                                \
+    sqlock_adopt((m), (mysql), sizeof(*(mysql)), (void (*)(void))mysql_init, (out_conn), (err))
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,10 @@ extern "C" {
 
 SQLOCK_API const sqlock_driver *sqlock_driver_postgres(void);
 
+/* sqlock_adopt() for a PGconn *, for a caller that includes libpq-fe.h. */
+#define sqlock_adopt_postgres(m, pg, out_conn, err)                                                \
+    sqlock_adopt((m), (PGconn *)(pg), 0, (void (*)(void))PQlibVersion, (out_conn), (err))
+
 #ifdef __cplusplus
 }
 #endif

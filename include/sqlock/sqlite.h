@@ -34,6 +34,10 @@ SQLOCK_API const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(v
 #define sqlock_driver_sqlite() sqlock_driver_sqlite_for(NULL)
 #endif
 
+/* sqlock_adopt() for a sqlite3 *, for a caller that includes sqlite3.h. */
+#define sqlock_adopt_sqlite(m, db, out_conn, err)                                                  \
+    sqlock_adopt((m), (db), 0, (void (*)(void))sqlite3_libversion_number, (out_conn), (err))
+
 #ifdef __cplusplus
 }
 #endif

@@ -70,6 +70,8 @@ extern "C" {
     X(SQLOCK_EGUARDED, -4, "an open transaction guards the lock")                                  \
     X(SQLOCK_ECANCELLED, -5, "the call was cancelled")                                             \
     X(SQLOCK_ETIMEOUT, -6, "the database did not answer in time")                                  \
+    X(SQLOCK_ETXGONE, -7, "the database has ended the transaction")                                \
+    X(SQLOCK_ETXRESTART, -8, "only a new transaction can do it: roll back and begin again")        \
     X(SQLOCK_EINVAL, -10, "an argument is not valid")                                              \
     X(SQLOCK_ENOMEM, -11, "out of memory")                                                         \
     X(SQLOCK_ESTATE, -12, "the handle is not in a state that allows this")                         \
@@ -307,6 +309,9 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
  * request_ms after the acquire; where that cannot be waited for it is SQLOCK_EUNSURE.
  * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
  *          lost before: a row that still says ours is emptied, anything else is left alone),
+ *          SQLOCK_EGUARDED (a transaction that guards it, by this handle or an imported one, is still
+ *          open. On servers it is given back all the same, state RELEASED, and nobody is granted it
+ *          before that transaction ends; under SQLite nothing was changed: ask again afterwards),
  *          SQLOCK_EUNSURE (reply lost: ask again, or sqlock_settle(), or let the lease run out),
  *          SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the database's codes (nothing was changed; ask again or let it run out). */
 SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
@@ -432,7 +437,9 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
 /* Take the lock away from the grant with this token (from sqlock_list or sqlock_holder), so that the
  * next acquire gets it. Its holder learns at its next renewal, and must be known to be dead: only the
  * token protects data from it.
- * Returns: 0, SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
+ * Returns: 0, SQLOCK_EGUARDED (it is broken, on servers; but an open transaction guards it, and nobody
+ *          is granted it before that ends; under SQLite nothing was changed),
+ *          SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
  *          lost: ask again; it is not there any more, if that says SQLOCK_ELOST), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
                             sqlock_error *err);

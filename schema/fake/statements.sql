@@ -86,3 +86,12 @@ migrate_lease;
 BEGIN;
 -- :step
 COMMIT;
+
+-- :block guard
+-- The fake adopts no connections: never asked for.
+-- :step
+guard;
+
+-- :block probe
+-- :step
+probe;

@@ -21,6 +21,8 @@
 -- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ /*M!100000 IF(@@wsrep_on, CONCAT('cluster/', @@wsrep_cluster_name), NULL), */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
+-- The same, and what others have share-locked is not in the way.
+-- :define skip_share /*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row of information_schema is of the schema that our tables are in.
@@ -463,3 +465,28 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 DO 0;
 -- :step
 DO 0;
+
+-- :block guard
+-- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends.
+-- It share-locks the entry of nt, which renewals and releases leave alone and every grant replaces. It reads
+-- nothing but that index: one more column would lock the row, and stop the renewals. So the token alone is
+-- the proof: who was granted the name later has another one. Whether the lease has run out, and was
+-- granted to nobody, the holder's own deadline says.
+-- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is
+-- just being written, as long as the session's lock wait timeout says; MariaDB says at once that it is busy.
+-- No row: others have the name, or had it.
+-- :step
+SELECT 0, 1, g.token, NULL, {now}
+FROM {lock} g FORCE INDEX (nt)
+WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner IS NOT NULL
+LOCK IN SHARE MODE /*M!100301 NOWAIT */;
+
+-- :block probe
+-- Does a guard keep the row's grants out now (12)? It share-locks the entry of nt, so that another share lock
+-- passes and no other; who is granting lets neither pass. Always one row.
+-- :step
+SELECT 0, IF(s.n > 0 AND x.n = 0, 12, 1)
+FROM (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
+                                 WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip_share}) a) s
+JOIN (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
+                                 WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip}) b) x;

@@ -475,3 +475,41 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock({migrators});
 -- :step
 COMMIT;
+
+-- :block guard
+-- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends.
+-- KEY SHARE lets renewals and releases pass, which change no key, and not the FOR UPDATE that every grant
+-- begins with. It waits for a grant that is being written, and for nothing else. The row is judged as it is
+-- when it is locked; in REPEATABLE READ and SERIALIZABLE by the transaction's snapshot, which cannot tell
+-- a lease that was lost from one that is younger than the snapshot, or was renewed since (17); a row that
+-- was granted to others since is an error there, 40001.
+-- Always one row; 3: look again.
+-- :step
+WITH k AS (
+    SELECT c.token, c.exp FROM {lock} c
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND :ttl > 0
+    FOR KEY SHARE
+)
+SELECT 0,
+       CASE WHEN k.token IS NOT NULL THEN 1
+            WHEN h.kind <> 0 THEN 11
+            WHEN current_setting('transaction_isolation') <> 'read committed' THEN 17
+            WHEN h.name IS NULL THEN 9
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token THEN 10
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
+            ELSE 8 END,
+       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block probe
+-- Does a guard keep the row's grants out now (12)? It lets FOR NO KEY UPDATE pass, and not FOR UPDATE;
+-- who is writing the row lets neither. Always one row.
+-- :step
+WITH w AS (
+    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED
+), g AS (
+    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR UPDATE SKIP LOCKED
+)
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN 12 ELSE 1 END;

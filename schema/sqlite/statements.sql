@@ -291,3 +291,26 @@ SELECT 0, 1 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS N
 BEGIN IMMEDIATE;
 -- :step
 COMMIT;
+
+-- :block guard
+-- In the application's transaction: proves the lease, and extends it; the extension counts once it is
+-- committed. That it is a write is what keeps every grant out: there is one writer. A guard that only
+-- read would keep out nobody. Always one row.
+-- :step write
+UPDATE {lock} SET exp = max(exp, {now} + :ttl / 1000)
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND exp > {now}
+RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner = :owner AND h.token = :token THEN 10
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
+            ELSE 8 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block probe
+-- A guard is a write transaction here: what it keeps out waits for it, and finds none. Always one row.
+-- :step
+SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL;

@@ -124,41 +124,51 @@ static sqlock_value integer(int64_t i)
     return (sqlock_value){SQLOCK_INT, i, NULL, 0};
 }
 
+static int is_named(const char *param, const char *name)
+{
+    size_t len = strlen(name);
+    return strncmp(param + 2, name, len) == 0 && (param[2 + len] == ' ' || param[2 + len] == '\0');
+}
+
+/* "b:ns", "i:ttl": what a request says for the parameter at `param`. */
+static sqlock_value parameter(const char *param, const request *r)
+{
+    const struct {
+        const char *name;
+        sqlock_value value;
+    } known[] = {
+        {"ns", bytes(r->ns, r->ns_len)},
+        {"name", bytes(r->name, r->name_len)},
+        {"owner", bytes(r->owner, sizeof r->owner)},
+        {"token", integer(r->token)},
+        {"ttl", integer(r->ttl)},
+        {"not_after", integer(r->not_after)},
+        {"label", bytes("label", 5)},
+        {"to_ns", bytes(r->ns, r->ns_len)},
+        {"to", r->to != NULL ? bytes(r->to, strlen(r->to)) : bytes(r->name, r->name_len)},
+        {"own", bytes("\0sqlock", 7)},
+        {"cut", integer(r->cut)},
+        {"limit", integer(100)},
+        {"floor", integer(r->floor)},
+        {"accept_weak", integer(1)},
+        {"server", bytes(r->name, r->name_len)},
+    };
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (is_named(param, known[i].name))
+            return known[i].value;
+    fail_msg("no test knows a value for %s", param);
+    return integer(0);
+}
+
 /* The request's parameters, in driver.h's order. */
 int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
 {
-    int n = 0;
-    if (stmt == SQLOCK_STMT_HELLO) {
-        v[n++] = integer(1);
-        return n;
+    const sqlock_script *script = &bench.dialect->scripts[stmt];
+    const char *param = script->params;
+    for (int i = 0; i < script->n_params; i++) {
+        v[i] = parameter(param, r);
+        param += strcspn(param, " ");
+        param += strspn(param, " ");
     }
-    if (stmt == SQLOCK_STMT_REINCARNATE) {
-        v[n++] = bytes(r->name, r->name_len);
-        return n;
-    }
-    v[n++] = bytes(r->ns, r->ns_len);
-    v[n++] = bytes(r->name, r->name_len);
-    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
-        stmt == SQLOCK_STMT_WITHDRAW)
-        v[n++] = bytes(r->owner, sizeof r->owner);
-    if (stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_BREAK)
-        v[n++] = integer(r->token);
-    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW)
-        v[n++] = integer(r->ttl);
-    if (stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_WITHDRAW)
-        v[n++] = integer(r->not_after);
-    if (stmt == SQLOCK_STMT_ACQUIRE)
-        v[n++] = bytes("label", 5);
-    if (stmt == SQLOCK_STMT_REAP) {
-        v[n++] = bytes(r->ns, r->ns_len);
-        v[n++] = r->to != NULL ? bytes(r->to, strlen(r->to)) : bytes(r->name, r->name_len);
-        v[n++] = bytes("\0sqlock", 7);
-    }
-    if (stmt == SQLOCK_STMT_REAP || stmt == SQLOCK_STMT_PRUNE)
-        v[n++] = integer(r->cut);
-    if (stmt == SQLOCK_STMT_REAP)
-        v[n++] = integer(100);
-    if (stmt == SQLOCK_STMT_PRUNE)
-        v[n++] = integer(r->floor);
-    return n;
+    return script->n_params;
 }

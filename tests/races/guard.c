@@ -1,18 +1,12 @@
 /* The guard: one statement in the application's own transaction that proves a lease and keeps
  * everyone else from being granted the name until that transaction ends. It works only because
- * every grant asks for the lock that the guard holds, and no renewal or release does; so it is the
- * grant that is proven here, against guards written by hand. */
+ * every grant asks for the lock that the guard holds, and no renewal or release does; so
+ * both are proven here. */
 #include "races.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-/* Parameters as of release, which has the same. */
-#define PG_GUARD                                                                                   \
-    "SELECT 0, 1, token, exp - " PG_NOW " FROM {lock}"                                             \
-    " WHERE ns = $1 AND name = $2 AND owner = $3 AND token = $4 AND exp > " PG_NOW                 \
-    " FOR KEY SHARE"
 
 /* Wrong: decides rightly between acquirers, but an UPDATE of columns outside the key passes by a
  * guard's FOR KEY SHARE. */
@@ -30,7 +24,7 @@
 static request guarded_lease(conn a, conn app)
 {
     request r = request_of('A', 5000 * MS);
-    script guard = written(SQLOCK_STMT_RELEASE, PG_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     run(a, "DELETE FROM {lock}");
     r.token = acquire(a, r).token;
     run(app, "BEGIN");
@@ -93,6 +87,27 @@ static void test_guard_outlives_an_early_release_and_a_break(void **state)
     }
 }
 
+static answer probe(conn c, request r)
+{
+    script s = ours(SQLOCK_STMT_PROBE);
+    return ask(c, &s, &r);
+}
+
+static void test_probe_tells_a_guard_from_a_writer_and_from_nobody(void **state)
+{
+    conn a = pg_open(), app = pg_open(), other = pg_open();
+    request r = guarded_lease(a, app);
+    (void)state;
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_GUARDED);
+    run(app, "COMMIT");
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    run(other, "BEGIN");
+    EXPECT(acquire(other, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    run(other, "COMMIT");
+}
+
 static void test_row_being_written_is_not_taken_for_a_guard(void **state)
 {
     conn a = pg_open(), other = pg_open();
@@ -115,7 +130,7 @@ static void test_stronger_guard_would_block_renewals(void **state)
 {
     conn a = pg_open(), app = pg_open();
     request r = guarded_lease(a, app);
-    script strong = changed(written(SQLOCK_STMT_RELEASE, PG_GUARD), "FOR KEY SHARE", "FOR SHARE");
+    script strong = changed(ours(SQLOCK_STMT_GUARD), "FOR KEY SHARE", "FOR SHARE");
     (void)state;
     EXPECT(renew(a, r), SQLOCK_OUT_DONE);
     EXPECT(ask(app, &strong, &r), SQLOCK_OUT_DONE);
@@ -130,7 +145,7 @@ static answer stale_guard(const char *begin, const script *thief)
 {
     conn a = pg_open(), app = pg_open(), t = pg_open();
     request r = request_of('A', 5000 * MS), rt = request_of('T', 5000 * MS);
-    script guard = written(SQLOCK_STMT_RELEASE, PG_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     answer got;
     run(a, "DELETE FROM {lock}");
     r.token = acquire(a, r).token;
@@ -159,7 +174,7 @@ static void test_guard_with_an_old_snapshot_is_told_to_restart(void **state)
         /* Wrong: nothing tells the stale guard that the key's lock was taken: it passes. */
         EXPECT(stale_guard(begins[i], &plain), SQLOCK_OUT_DONE);
     }
-    assert_int_equal(stale_guard("BEGIN", &right).rows, 0);
+    EXPECT(stale_guard("BEGIN", &right), SQLOCK_OUT_RELEASED);
 }
 
 /* A guard ends with the savepoint it was taken after: guard again. */
@@ -167,7 +182,7 @@ static void test_guard_is_undone_by_rollback_to_a_savepoint_before_it(void **sta
 {
     conn a = pg_open(), app = pg_open(), thief = pg_open();
     request r = request_of('A', 5000 * MS), t = request_of('T', 5000 * MS);
-    script guard = written(SQLOCK_STMT_RELEASE, PG_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     (void)state;
     r.token = acquire(a, r).token;
     run(app, "BEGIN; SAVEPOINT s");
@@ -184,7 +199,7 @@ static void test_guard_is_undone_by_rollback_to_a_savepoint_before_it(void **sta
     run(app, "ROLLBACK TO s");
     run(a, PG_RUN_OUT);
     EXPECT(acquire(thief, t), SQLOCK_OUT_DONE);     /* wrong use: the guard is gone */
-    assert_int_equal(ask(app, &guard, &r).rows, 0); /* and a second look tells */
+    EXPECT(ask(app, &guard, &r), SQLOCK_OUT_TAKEN); /* and a second look tells */
     run(app, "ROLLBACK");
 }
 
@@ -244,7 +259,7 @@ static void *worker_main(void *arg)
         }
         r.token = a.token;
         try_run(w->app, begins[dice(w, 3)]);
-        if (ask(w->app, &w->of->guard, &r).rows)
+        if (ask(w->app, &w->of->guard, &r).outcome == SQLOCK_OUT_DONE)
             guarded_work(w, &r, r.token);
         else
             try_run(w->app, "ROLLBACK");
@@ -261,7 +276,7 @@ static void run_arena(struct arena *s, script how, int ms)
     memset(s, 0, sizeof *s);
     s->acquire = how;
     s->release = ours(SQLOCK_STMT_RELEASE);
-    s->guard = written(SQLOCK_STMT_RELEASE, PG_GUARD);
+    s->guard = ours(SQLOCK_STMT_GUARD);
     for (int i = 0; i < STRESS_CLIENTS; i++)
         w[i] = (struct worker){s, pg_open(), pg_open(), 11u + (unsigned)i};
     EXPECT(acquire(w[0].lock, request_of('-', 1)), SQLOCK_OUT_DONE);
@@ -297,11 +312,7 @@ static void test_guarded_transactions_overlap_with_the_plain_grant(void **state)
  */
 
 /* The application's write transaction is the guard. It extends the lease, because the holder's own
- * renewals are kept out with everyone else. Parameters as of renew. */
-#define LITE_GUARD                                                                                 \
-    "UPDATE {lock} SET exp = max(exp, " LITE_NOW " + ?5 / 1000)"                                   \
-    " WHERE ns = ?1 AND name = ?2 AND owner = ?3 AND token = ?4 AND exp > " LITE_NOW               \
-    " RETURNING 0, 1, token, exp - " LITE_NOW
+ * renewals are kept out with everyone else. */
 
 /* The lease runs out in the middle of the guarded transaction. What is the thief told after it? */
 static answer thief_after_a_long_transaction(const script *guard)
@@ -324,7 +335,7 @@ static answer thief_after_a_long_transaction(const script *guard)
 
 static void test_write_guard_keeps_the_thief_out_and_extends(void **state)
 {
-    script right = written(SQLOCK_STMT_RENEW, LITE_GUARD), wrong;
+    script right = ours(SQLOCK_STMT_GUARD), wrong;
     conn thief = lite_open();
     (void)state;
     EXPECT(thief_after_a_long_transaction(&right), SQLOCK_OUT_HELD);
@@ -335,17 +346,17 @@ static void test_write_guard_keeps_the_thief_out_and_extends(void **state)
     EXPECT(thief_after_a_long_transaction(&wrong), SQLOCK_OUT_DONE);
 }
 
-static void test_guard_of_a_lost_lease_finds_no_row(void **state)
+static void test_guard_of_a_lost_lease_is_told_so(void **state)
 {
     conn a = lite_open(), app = lite_open(), thief = lite_open();
     request r = request_of('A', 5000 * MS);
-    script guard = written(SQLOCK_STMT_RENEW, LITE_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     (void)state;
     r.token = acquire(a, r).token;
     run(a, LITE_RUN_OUT);
     EXPECT(acquire(thief, request_of('T', 5000 * MS)), SQLOCK_OUT_DONE);
     run(app, "BEGIN IMMEDIATE");
-    assert_int_equal(ask(app, &guard, &r).rows, 0);
+    EXPECT(ask(app, &guard, &r), SQLOCK_OUT_TAKEN);
     run(app, "ROLLBACK");
 }
 
@@ -354,7 +365,7 @@ static void test_reading_guard_lets_the_thief_in(void **state)
 {
     conn a = lite_open(), app = lite_open(), thief = lite_open();
     request r = request_of('A', 5000 * MS);
-    script guard = written(SQLOCK_STMT_RENEW, LITE_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     (void)state;
     r.token = acquire(a, r).token;
     run(app, "BEGIN");
@@ -375,6 +386,7 @@ int main(void)
     const struct CMUnitTest postgres[] = {
         ON_POSTGRES(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
         ON_POSTGRES(test_guard_outlives_an_early_release_and_a_break),
+        ON_POSTGRES(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
         ON_POSTGRES(test_row_being_written_is_not_taken_for_a_guard),
         ON_POSTGRES(test_stronger_guard_would_block_renewals),
         ON_POSTGRES(test_guard_with_an_old_snapshot_is_told_to_restart),
@@ -385,8 +397,8 @@ int main(void)
     const struct CMUnitTest sqlite[] = {
         ON_WAL(test_write_guard_keeps_the_thief_out_and_extends),
         ON_ROLLBACK(test_write_guard_keeps_the_thief_out_and_extends),
-        ON_WAL(test_guard_of_a_lost_lease_finds_no_row),
-        ON_ROLLBACK(test_guard_of_a_lost_lease_finds_no_row),
+        ON_WAL(test_guard_of_a_lost_lease_is_told_so),
+        ON_ROLLBACK(test_guard_of_a_lost_lease_is_told_so),
         ON_WAL(test_reading_guard_lets_the_thief_in),
     };
     int missing = pg_missing();

@@ -1,6 +1,5 @@
 /* The guard on MariaDB and MySQL: a covering read share-locks the entry of the unique key nt, which
- * a grant must replace, and which no renewal and no release touches. It is the grant that is proven
- * here, against guards written by hand. */
+ * a grant must replace, and which no renewal and no release touches. */
 #include <sqlock/mysql.h>
 
 #include <pthread.h>
@@ -8,11 +7,6 @@
 #include <stdlib.h>
 
 #include "races.h"
-
-/* Parameters as of release, which has the same. */
-#define GUARD                                                                                      \
-    "SELECT 0 AS i, 1 AS ok, token FROM {lock} FORCE INDEX (nt)"                                   \
-    " WHERE ns = $1 AND name = $2 AND token = $4 LOCK IN SHARE MODE"
 
 /* Wrong: proves, and locks nothing. */
 #define GUARD_THAT_READS                                                                           \
@@ -49,7 +43,7 @@ static answer is_guarded(conn c, request r)
 static void test_guard_lets_renewals_pass_and_keeps_the_thief_out(void **state)
 {
     conn a = my_open(), app = my_open(), thief = my_open();
-    script guard = written(SQLOCK_STMT_RELEASE, GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     script reads = written(SQLOCK_STMT_RELEASE, GUARD_THAT_READS);
     request t = request_of('T', 5000 * MS), r;
     answer got;
@@ -76,7 +70,7 @@ static void test_guard_lets_renewals_pass_and_keeps_the_thief_out(void **state)
 static void test_guard_outlives_an_early_release_and_a_break(void **state)
 {
     conn a = my_open(), app = my_open(), thief = my_open();
-    script guard = written(SQLOCK_STMT_RELEASE, GUARD), end[2];
+    script guard = ours(SQLOCK_STMT_GUARD), end[2];
     script reads = written(SQLOCK_STMT_RELEASE, GUARD_THAT_READS);
     request t = request_of('T', 5000 * MS), r;
     (void)state;
@@ -95,6 +89,28 @@ static void test_guard_outlives_an_early_release_and_a_break(void **state)
         EXPECT(acquire(thief, t), SQLOCK_OUT_DONE); /* wrong */
         run(app, "COMMIT");
     }
+}
+
+static answer probe(conn c, request r)
+{
+    script s = ours(SQLOCK_STMT_PROBE);
+    return ask(c, &s, &r);
+}
+
+static void test_probe_tells_a_guard_from_a_writer_and_from_nobody(void **state)
+{
+    conn a = my_open(), app = my_open(), other = my_open();
+    script guard = ours(SQLOCK_STMT_GUARD);
+    request r = guarded_lease(a, app, begins[0], &guard);
+    (void)state;
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_GUARDED);
+    run(app, "COMMIT");
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    run(other, "BEGIN");
+    EXPECT(acquire(other, request_of('B', 5000 * MS)), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    run(other, "COMMIT");
 }
 
 static void test_row_being_written_is_not_taken_for_a_guard(void **state)
@@ -119,7 +135,7 @@ static void test_row_being_written_is_not_taken_for_a_guard(void **state)
 static void test_guard_of_the_row_would_block_renewals(void **state)
 {
     conn a = my_open(), app = my_open();
-    script guard = written(SQLOCK_STMT_RELEASE, GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     script strong = written(SQLOCK_STMT_RELEASE, GUARD_OF_THE_ROW);
     request r = guarded_lease(a, app, begins[0], &guard);
     (void)state;
@@ -133,7 +149,7 @@ static void test_guard_of_the_row_would_block_renewals(void **state)
 /* The application's snapshot shows A's lease; since then it was granted to somebody else. */
 static void test_guard_with_an_old_snapshot_finds_no_row(void **state)
 {
-    script guard = written(SQLOCK_STMT_RELEASE, GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD);
     script reads = written(SQLOCK_STMT_RELEASE, GUARD_THAT_READS);
     conn a = my_open(), app = my_open(), t = my_open();
     request r = request_of('A', 5000 * MS), rt = request_of('T', 5000 * MS);
@@ -226,14 +242,14 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void run_arena(struct arena *s, const char *guard, int ms)
+static void run_arena(struct arena *s, script guard, int ms)
 {
     pthread_t threads[STRESS_CLIENTS];
     struct worker w[STRESS_CLIENTS];
     memset(s, 0, sizeof *s);
     s->acquire = ours(SQLOCK_STMT_ACQUIRE);
     s->release = ours(SQLOCK_STMT_RELEASE);
-    s->guard = written(SQLOCK_STMT_RELEASE, guard);
+    s->guard = guard;
     for (int i = 0; i < STRESS_CLIENTS; i++)
         w[i] = (struct worker){s, my_open(), my_open(), 11u + (unsigned)i};
     EXPECT(acquire(w[0].lock, request_of('-', 1)), SQLOCK_OUT_DONE);
@@ -248,7 +264,7 @@ static void test_guarded_transactions_never_overlap(void **state)
 {
     static struct arena s;
     (void)state;
-    run_arena(&s, GUARD, 2000);
+    run_arena(&s, ours(SQLOCK_STMT_GUARD), 2000);
     assert_int_equal(atomic_load(&s.overlaps), 0);
     assert_int_equal(atomic_load(&s.inversions), 0);
     assert_int_equal(atomic_load(&s.deadlocks), 0);
@@ -256,7 +272,7 @@ static void test_guarded_transactions_never_overlap(void **state)
     for (int i = 0; i == 0 || !atomic_load(&s.overlaps); i++) {
         assert_true(i < 3); /* a busy machine may need a second round */
         run(my_open(), "DELETE FROM {lock}");
-        run_arena(&s, GUARD_THAT_READS, 1000);
+        run_arena(&s, written(SQLOCK_STMT_RELEASE, GUARD_THAT_READS), 1000);
     }
 }
 
@@ -265,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_MYSQL(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
         ON_MYSQL(test_guard_outlives_an_early_release_and_a_break),
+        ON_MYSQL(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
         ON_MYSQL(test_row_being_written_is_not_taken_for_a_guard),
         ON_MYSQL(test_guard_of_the_row_would_block_renewals),
         ON_MYSQL(test_guard_with_an_old_snapshot_finds_no_row),

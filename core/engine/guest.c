@@ -1,0 +1,114 @@
+/* Statements in a transaction of the application's. What is left of the transaction when one fails
+ * is asked of the driver, and told by the code (P14). */
+#include <string.h>
+
+#include "core/engine/guest.h"
+
+int guest_check(const sqlock_conn *c, sqlock_error *err)
+{
+    int closed;
+
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the connection is NULL");
+    if (c->process != sqlock_process_id())
+        return sqlock_error_set(err, SQLOCK_EFORK, 0,
+                                "the connection belongs to the parent process");
+    mutex_lock(&c->m->mu);
+    closed = c->m->stopping;
+    mutex_unlock(&c->m->mu);
+    if (closed)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager has been closed");
+    switch (c->m->driver->tx_state(c->native)) {
+    case SQLOCK_TX_ACTIVE:
+        return 0;
+    case SQLOCK_TX_IDLE:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open: begin one first");
+    case SQLOCK_TX_FAILED:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the transaction has failed: roll back first");
+    default:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection is in the middle of something, or lost");
+    }
+}
+
+static int is_state(const sqlock_error *err, const char *state)
+{
+    return strncmp(err->sqlstate, state, strlen(state)) == 0;
+}
+
+int guest_was_busy(const sqlock_error *err)
+{
+    return err->code == SQLOCK_EDB && is_state(err, "55P03");
+}
+
+/* Nothing of it is applied before the application commits: so nothing is unsure. */
+static int failed(const sqlock_conn *c, int rc, sqlock_error *err)
+{
+    unsigned keep = err->flags & ~SQLOCK_MAYBE;
+    sqlock_tx_state state =
+        err->flags & SQLOCK_RECONNECT ? SQLOCK_TX_IDLE : c->m->driver->tx_state(c->native);
+
+    err->flags = keep;
+    if (state == SQLOCK_TX_IDLE || state == SQLOCK_TX_UNKNOWN) {
+        err->code = SQLOCK_ETXGONE;
+        err->flags |= SQLOCK_RETRY | (state == SQLOCK_TX_UNKNOWN ? SQLOCK_RECONNECT : 0);
+    } else if (state == SQLOCK_TX_FAILED || is_state(err, "40")) {
+        err->code = SQLOCK_ETXRESTART;
+        err->flags |= SQLOCK_RETRY;
+    } else {
+        err->code = rc;
+    }
+    return err->code;
+}
+
+/* What failed is undone, where it would spoil the transaction; the first error is the one that is
+ * told. */
+static void undo(sqlock_conn *c, int64_t deadline, const sqlock_error *first)
+{
+    const sqlock_driver *d = c->m->driver;
+    sqlock_error second = {0};
+
+    if ((d->caps & SQLOCK_CAP_SPOILS) && !(first->flags & SQLOCK_RECONNECT) &&
+        d->tx_state(c->native) == SQLOCK_TX_FAILED)
+        d->savepoint(c->native, SQLOCK_SAVEPOINT_UNDO, deadline, &second);
+}
+
+static int run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+               sqlock_rows *rows, sqlock_error *err)
+{
+    const sqlock_driver *d = c->m->driver;
+    int spoils = (d->caps & SQLOCK_CAP_SPOILS) != 0, rc;
+
+    if (spoils && (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
+        return failed(c, rc, err);
+    if ((rc = d->run(c->native, stmt, values, 1, deadline, rows, err)) == 0) {
+        if (!spoils || (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_RELEASE, deadline, err)) == 0)
+            return 0;
+    }
+    undo(c, sqlock_now_us() + c->m->request_us, err);
+    return failed(c, rc, err);
+}
+
+int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+              struct answer *out, sqlock_error *err)
+{
+    sqlock_error own = {0};
+    sqlock_rows *rows;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    out->left = INT64_MIN;
+    err = err != NULL ? err : &own;
+    if ((rc = rendered_has(c->m->texts, stmt, err)) != 0)
+        return rc;
+    if ((rows = rows_new()) == NULL)
+        return error_nomem(err);
+    out->sent = sqlock_now_us();
+    rc = run(c, stmt, values, deadline, rows, err);
+    out->received = sqlock_now_us();
+    if (rc == 0 && sqlock_rows_count(rows) > 0)
+        answer_read(rows, 0, out);
+    rows_free(rows);
+    return rc;
+}

@@ -1,0 +1,26 @@
+#ifndef SQLOCK_ENGINE_GUEST_H
+#define SQLOCK_ENGINE_GUEST_H
+
+#include <sqlock/transaction.h>
+
+#include "core/engine/call.h"
+
+/* A connection of the application's, on which the library is a guest (P14). One thread at a time
+ * uses it, as the application does; so it has no mutex. */
+struct sqlock_conn {
+    sqlock *m;
+    void *native; /* the driver's: it borrows the application's connection */
+    int64_t process;
+};
+
+/* 0 when a statement can be sent: this process's, its manager open, a transaction open and fit. */
+int guest_check(const sqlock_conn *c, sqlock_error *err);
+/* One statement of the library's own in the application's transaction, with one answer (no row is
+ * SQLOCK_OUT_NONE). On failure the code tells what has become of the transaction: SQLOCK_ETXGONE,
+ * SQLOCK_ETXRESTART, else it is as it was before. */
+int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+              struct answer *out, sqlock_error *err);
+/* 1: the failure is that somebody else has what was asked for, or had it; it may be asked again. */
+int guest_was_busy(const sqlock_error *err);
+
+#endif
