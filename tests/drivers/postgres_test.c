@@ -1,63 +1,11 @@
-/* The suite on PostgreSQL: a schema of its own for each test. */
-#include <stdio.h>
-#include <stdlib.h>
-
+/* The suite on PostgreSQL. */
 #include <sqlock/postgres.h>
 
-#include "tests/drivers/suite.h"
-#include "tests/lib/pg.h"
-
-static void make(struct place *p)
-{
-    p->url = pg_url();
-    p->schema = p->own = pg_schema_new();
-}
-
-static void drop(struct place *p)
-{
-    pg_schema_drop(p->own);
-}
-
-static void execute(const struct place *p, const char *sql)
-{
-    (void)p;
-    pg_exec("%s", sql);
-}
-
-static void age(const struct place *p, int64_t ms)
-{
-    pg_exec("UPDATE %s.sqlock_lock SET exp = exp - %lld, idle_since = idle_since - %lld", p->schema,
-            (long long)ms * 1000, (long long)ms * 1000);
-}
-
-static void leave(const struct place *p, int32_t n)
-{
-    pg_exec("INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since, inc) "
-            "SELECT '', convert_to('dead/' || lpad(i::text, 8, '0'), 'UTF8'), "
-            "decode(repeat('00', 16), 'hex'), 1, t - 3600000000, t - 3630000000, 0 "
-            "FROM generate_series(1, %d) i, "
-            "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now (t)",
-            p->schema, (int)n);
-}
+#include "tests/drivers/postgres_quirks.h"
 
 int main(void)
 {
-    const struct quirks postgres = {.name = "postgres",
-                                    .driver = sqlock_driver_postgres,
-                                    .between_processes = true,
-                                    .opens_after_fork = true,
-                                    .has_schemas = true,
-                                    .grain_ms = 1,
-                                    .make = make,
-                                    .drop = drop,
-                                    .age = age,
-                                    .leave = leave,
-                                    .execute = execute};
-    const char *url = getenv("SQLOCK_TEST_POSTGRES_URL");
+    int code = 0;
 
-    if (test_wants("postgres") && (!url || !*url)) {
-        puts("SKIP: no PostgreSQL: SQLOCK_TEST_POSTGRES_URL is not set");
-        return test_strict() ? 1 : 0;
-    }
-    return suite_run(&postgres);
+    return postgres_is_missing(&code) ? code : suite_run(&postgres_quirks);
 }

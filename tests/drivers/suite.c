@@ -1,6 +1,8 @@
 /* The suite's own means: worlds, the driver that counts, and small steps that most tests take. */
 #include "tests/drivers/suite.h"
 
+#include "tests/drivers/adopt_app.h"
+
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -176,6 +178,8 @@ static int world_end(void **state)
 {
     struct world *w = *state;
 
+    for (size_t i = 0; i < w->n_apps; i++) /* first: they may hold row locks */
+        w->q->app->close(w->apps[i]);
     for (size_t i = 0; i < w->n_managers; i++)
         sqlock_close(w->managers[i]);
     if (w->made)
@@ -415,7 +419,8 @@ int suite_run(const struct quirks *q)
                  {&suite_migration, !q->born_migrated},
                  {&suite_sql, q->execute != NULL},
                  {&suite_reap_sql, q->execute != NULL},
-                 {&suite_load, q->leave != NULL}};
+                 {&suite_load, q->leave != NULL},
+                 {&suite_adopt, q->app != NULL}};
     struct CMUnitTest tests[256];
     size_t n = 0;
 

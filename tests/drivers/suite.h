@@ -27,6 +27,8 @@ struct place {
     void *own;          /* of whoever made the place */
 };
 
+struct adopt_app;
+
 struct quirks {
     const char *name;
     const sqlock_driver *(*driver)(void);
@@ -44,6 +46,8 @@ struct quirks {
     void (*leave)(const struct place *, int32_t n);
     /* Run SQL past the library; NULL: the database knows none. */
     void (*execute)(const struct place *, const char *sql);
+    /* An application's side of a connection; NULL: the driver adopts none. */
+    const struct adopt_app *app;
 };
 
 /* All tests that fit the driver, or those given. Returns what main() returns. */
@@ -53,7 +57,7 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
 
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
-enum { WORLD_MANAGERS = 32 };
+enum { WORLD_MANAGERS = 32, WORLD_APPS = 4 };
 
 struct world {
     const struct quirks *q;
@@ -61,6 +65,8 @@ struct world {
     bool made;
     sqlock *managers[WORLD_MANAGERS];
     size_t n_managers;
+    void *apps[WORLD_APPS]; /* the application's own connections (adopt_app.h) */
+    size_t n_apps;
 };
 
 /* The test's world with its schema, and without. First line of every test. */
@@ -127,6 +133,7 @@ extern const struct part suite_processes, suite_executed, suite_child_opens, sui
 extern const struct part suite_migration;           /* where an empty database has no schema */
 extern const struct part suite_sql, suite_reap_sql; /* where SQL can be run past the library */
 extern const struct part suite_load;                /* where rows can be made by the thousand */
+extern const struct part suite_adopt; /* where an application's connection can be adopted */
 
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 

@@ -1,0 +1,50 @@
+/* What an application does on a connection of its own, beside sqlock: the other side of the tests
+ * of adopted connections. A driver's program fills one, and puts it into its quirks. The suite's
+ * SQL is what all databases understand; what they do not have in common stands here. */
+#ifndef SQLOCK_TESTS_DRIVERS_ADOPT_APP_H
+#define SQLOCK_TESTS_DRIVERS_ADOPT_APP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlock/driver.h>
+
+#include "tests/drivers/suite.h"
+
+enum { APP_ROWS = 3 }; /* of start_reading() */
+
+/* Where a statement fails the test fails, unless it is told in another way. Strings are free()d by
+ * the caller. */
+struct adopt_app {
+    /* A connection to the place, on which its tables need no schema. The suite closes it. */
+    void *(*connect)(const struct place *p);
+    void (*close)(void *app);
+    /* What an application tells of it: native, native_size, library. */
+    void (*offer)(void *app, sqlock_adopt_opts *opts);
+
+    bool (*exec)(void *app, const char *sql); /* false: it failed. Rows are thrown away */
+    /* The first value of the first row; NULL: it is NULL, or there is none. */
+    char *(*ask)(void *app, const char *sql);
+    /* All of the session that could be set, as text to compare: settings, handlers, modes. */
+    char *(*settings)(void *app);
+    /* What the client library tells of the last statement, as text to compare: row count, last
+     * insert id, warnings. Without asking the server. */
+    char *(*last)(void *app);
+
+    /* A query of APP_ROWS rows, of which the first is read and the others are not. */
+    void (*start_reading)(void *app);
+    int (*read_rest)(void *app); /* how many those were; -1: something else came */
+    /* A prepared statement that answers 42, and its answer. */
+    void (*prepare)(void *app);
+    int64_t (*run_prepared)(void *app);
+    /* The server ends the session, and it is over when this returns; NULL: there is no server. */
+    void (*kill)(void *app);
+
+    const char *const
+        *begins;      /* ways to begin a transaction, then NULL: isolation levels and such */
+    const char *slow; /* a step that takes ten seconds if it is not cut */
+    bool one_answer;  /* the next request has to wait until an answer has been read to its end */
+    bool fails_whole; /* after a statement that failed the transaction is FAILED */
+};
+
+#endif

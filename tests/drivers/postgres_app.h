@@ -1,0 +1,17 @@
+/* An application that talks to PostgreSQL through libpq. */
+#ifndef SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
+#define SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
+
+#include <libpq-fe.h>
+
+#include "tests/drivers/adopt_app.h"
+
+/* What connect() of postgres_app returns. */
+struct postgres_app_conn {
+    PGconn *pg;
+    PGresult *last; /* of the last exec() */
+};
+
+extern const struct adopt_app postgres_app;
+
+#endif
