@@ -7,6 +7,7 @@
 #include "cli/base/connect.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
+#include "cli/base/shown.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
@@ -133,7 +134,7 @@ static int tell(const struct job *job, const struct victim *v, const char *what)
     if (job->cli->json)
         return output_json(json_pack("{s:o, s:I, s:s}", "name", json_text(v->name, v->len), "token",
                                      (json_int_t)v->token, "outcome", what));
-    if ((name = text_shown(v->name, v->len)) != NULL)
+    if ((name = shown_cell(v->name, v->len, 0)) != NULL)
         printf("%s: token %lld: %s\n", name, (long long)v->token, what);
     free(name);
     return output_end();
@@ -176,7 +177,7 @@ static bool is_meant(const struct job *job)
         return false;
     }
     for (size_t i = 0; i < job->n; i++) {
-        char *name = text_shown(job->victims[i].name, job->victims[i].len);
+        char *name = shown_cell(job->victims[i].name, job->victims[i].len, 0);
 
         fprintf(tty, "  %s\n", name != NULL ? name : "?");
         free(name);

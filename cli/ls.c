@@ -10,6 +10,7 @@
 #include "cli/base/info.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
+#include "cli/base/shown.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
@@ -32,6 +33,7 @@ struct ls {
     const char *glob;
     char prefix[SQLOCK_NAME_MAX + 1]; /* what all matching names begin with */
     json_t *rows;
+    bool has_head; /* of the table, which a refused list does not get */
 };
 
 static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
@@ -72,13 +74,20 @@ static bool is_wanted(const struct ls *ls, const sqlock_info *info)
     return ls->glob == NULL || fnmatch(ls->glob, info->name, 0) == 0;
 }
 
+static void print_head(struct ls *ls)
+{
+    if (!ls->has_head)
+        printf("%-24s %8s  %-7s %8s %8s  %s\n", "NAME", "TOKEN", "STATE", "HELD", "LEFT", "HOLDER");
+    ls->has_head = true;
+}
+
 static void print_row(const sqlock_info *info)
 {
     char held[TEXT_DURATION], left[TEXT_DURATION];
-    char *name = text_shown(info->name, info->name_len), *holder = info_holder(info);
+    char *name = shown_cell(info->name, info->name_len, 24), *holder = info_holder(info);
 
     if (name != NULL && holder != NULL)
-        printf("%-24s %8lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
+        printf("%s %8lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
                info_state(info), text_span(held, info->holder.held_ms),
                text_span(left, info->holder.left_ms), holder);
     free(name);
@@ -93,6 +102,7 @@ static int each(const sqlock_info *info, void *user)
         return 0;
     if (ls->cli->json)
         return json_array_append_new(ls->rows, info_json(info));
+    print_head(ls);
     print_row(info);
     return ferror(stdout);
 }
@@ -106,14 +116,16 @@ static int list_once(struct ls *ls, sqlock *m)
     opts.prefix = ls->prefix;
     if (ls->cli->json)
         ls->rows = json_array();
-    else
-        printf("%-24s %8s  %-7s %8s %8s  %s\n", "NAME", "TOKEN", "STATE", "HELD", "LEFT", "HOLDER");
+    ls->has_head = false;
     rc = sqlock_list(m, &opts, each, ls, &err);
     if (rc < 0 && err.code == rc) {
         json_decref(ls->rows);
         return fail_with(rc, &err);
     }
-    return ls->cli->json ? output_json(ls->rows) : output_end();
+    if (ls->cli->json)
+        return output_json(ls->rows);
+    print_head(ls);
+    return output_end();
 }
 
 /* Until a signal ends the process, or nobody reads any more. */

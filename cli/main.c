@@ -1,5 +1,6 @@
 /* sqlock, the command: a client of the public library and nothing more. */
 #include <getopt.h>
+#include <locale.h>
 #include <sqlock/sqlock.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,8 @@ int main(int argc, char **argv)
     int key;
 
     fds_fill();
+    /* Names are UTF-8 whatever the user's language is: how wide they are, what * and ? match. */
+    setlocale(LC_CTYPE, "C.UTF-8");
     options_begin(&o, &cli, main_options, argc, argv);
     while ((key = options_next(&o)) >= 0)
         if (key == HELP)

@@ -7,6 +7,7 @@
 #include "cli/base/info.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
+#include "cli/base/shown.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
@@ -22,7 +23,7 @@ struct show {
 static void print_words(const sqlock_info *info)
 {
     char held[TEXT_DURATION], left[TEXT_DURATION], moment[TEXT_MOMENT], owner[TEXT_OWNER];
-    char *name = text_shown(info->name, info->name_len), *holder = info_holder(info);
+    char *name = shown_cell(info->name, info->name_len, 0), *holder = info_holder(info);
 
     printf("name        %s\n", name != NULL ? name : "?");
     printf("state       %s\n", info_state(info));

@@ -8,6 +8,7 @@
 #include "cli/base/connect.h"
 #include "cli/base/options.h"
 #include "cli/base/say.h"
+#include "cli/base/shown.h"
 #include "cli/base/signals.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
@@ -154,7 +155,7 @@ static void where(char *out, size_t size, const struct cli *cli)
 
     *out = '\0';
     for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++) {
-        char *value = parts[i].value != NULL ? text_quoted(parts[i].value) : NULL;
+        char *value = parts[i].value != NULL ? shown_word(parts[i].value) : NULL;
 
         if (value != NULL)
             used += (size_t)snprintf(out + used, size - used, " %s%s%s", parts[i].option,
@@ -181,7 +182,7 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
                      const sqlock_error *err)
 {
     char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], by[600], options[1024];
-    char *quoted = text_quoted(name);
+    char *quoted = shown_word(name);
 
     if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
         say(SAY_NOTE, "%s", err->text);

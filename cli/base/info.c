@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/base/output.h"
+#include "cli/base/shown.h"
 #include "cli/base/text.h"
 
 const char *info_state(const sqlock_info *info)
@@ -44,5 +45,5 @@ json_t *info_json(const sqlock_info *info)
 
 char *info_holder(const sqlock_info *info)
 {
-    return text_shown(info->holder.label, strlen(info->holder.label));
+    return shown_text(info->holder.label, strlen(info->holder.label));
 }

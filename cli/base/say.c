@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/base/shown.h"
+
 /* The process's own: set while options are read, before anything else runs. */
 static int loudness = SAY_NOTE;
 
@@ -42,6 +44,11 @@ void say_more(int by)
         loudness = SAY_ERROR;
 }
 
+bool say_is_quiet(void)
+{
+    return loudness < SAY_NOTE;
+}
+
 void say(enum say_level level, const char *format, ...)
 {
     char line[2048] = "sqlock: ";
@@ -56,8 +63,8 @@ void say(enum say_level level, const char *format, ...)
     hide(line + begin, strlen(line + begin));
     /* Labels and names come from others: no escape sequences for this terminal. */
     len = strlen(line);
-    for (size_t i = begin; i < len; i++)
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+    for (size_t i = begin, n; i<len; i += n> 0 ? n : 1)
+        if ((n = shown_char(line + i, len - i)) == 0)
             line[i] = '?';
     line[len] = '\n';
     if (write(STDERR_FILENO, line, len + 1) < 0)

@@ -1,8 +1,9 @@
 /* Messages for people, on stderr: "sqlock: ..." in one write, so that lines of processes that share
- * a terminal do not mix. Control characters in them are shown, not sent. */
+ * a terminal do not mix. A question mark stands for each byte that would not be seen. */
 #ifndef SQLOCK_CLI_SAY_H
 #define SQLOCK_CLI_SAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum say_level {
@@ -13,6 +14,8 @@ enum say_level {
 
 /* How much is told from now on: -1 for -q, +1 for -v. */
 void say_more(int by);
+/* -q: what only says that all went well is not printed either; what was asked for is. */
+bool say_is_quiet(void);
 /* This text is in no message from now on: asterisks stand in its place. It must live as long. One
  * that is shorter than three bytes could not be told from an accident and is not looked for. */
 void say_hide(const char *secret, size_t len);

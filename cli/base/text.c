@@ -112,73 +112,7 @@ bool text_owner_read(const char *text, unsigned char *out)
     return text[2 * SQLOCK_OWNER_SIZE] == '\0';
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-/* Bytes of the character at text, 0 if it is not UTF-8 that can be printed. */
-static size_t printable(const char *text, size_t len)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-
-    if (n == 0 || n > len || s[0] < ' ' || s[0] == 0x7f || s[0] == '\\')
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)
-        return 0; /* control characters above ASCII */
-    return n;
-}
-
-char *text_shown(const char *text, size_t len)
-{
-    char *out = malloc(4 * len + 1), *to = out;
-
-    if (out == NULL)
-        return NULL;
-    for (size_t i = 0; i < len;) {
-        size_t n = printable(text + i, len - i);
-
-        if (n > 0) {
-            memcpy(to, text + i, n);
-            to += n;
-            i += n;
-            continue;
-        }
-        if (text[i] == '\n' || text[i] == '\t' || text[i] == '\\')
-            to += sprintf(to, "\\%c", text[i] == '\n' ? 'n' : text[i] == '\t' ? 't' : '\\');
-        else
-            to += sprintf(to, "\\x%02x", (unsigned char)text[i]);
-        i++;
-    }
-    *to = '\0';
-    return out;
-}
-
-char *text_quoted(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_./:=@%+,";
-    char *out = malloc(4 * strlen(text) + 3), *to = out;
-
-    if (out == NULL)
-        return NULL;
-    if (*text != '\0' && text[strspn(text, plain)] == '\0')
-        return strcpy(out, text);
-    *to++ = '\'';
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            to = stpcpy(to, "'\\''");
-        else
-            *to++ = *text;
-    }
-    strcpy(to, "'");
-    return out;
-}
+/* ---- moments, labels ------------------------------------------------------------------------- */
 
 const char *text_moment(char out[TEXT_MOMENT], int64_t ago_ms)
 {

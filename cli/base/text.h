@@ -1,4 +1,4 @@
-/* Small texts: durations, owners, names for people and for shells. */
+/* Small texts: durations, numbers, owners, moments, labels. */
 #ifndef SQLOCK_CLI_TEXT_H
 #define SQLOCK_CLI_TEXT_H
 
@@ -18,12 +18,6 @@ bool text_number(const char *text, int64_t min, int64_t max, int64_t *out);
 enum { TEXT_OWNER = 33 };
 const char *text_owner(char out[TEXT_OWNER], const unsigned char *owner);
 bool text_owner_read(const char *text, unsigned char *out);
-
-/* A name in a table: control characters, backslashes and what is not UTF-8 as \n or \x1b. free()
- * it; NULL: out of memory. */
-char *text_shown(const char *text, size_t len);
-/* As one word of a shell: quoted where that is needed. free() it. */
-char *text_quoted(const char *text);
 
 /* A moment so long ago, by this machine's clock: "2026-01-31 23:59:59Z". Returns out. */
 enum { TEXT_MOMENT = 32 };

@@ -160,6 +160,65 @@ static void test_ls_shows_control_characters_and_does_not_send_them(void **state
         sh("sqlock $G ls; sqlock $G acquire -n \"$(printf 'a\\033[31m\\nb')\" 2>&1")->out, '\033'));
 }
 
+/* By display columns, which are neither bytes nor characters. */
+static void test_ls_keeps_its_columns_whatever_the_names(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("for n in plain caf\xc3\xa9 cafe\xcc\x81 "
+              "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e '  b ' "
+              "\"$(printf 'a\\033b')\"; do sqlock $G acquire -n \"$n\"; done");
+    sh("LC_ALL=C sqlock $G ls");
+    assert_said(0, "\nplain                           1  held ", NULL);
+    assert_said(0, "\ncaf\xc3\xa9                            1  held ", NULL);
+    assert_said(0, "\ncafe\xcc\x81                            1  held ", NULL);
+    assert_said(0, "\n\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e                          1  held ",
+                NULL);
+    assert_said(0, "\n\"  b \"                          1  held ", NULL);
+    assert_said(0, "\na\\x1bb                          1  held ", NULL);
+    sh("LC_ALL=C sqlock $G ls 'caf?'");
+    assert_said(0, "caf\xc3\xa9 ", NULL);
+    assert_null(strstr(sh("sqlock $G ls 'caf?'")->out, "cafe"));
+}
+
+/* A blank at the end, one that is another character, one that has no width, text that runs to the
+ * left: each is a name of its own, and looks like one. */
+static void test_names_that_differ_look_different(void **state)
+{
+    static const char *const names[] = {"a b",
+                                        "a b ",
+                                        "a  b",
+                                        "a\xc2\xa0"
+                                        "b",
+                                        "a\xe2\x80\x8b b",
+                                        "a\xe2\x80\xae b",
+                                        "\"a b\""};
+    static const char *const shown[] = {
+        "\na b ",        "\n\"a b \" ",   "\n\"a  b\" ",       "\na\\u00a0b ",
+        "\na\\u200b b ", "\na\\u202e b ", "\n\"\\\"a b\\\"\" "};
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_sh("sqlock $G acquire -n '%s'", names[i]);
+    sh("sqlock $G ls");
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        assert_said(0, shown[i], NULL);
+    assert_sh("sqlock $G show 'a b '");
+    assert_said(0, "name        \"a b \"\n", NULL);
+}
+
+static void test_line_to_copy_works_for_names_that_cannot_be_shown(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("n=$(printf 'it'\\''s \\033[31m\\n\\302\\233 100%%%% \\\\ \\342\\200\\256'); sqlock "
+              "$G acquire -n \"$n\";"
+              "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*that is dead: //p' >$D/line;"
+              "cat $D/line; . $D/line; sqlock $G acquire -n \"$n\"");
+    assert_null(strpbrk(sh("cat $D/line")->out, "\033\302\342"));
+}
+
 static json_t *json_of(const char *text)
 {
     json_error_t error;
@@ -299,6 +358,9 @@ int main(void)
         cmocka_unit_test(test_signal_ends_a_wait_and_leaves_nothing_behind),
         cmocka_unit_test(test_ls_picks_by_glob_state_and_age),
         cmocka_unit_test(test_ls_shows_control_characters_and_does_not_send_them),
+        cmocka_unit_test(test_ls_keeps_its_columns_whatever_the_names),
+        cmocka_unit_test(test_names_that_differ_look_different),
+        cmocka_unit_test(test_line_to_copy_works_for_names_that_cannot_be_shown),
         cmocka_unit_test(test_json_tells_all_of_a_lock),
         cmocka_unit_test(test_ls_of_nothing_is_an_empty_array),
         cmocka_unit_test(test_ls_watches_until_nobody_reads),
