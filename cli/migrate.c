@@ -34,6 +34,7 @@ struct job {
     struct database db; /* not of sql */
     int pending;        /* of status */
     json_t *rows;
+    bool has_head; /* of status' table */
 };
 
 /* ---- up, down -------------------------------------------------------------------------------- */
@@ -50,6 +51,8 @@ static int migrate(struct job *job, unsigned flags)
         return fail_with(rc, &err);
     if (job->cli->json)
         return output_json(json_pack("{s:i, s:b}", "steps", steps, "dry_run", job->dry_run));
+    if (say_is_quiet())
+        return 0;
     printf("%d %s %s\n", steps, steps == 1 ? "migration" : "migrations",
            job->dry_run                  ? "to do"
            : flags & SQLOCK_MIGRATE_DOWN ? "taken back"
@@ -76,6 +79,14 @@ static json_t *text_or_null(const char *text)
     return text != NULL ? json_text(text, strlen(text)) : json_null();
 }
 
+/* When there is something to tell: a refused status has no table. */
+static void print_head(struct job *job)
+{
+    if (!job->has_head)
+        printf("%7s  %-24s %-10s  %s\n", "VERSION", "NAME", "STATE", "APPLIED");
+    job->has_head = true;
+}
+
 static void print_step(const sqlock_migration_info *info)
 {
     time_t applied = (time_t)(info->applied_us / 1000000);
@@ -95,6 +106,7 @@ static int each_step(const sqlock_migration_info *info, void *user)
     if (info->state == SQLOCK_MIGRATION_PENDING)
         job->pending++;
     if (!job->cli->json) {
+        print_head(job);
         print_step(info);
         return 0;
     }
@@ -114,8 +126,6 @@ static int status(struct job *job)
 
     if (job->cli->json)
         job->rows = json_array();
-    else
-        printf("%7s  %-24s %-10s  %s\n", "VERSION", "NAME", "STATE", "APPLIED");
     rc =
         sqlock_migration_status(job->db.driver, job->cli->url, &job->db.opts, each_step, job, &err);
     if (rc != 0 && err.code == rc) {
@@ -135,6 +145,8 @@ static int verify(struct job *job)
         return fail_with(rc, &err);
     if (job->cli->json)
         return output_json(json_pack("{s:b}", "verified", 1));
+    if (say_is_quiet())
+        return 0;
     puts("the schema is what it must be");
     return output_end();
 }

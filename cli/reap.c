@@ -78,6 +78,8 @@ static int tell(const struct job *job)
             "seen", (json_int_t)r->seen, "batches", (json_int_t)r->batches, "duration_ms",
             (json_int_t)(r->duration_us / 1000), "longest_ms", (json_int_t)(r->longest_us / 1000),
             "oldest_ms", (json_int_t)r->oldest_ms));
+    if (say_is_quiet())
+        return 0;
     if (!r->ran) {
         say(SAY_NOTE, "another reaper is at work");
         return 0;

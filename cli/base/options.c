@@ -29,7 +29,7 @@ const struct option_spec global_options[] = {
     {NAMESPACE, "namespace", "NS", "names of locks count within it: empty"},
     {WAIT_DB, "wait-db", "DUR", "try so long to reach the database: 0"},
     {JSON, "json", NULL, "write data as JSON"},
-    {'q', NULL, NULL, "tell errors only"},
+    {'q', NULL, NULL, "tell errors only, and data that was asked for"},
     {'v', NULL, NULL, "tell more"},
     {0, NULL, NULL, NULL},
 };

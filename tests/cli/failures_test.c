@@ -68,6 +68,9 @@ static void test_unreachable_database_is_69(void **state)
     assert_all_end_with(69, NULL);
     sh("sqlock $G migrate up");
     assert_said(69, "", NULL);
+    /* No table of nothing either. */
+    assert_string_equal(sh("sqlock $G migrate status")->out, "");
+    assert_said(69, NULL, NULL);
 }
 
 static void test_wait_db_waits_for_the_database(void **state)

@@ -62,6 +62,14 @@ static void test_status_tells_pending_steps_by_its_code(void **state)
                 "[{\"version\":1,\"name\":\"locks\",\"state\":\"applied\",\"applied_us\":", NULL);
 }
 
+static void test_quiet_migration_says_nothing(void **state)
+{
+    (void)state;
+    database_empty();
+    assert_string_equal(sh("(sqlock $G -q migrate up; sqlock $G -q migrate verify) 2>&1")->out, "");
+    assert_said(0, NULL, NULL);
+}
+
 static void test_verify_finds_what_is_missing(void **state)
 {
     (void)state;
@@ -127,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_up_and_down_are_counted_and_repeatable),
         cmocka_unit_test(test_down_wants_to_be_meant),
         cmocka_unit_test(test_status_tells_pending_steps_by_its_code),
+        cmocka_unit_test(test_quiet_migration_says_nothing),
         cmocka_unit_test(test_verify_finds_what_is_missing),
         cmocka_unit_test(test_baseline_refuses_tables_that_are_not_there),
         cmocka_unit_test(test_sql_needs_no_database),

@@ -25,6 +25,19 @@ static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
     assert_said(0, "held", NULL);
 }
 
+static void test_quiet_reaper_says_nothing_but_what_was_asked_for(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G -q reap");
+    assert_string_equal(sh("sqlock $G -q reap 2>&1")->out, "");
+    assert_said(0, NULL, NULL);
+    sh("sqlock $G -q --json reap");
+    assert_said(0, "\"cleared\":0", NULL);
+    sh("sqlock $G -q reap --batch 0");
+    assert_said(64, "", "no number");
+}
+
 static void test_limit_ends_it_early(void **state)
 {
     (void)state;
@@ -91,6 +104,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reap_clears_what_ran_out_and_nothing_else),
+        cmocka_unit_test(test_quiet_reaper_says_nothing_but_what_was_asked_for),
         cmocka_unit_test(test_limit_ends_it_early),
         cmocka_unit_test(test_second_reaper_does_nothing_and_ends_with_0),
         cmocka_unit_test(test_loop_goes_on_until_a_signal_and_leaves_no_lease),
