@@ -82,14 +82,17 @@ void options_resume(struct options *o, int at)
 
 int options_refuse(const struct cli *cli, const char *format, ...)
 {
+    /* `sqlock help nonsense` is not helped by the help of help. */
+    const char *name =
+        cli->command != NULL && cli->command != &command_help ? cli->command->name : NULL;
     char text[512];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(SAY_ERROR, "%s (sqlock help%s%s)", text, cli->command != NULL ? " " : "",
-        cli->command != NULL ? cli->command->name : "");
+    say(SAY_ERROR, "%s; see `sqlock help%s%s`", text, name != NULL ? " " : "",
+        name != NULL ? name : "");
     return EXIT_USAGE;
 }
 

@@ -45,7 +45,7 @@ void options_resume(struct options *o, int at);
 bool options_duration(struct options *o, int32_t *out_ms); /* at most 24 days */
 bool options_long_duration(struct options *o, int64_t *out_ms);
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out);
-/* Told to the user: "try sqlock help NAME". Returns EXIT_USAGE. */
+/* Told to the user: "see `sqlock help NAME`". Returns EXIT_USAGE. */
 int options_refuse(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -78,6 +78,18 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
     }
 }
 
+static void test_wrong_usage_says_where_to_look(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock nonsense");
+    assert_said(64, "", "no command \"nonsense\"; see `sqlock help`\n");
+    sh("sqlock help nonsense");
+    assert_said(64, "", "no command \"nonsense\"; see `sqlock help`\n");
+    sh("sqlock run a");
+    assert_said(64, "", "; see `sqlock help run`\n");
+}
+
 static void test_name_that_cannot_be_is_wrong_usage(void **state)
 {
     (void)state;
@@ -293,6 +305,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_usage_is_64_before_any_database),
+        cmocka_unit_test(test_wrong_usage_says_where_to_look),
         cmocka_unit_test(test_name_that_cannot_be_is_wrong_usage),
         cmocka_unit_test(test_what_comes_later_is_refused_by_name),
         cmocka_unit_test(test_durations_are_what_people_write),
