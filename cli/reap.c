@@ -12,6 +12,7 @@
 #include "cli/base/signals.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
+#include "cli/reap/metrics.h"
 
 enum { GRACE = OPTION_LONG, IDLE, BATCH, LIMIT, DRY_RUN, LOOP, METRICS_FILE };
 
@@ -22,7 +23,7 @@ static const struct option_spec options[] = {
     {LIMIT, "limit", "N", "change at most so many rows"},
     {DRY_RUN, "dry-run", NULL, "only count"},
     {LOOP, "loop", "DUR", "again and again, with such pauses"},
-    {METRICS_FILE, "metrics-file", "FILE", NULL},
+    {METRICS_FILE, "metrics-file", "FILE", "tell there what each run did, for a collector"},
     {0, NULL, NULL, NULL},
 };
 
@@ -33,6 +34,7 @@ struct job {
     sqlock_reap_opts opts;
     bool loops;
     int32_t pause_ms;
+    const char *metrics; /* a file, or NULL */
     struct signals signals;
     int done_fd;
     int rc, caught;
@@ -60,8 +62,13 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
             job->opts.flags |= SQLOCK_REAP_DRY_RUN;
         else if (key == LOOP)
             job->loops = options_duration(&o, &job->pause_ms);
+        else if (key == METRICS_FILE)
+            job->metrics = o.value;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    if (job->metrics != NULL && (job->opts.flags & SQLOCK_REAP_DRY_RUN))
+        return options_refuse(cli,
+                              "--metrics-file tells what was done, and --dry-run does nothing");
     return o.at == argc ? 0 : options_refuse(cli, "it takes no operand");
 }
 
@@ -134,22 +141,30 @@ static int reap_once(struct job *job)
     return job->rc == 0 || job->rc == SQLOCK_ECANCELLED ? tell(job) : fail_with(job->rc, &job->err);
 }
 
-/* With --loop until a signal; what fails on the way (the database restarts) is told, and tried
- * again. */
+/* What a run ended with is told to the collector, and then it is what the process ends with. */
+static int account(const struct job *job, int code)
+{
+    int rc = job->metrics != NULL ? metrics_write(job->metrics, code, &job->report) : 0;
+
+    return code != 0 ? code : rc;
+}
+
+/* With --loop until a signal; what fails on the way (the database restarts, the disk of the metrics
+ * is full) is told, and tried again. */
 static int reap(struct job *job)
 {
     struct pollfd signalled = {.fd = job->signals.fd, .events = POLLIN};
-    int rc;
+    int ran, rc;
 
     for (;;) {
-        rc = reap_once(job);
-        if (job->caught == 0 && job->loops &&
-            (rc == 0 || rc == EXIT_UNREACHABLE || rc == EXIT_LOST)) {
-            if (poll(&signalled, 1, job->pause_ms) <= 0)
-                continue;
-            job->caught = signals_next(&job->signals, NULL);
-        }
-        return job->caught != 0 ? EXIT_SIGNAL + job->caught : rc;
+        ran = reap_once(job);
+        rc = account(job, job->caught != 0 ? EXIT_SIGNAL + job->caught : ran);
+        if (job->caught != 0 || !job->loops ||
+            (ran != 0 && ran != EXIT_UNREACHABLE && ran != EXIT_LOST))
+            return rc;
+        if (poll(&signalled, 1, job->pause_ms) > 0 &&
+            (job->caught = signals_next(&job->signals, NULL)) != 0)
+            return EXIT_SIGNAL + job->caught;
     }
 }
 
@@ -158,9 +173,10 @@ static int run(struct cli *cli, int argc, char **argv)
     struct job job = {.cli = cli, .opts = SQLOCK_REAP_OPTS_INIT};
     int rc;
 
-    if ((rc = read_options(cli, argc, argv, &job)) != 0 ||
-        (rc = database_open(cli, NULL, &job.m)) != 0)
+    if ((rc = read_options(cli, argc, argv, &job)) != 0)
         return rc;
+    if ((rc = database_open(cli, NULL, &job.m)) != 0)
+        return account(&job, rc);
     job.done_fd = eventfd(0, EFD_CLOEXEC);
     if (job.done_fd >= 0 && signals_take(&job.signals) &&
         sqlock_cancel_new(&job.opts.cancel, NULL) == 0) {
@@ -176,10 +192,16 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct command command_reap = {
     .name = "reap",
-    .synopsis = "[--grace DUR] [--idle DUR] [--batch N] [--limit N] [--dry-run] [--loop DUR]",
+    .synopsis = "[--grace DUR] [--idle DUR] [--batch N] [--limit N] [--dry-run] [--loop DUR] "
+                "[--metrics-file FILE]",
     .summary = "free what has run out, delete what nobody uses",
     .help = "No lock waits for it: an expired one is granted to the next who asks, reaped or\n"
-            "not. One reaper works at a time; another one ends with 0 and does nothing.\n",
+            "not. One reaper works at a time; another one ends with 0 and does nothing.\n"
+            "\n"
+            "--metrics-file writes OpenMetrics text after each run, for the textfile\n"
+            "collector of Prometheus' node_exporter (its folder, a name that ends in .prom;\n"
+            "the name without it is the label `reaper`). The file is replaced as a whole; if\n"
+            "that fails the old one stays, and a single run ends with 74.\n",
     .options = options,
     .run = run,
 };

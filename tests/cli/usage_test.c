@@ -105,7 +105,6 @@ static void test_name_that_cannot_be_is_wrong_usage(void **state)
 static void test_what_comes_later_is_refused_by_name(void **state)
 {
     static const char *const lines[] = {
-        "reap --metrics-file x",
         "waits",
         "doctor",
         "metrics",

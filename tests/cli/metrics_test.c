@@ -1,0 +1,287 @@
+/* reap --metrics-file: what collectors find there, whenever they look, and when it cannot be
+ * written. On each database. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/cli/shell.h"
+
+#define METRICS "--metrics-file $D/orders.prom"
+
+/* A value of the file; -1: it is not there. */
+static double value_of(const char *name)
+{
+    const char *out = sh("sed -n 's/^sqlock_reap_%s //p' $D/orders.prom", name)->out;
+
+    return *out != '\0' ? atof(out) : -1;
+}
+
+/* Nothing but the files that the test made: no half one beside them. */
+static void assert_nothing_beside(const char *folder)
+{
+    sh("ls -A %s | grep '^\\.orders'", folder);
+    assert_said(1, "", NULL);
+}
+
+static void leave_expired(int n)
+{
+    assert_sh("for i in $(seq %d); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3", n);
+}
+
+static void test_metrics_tell_what_a_run_did(void **state)
+{
+    (void)state;
+    database_new();
+    leave_expired(2);
+    assert_sh("sqlock $G acquire -n --ttl 1h new");
+    assert_sh("umask 027; before=$(date +%%s); sqlock $G -q reap --grace 0 " METRICS "; "
+              "echo $before >$D/before");
+    assert_true(value_of("rows_cleared{reaper=\"orders\"}") == 2);
+    assert_true(value_of("rows_pruned{reaper=\"orders\"}") == 0);
+    assert_true(value_of("rows_seen{reaper=\"orders\"}") >= 3);
+    assert_true(value_of("exit_code{reaper=\"orders\"}") == 0);
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"done\"}") == 1);
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"busy\"}") == 0);
+    assert_between(1, (int64_t)(value_of("duration_seconds{reaper=\"orders\"}") * 1e6),
+                   patience_ms(20000) * 1000);
+    assert_between(200, (int64_t)(value_of("oldest_expired_seconds{reaper=\"orders\"}") * 1000),
+                   patience_ms(20000));
+    assert_between(0,
+                   (int64_t)value_of("last_success_timestamp_seconds{reaper=\"orders\"}") -
+                       atoi(text_of("before")),
+                   patience_ms(20000) / 1000);
+    assert_string_equal(sh("stat -c %%a $D/orders.prom")->out, "640\n");
+    assert_nothing_beside("$D");
+}
+
+/* Each family is announced once, each line is one that a parser takes, and the last one is the end.
+ */
+static void test_metrics_are_text_that_collectors_read(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh(
+        "mkdir \"$D/a\\\"b\"; sqlock $G -q reap --metrics-file \"$D/a\\\"b/it's \\\"x\\\".prom\"; "
+        "cp \"$D/a\\\"b/it's \\\"x\\\".prom\" $D/orders.prom");
+    sh("grep -vE '^# (HELP|TYPE) sqlock_reap_[a-z_]+ .+$|^# EOF$|"
+       "^sqlock_reap_[a-z_]+\\{reaper=\"it.s \\\\\"x\\\\\"\"(,outcome=\"[a-z]+\")?\\} [0-9.]+$' "
+       "$D/orders.prom");
+    assert_said(1, "", NULL);
+    assert_string_equal(sh("tail -n 1 $D/orders.prom")->out, "# EOF\n");
+    assert_string_equal(sh("sed -n 's/^# TYPE //p' $D/orders.prom | sort | uniq -d")->out, "");
+    assert_sh("for n in $(sed -n 's/^\\(sqlock[a-z_]*\\).*/\\1/p' $D/orders.prom); do "
+              "grep -q \"^# TYPE $n gauge\" $D/orders.prom || exit 1; done");
+    sh("grep -cF \"$SQLOCK_URL\" $D/orders.prom");
+    assert_said(1, "0\n", NULL);
+}
+
+static void test_metrics_of_a_second_reaper_say_busy(void **state)
+{
+    pid_t first;
+
+    (void)state;
+    database_new();
+    leave_expired(40);
+    first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
+    sleep_ms(200);
+    assert_false(child_ended(first));
+    assert_sh("sqlock $G reap --grace 0 " METRICS);
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"busy\"}") == 1);
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"done\"}") == 0);
+    assert_true(value_of("exit_code{reaper=\"orders\"}") == 0);
+    assert_true(value_of("rows_seen{reaper=\"orders\"}") == -1);
+    assert_int_equal(child_wait(first, patience_ms(20000)), 0);
+}
+
+static void test_metrics_of_a_failure_keep_the_last_success(void **state)
+{
+    double success;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G reap " METRICS);
+    success = value_of("last_success_timestamp_seconds{reaper=\"orders\"}");
+    assert_true(success > 0);
+    sh("sleep 1.1; sqlock -U sqlite:/nonexistent/x reap " METRICS);
+    assert_said(69, "", "/nonexistent/x");
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"failed\"}") == 1);
+    assert_true(value_of("exit_code{reaper=\"orders\"}") == 69);
+    assert_true(value_of("last_success_timestamp_seconds{reaper=\"orders\"}") == success);
+    assert_true(value_of("last_run_timestamp_seconds{reaper=\"orders\"}") > success);
+    assert_true(value_of("rows_cleared{reaper=\"orders\"}") == -1);
+    /* What was wrong on the command line was no run. */
+    assert_sh("cp $D/orders.prom $D/copy");
+    sh("sqlock $G reap --batch 0 " METRICS);
+    assert_said(64, "", NULL);
+    sh("sqlock $G reap --dry-run " METRICS);
+    assert_said(64, "", "--dry-run");
+    assert_sh("cmp $D/orders.prom $D/copy");
+}
+
+static void test_metrics_of_a_run_that_was_cut_say_so(void **state)
+{
+    pid_t reaper;
+
+    (void)state;
+    database_new();
+    leave_expired(40);
+    reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 " METRICS);
+    sleep_ms(200);
+    assert_false(child_ended(reaper));
+    kill(reaper, SIGTERM);
+    assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
+    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"signal\"}") == 1);
+    assert_true(value_of("exit_code{reaper=\"orders\"}") == 128 + SIGTERM);
+    assert_true(value_of("last_success_timestamp_seconds{reaper=\"orders\"}") == 0);
+    assert_true(value_of("rows_cleared{reaper=\"orders\"}") < 40);
+}
+
+/* ---- whenever they look ---------------------------------------------------------------------- */
+
+static void test_metrics_are_never_half_there(void **state)
+{
+    pid_t reaper;
+
+    (void)state;
+    database_new();
+    reaper = sh_start("exec sqlock $G -q reap --loop 0 " METRICS);
+    wait_for("orders.prom");
+    assert_sh("i=0; while [ $i -lt 300 ]; do i=$((i + 1)); "
+              "t=$(cat $D/orders.prom) && case $t in *'# EOF') ;; *) exit 1 ;; esac; done");
+    kill(reaper, SIGTERM);
+    assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
+    assert_nothing_beside("$D");
+}
+
+static void test_metrics_follow_a_link(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh(
+        "mkdir $D/there; echo old >$D/there/orders.prom; ln -s there/orders.prom $D/orders.prom; "
+        "sqlock $G reap " METRICS "; test -L $D/orders.prom; tail -n 1 $D/there/orders.prom | "
+        "grep -q EOF");
+    assert_nothing_beside("$D/there");
+}
+
+/* ---- when it cannot be written --------------------------------------------------------------- */
+
+/* The work was done all the same. */
+static void assert_refused(const char *file, const char *why)
+{
+    leave_expired(1);
+    sh("sqlock $G --json reap --grace 0 --metrics-file %s", file);
+    assert_said(74, "\"cleared\":1,", why);
+    assert_said(74, NULL, "--metrics-file");
+}
+
+static void test_metrics_that_cannot_be_written_are_74(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("mkdir $D/folder; mkfifo $D/pipe");
+    assert_refused("$D/folder", "Is a directory");
+    assert_refused("$D/absent/orders.prom", "No such file");
+    assert_refused("$D/folder/", "Is a directory");
+    assert_refused("$D/pipe", "Invalid argument");
+    assert_refused("/dev/full", "Invalid argument");
+    assert_sh("test -p $D/pipe && test -c /dev/full && test -z \"$(ls -A $D/folder)\"");
+}
+
+/* Root may do everything unless this is taken away. */
+#define AS_ANYBODY                                                                                 \
+    "$(test $(id -u) != 0 || echo setpriv --bounding-set=-dac_override,-dac_read_search)"
+
+static void test_metrics_in_a_folder_that_is_closed_keep_the_old_file(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("mkdir $D/closed; echo old >$D/closed/orders.prom; chmod 555 $D/closed");
+    sh(AS_ANYBODY " sqlock $G reap --metrics-file $D/closed/orders.prom");
+    assert_said(74, NULL, "Permission denied");
+    assert_string_equal(sh("cat $D/closed/orders.prom; chmod 755 $D/closed")->out, "old\n");
+    assert_nothing_beside("$D/closed");
+}
+
+/* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut. */
+static void test_metrics_cut_short_keep_the_old_file(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G reap " METRICS "; cp $D/orders.prom $D/copy");
+    assert_sh("ulimit -f 0; trap '' XFSZ; sqlock $G reap " METRICS
+              " >/dev/null 2>&1; test $? = 74");
+    assert_sh("cmp $D/orders.prom $D/copy");
+    sh("ulimit -f 1; trap '' XFSZ; sqlock $G reap " METRICS " 2>&1 | grep too");
+    assert_said(0, "File too large", NULL);
+    assert_sh("cmp $D/orders.prom $D/copy");
+    assert_nothing_beside("$D");
+}
+
+static void test_metrics_on_a_full_disk_keep_the_old_file(void **state)
+{
+    (void)state;
+    database_new();
+    if (sh("unshare -m mount -t tmpfs none %s", folder())->code != 0) {
+        print_error("SKIP: no file system can be mounted here: a full disk is not tested\n");
+        skip();
+    }
+    assert_sh("mkdir $D/disk; cat >$D/full.sh <<'END'\n"
+              "set -e\n"
+              "mount -t tmpfs -o size=16k none $D/disk\n"
+              "sqlock $G reap --metrics-file $D/disk/orders.prom\n"
+              "cp $D/disk/orders.prom $D/copy\n"
+              "dd if=/dev/zero of=$D/disk/rest bs=4k 2>/dev/null || true\n"
+              "sqlock $G reap --metrics-file $D/disk/orders.prom && exit 90 || echo $? >$D/code\n"
+              "cmp $D/disk/orders.prom $D/copy\n"
+              "test \"$(ls -A $D/disk)\" = \"$(printf 'orders.prom\\nrest')\"\n"
+              "rm $D/disk/rest\n"
+              "sqlock $G reap --metrics-file $D/disk/orders.prom\n"
+              "END\n"
+              "unshare -m sh $D/full.sh");
+    assert_said(0, NULL, "No space left");
+    assert_string_equal(text_of("code"), "74\n");
+}
+
+/* The disk is full for a while: the loop goes on. */
+static void test_loop_outlives_metrics_that_cannot_be_written(void **state)
+{
+    pid_t reaper;
+
+    (void)state;
+    database_new();
+    reaper = sh_start("exec sqlock $G -q reap --loop 50ms --metrics-file $D/later/orders.prom");
+    assert_soon(strstr(text_of("err"), "No such file") != NULL, patience_ms(10000));
+    assert_false(child_ended(reaper));
+    assert_sh("mkdir $D/later");
+    wait_for("later/orders.prom");
+    kill(reaper, SIGTERM);
+    assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_metrics_tell_what_a_run_did),
+        cmocka_unit_test(test_metrics_are_text_that_collectors_read),
+        cmocka_unit_test(test_metrics_of_a_second_reaper_say_busy),
+        cmocka_unit_test(test_metrics_of_a_failure_keep_the_last_success),
+        cmocka_unit_test(test_metrics_of_a_run_that_was_cut_say_so),
+    };
+    /* Nothing of it is the database's; but a file of its own would be too large, too. */
+    static const struct CMUnitTest one[] = {
+        cmocka_unit_test(test_metrics_are_never_half_there),
+        cmocka_unit_test(test_metrics_follow_a_link),
+        cmocka_unit_test(test_metrics_that_cannot_be_written_are_74),
+        cmocka_unit_test(test_metrics_in_a_folder_that_is_closed_keep_the_old_file),
+        cmocka_unit_test(test_metrics_on_a_full_disk_keep_the_old_file),
+        cmocka_unit_test(test_loop_outlives_metrics_that_cannot_be_written),
+    };
+    static const struct CMUnitTest server[] = {
+        cmocka_unit_test(test_metrics_cut_short_keep_the_old_file),
+    };
+
+    return RUN_ON_DATABASES(all) | RUN_ON("sqlite", one) | RUN_ON("postgres", server);
+}
