@@ -182,7 +182,7 @@ static int run_release(struct fake_call *k, const sqlock_value *v)
 }
 
 /* Whatever this owner asked for is stopped from now on, granted already or not. */
-static void bury(struct fake_row *row, const sqlock_value *owner)
+static void bury(const struct fake_call *k, struct fake_row *row, const sqlock_value *owner)
 {
     struct fake_state *s = fake_row_change(row);
 
@@ -190,6 +190,7 @@ static void bury(struct fake_row *row, const sqlock_value *owner)
     s->has_ended = 1;
     memcpy(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE);
     s->ended_why = FAKE_ENDED_RELEASED;
+    s->idle_since = k->now; /* or the pruner takes the row, and this with it */
 }
 
 static int run_withdraw(struct fake_call *k, const sqlock_value *v)
@@ -207,7 +208,7 @@ static int run_withdraw(struct fake_call *k, const sqlock_value *v)
         fake_end_grant(k, row, FAKE_ENDED_RELEASED);
     else if (row->now.kind == 0 &&
              (row->now.ended_why != FAKE_ENDED_RELEASED || !has_ended(&row->now, owner)))
-        bury(row, owner);
+        bury(k, row, owner);
     ours = ours || (has_ended(&row->now, owner) && row->now.ended_token > 0);
     fake_put_lease(k,
                    row->now.kind != 0                  ? SQLOCK_OUT_KIND

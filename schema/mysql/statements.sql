@@ -221,12 +221,13 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
 -- sign of this owner for ever: the tombstone stood when the row was looked at, and the clock was read
 -- before that. ended_token tells a grant (> 0) from a bare tombstone, also when asked again.
--- No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- The row counts as idle from now on: the pruner, who may have been about to take it, would take the
+-- tombstone with it. No row: the lock has none; the next step makes it, for the tombstone to stand in.
 -- :step
 SET @sqlock_t = {now};
 UPDATE (
-    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.idle_since, c.ended_owner,
-           c.ended_token, c.ended_why, {now} AS t
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.ended_owner, c.ended_token,
+           c.ended_why, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner = :owner OR c.ended_why <> 1 OR NOT (c.ended_owner <=> :owner))
@@ -236,7 +237,7 @@ UPDATE (
     AND l.ended_owner <=> k.ended_owner AND l.ended_token = k.ended_token AND l.ended_why = k.ended_why
 SET l.owner = IF(k.owner <=> :owner, NULL, k.owner), l.exp = IF(k.owner <=> :owner, NULL, k.exp),
     l.since = IF(k.owner <=> :owner, NULL, k.since), l.label = IF(k.owner <=> :owner, NULL, k.label),
-    l.idle_since = IF(k.owner <=> :owner, k.t, k.idle_since),
+    l.idle_since = IF(k.owner IS NULL OR k.owner = :owner, k.t, NULL),
     l.ended_token = IF(k.owner <=> :owner, k.token, IF(k.ended_owner <=> :owner, k.ended_token, 0)),
     l.ended_owner = :owner, l.ended_why = 1;
 SELECT 0,

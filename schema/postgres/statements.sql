@@ -236,7 +236,8 @@ FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
 -- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
 -- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
 -- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
--- again. No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- again. The row counts as idle from now on: the pruner, who may have been about to take it, would take
+-- the tombstone with it. No row: the lock has none; the next step makes it, for the tombstone to stand in.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, c.kind, c.owner, c.token, c.exp, c.ended_owner, c.ended_token, c.ended_why
@@ -249,7 +250,8 @@ WITH k AS (
     WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner = :owner
 ), s AS (
     UPDATE {lock} l SET ended_owner = :owner, ended_why = 1,
-        ended_token = CASE WHEN k.ended_owner = :owner THEN k.ended_token ELSE 0 END
+        ended_token = CASE WHEN k.ended_owner = :owner THEN k.ended_token ELSE 0 END,
+        idle_since = CASE WHEN k.owner IS NULL THEN {now} END
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner IS DISTINCT FROM :owner
       AND (k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM :owner)

@@ -113,7 +113,8 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
 -- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
 -- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
--- again. No row: meta has none.
+-- again. The row counts as idle from now on: the pruner, who may have been about to take it, would take
+-- the tombstone with it. No row: meta has none.
 -- :step write
 INSERT INTO {lock} AS l (ns, name, token, inc, idle_since, ended_owner, ended_why)
 SELECT :ns, :name, m.fence_floor, m.inc, {now}, :owner, 1 FROM {meta} m WHERE m.id = 1
@@ -121,7 +122,7 @@ ON CONFLICT (ns, name) DO UPDATE SET
     ended_token = CASE WHEN l.owner = :owner THEN l.token
                        WHEN l.ended_owner = :owner THEN l.ended_token ELSE 0 END,
     ended_owner = :owner, ended_why = 1,
-    idle_since = CASE WHEN l.owner = :owner THEN {now} ELSE l.idle_since END,
+    idle_since = CASE WHEN l.owner IS NULL OR l.owner = :owner THEN {now} END,
     since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
     label = CASE WHEN l.owner = :owner THEN NULL ELSE l.label END,
     exp = CASE WHEN l.owner = :owner THEN NULL ELSE l.exp END,

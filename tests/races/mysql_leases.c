@@ -428,6 +428,15 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
                               changed(s, "l.ended_owner = $3, l.ended_why = 1", "l.mode = l.mode"));
 }
 
+static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
+{
+    script s = ours(SQLOCK_STMT_WITHDRAW);
+    (void)state;
+    withdrawn_acquire_arrives_after_the_pruner(
+        my_open(), changed(s, "l.idle_since = IF(k.owner IS NULL OR k.owner = $3, k.t, NULL)",
+                           "l.idle_since = l.idle_since"));
+}
+
 /* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
@@ -457,6 +466,7 @@ int main(void)
         ON_MYSQL(test_late_release_does_not_free_the_successor),
         ON_MYSQL(test_release_is_told_by_its_own_count),
         ON_MYSQL(test_acquire_that_arrives_after_its_withdrawal_grants_nothing),
+        ON_MYSQL(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_MYSQL(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_MYSQL(test_withdrawal_leaves_another_holder_alone),
         ON_MYSQL(test_names_are_bytes),

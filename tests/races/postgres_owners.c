@@ -128,6 +128,14 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
         pg_open(), changed(s, "k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM $3", "false"));
 }
 
+static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
+{
+    script s = ours(SQLOCK_STMT_WITHDRAW);
+    (void)state;
+    withdrawn_acquire_arrives_after_the_pruner(
+        pg_open(), changed(s, "CASE WHEN k.owner IS NULL THEN " PG_NOW " END", "l.idle_since"));
+}
+
 /* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
@@ -195,6 +203,7 @@ int main(void)
         ON_POSTGRES(test_released_owner_is_never_granted_again),
         ON_POSTGRES(test_late_release_does_not_free_the_successor),
         ON_POSTGRES(test_acquire_that_arrives_after_its_withdrawal_grants_nothing),
+        ON_POSTGRES(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_POSTGRES(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_POSTGRES(test_withdrawal_leaves_another_holder_alone),
         ON_POSTGRES(test_withdrawal_waits_for_a_grant_that_is_committing),

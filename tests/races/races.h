@@ -107,6 +107,8 @@ void let_it_run_out(conn c); /* whoever holds it */
 
 /* no_tombstone: the withdrawal, damaged so that it leaves no trace of the owner. */
 void withdrawn_acquire_arrives(conn a, script no_tombstone);
+/* still_idle: the same, damaged so that the row stays as idle as it was. */
+void withdrawn_acquire_arrives_after_the_pruner(conn a, script still_idle);
 void withdrawal_is_certain_later(conn a, conn b);
 void withdrawal_beside_another_holder(conn a, conn b);
 

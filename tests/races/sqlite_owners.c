@@ -80,6 +80,15 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
     withdrawn_acquire_arrives(lite_open(), changed(s, "?3, 1 FROM", "NULL, 0 FROM"));
 }
 
+static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
+{
+    script s = ours(SQLOCK_STMT_WITHDRAW);
+    (void)state;
+    withdrawn_acquire_arrives_after_the_pruner(
+        lite_open(), changed(s, "l.owner IS NULL OR l.owner = ?3 THEN " LITE_NOW " END",
+                             "l.owner = ?3 THEN " LITE_NOW " ELSE l.idle_since END"));
+}
+
 /* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
@@ -100,6 +109,7 @@ int main(void)
         ON_SQLITE(test_released_owner_is_never_granted_again),
         ON_SQLITE(test_late_release_does_not_free_the_successor),
         ON_SQLITE(test_acquire_that_arrives_after_its_withdrawal_grants_nothing),
+        ON_SQLITE(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_SQLITE(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_SQLITE(test_withdrawal_leaves_another_holder_alone),
     };

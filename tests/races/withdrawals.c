@@ -29,6 +29,31 @@ void withdrawn_acquire_arrives(conn a, script no_tombstone)
     assert_int_equal(row_owner(a), 'C');
 }
 
+/* The row was idle for long. After the withdrawal comes the pruner, and then what had been asked
+ * for. */
+static answer arrives_after_pruner(const script *s, conn a, request r)
+{
+    script pruner = ours(SQLOCK_STMT_PRUNE);
+    EXPECT(
+        release(a, request_token(request_of('B', 0), acquire(a, request_of('B', 5000 * MS)).token)),
+        SQLOCK_OUT_DONE);
+    run(a, "UPDATE {lock} SET idle_since = 1");
+    EXPECT(ask(a, s, &r), SQLOCK_OUT_EARLY);
+    r.cut = 1000 * MS;
+    (void)prune(a, &pruner, r);
+    return acquire(a, r);
+}
+
+void withdrawn_acquire_arrives_after_the_pruner(conn a, script still_idle)
+{
+    script right = ours(SQLOCK_STMT_WITHDRAW);
+    EXPECT(arrives_after_pruner(&right, a, request_of('A', 5000 * MS)), SQLOCK_OUT_RELEASED);
+    assert_int_equal(row_owner(a), -1);
+    /* Wrong: granted, and nobody is there to renew or release it. */
+    EXPECT(arrives_after_pruner(&still_idle, a, request_of('C', 5000 * MS)), SQLOCK_OUT_DONE);
+    assert_int_equal(row_owner(a), 'C');
+}
+
 void withdrawal_is_certain_later(conn a, conn b)
 {
     request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS), past = ra;
