@@ -176,6 +176,6 @@ END {
             v, statements[v, "up"], v, statements[v, "down"]
     print "};\n"
     printf "extern const sqlock_dialect sqlock_%s_dialect;\n", dialect
-    printf "const sqlock_dialect sqlock_%s_dialect = {\n    sizeof(sqlock_dialect), \"%s\", '%s', \"%s\", %d, scripts, migrations,\n    sizeof migrations / sizeof *migrations, SQLOCK_STMT_COUNT};\n",
-        dialect, dialect, quote, schema, fixed_schema
+    printf "const sqlock_dialect sqlock_%s_dialect = {\n    sizeof(sqlock_dialect), \"%s\", '%s', \"%s\", %d, scripts, migrations,\n    sizeof migrations / sizeof *migrations, SQLOCK_STMT_COUNT, '%s'};\n",
+        dialect, dialect, quote, schema, fixed_schema, substr(style, 1, 1)
 }

@@ -8,7 +8,7 @@
 
 /* The tables of the first release: what every driver has. */
 #define TABLE_LEAST   offsetof(sqlock_driver, step)
-#define DIALECT_LEAST sizeof(sqlock_dialect)
+#define DIALECT_LEAST offsetof(sqlock_dialect, placeholder)
 
 static int is_whole(const sqlock_driver *d)
 {
@@ -31,8 +31,8 @@ static const char *take_optional(sqlock_driver *d)
     else if (d->wait == NULL)
         return "SQLOCK_CAP_NOTIFY";
     if (!(d->caps & SQLOCK_CAP_ADOPT))
-        d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL;
-    else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL)
+        d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
+    else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL || d->ask == NULL)
         return "SQLOCK_CAP_ADOPT";
     return NULL;
 }

@@ -51,6 +51,8 @@ static int fits(const sqlock_value *v, Oid type)
         return type == OID_INT8;
     case SQLOCK_BYTES:
         return type == OID_BYTEA && v->len <= INT_MAX / 2;
+    case SQLOCK_TEXT:
+        return 0;
     }
     return 0;
 }
@@ -97,6 +99,7 @@ static char *put_element(char *out, const sqlock_value *v)
         memcpy(out, &be, sizeof be);
         return out + sizeof be;
     case SQLOCK_BYTES:
+    case SQLOCK_TEXT:
         out = put_int32(out, (int32_t)v->len);
         memcpy(out, v->data, v->len);
         return out + v->len;

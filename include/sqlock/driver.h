@@ -139,12 +139,17 @@ enum {
 
 /* ---- values and rows -------------------------------------------------------------------------- */
 
-typedef enum sqlock_type { SQLOCK_NULL = 0, SQLOCK_INT = 1, SQLOCK_BYTES = 2 } sqlock_type;
+typedef enum sqlock_type {
+    SQLOCK_NULL = 0,
+    SQLOCK_INT = 1,
+    SQLOCK_BYTES = 2,
+    SQLOCK_TEXT = 3 /* of an application's: in the encoding of its connection. For ask() only */
+} sqlock_type;
 
 typedef struct sqlock_value {
     sqlock_type type;
     int64_t i;        /* SQLOCK_INT */
-    const void *data; /* SQLOCK_BYTES: not NULL, also when len is 0 */
+    const void *data; /* SQLOCK_BYTES, SQLOCK_TEXT: not NULL, also when len is 0 */
     size_t len;
 } sqlock_value;
 
@@ -215,6 +220,7 @@ typedef struct sqlock_dialect {
     const sqlock_migration *migrations;
     size_t n_migrations;
     size_t n_scripts; /* SQLOCK_STMT_COUNT when the driver was built */
+    char placeholder; /* of parameters, in texts that core makes: '$' ($1, $2), '?' (positional) */
 } sqlock_dialect;
 
 /* ---- the driver ------------------------------------------------------------------------------- */
@@ -240,7 +246,7 @@ typedef struct sqlock_conn_opts {
                                   be repeated, and migrate_lease keeps others out */
 #define SQLOCK_CAP_STEP 0x2u   /* fd, step */
 #define SQLOCK_CAP_NOTIFY 0x4u /* wait */
-#define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint */
+#define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint, ask */
 #define SQLOCK_CAP_SPOILS 0x10u /* no slot. A statement that fails spoils its transaction until a
                                    rollback: core puts a savepoint around its own on an adopted conn */
 
@@ -356,6 +362,14 @@ struct sqlock_driver {
      * application has to roll back), IDLE (the database has ended the transaction), UNKNOWN. */
     SQLOCK_EXPERIMENTAL int (*savepoint)(void *conn, sqlock_savepoint what, int64_t deadline,
                                          sqlock_error *err);
+    /* run() on an adopted conn, of a script that is not one of the dialect's, for one request: it is
+     * about a table of the application's. values: script->n_params of them, each of its own type, which
+     * the server fits to the column that it is compared with or assigned to; script->params is not
+     * used. Where placeholders are positional and a step's order is NULL, they are the values in their
+     * order. */
+    SQLOCK_EXPERIMENTAL int (*ask)(void *conn, const sqlock_script *script,
+                                   const sqlock_value *values, int64_t deadline,
+                                   sqlock_rows *rows, sqlock_error *err);
 };
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */

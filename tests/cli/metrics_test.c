@@ -205,7 +205,8 @@ static void test_metrics_in_a_folder_that_is_closed_keep_the_old_file(void **sta
     assert_nothing_beside("$D/closed");
 }
 
-/* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut. */
+/* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut.
+ */
 static void test_metrics_cut_short_keep_the_old_file(void **state)
 {
     (void)state;

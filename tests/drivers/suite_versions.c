@@ -121,7 +121,7 @@ static void test_driver_that_lacks_a_required_slot_is_refused(void **state)
 static const struct {
     uint32_t cap;
     const char *name;
-    size_t slots[3], n;
+    size_t slots[4], n;
 } options[] = {
     {SQLOCK_CAP_STEP,
      "SQLOCK_CAP_STEP",
@@ -131,8 +131,8 @@ static const struct {
     {SQLOCK_CAP_ADOPT,
      "SQLOCK_CAP_ADOPT",
      {offsetof(sqlock_driver, adopt), offsetof(sqlock_driver, tx_state),
-      offsetof(sqlock_driver, savepoint)},
-     3},
+      offsetof(sqlock_driver, savepoint), offsetof(sqlock_driver, ask)},
+     4},
 };
 
 static void never(void)
@@ -256,7 +256,7 @@ static void test_driver_whose_requests_differ_is_refused(void **state)
     refused_driver(w, &c->table, SQLOCK_EREFUSED, "another release");
     test_free(c);
     c = changed();
-    c->dialect.size = sizeof c->dialect - 1;
+    c->dialect.size = offsetof(sqlock_dialect, placeholder) - 1;
     refused_driver(w, &c->table, SQLOCK_EINVAL, "not whole");
     test_free(c);
 }
