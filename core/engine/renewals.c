@@ -22,15 +22,23 @@ struct batch {
     int64_t first_deadline;
 };
 
+/* Its renewals make sense until then: its deadline, but for a lease that a transaction pins. */
+static int64_t last_moment(const sqlock_lock *lock, int64_t now)
+{
+    const struct lease *l = &lock->lease;
+
+    return lease_is_pinned(l) ? lease_deadline(l, now) : l->deadline;
+}
+
 static int64_t due_at(const sqlock_lock *lock)
 {
     const struct lease *l = &lock->lease;
     int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
 
     if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) ||
-        (l->state != SQLOCK_HELD && l->state != SQLOCK_AT_RISK))
+        (l->state != SQLOCK_HELD && l->state != SQLOCK_AT_RISK && !lease_is_pinned(l)))
         return TIME_NEVER;
-    return at < l->hold_until && at < l->deadline ? at : TIME_NEVER;
+    return at < l->hold_until && at < last_moment(lock, at) ? at : TIME_NEVER;
 }
 
 int64_t renewals_due(sqlock *m)
@@ -79,9 +87,9 @@ static void collect(sqlock *m, struct batch *b)
         lock->renewing = 1;
         lock->refs++;
         b->locks[b->n++] = lock;
-        if (lock->lease.deadline >
+        if (last_moment(lock, now) >
             now + 2 * CALL_LEAST_US) /* one that is nearly over cuts no others */
-            b->first_deadline = time_min(b->first_deadline, lock->lease.deadline);
+            b->first_deadline = time_min(b->first_deadline, last_moment(lock, now));
     }
 }
 
@@ -108,7 +116,7 @@ static void fill(sqlock *m, struct batch *b)
         v[2] = value_bytes(lock->owner, sizeof lock->owner);
         v[3] = value_int(lock->token);
         v[4] = value_int(lock->lease.ttl);
-        v[5] = value_int(skew_server_latest(&m->skew, lock->lease.deadline));
+        v[5] = value_int(skew_server_latest(&m->skew, last_moment(lock, sqlock_now_us())));
     }
 }
 

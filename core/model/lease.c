@@ -12,18 +12,22 @@
 /* Everything that is not listed leaves the state as it is. */
 const struct lease_edge lease_edges[] = {
     {SQLOCK_UNSURE, LEASE_GRANTED, SQLOCK_HELD, "the deadline counts from before the request"},
+    {SQLOCK_UNSURE, LEASE_RENEWED, SQLOCK_HELD, "it was guarded, and still is ours"},
+    {SQLOCK_UNSURE, LEASE_TICK, SQLOCK_LOST, "it is guarded, and its longest hold is over"},
     {SQLOCK_UNSURE, LEASE_DENIED, SQLOCK_LOST, "settled: it is not ours"},
     {SQLOCK_UNSURE, LEASE_RELEASED, SQLOCK_RELEASED, "settled: the release was applied"},
     {SQLOCK_UNSURE, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to settle it"},
     {SQLOCK_HELD, LEASE_RENEWED, SQLOCK_HELD, "the deadline counts from before the request"},
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_AT_RISK, "two thirds of the lease without a renewal"},
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
+    {SQLOCK_HELD, LEASE_TICK, SQLOCK_UNSURE, "a guarding transaction may keep it ours"},
     {SQLOCK_HELD, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
     {SQLOCK_HELD, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
     {SQLOCK_HELD, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
     {SQLOCK_HELD, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to renew it"},
     {SQLOCK_AT_RISK, LEASE_RENEWED, SQLOCK_HELD, "the database answers again"},
     {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
+    {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_UNSURE, "a guarding transaction may keep it ours"},
     {SQLOCK_AT_RISK, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
     {SQLOCK_AT_RISK, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
     {SQLOCK_AT_RISK, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
@@ -67,8 +71,27 @@ int lease_is_held(const struct lease *l, int64_t now)
     return is_believed(l) && now < l->deadline;
 }
 
+int lease_is_pinned(const struct lease *l)
+{
+    return l->state == SQLOCK_UNSURE && l->guarded != 0;
+}
+
+void lease_guard(struct lease *l, int64_t now)
+{
+    if (is_believed(l))
+        l->guarded = now;
+}
+
+/* The hold is over, which only a lease that the library renews can blame. */
+static int is_held_too_long(const struct lease *l, int64_t now)
+{
+    return now >= l->hold_until && !l->manual;
+}
+
 int64_t lease_next_tick(const struct lease *l)
 {
+    if (lease_is_pinned(l) && !l->manual)
+        return l->hold_until;
     if (!is_believed(l))
         return INT64_MAX;
     return l->state == SQLOCK_HELD && l->risk_at < l->deadline ? l->risk_at : l->deadline;
@@ -88,7 +111,7 @@ static void move(struct lease *l, enum lease_event event, sqlock_state to)
 
 static unsigned lose(struct lease *l, enum lease_event event, sqlock_why why)
 {
-    unsigned tell = is_believed(l) ? LEASE_TELL : 0;
+    unsigned tell = is_believed(l) || lease_is_pinned(l) ? LEASE_TELL : 0;
 
     move(l, event, SQLOCK_LOST);
     l->why = why;
@@ -97,9 +120,11 @@ static unsigned lose(struct lease *l, enum lease_event event, sqlock_why why)
 
 static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
 {
-    unsigned tell = l->state == SQLOCK_AT_RISK ? LEASE_TELL : 0;
+    unsigned tell = l->state == SQLOCK_AT_RISK || lease_is_pinned(l) ? LEASE_TELL : 0;
 
     move(l, event, SQLOCK_HELD);
+    if (sent > l->guarded)
+        l->guarded = 0; /* it was written, so the guarding transaction is over */
     l->deadline = lease_deadline(l, sent);
     l->renew_at = sent + l->every;
     l->risk_at = sent + l->ttl / 3 * 2;
@@ -109,18 +134,40 @@ static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
 
 static unsigned tick(struct lease *l, int64_t now)
 {
+    if (lease_is_pinned(l))
+        return is_held_too_long(l, now) ? lose(l, LEASE_TICK, SQLOCK_WHY_MAX_HOLD) : 0;
     if (!is_believed(l))
         return 0;
+    if (now >= l->deadline && l->guarded != 0 && !l->jumped && !is_held_too_long(l, now)) {
+        move(l, LEASE_TICK, SQLOCK_UNSURE);
+        return LEASE_TELL | LEASE_ARM;
+    }
     if (now >= l->deadline)
         return lose(l, LEASE_TICK,
-                    l->jumped                            ? SQLOCK_WHY_CLOCK
-                    : now >= l->hold_until && !l->manual ? SQLOCK_WHY_MAX_HOLD
-                                                         : SQLOCK_WHY_EXPIRED);
+                    l->jumped                  ? SQLOCK_WHY_CLOCK
+                    : is_held_too_long(l, now) ? SQLOCK_WHY_MAX_HOLD
+                                               : SQLOCK_WHY_EXPIRED);
     if (l->state == SQLOCK_HELD && now >= l->risk_at) {
         move(l, LEASE_TICK, SQLOCK_AT_RISK);
         return LEASE_TELL;
     }
     return 0;
+}
+
+/* Late: the loss has been told, or is due now; the application has been sent home. But what a guard
+ * pins was not lost, and the row has been ours all the time. */
+static unsigned renewed(struct lease *l, int64_t now, int64_t sent)
+{
+    sqlock_state before = l->state;
+    unsigned todo = lease_is_held(l, now) || lease_is_pinned(l) ? 0 : tick(l, now);
+
+    if (lease_is_pinned(l) && now < lease_deadline(l, sent)) {
+        prolong(l, LEASE_RENEWED, sent);
+        return before == SQLOCK_HELD ? LEASE_ARM : LEASE_TELL | LEASE_ARM;
+    }
+    if (!lease_is_held(l, now) || lease_deadline(l, sent) < l->deadline)
+        return todo; /* overtaken by the answer to a later one: it proves less, and takes nothing */
+    return prolong(l, LEASE_RENEWED, sent);
 }
 
 static unsigned jump(struct lease *l, int64_t now, int64_t by)
@@ -144,13 +191,7 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
             l->hold_until = now + l->hold;
         return prolong(l, event, arg);
     case LEASE_RENEWED:
-        /* Late: the loss has been told, or is due now. The application has been sent home. */
-        if (!lease_is_held(l, now))
-            return tick(l, now);
-        if (lease_deadline(l, arg) < l->deadline)
-            return 0; /* overtaken by the answer to a later one: it proves less, and takes nothing
-                       */
-        return prolong(l, event, arg);
+        return renewed(l, now, arg);
     case LEASE_TICK:
         return tick(l, now);
     case LEASE_JUMPED:

@@ -15,6 +15,7 @@ struct lease {
     int64_t hold_until;         /* ... which is then; INT64_MAX: never, or not granted yet */
     int jumped;                 /* the server's clock jump cut the deadline */
     int manual;                 /* the holder renews: that none came is no matter of hold_until */
+    int64_t guarded; /* since then a transaction that keeps renewals out may guard it; 0 */
 };
 
 enum lease_event {
@@ -37,6 +38,12 @@ enum lease_event {
 void lease_init(struct lease *l, int64_t ttl, int64_t every, int64_t hold);
 /* The one function that moves a lease. Returns LEASE_TELL, LEASE_ARM or 0. */
 unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64_t arg);
+/* A transaction that keeps all renewals out, and all grants, guards it from now on (P11). When its
+ * end comes nobody tells; the next renewal that is answered shows that it is over. Until then the
+ * lease is not lost at its deadline but UNSURE. */
+void lease_guard(struct lease *l, int64_t now);
+/* 1: it is UNSURE for that reason. */
+int lease_is_pinned(const struct lease *l);
 /* 1: ours now. Never after the deadline, whoever has been late to apply LEASE_TICK. */
 int lease_is_held(const struct lease *l, int64_t now);
 /* The next time at which LEASE_TICK has something to do; INT64_MAX: none. */

@@ -57,6 +57,8 @@ static int judge(sqlock_lock *lock, const struct answer *a, sqlock_error *err)
     case SQLOCK_OUT_DONE:
         mutex_lock(&lock->m->mu);
         lock->guards = 1;
+        if (lock->m->driver->caps & SQLOCK_CAP_ONE_WRITER)
+            lease_guard(&lock->lease, a->received);
         mutex_unlock(&lock->m->mu);
         return 0;
     case SQLOCK_OUT_STALE:

@@ -3,7 +3,8 @@
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
-#define EARLY_US 1000 /* past the last moment, in clocks of whole milliseconds */
+#define EARLY_US   1000 /* past the last moment, in clocks of whole milliseconds */
+#define GUARDED_MS 500  /* for a release that an open guard may keep out: it says so soon */
 
 int verb_is_guarded(sqlock_op *op)
 {
@@ -12,8 +13,8 @@ int verb_is_guarded(sqlock_op *op)
                              value_bytes(lock->name, lock->name_len)};
     struct answer a;
 
-    return op->m->driver->adopt != NULL && op_attempt(op, SQLOCK_STMT_PROBE, values, &a) == 0 &&
-           a.outcome == SQLOCK_OUT_GUARDED;
+    return op->m->driver->adopt != NULL && !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER) &&
+           op_attempt(op, SQLOCK_STMT_PROBE, values, &a) == 0 && a.outcome == SQLOCK_OUT_GUARDED;
 }
 
 /* A lock that was lost is still given back, for those who wait; the answer stays that it was lost.
@@ -157,11 +158,14 @@ static void end_callbacks(sqlock_lock *lock)
 /* From here on it is not renewed and not believed in: only the answer can tell. */
 static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
-    int rc, done;
+    int64_t request_ms;
+    int rc, done, guarded;
 
     if ((rc = check_lock(lock, err)) != 0)
         return rc;
+    request_ms = lock->m->request_us / 1000;
     mutex_lock(&lock->m->mu);
+    guarded = lock->lease.guarded != 0;
     lock->quiet = 1; /* no callback begins after this */
     done = lock->lease.state == SQLOCK_RELEASED;
     if (!done) {
@@ -173,7 +177,7 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
     mutex_unlock(&lock->m->mu);
     if (rc != 0)
         return rc;
-    rc = release_start(lock, 0, out_op, err);
+    rc = release_start(lock, guarded && request_ms > GUARDED_MS ? GUARDED_MS : 0, out_op, err);
     if (rc == 0 && done)
         op_done(*out_op, 0);
     return rc;

@@ -1,5 +1,6 @@
 /* Settle a request whose reply was lost: the same request, the same owner, sent again (P5). For an
- * imported grant, whose request was somebody else's, that is its renewal. */
+ * imported grant, whose request was somebody else's, and for one that a transaction guarded past
+ * its deadline, that is its renewal. */
 #include "core/engine/locks.h"
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
@@ -16,14 +17,15 @@ static void not_ours(sqlock_lock *lock)
 static int ask(sqlock_lock *lock, enum lock_pending pending, int32_t wait_ms, sqlock_error *err)
 {
     sqlock_op *op = NULL;
-    int rc = pending == PENDING_ACQUIRE  ? acquire_start(lock, wait_ms, NULL, &op, err)
-             : pending == PENDING_IMPORT ? renew_start(lock, wait_ms, &op, err)
-                                         : release_start(lock, wait_ms, &op, err);
+    int rc = pending == PENDING_ACQUIRE   ? acquire_start(lock, wait_ms, NULL, &op, err)
+             : pending == PENDING_RELEASE ? release_start(lock, wait_ms, &op, err)
+                                          : renew_start(lock, wait_ms, &op, err);
 
     if (rc != 0)
         return rc;
     op->settle = 1;
-    op->unsure = pending != PENDING_IMPORT; /* no answer leaves it as unsure as it was */
+    op->unsure = pending == PENDING_ACQUIRE ||
+                 pending == PENDING_RELEASE; /* no answer leaves it as unsure as it was */
     op_drive(op);
     rc = op_finish(op, NULL, err);
     if (pending == PENDING_ACQUIRE && (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED))

@@ -103,10 +103,11 @@ static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **ou
 
 #define LITE_DRIVER(open_slot)                                                                     \
     {                                                                                              \
-        .size = sizeof(sqlock_driver), .caps = SQLOCK_CAP_TX_DDL, .name = "sqlite",                \
-        .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect, .open = (open_slot),               \
-        .close = lite_close, .run = lite_run, .exec = lite_exec, .begin = lite_begin,              \
-        .commit = lite_commit, .rollback = lite_rollback, .cancel = lite_cancel                    \
+        .size = sizeof(sqlock_driver), .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER,          \
+        .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
+        .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
+        .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \
+        .cancel = lite_cancel                                                                      \
     }
 
 static const sqlock_driver driver = LITE_DRIVER(lite_open);

@@ -250,6 +250,9 @@ typedef struct sqlock_conn_opts {
 #define SQLOCK_CAP_SPOILS 0x10u /* no slot. A statement that fails spoils its transaction until a
                                    rollback: core puts a savepoint around its own on an adopted conn */
 
+#define SQLOCK_CAP_ONE_WRITER 0x20u /* no slot. A write transaction keeps all other writers out: a guard
+                                       keeps out the holder's renewals too, and has to extend the lease */
+
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
     uint32_t size;

@@ -54,6 +54,18 @@ static struct lease lease_in(sqlock_state state)
     return l;
 }
 
+/* Held, at risk, and past the deadline of a lease that a transaction guards. */
+static struct lease guarded_lease(sqlock_state state)
+{
+    struct lease l = lease_in(state == SQLOCK_AT_RISK ? state : SQLOCK_HELD);
+
+    lease_guard(&l, START + 5000);
+    if (state == SQLOCK_UNSURE)
+        assert_int_equal(lease_apply(&l, LEASE_TICK, END, 0), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(l.state, state);
+    return l;
+}
+
 static int has_edge(sqlock_state from, enum lease_event event, sqlock_state to)
 {
     for (size_t i = 0; i < lease_n_edges; i++)
@@ -74,7 +86,7 @@ static int has_any_edge(sqlock_state from, enum lease_event event)
  */
 
 /* What an event may carry, and when it may come: all that the code looks at. */
-static const int64_t moments[] = {START + 2000, RISK - 1, RISK, END - 1, END, END + TTL};
+static const int64_t moments[] = {START + 2000, RISK - 1, RISK, END - 1, END, END + 500, END + TTL};
 #define N_MOMENTS (sizeof moments / sizeof *moments)
 
 static int64_t arg_of(enum lease_event event, size_t i)
@@ -97,22 +109,38 @@ static int64_t arg_of(enum lease_event event, size_t i)
 /* A late confirmation counts as the time that passed, and as nothing else. */
 static enum lease_event event_in_table(const struct lease *l, enum lease_event event, int64_t now)
 {
-    return event == LEASE_RENEWED && is_believed(l) && now >= l->deadline ? LEASE_TICK : event;
+    int late = now >= (l->guarded != 0 ? lease_deadline(l, START + 1000) : l->deadline);
+
+    return event == LEASE_RENEWED && is_believed(l) && late ? LEASE_TICK : event;
 }
 
-static void try_all(void (*look)(const struct lease *before, enum lease_event event, int64_t now,
-                                 const struct lease *after, unsigned todo))
-{
-    for (size_t s = 0; s < N_STATES; s++)
-        for (int e = 0; e < LEASE_EVENTS; e++)
-            for (size_t t = 0; t < N_MOMENTS; t++)
-                for (size_t i = 0; i < 3; i++) {
-                    struct lease l = lease_in(states[s]), before = l;
-                    enum lease_event event = (enum lease_event)e;
-                    unsigned todo = lease_apply(&l, event, moments[t], arg_of(event, i));
+typedef void look_fn(const struct lease *before, enum lease_event event, int64_t now,
+                     const struct lease *after, unsigned todo);
 
-                    look(&before, event, moments[t], &l, todo);
-                }
+static void try_on(struct lease before, look_fn *look)
+{
+    for (int e = 0; e < LEASE_EVENTS; e++)
+        for (size_t t = 0; t < N_MOMENTS; t++)
+            for (size_t i = 0; i < 3; i++) {
+                struct lease l = before;
+                enum lease_event event = (enum lease_event)e;
+                unsigned todo = lease_apply(&l, event, moments[t], arg_of(event, i));
+
+                look(&before, event, moments[t], &l, todo);
+            }
+}
+
+static void try_all(look_fn *look)
+{
+    struct lease short_hold = guarded_lease(SQLOCK_UNSURE);
+
+    for (size_t s = 0; s < N_STATES; s++)
+        try_on(lease_in(states[s]), look);
+    try_on(guarded_lease(SQLOCK_HELD), look);
+    try_on(guarded_lease(SQLOCK_AT_RISK), look);
+    try_on(guarded_lease(SQLOCK_UNSURE), look);
+    short_hold.hold_until = END + 1;
+    try_on(short_hold, look);
 }
 
 static unsigned reached[64];
@@ -193,6 +221,81 @@ static void test_unknown_event_changes_nothing(void **state)
         assert_int_equal(lease_apply(&l, LEASE_EVENTS, END + 1, 1), 0);
         assert_memory_equal(&l, &before, sizeof l);
     }
+}
+
+/* ---- guarded ----------------------------------------------------------------------------------
+ */
+
+static void test_guarded_lease_is_unsure_and_not_lost_at_its_deadline(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_UNSURE);
+
+    (void)state;
+    assert_false(lease_is_held(&l, END));
+    assert_true(lease_is_pinned(&l));
+    assert_int_equal(l.why, SQLOCK_WHY_NONE);
+    assert_int_equal(lease_next_tick(&l), INT64_MAX);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, END + 100 * TTL, 0), 0);
+    assert_int_equal(lease_apply(&l, LEASE_RENEWED, END + TTL, END + TTL - 1000),
+                     LEASE_TELL | LEASE_ARM);
+    assert_int_equal(l.state, SQLOCK_HELD);
+    assert_int_equal(l.deadline, END + TTL - 1000 + TTL - MARGIN);
+    /* the guard is over: the next deadline is one like any other */
+    lease_apply(&l, LEASE_TICK, l.deadline, 0);
+    assert_int_equal(l.state, SQLOCK_LOST);
+}
+
+static void test_guarded_lease_that_others_have_is_lost(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_UNSURE);
+
+    (void)state;
+    assert_int_equal(lease_apply(&l, LEASE_DENIED, END + TTL, SQLOCK_WHY_TAKEN),
+                     LEASE_TELL | LEASE_ARM);
+    assert_int_equal(l.state, SQLOCK_LOST);
+}
+
+static void test_renewal_from_before_the_guard_does_not_end_it(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_HELD);
+
+    (void)state;
+    lease_apply(&l, LEASE_RENEWED, START + 9000, START + 4000);
+    assert_int_equal(l.state, SQLOCK_HELD);
+    lease_apply(&l, LEASE_TICK, l.deadline, 0);
+    assert_int_equal(l.state, SQLOCK_UNSURE);
+}
+
+static void test_late_proof_does_not_revive_a_guarded_lease(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_UNSURE);
+
+    (void)state;
+    assert_int_equal(lease_apply(&l, LEASE_RENEWED, END + TTL, START + 6000), 0);
+    assert_int_equal(l.state, SQLOCK_UNSURE);
+}
+
+static void test_jump_of_the_clock_ends_a_guarded_lease(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_HELD);
+
+    (void)state;
+    lease_apply(&l, LEASE_JUMPED, START + 6000, TTL);
+    assert_int_equal(l.state, SQLOCK_LOST);
+    assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
+}
+
+static void test_unsure_lease_without_a_guard_is_moved_by_no_renewal(void **state)
+{
+    struct lease l = lease_in(SQLOCK_UNSURE), before;
+
+    (void)state;
+    lease_guard(&l, START + 1000); /* nobody guards what is not held */
+    before = l;
+    assert_int_equal(lease_apply(&l, LEASE_RENEWED, START + 2000, START + 1500), 0);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, END + TTL, 0), 0);
+    assert_memory_equal(&l, &before, sizeof l);
+    assert_int_equal(l.guarded, 0);
 }
 
 /* ---- time -------------------------------------------------------------------------------------
@@ -496,7 +599,7 @@ static void check_next_tick(const struct story *s)
         assert_false(is_believed(&l));
         return;
     }
-    assert_true(next <= l.deadline);
+    assert_true(next <= (lease_is_pinned(&l) ? l.hold_until : l.deadline));
     assert_int_equal(lease_apply(&l, LEASE_TICK, next - 1, 0), 0);
     assert_int_equal(l.state, s->l.state);
     assert_true(lease_apply(&l, LEASE_TICK, next, 0) & LEASE_TELL);
@@ -514,10 +617,12 @@ static void check_move(const struct lease *before, const struct story *s, enum l
         assert_true(todo & LEASE_ARM);
     if (todo & LEASE_TELL)
         assert_int_not_equal(l->state, before->state);
-    if (is_believed(before) && l->state == SQLOCK_LOST && event != LEASE_CLOSED)
+    if (is_believed(before) && l->state != SQLOCK_RELEASED && !is_believed(l) &&
+        event != LEASE_CLOSED && event != LEASE_RELEASING)
         assert_true(todo & LEASE_TELL);
-    /* nothing but a first grant makes a lock held that was not */
-    if (is_believed(l) && !lease_is_held(before, s->now) && event != LEASE_GRANTED)
+    /* nothing but a first grant makes a lock held that was not, or the end of a guard */
+    if (is_believed(l) && !lease_is_held(before, s->now) && event != LEASE_GRANTED &&
+        !(event == LEASE_RENEWED && before->guarded != 0))
         assert_true(!lease_is_held(l, s->now));
     if (event == LEASE_JUMPED && is_believed(l))
         assert_true(l->deadline < before->deadline);
@@ -538,17 +643,20 @@ static void check_hold(struct story *s, const struct lease *before, enum lease_e
 
 static void one_step(struct story *s, struct dice *d, long counts[LEASE_EVENTS])
 {
-    struct lease before = s->l;
+    struct lease before;
     enum lease_event event;
     int64_t arg, proof;
     unsigned todo;
 
     s->now += step_of(s, d);
+    if (dice_below(d, 20) == 0)
+        lease_guard(&s->l, s->now);
+    before = s->l;
     event = random_event(s, d);
     arg = random_arg(s, d, event);
     proof = arg + before.ttl - before.margin;
     if ((event == LEASE_GRANTED && before.state == SQLOCK_UNSURE) ||
-        (event == LEASE_RENEWED && lease_is_held(&before, s->now)))
+        (event == LEASE_RENEWED && (lease_is_held(&before, s->now) || before.guarded != 0)))
         s->proved = proof > s->proved ? proof : s->proved;
     todo = lease_apply(&s->l, event, s->now, arg);
     check_hold(s, &before, event);
@@ -585,6 +693,12 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_no_edge_stands_twice_and_none_leaves_a_final_state),
     cmocka_unit_test(test_every_event_has_a_name_of_its_own),
     cmocka_unit_test(test_unknown_event_changes_nothing),
+    cmocka_unit_test(test_guarded_lease_is_unsure_and_not_lost_at_its_deadline),
+    cmocka_unit_test(test_guarded_lease_that_others_have_is_lost),
+    cmocka_unit_test(test_renewal_from_before_the_guard_does_not_end_it),
+    cmocka_unit_test(test_late_proof_does_not_revive_a_guarded_lease),
+    cmocka_unit_test(test_jump_of_the_clock_ends_a_guarded_lease),
+    cmocka_unit_test(test_unsure_lease_without_a_guard_is_moved_by_no_renewal),
     cmocka_unit_test(test_margin_covers_a_small_step_and_the_drift_of_two_clocks),
     cmocka_unit_test(test_deadline_counts_from_before_the_request),
     cmocka_unit_test(test_lock_is_held_until_the_deadline_and_not_at_it),
