@@ -6,9 +6,6 @@
 
 #include "postgres.h"
 
-#define OLDEST_SERVER 100000 /* 10: what the statements need */
-#define OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout */
-
 /* libpq's messages about a malformed URL quote it, password and all; so they are told only when
  * there is no room for a password in it. */
 static int fail_url(const char *url, const char *message, sqlock_error *err)
@@ -104,7 +101,7 @@ static int connect_url(struct pg_conn *c, const char *url, int64_t deadline, sql
     struct conn_args args = {.n = 0};
     int rc;
 
-    if (PQlibVersion() < OLDEST_LIBPQ)
+    if (PQlibVersion() < PG_OLDEST_LIBPQ)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
     rc = check_url(url, &args, err);
     if (rc != 0)
@@ -182,7 +179,7 @@ static int prepare_use(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 {
     int version = PQserverVersion(c->pg);
 
-    if (version < OLDEST_SERVER)
+    if (version < PG_OLDEST_SERVER)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "the server's version number is %d; PostgreSQL 10 is the oldest",
                                 version);
@@ -223,12 +220,14 @@ fail:
     return rc;
 }
 
-/* The socket does not block, so PQfinish() does not wait for the server either. */
+/* The socket does not block, so PQfinish() does not wait for the server either. What was adopted
+ * may be gone by now. */
 void pg_close(void *conn)
 {
     struct pg_conn *c = conn;
 
-    PQfinish(c->pg);
+    if (!c->guest)
+        PQfinish(c->pg);
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
     sqlock_mem_free(c);

@@ -59,11 +59,18 @@ int pg_is_memory(const char *message)
            strstr(message, "Memory allocation failure") != NULL;
 }
 
-/* Core's table may ask for a new connection too; what is told here is that this one is spent. */
-static int spent(struct pg_conn *c, unsigned flags, int code)
+/* Core's table may ask for a new connection too; what is told here is that this one is spent. One
+ * of the application's is not, unless it is told here: then it must not be of use to the
+ * application either, for whom an answer of ours may be on its way. */
+static int spent(struct pg_conn *c, const struct pg_call *call, unsigned flags, int code)
 {
-    if (flags & SQLOCK_RECONNECT)
+    if (flags & SQLOCK_RECONNECT) {
         c->broken = 1;
+        if (c->guest)
+            pg_guest_sever(c);
+    } else if (c->guest) {
+        call->err->flags &= ~(unsigned)SQLOCK_RECONNECT;
+    }
     return code;
 }
 
@@ -95,6 +102,15 @@ static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call,
     return flags;
 }
 
+/* The end of a guest's statement that we have asked for. */
+static int fail_cut(const struct pg_conn *c, const struct pg_call *call)
+{
+    return sqlock_error_set(call->err, c->cut, 0,
+                            c->cut == SQLOCK_ECANCELLED
+                                ? "cancelled while waiting for the server"
+                                : "the server was not done at the deadline");
+}
+
 int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
 {
     const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
@@ -105,25 +121,30 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
 
     if (state == NULL || !is_sqlstate(state)) /* libpq's own */
         return pg_fail_lost(c, call);
+    if (c->cut != 0 && strcmp(state, "57014") == 0)
+        return fail_cut(c, call);
     flags = error_flags(c, call, state, severity != NULL ? severity : "");
     pg_one_line(text, sizeof text, message != NULL ? message : "no message");
-    return spent(c, flags, sqlock_error_db(call->err, state, 0, flags, text));
+    pg_guest_text(c, text);
+    return spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
 /* libpq gave up: the connection broke, or there was no memory for an answer. What it has read by
- * then cannot be known, so the connection is spent in both cases. */
+ * then cannot be known, so the connection is spent in both cases. But a guest need not know it, as
+ * long as all of the answer has come: it is in a transaction still, and undoes what was done. */
 int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
 {
     const char *message = PQerrorMessage(c->pg);
     const char *state = pg_is_memory(message) ? "53200" : LOST;
-    unsigned flags = lost_flags(call);
+    int in_order = c->guest && !c->asked && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
+    unsigned flags = in_order ? 0 : lost_flags(call);
     char text[PG_TEXT_SIZE];
 
     /* The first line; libpq adds what it thinks of it, and what else failed on the way out. */
     snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
     if (text[0] == '\0')
         snprintf(text, sizeof text, "the connection was lost");
-    return spent(c, flags, sqlock_error_db(call->err, state, 0, flags, text));
+    return spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
 /* A wait for the answer ended without it. The answer would come some time, so the connection cannot
@@ -137,7 +158,7 @@ int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
         text = "cancelled while waiting for the server";
     else if (code == SQLOCK_ETIMEOUT)
         text = "no answer from the server before the deadline";
-    return spent(c, flags, sqlock_error_set(call->err, code, flags, "%s", text));
+    return spent(c, call, flags, sqlock_error_set(call->err, code, flags, "%s", text));
 }
 
 /* The server answered with success, and yet it is not sure that the commit will last. */
@@ -145,7 +166,7 @@ int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why
 {
     unsigned flags = lost_flags(call);
 
-    return spent(c, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
+    return spent(c, call, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
 }
 
 /* The session had ended before anything was sent: nothing can have been applied. */
@@ -156,7 +177,8 @@ int pg_fail_ended(struct pg_conn *c, const struct pg_call *call)
 
     if (text[0] == '\0')
         text = "the server had closed the connection";
-    return spent(c, SQLOCK_RECONNECT, sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
+    return spent(c, call, SQLOCK_RECONNECT,
+                 sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
 }
 
 /* The last `FATAL:  28P01: ` in a verbose message, as it came from the last host that was tried.

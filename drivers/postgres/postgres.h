@@ -14,6 +14,9 @@
 #define PG_PARAMS_MAX 16 /* parameters of a request */
 #define PG_TEXT_SIZE  256
 
+#define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
+#define PG_OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout, PQhostaddr() */
+
 extern const sqlock_dialect sqlock_postgres_dialect;
 
 struct pg_conn {
@@ -24,7 +27,17 @@ struct pg_conn {
     int unprepared;
     int in_tx;  /* between begin() and commit() or rollback() */
     int broken; /* SQLOCK_RECONNECT was told: nothing is sent any more */
+    int asked;  /* a statement of ours is under way */
     const sqlock_script *scripts;
+
+    /* Where the connection is the application's (guest.c). */
+    int guest;
+    int firm;          /* the call under way is not ended by cancel() */
+    int blocking;      /* its mode, to be given back */
+    int muted;         /* its notice receiver was libpq's own, to be given back */
+    int cut;           /* the code for which the statement under way has been cancelled */
+    int64_t cut_until; /* and when its end is not waited for any more */
+    PQnoticeReceiver default_receiver; /* libpq's own */
 
     /* What the notice receiver saw. */
     int doubt;     /* the statement under way came with a warning that its commit may not last */
@@ -58,6 +71,23 @@ struct pg_params {
 /* conn.c */
 int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void pg_close(void *conn);
+
+/* guest.c */
+int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
+sqlock_tx_state pg_native_state(const PGconn *pg);
+sqlock_tx_state pg_tx_state(void *conn);
+int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
+/* Around each call: 0, and pg_guest_leave() is due; or an error after which nothing was done. */
+int pg_guest_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
+void pg_guest_leave(struct pg_conn *c);
+/* Ask the server to cancel the statement under way, for this code. Its end is still to be read. */
+void pg_guest_cut(struct pg_conn *c, int code);
+/* Make sure that the connection is of no use to anybody. */
+void pg_guest_sever(struct pg_conn *c);
+/* Whether the server will read this text as it is meant: 0, or an error. */
+int pg_guest_reads(struct pg_conn *c, const struct pg_call *call, const char *sql);
+/* A text of the server's, in UTF-8 whatever it was. */
+void pg_guest_text(const struct pg_conn *c, char *text);
 
 /* wire.c: a statement's way to the server and back */
 void pg_call_end(struct pg_conn *c);

@@ -91,8 +91,10 @@ static int run_prepared(struct pg_conn *c, const struct pg_call *call, const str
 static int run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
                        const struct pg_params *p, PGresult **out_res)
 {
-    int rc = pg_ready(c, call);
+    int rc = pg_guest_reads(c, call, step->sql);
 
+    if (rc == 0)
+        rc = pg_ready(c, call);
     if (rc != 0)
         return rc;
     return pg_collect(
@@ -163,7 +165,7 @@ static void leave_tx(struct pg_conn *c, const struct pg_call *call)
     sqlock_error ignored = {.code = 0};
     struct pg_call undo = {call->deadline, 0, &ignored};
 
-    if (!c->in_tx)
+    if (!c->in_tx || c->guest)
         return;
     c->in_tx = 0;
     if (c->broken || pg_command(c, &undo, "ROLLBACK", NULL) == 0)
@@ -181,6 +183,10 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 
+    if (c->guest && (rc = pg_guest_enter(c, &call, 0)) != 0) {
+        pg_call_end(c);
+        return rc;
+    }
     if (n > 1 && script->n_array_steps > 0) {
         rc = run_request(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
     } else {
@@ -194,6 +200,8 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         sqlock_rows_cut(rows, n_before);
         leave_tx(c, &call);
     }
+    if (c->guest)
+        pg_guest_leave(c);
     pg_call_end(c);
     return rc;
 }
@@ -270,7 +278,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_SPOILS,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ADOPT | SQLOCK_CAP_SPOILS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,
@@ -282,6 +290,9 @@ const sqlock_driver *sqlock_driver_postgres(void)
         .commit = pg_commit,
         .rollback = pg_rollback,
         .cancel = pg_cancel,
+        .adopt = pg_adopt,
+        .tx_state = pg_tx_state,
+        .savepoint = pg_savepoint,
     };
 
     return &driver;

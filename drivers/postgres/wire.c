@@ -58,15 +58,26 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
         c->notice[0] = '\0';
     if (c->broken)
         return pg_fail_ended(c, call);
-    if (atomic_load(&c->cancelled))
+    if (!c->firm && atomic_load(&c->cancelled))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (sqlock_now_us() >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     alive = PQconsumeInput(c->pg);
-    while ((note = PQnotifies(c->pg)) != NULL) /* also reads what came in */
+    PQisBusy(c->pg); /* it reads what came in; an application's notifications stay for it */
+    while (!c->guest && (note = PQnotifies(c->pg)) != NULL)
         PQfreemem(note);
     if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
         return pg_fail_ended(c, call);
+    return 0;
+}
+
+/* A guest waits on for the end of its statement, which it has cancelled: *out_until. */
+static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
+{
+    if (!c->guest || c->cut != 0 || code == SQLOCK_ESYS)
+        return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
+    pg_guest_cut(c, code);
+    *out_until = c->cut_until;
     return 0;
 }
 
@@ -74,25 +85,30 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
  * read sets the descriptor later still, and ends the next wait. */
 static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events)
 {
-    for (;;) {
+    int64_t until = c->cut != 0 ? c->cut_until : call->deadline;
+    int rc = 0;
+
+    while (rc == 0) {
         int r;
 
-        if (atomic_load(&c->cancelled))
-            return pg_fail_wait(c, call, SQLOCK_ECANCELLED);
-        if (PQsocket(c->pg) < 0)
-            return 0; /* the next read tells what happened */
+        if (!c->firm && c->cut == 0 && atomic_load(&c->cancelled))
+            rc = give_up(c, call, SQLOCK_ECANCELLED, &until);
+        if (rc != 0 || PQsocket(c->pg) < 0) /* then the next read tells what happened */
+            break;
         r = sqlock_wait_fd(PQsocket(c->pg), events, c->open_wake >= 0 ? c->open_wake : c->wake_fd,
-                           call->deadline);
+                           until);
         if (r == 1)
-            return 0;
+            break;
         if (r == 0)
-            return pg_fail_wait(c, call, SQLOCK_ETIMEOUT);
-        if (r != 2)
-            return pg_fail_wait(c, call, SQLOCK_ESYS);
-        if (c->open_wake >= 0)
-            return pg_fail_wait(c, call, SQLOCK_ECANCELLED);
-        sqlock_wake_clear(c->wake_fd);
+            rc = give_up(c, call, SQLOCK_ETIMEOUT, &until);
+        else if (r != 2)
+            rc = give_up(c, call, SQLOCK_ESYS, &until);
+        else if (c->open_wake >= 0)
+            rc = give_up(c, call, SQLOCK_ECANCELLED, &until);
+        else
+            sqlock_wake_clear(c->wake_fd);
     }
+    return rc;
 }
 
 /* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
@@ -175,9 +191,9 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     PGresult *res = NULL;
     int rc;
 
-    if (!sent)
-        return pg_fail_lost(c, call);
-    rc = drain(c, call, &res);
+    c->asked = 1;
+    rc = sent ? drain(c, call, &res) : pg_fail_lost(c, call);
+    c->asked = 0;
     if (rc == 0)
         rc = check(c, call, res);
     if (rc == 0 && out_res != NULL) {

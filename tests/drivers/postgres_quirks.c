@@ -53,7 +53,8 @@ const struct quirks postgres_quirks = {.name = "postgres",
                                        .drop = drop,
                                        .age = age,
                                        .leave = leave,
-                                       .execute = execute};
+                                       .execute = execute,
+                                       .app = &postgres_app};
 
 int postgres_is_missing(int *out_code)
 {

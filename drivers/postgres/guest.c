@@ -1,0 +1,299 @@
+/* A guest on a connection of the application's (P14): what is different there from a connection of
+ * our own. The way of a statement is the same (wire.c), but
+ * - what is set on the PGconn for the time of a call is taken back at its end
+ * - a statement whose time is over is cancelled and its end read, or else the link is cut: an
+ * answer that came later would be read by the application as its own
+ * - nothing is ever said about transactions but our own savepoint. */
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "postgres.h"
+
+/* How long a cancelled statement's end is waited for, with all that it takes to cancel it. */
+#define CUT_US INT64_C(2000000)
+
+/* ---- adopting -------------------------------------------------------------------------------- */
+
+/* libpq does not tell the argument of a notice receiver, so one that was replaced cannot be put
+ * back: but its own, which needs none. Which one that is, a PGconn tells that no one has touched.
+ * This one is refused for its text, before anything is looked up. */
+static int find_default_receiver(struct pg_conn *c)
+{
+    PGconn *untouched = PQconnectStart("=");
+
+    if (untouched == NULL)
+        return SQLOCK_ENOMEM;
+    c->default_receiver = PQsetNoticeReceiver(untouched, NULL, NULL);
+    PQfinish(untouched);
+    return 0;
+}
+
+/* Addresses of functions are the same in the whole process, wherever they are taken, as long as
+ * there is one copy. A PGconn of another copy has another layout, or other locks. */
+static int check_adopt(const sqlock_adopt_opts *opts, sqlock_error *err)
+{
+    PGconn *pg = opts->native;
+
+    if (pg == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "there is no connection to adopt");
+    if (opts->library != NULL && opts->library != (void (*)(void))PQlibVersion)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the application uses another copy of libpq than the driver");
+    if (PQlibVersion() < PG_OLDEST_LIBPQ)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
+    if (PQstatus(pg) != CONNECTION_OK)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not connected");
+    if (pg_native_state(pg) == SQLOCK_TX_UNKNOWN)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection has an answer that is not read, or a pipeline");
+    if (PQserverVersion(pg) < PG_OLDEST_SERVER)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the server's version number is %d; PostgreSQL 10 is the oldest",
+                                PQserverVersion(pg));
+    return 0;
+}
+
+/* in_tx: everything that is sent runs in a transaction which somebody else ends. */
+int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    struct pg_conn *c = NULL;
+    int rc = check_adopt(opts, err);
+
+    if (rc != 0)
+        return rc;
+    c = sqlock_mem_alloc(sizeof *c);
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    c->pg = opts->native;
+    c->scripts = opts->scripts;
+    c->guest = c->in_tx = c->unprepared = 1;
+    c->open_wake = -1;
+    atomic_init(&c->cancelled, 0);
+    c->wake_fd = sqlock_wake_make();
+    if (c->wake_fd < 0) {
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        goto fail;
+    }
+    rc = find_default_receiver(c);
+    if (rc != 0) {
+        sqlock_error_set(err, rc, 0, "out of memory");
+        goto fail;
+    }
+    *out_conn = c;
+    return 0;
+fail:
+    pg_close(c);
+    return rc;
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/* libpq says ACTIVE until an answer has been read to its end: half-read, in COPY, sent and never
+ * asked for. In a pipeline it cannot know. */
+sqlock_tx_state pg_native_state(const PGconn *pg)
+{
+#ifdef LIBPQ_HAS_PIPELINING
+    if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF)
+        return SQLOCK_TX_UNKNOWN;
+#endif
+    switch (PQtransactionStatus(pg)) {
+    case PQTRANS_IDLE:
+        return SQLOCK_TX_IDLE;
+    case PQTRANS_INTRANS:
+        return SQLOCK_TX_ACTIVE;
+    case PQTRANS_INERROR:
+        return SQLOCK_TX_FAILED;
+    case PQTRANS_ACTIVE:
+    case PQTRANS_UNKNOWN:
+        break;
+    }
+    return SQLOCK_TX_UNKNOWN;
+}
+
+sqlock_tx_state pg_tx_state(void *conn)
+{
+    struct pg_conn *c = conn;
+
+    return c->broken ? SQLOCK_TX_UNKNOWN : pg_native_state(c->pg);
+}
+
+static int wrong_state(struct pg_conn *c, const struct pg_call *call)
+{
+    static const char *const why[] = {
+        [SQLOCK_TX_UNKNOWN] = "an answer has not been read, or there is a pipeline",
+        [SQLOCK_TX_IDLE] = "no transaction is open",
+        [SQLOCK_TX_ACTIVE] = "",
+        [SQLOCK_TX_FAILED] = "the transaction has failed",
+    };
+
+    if (c->broken || PQstatus(c->pg) != CONNECTION_OK)
+        return pg_fail_ended(c, call);
+    return sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "%s", why[pg_tx_state(c)]);
+}
+
+/* ---- a call ---------------------------------------------------------------------------------- */
+
+/* What comes while nothing of ours is under way is the application's: the server's last words to a
+ * session that idles. */
+static void take_notice(void *conn, const PGresult *res)
+{
+    struct pg_conn *c = conn;
+
+    pg_take_notice(c, res);
+    if (!c->asked)
+        c->default_receiver(NULL, res);
+}
+
+/* A receiver of the application's own stays in its place, see find_default_receiver(). */
+int pg_guest_enter(struct pg_conn *c, const struct pg_call *call, int failed_too)
+{
+    sqlock_tx_state state = pg_tx_state(c);
+
+    if (state != SQLOCK_TX_ACTIVE && !(failed_too && state == SQLOCK_TX_FAILED))
+        return wrong_state(c, call);
+    c->cut = 0;
+    c->blocking = !PQisnonblocking(c->pg);
+    if (PQsetnonblocking(c->pg, 1) != 0)
+        return pg_fail_lost(c, call);
+    c->muted = PQsetNoticeReceiver(c->pg, NULL, NULL) == c->default_receiver;
+    if (c->muted)
+        PQsetNoticeReceiver(c->pg, take_notice, c);
+    return 0;
+}
+
+/* On a connection that broke meanwhile the mode cannot be set; PQreset() makes it a blocking one.
+ */
+void pg_guest_leave(struct pg_conn *c)
+{
+    if (c->muted)
+        PQsetNoticeReceiver(c->pg, c->default_receiver, NULL);
+    if (c->blocking)
+        PQsetnonblocking(c->pg, 0);
+    c->muted = c->blocking = c->firm = 0;
+}
+
+int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+{
+    static const char *const sql[] = {
+        [SQLOCK_SAVEPOINT_SET] = "SAVEPOINT sqlock_guest",
+        [SQLOCK_SAVEPOINT_RELEASE] = "RELEASE SAVEPOINT sqlock_guest",
+        [SQLOCK_SAVEPOINT_UNDO] =
+            "ROLLBACK TO SAVEPOINT sqlock_guest; RELEASE SAVEPOINT sqlock_guest",
+    };
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 0, err};
+    int rc = pg_guest_enter(c, &call, what == SQLOCK_SAVEPOINT_UNDO);
+
+    if (rc != 0)
+        return rc;
+    c->firm = 1;
+    rc = pg_command(c, &call, sql[what], NULL);
+    pg_guest_leave(c);
+    return rc;
+}
+
+/* ---- a statement whose time is over ---------------------------------------------------------- */
+
+/* PQcancel() knows no deadline: it blocks for as long as whatever accepted its connection is
+ * silent. So a connection of libpq's that can be bounded goes the same way first, up to the first
+ * byte that the server says to it, and is given up. 1 also where that cannot be tried. */
+static int server_answers(PGconn *pg, int64_t deadline)
+{
+    int by_address = PQhostaddr(pg) != NULL && PQhostaddr(pg)[0] != '\0';
+    const char *keys[] = {
+        by_address ? "hostaddr" : "host", "port", "user", "dbname", "sslmode", "gssencmode", NULL};
+    const char *vals[] = {by_address ? PQhostaddr(pg) : PQhost(pg),
+                          PQport(pg),
+                          PQuser(pg),
+                          PQdb(pg),
+                          "disable",
+                          "disable",
+                          NULL};
+    PGconn *probe = PQconnectStartParams(keys, vals, 0);
+    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
+    int answers = probe == NULL || PQstatus(probe) == CONNECTION_BAD;
+
+    while (!answers && want != PGRES_POLLING_FAILED && PQsocket(probe) >= 0) {
+        int reads = want == PGRES_POLLING_READING;
+
+        if (sqlock_wait_fd(PQsocket(probe), reads ? POLLIN : POLLOUT, -1, deadline) != 1)
+            break;
+        answers = reads;
+        want = PQconnectPoll(probe);
+    }
+    PQfinish(probe);
+    return answers;
+}
+
+/* The server has sent the signal when PQcancel() returns: it cannot hit a later statement, which is
+ * sent after this one's end has been read. */
+void pg_guest_cut(struct pg_conn *c, int code)
+{
+    PGcancel *cancel = NULL;
+    char ignored[256];
+
+    c->cut = code;
+    c->cut_until = sqlock_now_us() + CUT_US;
+    if (!server_answers(c->pg, c->cut_until))
+        return;
+    cancel = PQgetCancel(c->pg);
+    if (cancel != NULL)
+        PQcancel(cancel, ignored, sizeof ignored);
+    PQfreeCancel(cancel);
+}
+
+/* What the server may still send must not come to the application. Nothing blocks here: the socket
+ * is at its end. */
+void pg_guest_sever(struct pg_conn *c)
+{
+    PGresult *res = NULL;
+
+    if (PQsocket(c->pg) >= 0)
+        shutdown(PQsocket(c->pg), SHUT_RDWR);
+    while ((res = PQgetResult(c->pg)) != NULL)
+        PQclear(res);
+    while (PQstatus(c->pg) == CONNECTION_OK && PQconsumeInput(c->pg))
+        ;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Bytes of texts mean what they mean to us: our names of tables are UTF-8. */
+static int speaks_utf8(const PGconn *pg)
+{
+    const char *client = PQparameterStatus(pg, "client_encoding");
+    const char *server = PQparameterStatus(pg, "server_encoding");
+
+    if (client == NULL || server == NULL)
+        return 0;
+    return strcmp(client, "UTF8") == 0 || strcmp(server, "SQL_ASCII") == 0 ||
+           (strcmp(client, "SQL_ASCII") == 0 && strcmp(server, "UTF8") == 0);
+}
+
+static int is_ascii(const char *text)
+{
+    while (*text != '\0')
+        if ((unsigned char)*text++ > 127)
+            return 0;
+    return 1;
+}
+
+/* Values are binary and need no encoding, but a schema's name may be of other letters. */
+int pg_guest_reads(struct pg_conn *c, const struct pg_call *call, const char *sql)
+{
+    if (!c->guest || is_ascii(sql) || speaks_utf8(c->pg))
+        return 0;
+    return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
+                            "the name of the schema is not ASCII, and client_encoding is %s",
+                            PQparameterStatus(c->pg, "client_encoding"));
+}
+
+void pg_guest_text(const struct pg_conn *c, char *text)
+{
+    if (!c->guest || speaks_utf8(c->pg))
+        return;
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text > 127)
+            *text = '?';
+}
