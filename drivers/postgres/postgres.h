@@ -11,7 +11,7 @@
 #include <sqlock/postgres.h>
 
 #define PG_STEPS_MAX  8  /* steps of a script that are prepared; later ones run unnamed */
-#define PG_PARAMS_MAX 16 /* parameters of a request */
+#define PG_PARAMS_MAX 64 /* parameters of a request */
 #define PG_TEXT_SIZE  256
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
@@ -64,8 +64,9 @@ struct pg_params {
     const char *data[PG_PARAMS_MAX];
     int lens[PG_PARAMS_MAX];
     int formats[PG_PARAMS_MAX];
-    uint64_t ints[PG_PARAMS_MAX]; /* storage for data of integers */
-    char *arrays[PG_PARAMS_MAX];  /* ... of arrays */
+    uint64_t ints[PG_PARAMS_MAX];     /* storage for data of integers, */
+    char decimals[PG_PARAMS_MAX][24]; /* of those that are sent as text, */
+    char *owned[PG_PARAMS_MAX];       /* of arrays and texts */
 };
 
 /* conn.c */
@@ -104,6 +105,8 @@ void pg_take_notice(void *conn, const PGresult *res);
 /* stmt.c */
 int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
+int pg_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err);
 int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
@@ -113,6 +116,8 @@ int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
 int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
 int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
                     size_t n);
+/* Values of any type, for a script without a list of them. */
+int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
 void pg_params_free(struct pg_params *p);
 int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request);
 

@@ -114,10 +114,10 @@ static int run_step(struct pg_conn *c, const struct pg_call *call, const struct 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
  * done what the request asks for, so a failure after them is the failure of the step under way
  * alone. */
-static int run_script(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt, int array,
-                      const struct pg_params *p, sqlock_rows *rows, size_t request)
+static int run_script(struct pg_conn *c, const struct pg_call *call, const sqlock_script *script,
+                      sqlock_stmt stmt, int array, const struct pg_params *p, sqlock_rows *rows,
+                      size_t request)
 {
-    const sqlock_script *script = &c->scripts[stmt];
     size_t n_steps = array ? script->n_array_steps : script->n_steps;
     const sqlock_step *steps = array ? script->array_steps : script->steps;
 
@@ -154,7 +154,7 @@ static int run_request(struct pg_conn *c, const struct pg_call *call, sqlock_stm
     if (rc != 0)
         sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent", script->name);
     else
-        rc = run_script(c, call, stmt, n > 1, &p, rows, request);
+        rc = run_script(c, call, script, stmt, n > 1, &p, rows, request);
     pg_params_free(&p);
     return rc;
 }
@@ -202,6 +202,28 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     }
     if (c->guest)
         pg_guest_leave(c);
+    pg_call_end(c);
+    return rc;
+}
+
+int pg_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 0, err};
+    size_t n_before = sqlock_rows_count(rows);
+    struct pg_params p;
+    int rc = pg_params_loose(&p, script, values);
+
+    if (rc != 0)
+        sqlock_error_set(err, rc, 0, "a value cannot be sent");
+    else if ((rc = pg_guest_enter(c, &call, 0)) == 0) {
+        rc = run_script(c, &call, script, SQLOCK_STMT_COUNT, 0, &p, rows, 0);
+        pg_guest_leave(c);
+    }
+    if (rc != 0)
+        sqlock_rows_cut(rows, n_before);
+    pg_params_free(&p);
     pg_call_end(c);
     return rc;
 }
@@ -293,6 +315,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
         .adopt = pg_adopt,
         .tx_state = pg_tx_state,
         .savepoint = pg_savepoint,
+        .ask = pg_ask,
     };
 
     return &driver;

@@ -3,7 +3,9 @@
  * Types are told to the server, never guessed by it: a parameter that a step does not use has no
  * type to guess, and a name that looks like a number must stay bytes. */
 #include <endian.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "postgres.h"
@@ -146,9 +148,52 @@ int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlo
     int rc = params_start(p, script);
 
     for (int i = 0; rc == 0 && i < p->n; i++) {
-        rc = array_build(values + i, script->n_params, n, p->types[i], &p->arrays[i], &p->lens[i]);
-        p->data[i] = p->arrays[i];
+        rc = array_build(values + i, script->n_params, n, p->types[i], &p->owned[i], &p->lens[i]);
+        p->data[i] = p->owned[i];
         p->types[i] = p->types[i] == OID_BYTEA ? OID_BYTEA_ARRAY : OID_INT8_ARRAY;
+    }
+    return rc;
+}
+
+/* As text, which libpq takes up to its NUL. */
+static int put_text(struct pg_params *p, int i, const sqlock_value *v)
+{
+    if (v->len > INT_MAX / 2 || memchr(v->data, '\0', v->len) != NULL)
+        return SQLOCK_EINVAL;
+    p->owned[i] = sqlock_mem_alloc(v->len + 1);
+    if (p->owned[i] == NULL)
+        return SQLOCK_ENOMEM;
+    memcpy(p->owned[i], v->data, v->len);
+    p->data[i] = p->owned[i];
+    return 0;
+}
+
+/* Parameters without a type get that of the column that they stand beside. Digits and text fit what
+ * a literal in quotes would fit; bytes are what the type's binary form is: those of a bytea, a
+ * uuid, a text. */
+int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
+{
+    int rc = 0;
+
+    memset(p, 0, sizeof *p);
+    if (script->n_params > PG_PARAMS_MAX)
+        return SQLOCK_EINVAL;
+    p->n = script->n_params;
+    for (int i = 0; rc == 0 && i < p->n; i++) {
+        const sqlock_value *v = &values[i];
+
+        if (v->type == SQLOCK_INT) {
+            snprintf(p->decimals[i], sizeof p->decimals[i], "%" PRId64, v->i);
+            p->data[i] = p->decimals[i];
+        } else if (v->type == SQLOCK_TEXT) {
+            rc = put_text(p, i, v);
+        } else if (v->type == SQLOCK_BYTES) {
+            if (v->len > INT_MAX / 2)
+                return SQLOCK_EINVAL;
+            p->data[i] = v->data;
+            p->lens[i] = (int)v->len;
+            p->formats[i] = 1;
+        }
     }
     return rc;
 }
@@ -156,8 +201,8 @@ int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlo
 void pg_params_free(struct pg_params *p)
 {
     for (int i = 0; i < PG_PARAMS_MAX; i++) {
-        sqlock_mem_free(p->arrays[i]);
-        p->arrays[i] = NULL;
+        sqlock_mem_free(p->owned[i]);
+        p->owned[i] = NULL;
     }
 }
 

@@ -187,6 +187,9 @@ const struct adopt_app postgres_app = {.connect = app_connect,
                                        .run_prepared = app_run_prepared,
                                        .kill = app_kill,
                                        .begins = begins,
+                                       .table_of_types =
+                                           "CREATE TABLE app_types (t varchar(40) PRIMARY KEY, "
+                                           "s smallint, b bigint, n numeric, o bytea)",
                                        .slow = "SELECT 0, 1 FROM pg_catalog.pg_sleep(10)",
                                        .one_answer = true,
                                        .fails_whole = true};

@@ -8,6 +8,7 @@
 #include "core/engine/rows.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,28 @@ static int64_t soon(void)
 static int run(const char *sql)
 {
     return run_until(sql, soon());
+}
+
+/* Ask with a text of the application's tables. It is written with `?`, in the order of the values;
+ * `$N` is put there where the dialect has it. */
+static int ask(const char *sql, const sqlock_value *values, uint8_t n)
+{
+    char text[512];
+    size_t len = 0;
+    int number = 0;
+    sqlock_script script = {.name = "asked", .n_params = n, .n_steps = 1, .steps = &g.step};
+
+    for (; *sql; sql++) {
+        assert_in_range(len, 0, sizeof text - 4);
+        if (*sql == '?' && g.driver->dialect->placeholder == '$')
+            len += (size_t)snprintf(text + len, sizeof text - len, "$%d", ++number);
+        else
+            text[len++] = *sql;
+    }
+    text[len] = '\0';
+    g.step = (sqlock_step){.sql = text};
+    rows_clear(g.rows);
+    return g.driver->ask(g.conn, &script, values, soon(), g.rows, &g.err);
 }
 
 static int point(sqlock_savepoint what)
@@ -287,6 +310,69 @@ static void test_no_savepoint_of_ours_is_left(void **state)
     point_ok(SQLOCK_SAVEPOINT_RELEASE);
     assert_true(point(SQLOCK_SAVEPOINT_RELEASE) < 0);
     app_exec(g.app, "ROLLBACK");
+    end_guest();
+}
+
+static sqlock_value number(int64_t i)
+{
+    return (sqlock_value){.type = SQLOCK_INT, .i = i};
+}
+
+static sqlock_value text(const char *s)
+{
+    return (sqlock_value){.type = SQLOCK_TEXT, .data = s, .len = strlen(s)};
+}
+
+static int64_t asked(void)
+{
+    assert_int_equal(sqlock_rows_count(g.rows), 1);
+    return rows_int(g.rows, 0, SQLOCK_COL_TOKEN, -1);
+}
+
+static void test_values_are_fitted_to_the_columns_of_the_application(void **state)
+{
+    const unsigned char bytes[] = {0, 255, '\'', '\\'};
+    const sqlock_value insert[] = {text("it's \\ \"a\""),
+                                   number(-32768),
+                                   number(INT64_MIN),
+                                   {.type = SQLOCK_NULL},
+                                   {.type = SQLOCK_BYTES, .data = bytes, .len = sizeof bytes}};
+    const sqlock_value more = number(1000);
+
+    begin_app(state);
+    app_exec(g.app, g.side->table_of_types);
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(ask("INSERT INTO app_types (t, s, b, n, o) VALUES (?, ?, ?, ?, ?)", insert, 5),
+              &g.err);
+    assert_int_equal(sqlock_rows_count(g.rows), 0);
+    assert_ok(ask("SELECT 0, 1, s FROM app_types WHERE t = ?", insert, 1), &g.err);
+    assert_int_equal(asked(), -32768);
+    assert_ok(ask("SELECT 0, 1, b FROM app_types WHERE s = ? AND b = ?", insert + 1, 2), &g.err);
+    assert_true(asked() == INT64_MIN);
+    assert_ok(ask("SELECT 0, 1, 7 FROM app_types WHERE o = ? AND n IS NULL", insert + 4, 1),
+              &g.err);
+    assert_int_equal(asked(), 7);
+    assert_ok(ask("UPDATE app_types SET b = s + ?", &more, 1), &g.err);
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(app_number(g.app, "SELECT b FROM app_types"), 1000 - 32768);
+    end_guest();
+}
+
+static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
+{
+    const sqlock_value values[] = {number(5), number(1)};
+
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2), &g.err);
+    assert_int_equal(seen_by(g.app), 5);
+    assert_true(ask("UPDATE no_such_table SET n = ? WHERE id = ?", values, 2) < 0);
+    undo_failed();
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(g.app), 10);
     end_guest();
 }
 
@@ -493,6 +579,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_undo_takes_back_only_what_was_done_since_the_savepoint),
     cmocka_unit_test(test_savepoints_of_the_application_survive),
     cmocka_unit_test(test_no_savepoint_of_ours_is_left),
+    cmocka_unit_test(test_values_are_fitted_to_the_columns_of_the_application),
+    cmocka_unit_test(test_asking_in_a_transaction_leaves_it_as_running_does),
     cmocka_unit_test(test_half_read_answer_is_left_alone),
     cmocka_unit_test(test_settings_and_handlers_are_as_before),
     cmocka_unit_test(test_prepared_statement_of_the_application_survives),
