@@ -420,7 +420,8 @@ int suite_run(const struct quirks *q)
                  {&suite_sql, q->execute != NULL},
                  {&suite_reap_sql, q->execute != NULL},
                  {&suite_load, q->leave != NULL},
-                 {&suite_adopt, q->app != NULL}};
+                 {&suite_adopt, q->app != NULL},
+                 {&suite_adopt_cut, q->app != NULL}};
     struct CMUnitTest tests[256];
     size_t n = 0;
 

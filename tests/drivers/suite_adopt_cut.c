@@ -1,0 +1,131 @@
+/* P14: statements of a guest's that are cut, by their deadline, by cancel, by the end of the
+ * session. The transaction goes on without them, or it is told that there is none any more. */
+#include "tests/drivers/suite_guest.h"
+
+#include <pthread.h>
+
+/* The application goes on with what it had done before. */
+static void goes_on(void)
+{
+    undo_failed();
+    assert_int_equal(seen_by(g.app), 11);
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(g.app), 11);
+}
+
+static void test_statement_is_cut_at_the_deadline(void **state)
+{
+    int64_t begun;
+
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    begun = sqlock_now_us();
+    assert_code(SQLOCK_ETIMEOUT, run_until(g.side->slow, begun + 200000), &g.err);
+    assert_between(200000, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
+    goes_on();
+    end_guest();
+}
+
+static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
+{
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1), &g.err);
+    assert_int_equal(g.err.flags & SQLOCK_RECONNECT, 0);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+    end_guest();
+}
+
+static void *cancel_soon(void *conn)
+{
+    sleep_ms(200);
+    g.driver->cancel(conn);
+    return NULL;
+}
+
+static void test_statement_is_cut_by_cancel(void **state)
+{
+    int64_t begun = sqlock_now_us();
+    pthread_t thread;
+    int rc;
+
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
+    rc = run(g.side->slow);
+    pthread_join(thread, NULL);
+    assert_code(SQLOCK_ECANCELLED, rc, &g.err);
+    assert_between(0, sqlock_now_us() - begun, patience_ms(5000) * INT64_C(1000));
+    goes_on();
+    end_guest();
+}
+
+/* Savepoints are not cut: what was begun must be undone. */
+static void test_cancel_cuts_the_next_run_and_no_other(void **state)
+{
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
+    g.driver->cancel(g.conn);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_code(SQLOCK_ECANCELLED, run(OUR_WRITE), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    assert_ok(run(OUR_READ), &g.err);
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+    end_guest();
+}
+
+/* Another client has locked what our statement needs. */
+static void test_wait_for_a_row_ends_at_the_deadline(void **state)
+{
+    void *other;
+    int64_t begun;
+
+    begin_guest(state);
+    other = app_connect();
+    app_exec(other, g.side->begins[0]);
+    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(g.app, g.side->begins[0]);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    begun = sqlock_now_us();
+    assert_true(run_until(OUR_WRITE, begun + 200000) < 0);
+    assert_between(200000, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
+    undo_failed();
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(other, "ROLLBACK");
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(other), 11);
+    end_guest();
+}
+
+static void test_end_of_the_session_is_told(void **state)
+{
+    begin_guest(state);
+    if (g.side->kill) {
+        app_exec(g.app, g.side->begins[0]);
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        g.side->kill(g.app);
+        assert_true(run(OUR_WRITE) < 0);
+        assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+        assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
+    }
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_statement_is_cut_at_the_deadline),
+    cmocka_unit_test(test_nothing_is_sent_when_the_deadline_has_passed),
+    cmocka_unit_test(test_statement_is_cut_by_cancel),
+    cmocka_unit_test(test_cancel_cuts_the_next_run_and_no_other),
+    cmocka_unit_test(test_wait_for_a_row_ends_at_the_deadline),
+    cmocka_unit_test(test_end_of_the_session_is_told),
+};
+PART(suite_adopt_cut, tests);

@@ -1,0 +1,150 @@
+#include "tests/drivers/suite_guest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct guest g;
+
+void *app_connect(void)
+{
+    void *app = g.side->connect(&g.w->place);
+
+    assert_non_null(app);
+    assert_in_range(g.w->n_apps, 0, WORLD_APPS - 1);
+    g.w->apps[g.w->n_apps++] = app;
+    return app;
+}
+
+void app_exec(void *app, const char *sql)
+{
+    if (!g.side->exec(app, sql))
+        fail_msg("the application's statement failed: %s", sql);
+}
+
+int64_t app_number(void *app, const char *sql)
+{
+    char *text = g.side->ask(app, sql);
+    int64_t number = text ? strtoll(text, NULL, 10) : -1;
+
+    free(text);
+    return number;
+}
+
+int64_t seen_by(void *app)
+{
+    return app_number(app, "SELECT n FROM app_row WHERE id = 1");
+}
+
+int adopt(void *app, void **out_conn)
+{
+    sqlock_adopt_opts o = {.size = sizeof o, .scripts = g.scripts};
+
+    g.side->offer(app, &o);
+    return g.driver->adopt(&o, out_conn, &g.err);
+}
+
+/* Nothing of the last test is left but memory that an assertion jumped over. */
+static void free_guest(void)
+{
+    if (g.conn)
+        g.driver->close(g.conn);
+    rows_free(g.rows);
+    memset(&g, 0, sizeof g);
+}
+
+void begin_app(void **state)
+{
+    free_guest();
+    g.w = world(state);
+    g.side = g.w->q->app;
+    g.driver = g.w->q->driver();
+    assert_non_null(g.rows = rows_new());
+    g.app = app_connect();
+    app_exec(g.app, "CREATE TABLE app_row (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)");
+    app_exec(g.app, "INSERT INTO app_row VALUES (1, 10)");
+}
+
+void begin_guest(void **state)
+{
+    begin_app(state);
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+}
+
+void end_guest(void)
+{
+    g.driver->close(g.conn);
+    g.conn = NULL;
+}
+
+int run_until(const char *sql, int64_t deadline)
+{
+    int writes = strncmp(sql, "SELECT", 6) != 0;
+
+    g.step = (sqlock_step){.sql = sql, .flags = writes ? SQLOCK_STEP_WRITE : 0};
+    g.scripts[SQLOCK_STMT_GUARDED] =
+        (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &g.step};
+    rows_clear(g.rows);
+    return g.driver->run(g.conn, SQLOCK_STMT_GUARDED, NULL, 1, deadline, g.rows, &g.err);
+}
+
+int64_t soon(void)
+{
+    return sqlock_now_us() + patience_ms(10000) * INT64_C(1000);
+}
+
+int run(const char *sql)
+{
+    return run_until(sql, soon());
+}
+
+int ask(const char *sql, const sqlock_value *values, uint8_t n)
+{
+    char text[512];
+    size_t len = 0;
+    int number = 0;
+    sqlock_script script = {.name = "asked", .n_params = n, .n_steps = 1, .steps = &g.step};
+
+    for (; *sql; sql++) {
+        assert_in_range(len, 0, sizeof text - 4);
+        if (*sql == '?' && g.driver->dialect->placeholder == '$')
+            len += (size_t)snprintf(text + len, sizeof text - len, "$%d", ++number);
+        else
+            text[len++] = *sql;
+    }
+    text[len] = '\0';
+    g.step = (sqlock_step){.sql = text};
+    rows_clear(g.rows);
+    return g.driver->ask(g.conn, &script, values, soon(), g.rows, &g.err);
+}
+
+int point(sqlock_savepoint what)
+{
+    return g.driver->savepoint(g.conn, what, soon(), &g.err);
+}
+
+void point_ok(sqlock_savepoint what)
+{
+    assert_ok(point(what), &g.err);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+}
+
+void undo_failed(void)
+{
+    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
+    assert_int_equal(g.driver->tx_state(g.conn),
+                     g.side->fails_whole ? SQLOCK_TX_FAILED : SQLOCK_TX_ACTIVE);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+}
+
+void be_a_guest(void)
+{
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_ok(run(OUR_READ), &g.err);
+    assert_int_equal(rows_int(g.rows, 0, SQLOCK_COL_OUTCOME, -1), 1);
+    assert_ok(run(OUR_WRITE), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_RELEASE);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_true(run(OUR_WRONG) < 0);
+    undo_failed();
+}

@@ -1,0 +1,56 @@
+/* An application's connection, adopted by the driver's slots: what tests of it share. The requests
+ * are the tests' own: a script of one step each, put where GUARDED is. */
+#ifndef SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
+#define SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
+
+#include "tests/drivers/adopt_app.h"
+
+#include "core/engine/rows.h"
+
+#define OUR_WRITE "UPDATE app_row SET n = n + 100 WHERE id = 1"
+#define OUR_READ  "SELECT 0, 1"
+#define OUR_WRONG "SELECT 0, 1 FROM no_such_table"
+
+/* The test's one. */
+struct guest {
+    const struct adopt_app *side;
+    const sqlock_driver *driver;
+    struct world *w;
+    void *app;
+    void *conn;
+    sqlock_rows *rows;
+    sqlock_step step;
+    sqlock_script scripts[SQLOCK_STMT_COUNT];
+    sqlock_error err;
+};
+extern struct guest g;
+
+/* First line of every test: an application with a table app_row, whose row 1 has n = 10, and no
+ * transaction; not adopted yet, or adopted. */
+void begin_app(void **state);
+void begin_guest(void **state);
+int adopt(void *app, void **out_conn);
+void end_guest(void); /* not where an assertion failed: the next test does it */
+
+/* One more connection of the application's, closed when the test ends. */
+void *app_connect(void);
+void app_exec(void *app, const char *sql);
+int64_t app_number(void *app, const char *sql);
+int64_t seen_by(void *app); /* n of row 1 */
+
+int64_t soon(void);
+/* Run this step as a request, until soon() or the deadline. */
+int run(const char *sql);
+int run_until(const char *sql, int64_t deadline);
+/* Ask with a text about the application's tables. It is written with `?`, in the order of the
+ * values;
+ * `$N` is put there where the dialect has it. */
+int ask(const char *sql, const sqlock_value *values, uint8_t n);
+int point(sqlock_savepoint what);
+void point_ok(sqlock_savepoint what);
+/* What the state is after a statement that failed, and the way out of it. */
+void undo_failed(void);
+/* What core does around its statements: one that succeeds, one that fails. */
+void be_a_guest(void);
+
+#endif
