@@ -113,11 +113,14 @@ kind == "tables" && table != "" && /^    PRIMARY KEY \(/ {
 }
 kind == "tables" { next }
 function columns(    i, out) {
-    for (i = 1; i <= n_columns; i++)
+    for (i = 1; i <= n_columns; i++) {
+        if (!since[column[i]]) die("no migration makes the table " column[i])
         out = out (i > 1 ? "\n    UNION ALL SELECT " : "SELECT ") \
             i (i > 1 ? "" : " AS pos") ", '" column[i] (i > 1 ? "'" : "' AS tab") ", '" \
             column_name[i] (i > 1 ? "'" : "' AS col") ", '" column_type[i] (i > 1 ? "'" : "' AS type") ", " \
-            column_must[i] (i > 1 ? "" : " AS must") ", " place[column[i], column_name[i]] (i > 1 ? "" : " AS pk")
+            column_must[i] (i > 1 ? "" : " AS must") ", " place[column[i], column_name[i]] (i > 1 ? "" : " AS pk") \
+            ", " since[column[i]] (i > 1 ? "" : " AS since")
+    }
     return out
 }
 
@@ -136,6 +139,10 @@ kind == "statements" && /^-- :(step|array)/ {
 kind == "statements" && /^--/ { next }
 kind == "statements" { if (list != "") sql = sql (sql == "" ? "" : "\n") $0; else if (trim($0) != "") die("text outside a step"); next }
 
+kind == "migration" && direction == "up" && /^CREATE TABLE .*\{[a-z]+\} \($/ {
+    table = $0; sub(/\} \($/, "", table); sub(/.*\{/, "", table)
+    if (!since[table]) since[table] = version
+}
 kind == "migration" {
     if (pending == "" && (/^--/ || trim($0) == "")) next
     pending = pending (pending == "" ? "" : "\n") $0

@@ -7,21 +7,20 @@
 #include "core/base/text.h"
 #include "core/engine/dialect.h"
 
-/* Words that stand in braces in a dialect's texts. */
+/* Words that stand in braces in a dialect's texts: the tables, as names and as string literals, and
+ * what the names are made of. */
+static const char *const tables[] = {"lock", "meta", "migration", "row", "register"};
 enum {
-    WORD_LOCK,
-    WORD_META,
-    WORD_MIGRATION,
-    WORD_SCHEMA,
+    TABLES = sizeof tables / sizeof *tables,
+    WORD_TEXT = TABLES, /* of the first table */
+    WORD_SCHEMA = 2 * TABLES,
     WORD_PREFIX,
-    WORD_LOCK_TEXT,
-    WORD_META_TEXT,
-    WORD_MIGRATION_TEXT,
     WORDS
 };
-static const char *const words[WORDS] = {"{lock}",      "{meta}",          "{migration}",
-                                         "{schema}",    "{prefix}",        "{lock:text}",
-                                         "{meta:text}", "{migration:text}"};
+static const char *const words[WORDS] = {"{lock}",          "{meta}",           "{migration}",
+                                         "{row}",           "{register}",       "{lock:text}",
+                                         "{meta:text}",     "{migration:text}", "{row:text}",
+                                         "{register:text}", "{schema}",         "{prefix}"};
 
 struct rendered {
     sqlock_script scripts[SQLOCK_STMT_COUNT];
@@ -32,19 +31,17 @@ struct rendered {
 static void make_words(struct rendered *r, const sqlock_dialect *d, const char *schema,
                        const char *prefix)
 {
-    static const char *const tables[] = {"lock", "meta", "migration"};
     char q = d->quote;
     char in[80] = ""; /* of the schema; none: the connection's own */
 
     if (schema[0] != '\0')
         snprintf(in, sizeof in, "%c%s%c.", q, schema, q);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < TABLES; i++) {
         snprintf(r->word[i], sizeof r->word[i], "%s%c%s%s%c", in, q, prefix, tables[i], q);
+        snprintf(r->word[WORD_TEXT + i], sizeof r->word[0], "'%s'", r->word[i]);
+    }
     snprintf(r->word[WORD_SCHEMA], sizeof r->word[0], "%c%s%c", q, schema, q);
     snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
-    for (int i = 0; i < 3; i++)
-        snprintf(r->word[WORD_LOCK_TEXT + i], sizeof r->word[0], "'%s%c%s%s%c'", in, q, prefix,
-                 tables[i], q);
 }
 
 /* The word that stands at p, or -1. */

@@ -111,7 +111,7 @@ int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g)) == 0 &&
         (rc = migrator_look(&g)) == 0 && (rc = check_at_latest(&g)) == 0 &&
-        (rc = migrator_check_tables(&g, 1)) == 0)
+        (rc = migrator_check_tables(&g, migrator_latest(&g))) == 0)
         rc = check_recorded(&g);
     return migrator_close(&g, "migration verify", rc, err);
 }
@@ -124,7 +124,7 @@ static int record_all(struct migrator *g, void *arg)
     int version = *(int *)arg, rc;
 
     if ((rc = migrator_check_newer(g)) != 0 || (rc = migrator_check_drift(g)) != 0 ||
-        (rc = migrator_check_tables(g, version == migrator_latest(g))) != 0)
+        (rc = migrator_check_tables(g, version)) != 0)
         return rc;
     if (g->version > version)
         return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
@@ -145,7 +145,7 @@ int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
         (rc = check_version(g.m->driver->dialect, &version, 1, &g.err)) == 0 &&
         (rc = migrator_connect(&g)) == 0 &&
         /* before, too: tables that are not whole may have no room for a lease */
-        (rc = migrator_check_tables(&g, version == migrator_latest(&g))) == 0)
+        (rc = migrator_check_tables(&g, version)) == 0)
         rc = migrator_alone(&g, 0, record_all, &version);
     return migrator_close(&g, "migration baseline", rc, err);
 }

@@ -209,8 +209,9 @@ int migrator_check_drift(struct migrator *g)
     return 0;
 }
 
-int migrator_check_tables(struct migrator *g, int all)
+int migrator_check_tables(struct migrator *g, int version)
 {
+    int latest = version == migrator_latest(g);
     char first[128] = "";
     size_t n = 0;
     int rc = migrator_run(g, SQLOCK_STMT_MIGRATE_DIFFER, NULL);
@@ -218,7 +219,9 @@ int migrator_check_tables(struct migrator *g, int all)
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < sqlock_rows_count(g->rows); i++) {
-        if (!all && rows_int(g->rows, i, SQLOCK_COL_THERE, 0))
+        int there = (int)rows_int(g->rows, i, SQLOCK_COL_THERE, 0);
+
+        if (!latest && (there || rows_int(g->rows, i, SQLOCK_COL_MADE_BY, 0) > version))
             continue;
         if (n++ == 0)
             read_text(g->rows, i, SQLOCK_COL_DIFFERENCE, first, sizeof first);

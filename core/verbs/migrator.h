@@ -63,8 +63,9 @@ int migrator_begun(const struct migrator *g);
  * file than this library's. */
 int migrator_check_newer(struct migrator *g);
 int migrator_check_drift(struct migrator *g);
-/* ... when a table is missing or, with `all`, is not what tables.sql says. */
-int migrator_check_tables(struct migrator *g, int all);
+/* ... when a table that this version has is missing or, of the latest version, is not what
+ * tables.sql says. */
+int migrator_check_tables(struct migrator *g, int version);
 
 /* migrate_guard.c: look, then do work(g, arg) while no other migrator does anything. All of it is
  * one transaction where DDL is. creates: the work may begin on an empty database. */

@@ -128,8 +128,9 @@ enum {
 };
 /* migrate_differ: a row for each difference */
 enum {
-    SQLOCK_COL_THERE = 2,     /* 0: the whole table is missing */
-    SQLOCK_COL_DIFFERENCE = 3 /* in words */
+    SQLOCK_COL_THERE = 2,      /* 0: the whole table is missing */
+    SQLOCK_COL_DIFFERENCE = 3, /* in words */
+    SQLOCK_COL_MADE_BY = 4      /* the migration that makes the table */
 };
 /* migrate_held: no row, or one */
 enum {
@@ -207,8 +208,8 @@ typedef struct sqlock_migration {
     size_t n_down;
 } sqlock_migration;
 
-/* All texts hold {lock}, {meta}, {migration}, {schema} and {prefix}; core puts quoted and qualified
- * names there before a driver sees them. The texts of migrate_around are never run: they stand
+/* All texts hold {lock} and the other tables' names, {schema} and {prefix}; core puts quoted and
+ * qualified names there before a driver sees them. The texts of migrate_around are never run: they stand
  * before and behind migrations that are written out. */
 typedef struct sqlock_dialect {
     uint32_t size; /* sizeof(sqlock_dialect) */

@@ -164,8 +164,8 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  * Threads:   any.
  * Returns:   0, or SQLOCK_EINVAL (unknown URL scheme, bad schema, prefix, namespace or numbers; told
  *            before any I/O), SQLOCK_EUNREACH (no server, no such host, request_ms ran out),
- *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too old, too new: the
- *            text tells what was found and what is needed), SQLOCK_EREADONLY (replica, read-only
+ *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too new: the text tells
+ *            what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
  *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
  *            SQLOCK_OPEN_ACCEPT_WEAK, SQLite in a child of a process that had a manager open),

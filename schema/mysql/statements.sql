@@ -49,8 +49,8 @@ FROM DUAL
 WHERE @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
    OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
-              WHERE t.table_name IN ('{prefix}lock', '{prefix}meta') AND t.engine <> 'InnoDB'
-                AND {here});
+              WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register')
+                AND t.engine <> 'InnoDB' AND {here});
 -- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL,
        CASE WHEN @@global.innodb_flush_log_at_trx_commit <> 1
@@ -408,7 +408,8 @@ SELECT 0, 1, t.table_name IS NOT NULL,
                 WHEN UPPER(a.data_type) <> e.type THEN CONCAT(' is ', a.data_type, ', not ', e.type)
                 WHEN (a.is_nullable = 'NO') < e.must THEN ' may be NULL'
                 WHEN (a.is_nullable = 'NO') > e.must THEN ' may not be NULL'
-                ELSE ' is not at its place in the primary key' END) END
+                ELSE ' is not at its place in the primary key' END) END,
+       e.since
 FROM ({columns}) e
 LEFT JOIN information_schema.tables t ON t.table_name = CONCAT('{prefix}', e.tab) AND {here}
 LEFT JOIN information_schema.columns a

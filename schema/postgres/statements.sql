@@ -36,7 +36,9 @@ SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
             WHEN ('x' || {timeline})::bit(32)::bigint > 2097152 THEN 'the timeline is above 2097152'
             ELSE 'client_min_messages is above warning' END, 'UTF8')
 FROM (SELECT EXISTS (SELECT 1 FROM pg_class c
-                     WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}))
+                     WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}),
+                                     to_regclass('{schema}.{prefix}row'),
+                                     to_regclass('{schema}.{prefix}register'))
                        AND c.relpersistence = 'u') AS unlogged) u
 WHERE u.unlogged OR ('x' || {timeline})::bit(32)::bigint > 2097152
    OR current_setting('client_min_messages') IN ('error', 'fatal', 'panic');
@@ -441,11 +443,10 @@ SELECT 0, 1, (t.oid IS NOT NULL)::int,
                     THEN ' is ' || format_type(a.atttypid, NULL) || ', not ' || e.type
                 WHEN a.attnotnull::int < e.must THEN ' may be NULL'
                 WHEN a.attnotnull::int > e.must THEN ' may not be NULL'
-                ELSE ' is not at its place in the primary key' END END, 'UTF8')
+                ELSE ' is not at its place in the primary key' END END, 'UTF8'),
+       e.since
 FROM ({columns}) e
-CROSS JOIN LATERAL (
-    SELECT CASE e.tab WHEN 'lock' THEN to_regclass({lock:text}) WHEN 'meta' THEN to_regclass({meta:text})
-                      ELSE to_regclass({migration:text}) END::oid AS oid) t
+CROSS JOIN LATERAL (SELECT to_regclass('{schema}.{prefix}' || e.tab)::oid AS oid) t
 LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = e.col AND NOT a.attisdropped
 LEFT JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype = 'p'
 WHERE CASE WHEN t.oid IS NULL THEN e.pk = 1

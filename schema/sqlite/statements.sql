@@ -262,7 +262,8 @@ SELECT 0, 1, t.name IS NOT NULL,
                 WHEN upper(a.type) <> e.type THEN ' is ' || a.type || ', not ' || e.type
                 WHEN (a."notnull" OR a.pk) < e.must THEN ' may be NULL'
                 WHEN (a."notnull" OR a.pk) > e.must THEN ' may not be NULL'
-                ELSE ' is not at its place in the primary key' END END
+                ELSE ' is not at its place in the primary key' END END,
+       e.since
 FROM ({columns}) e
 LEFT JOIN sqlite_master t ON t.type = 'table' AND t.name = '{prefix}' || e.tab
 LEFT JOIN pragma_table_info('{prefix}' || e.tab, 'main') a ON a.name = e.col

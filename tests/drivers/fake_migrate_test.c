@@ -8,8 +8,10 @@
 
 extern const sqlock_dialect sqlock_fake_dialect;
 
-/* ---- a driver without transactional DDL, that knows a second migration -------------------------
+/* ---- a driver without transactional DDL, that knows one migration more -------------------------
  */
+
+enum { LATEST = 3 }; /* of that driver */
 
 static struct {
     sqlock_fake *db;
@@ -58,19 +60,20 @@ static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error 
 static const sqlock_driver *stepwise(sqlock_fake *db)
 {
     static const char *const up[] = {"CREATE more", "CREATE most"};
-    static const char *const down[] = {"VERSION 1"};
-    static sqlock_migration migrations[2];
+    static const char *const down[] = {"VERSION 2"};
+    static sqlock_migration migrations[LATEST];
     static sqlock_dialect dialect;
     static sqlock_driver driver;
 
     memset(&tap, 0, sizeof tap);
     tap.db = db;
     tap.cut_after = tap.visit_at = -1;
-    migrations[0] = sqlock_fake_dialect.migrations[0];
-    migrations[1] = (sqlock_migration){2, "more", "0123456789abcdef", up, 2, down, 1};
+    assert_int_equal(sqlock_fake_dialect.n_migrations, LATEST - 1);
+    memcpy(migrations, sqlock_fake_dialect.migrations, (LATEST - 1) * sizeof *migrations);
+    migrations[LATEST - 1] = (sqlock_migration){LATEST, "more", "0123456789abcdef", up, 2, down, 1};
     dialect = sqlock_fake_dialect;
     dialect.migrations = migrations;
-    dialect.n_migrations = 2;
+    dialect.n_migrations = LATEST;
     driver = *sqlock_driver_fake();
     driver.caps &= ~SQLOCK_CAP_TX_DDL;
     driver.dialect = &dialect;
@@ -126,8 +129,9 @@ static void cut_everywhere(int version, unsigned flags, int expected)
         sqlock_fake *db = sqlock_fake_new();
         const sqlock_driver *driver = stepwise(db);
 
-        assert_ok(migrate_to(driver, db, version == 0 ? 2 : 0, SQLOCK_MIGRATE_DOWN ^ flags, &err),
-                  &err);
+        assert_ok(
+            migrate_to(driver, db, version == 0 ? LATEST : 0, SQLOCK_MIGRATE_DOWN ^ flags, &err),
+            &err);
         tap.calls = 0;
         tap.cut_after = n;
         int rc = migrate_to(driver, db, version, flags, &err);
@@ -149,7 +153,7 @@ static void cut_everywhere(int version, unsigned flags, int expected)
 static void test_a_migrator_cut_off_behind_any_call_is_just_run_again(void **state)
 {
     (void)state;
-    cut_everywhere(2, 0, 2);
+    cut_everywhere(LATEST, 0, LATEST);
     cut_everywhere(0, SQLOCK_MIGRATE_DOWN, 0);
 }
 
@@ -184,9 +188,9 @@ static void test_a_migrator_waits_while_another_one_works(void **state)
     (void)state;
     tap.visit = come_too_early;
     tap.visit_at = 4; /* the lease, the version and the records come before */
-    assert_ok(migrate_to(driver, db, 2, 0, &err), &err);
+    assert_ok(migrate_to(driver, db, LATEST, 0, &err), &err);
     assert_true(tap.calls > 4);
-    assert_int_equal(applied(driver, db), 2);
+    assert_int_equal(applied(driver, db), LATEST);
     sqlock_fake_free(db);
 }
 
@@ -212,7 +216,7 @@ static void test_a_migrator_that_lost_its_lease_stops(void **state)
     tap.visit = take_over;
     tap.visit_at = 4;
     assert_code(SQLOCK_ELOST, sqlock_migrate(driver, NULL, &o, NULL, &err), &err);
-    assert_int_equal(applied(driver, db), 1);
+    assert_int_equal(applied(driver, db), LATEST - 1);
     sqlock_fake_free(db);
 }
 
@@ -229,7 +233,7 @@ static void test_P2_tokens_rise_over_steps_down_and_up(void **state)
     for (int round = 0; round < 3; round++) {
         sqlock *m = NULL;
 
-        assert_ok(migrate_to(driver, db, 2, 0, &err), &err);
+        assert_ok(migrate_to(driver, db, LATEST, 0, &err), &err);
         assert_ok(sqlock_open(driver, NULL, &o, &m, &err), &err);
         for (int i = 0; i < 5; i++) {
             sqlock_lock *lock = take(m, "nightly");

@@ -46,8 +46,9 @@ static char *replaced(char *text, const char *from, const char *to, int *hits)
 char *fill(const char *text)
 {
     int pg = bench.dialect == &sqlock_postgres_dialect, my = is_mysql();
-    const char *words[] = {"{lock}", "{meta}", "{migration}", "{lock:text}", "{meta:text}"};
-    const char *tables[] = {"lock", "meta", "migration", "lock", "meta"};
+    const char *words[] = {"{lock}",     "{meta}",      "{migration}", "{row}",
+                           "{register}", "{lock:text}", "{meta:text}"};
+    const char *tables[] = {"lock", "meta", "migration", "row", "register", "lock", "meta"};
     char name[160];
     char *out = NULL;
     int hits = 0;
@@ -59,7 +60,7 @@ char *fill(const char *text)
                  (int)getpid());
     out = replaced(strdup(text), "{hold}", name, &hits);
     for (size_t i = 0; i < COUNT(words); i++) {
-        const char *q = i < 3 ? "" : "'";
+        const char *q = strstr(words[i], ":text") ? "'" : "";
         char i_q = my ? '`' : '"';
         snprintf(name, sizeof name, "%s%c%s%c.%csqlock_%s%c%s", q, i_q,
                  pg || my ? bench.schema : "main", i_q, i_q, tables[i], i_q, q);

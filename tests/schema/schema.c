@@ -36,12 +36,12 @@ static const char *schema_of(const struct place *p)
 
 char *place_fill(const struct place *p, const char *text)
 {
-    static const char *const tables[] = {"lock", "meta", "migration"};
+    static const char *const tables[] = {"lock", "meta", "migration", "row", "register"};
     char *out = strdup(text);
     char word[32], name[256];
     char q = p->dialect->quote;
 
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(word, sizeof word, "{%s}", tables[i]);
         snprintf(name, sizeof name, "%c%s%c.%c%s%s%c", q, schema_of(p), q, q, p->prefix, tables[i],
                  q);

@@ -96,13 +96,15 @@ void test_going_down_is_not_held_up_by_locks_that_ran_out(void **state);
 void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state);
 void test_down_takes_back_what_up_made(void **state);
 void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state);
-void test_P20_a_newer_library_says_which_version_it_needs(void **state);
+void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state);
+void test_P20_a_newer_library_works_on_an_older_schema(void **state);
 
 /* records.c */
 void test_status_tells_what_became_of_every_migration(void **state);
 void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **state);
 void test_verify_tells_what_the_tables_lack(void **state);
 void test_baseline_records_what_another_tool_has_run(void **state);
+void test_baseline_of_an_older_version_asks_for_its_own_tables_only(void **state);
 void test_baseline_refuses_what_is_not_there(void **state);
 void test_a_dry_run_changes_nothing(void **state);
 void test_bad_versions_flags_and_directions_are_refused(void **state);
@@ -133,11 +135,13 @@ void test_written_sql_stops_when_told(void **state);
         cmocka_unit_test(test_P2_no_token_repeats_whoever_acquires_during_the_way_down),           \
         cmocka_unit_test(test_down_takes_back_what_up_made),                                       \
         cmocka_unit_test(test_P20_an_older_library_goes_on_while_a_newer_one_migrates),            \
-        cmocka_unit_test(test_P20_a_newer_library_says_which_version_it_needs),                    \
+        cmocka_unit_test(test_P20_an_older_library_goes_on_through_a_migration_and_back),          \
+        cmocka_unit_test(test_P20_a_newer_library_works_on_an_older_schema),                       \
         cmocka_unit_test(test_status_tells_what_became_of_every_migration),                        \
         cmocka_unit_test(test_a_migration_from_another_file_is_named_and_nothing_is_done),         \
         cmocka_unit_test(test_verify_tells_what_the_tables_lack),                                  \
         cmocka_unit_test(test_baseline_records_what_another_tool_has_run),                         \
+        cmocka_unit_test(test_baseline_of_an_older_version_asks_for_its_own_tables_only),          \
         cmocka_unit_test(test_baseline_refuses_what_is_not_there),                                 \
         cmocka_unit_test(test_a_dry_run_changes_nothing),                                          \
         cmocka_unit_test(test_bad_versions_flags_and_directions_are_refused),                      \

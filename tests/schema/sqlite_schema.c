@@ -20,8 +20,10 @@ const struct damage place_damages[] = {
     {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)", false},
     {"owner BLOB CHECK", "owner BLOB NOT NULL CHECK", true},
     {"next_ticket", "next_tickets", true},
-    {") STRICT, WITHOUT ROWID;", ") STRICT, WITHOUT ROWID; CREATE INDEX i ON {prefix}lock (exp);",
-     false},
+    {"CREATE TABLE {row} (", "CREATE INDEX i ON {prefix}lock (exp); CREATE TABLE {row} (", false},
+    {"value BLOB NOT NULL", "value BLOB", true},
+    {"length(value) <= 65536", "length(value) <= 65535", false},
+    {"version INTEGER NOT NULL CHECK (version > 0)", "version INTEGER NOT NULL", false},
     {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)", false},
     {NULL, NULL, false}};
 

@@ -105,21 +105,30 @@ static const char *const more_up[] = {
     "CREATE TABLE IF NOT EXISTS {schema}.{prefix}most (id integer PRIMARY KEY)",
 };
 static const char *const more_down[] = {
-    "UPDATE {meta} SET version = 1, min_reader = 1 WHERE id = 1",
+    "UPDATE {meta} SET version = 2, min_reader = 1 WHERE id = 1",
     "DROP TABLE IF EXISTS {schema}.{prefix}most",
     "DROP TABLE IF EXISTS {schema}.{prefix}more",
-    "DELETE FROM {migration} WHERE version = 2",
+    "DELETE FROM {migration} WHERE version = 3",
 };
 
 struct place place_grown(const struct place *p)
 {
     sqlock_dialect dialect = *p->dialect;
-    sqlock_migration all[2];
+    sqlock_migration all[3];
 
-    assert_int_equal(p->dialect->n_migrations, 1); /* else give `more` the next number */
-    all[0] = p->dialect->migrations[0];
-    all[1] = (sqlock_migration){2, "more", "0123456789abcdef", more_up, 3, more_down, 4};
+    assert_int_equal(p->dialect->n_migrations, 2); /* else give `more` the next number */
+    memcpy(all, p->dialect->migrations, 2 * sizeof *all);
+    all[2] = (sqlock_migration){3, "more", "0123456789abcdef", more_up, 3, more_down, 4};
     dialect.migrations = keep(all, sizeof all);
-    dialect.n_migrations = 2;
+    dialect.n_migrations = 3;
+    return place_with(p, &dialect);
+}
+
+struct place place_older(const struct place *p)
+{
+    sqlock_dialect dialect = *p->dialect;
+
+    assert_true(dialect.n_migrations > 1);
+    dialect.n_migrations--;
     return place_with(p, &dialect);
 }

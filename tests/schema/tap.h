@@ -19,6 +19,8 @@ struct place place_tapped(const struct place *p, struct tap **out_tap);
 
 /* The same place as a newer library sees it, that knows a migration more: two tables. */
 struct place place_grown(const struct place *p);
+/* ... as the release before the newest migration sees it. */
+struct place place_older(const struct place *p);
 /* ... as a library sees it whose migrations, scripts or both are others. */
 struct place place_with(const struct place *p, const sqlock_dialect *dialect);
 

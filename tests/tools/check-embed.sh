@@ -16,13 +16,13 @@ embed() # AWK STATEMENTS MIGRATION...
 
 tables=schema/postgres/tables.sql
 statements=schema/postgres/statements.sql
-up=migrations/postgres/001_locks.up.sql
-down=migrations/postgres/001_locks.down.sql
+migrations=$(echo migrations/postgres/*.sql)
+first="migrations/postgres/001_locks.up.sql migrations/postgres/001_locks.down.sql"
 
-embed awk $statements $up $down >"$dir/awk.c" || bad=1
+embed awk $statements $migrations >"$dir/awk.c" || bad=1
 for awk in gawk mawk original-awk "busybox awk"; do
     command -v ${awk%% *} >/dev/null || continue
-    embed "$awk" $statements $up $down >"$dir/other.c" && cmp "$dir/awk.c" "$dir/other.c" ||
+    embed "$awk" $statements $migrations >"$dir/other.c" && cmp "$dir/awk.c" "$dir/other.c" ||
         { echo "$awk makes something else"; bad=1; }
 done
 
@@ -31,7 +31,7 @@ refused() # WHAT SED_SCRIPT
 {
     sed "$2" $statements >"$dir/statements.sql"
     cmp -s $statements "$dir/statements.sql" && { echo "self test: '$2' changes nothing"; bad=1; }
-    embed awk "$dir/statements.sql" $up $down >/dev/null 2>"$dir/message" && {
+    embed awk "$dir/statements.sql" $migrations >/dev/null 2>"$dir/message" && {
         echo "accepted: $1"
         bad=1
     }
@@ -42,9 +42,11 @@ refused "blocks in another order" 's/^-- :block renew/-- :block swap/;s/^-- :blo
 refused "a parameter that the request has not" 's/:not_after/:not_later/'
 refused "text outside a step" '/^-- :block hello/s/^/SELECT 1;\n/'
 refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
-embed awk $statements $up >/dev/null 2>&1 && { echo "accepted: a migration without its way down"; bad=1; }
+embed awk $statements $(echo migrations/postgres/*.up.sql) >/dev/null 2>&1 &&
+    { echo "accepted: a migration without its way down"; bad=1; }
+embed awk $statements $first >/dev/null 2>&1 && { echo "accepted: a table without its migration"; bad=1; }
 embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1; }
 tables=
-embed awk $statements $up $down >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
+embed awk $statements $migrations >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
 
-[ $bad = 0 ] && echo "embed: 8 faults were refused"
+[ $bad = 0 ] && echo "embed: 9 faults were refused"

@@ -284,7 +284,9 @@ static void test_names_are_quoted_and_qualified(void **state)
                "\"main\".\"sqlock_lock\" \"main\".\"sqlock_meta\" \"main\".\"sqlock_migration\"");
     check_text(&d, "My App", "app_", "{schema} {prefix} {lock}",
                "\"My App\" app_ \"My App\".\"app_lock\"");
+    check_text(&d, "s", "p", "{row} {register}", "\"s\".\"prow\" \"s\".\"pregister\"");
     check_text(&d, "s", "p", "{lock:text} {meta:text}", "'\"s\".\"plock\"' '\"s\".\"pmeta\"'");
+    check_text(&d, "s", "p", "{row:text}{register:text}", "'\"s\".\"prow\"''\"s\".\"pregister\"'");
     d = with_quote('`');
     check_text(&d, "s", "p", "{lock} {schema}{lock:text}", "`s`.`plock` `s`'`s`.`plock`'");
 }

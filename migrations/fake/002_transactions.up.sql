@@ -1,0 +1,2 @@
+-- Registers are built in like all else, and there from this version on.
+CREATE {row} {register};
