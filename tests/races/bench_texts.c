@@ -164,12 +164,12 @@ static sqlock_value parameter(const char *param, const request *r)
 /* The request's parameters, in driver.h's order. */
 int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
 {
-    const sqlock_script *script = &bench.dialect->scripts[stmt];
-    const char *param = script->params;
-    for (int i = 0; i < script->n_params; i++) {
+    const sqlock_script *texts = &bench.dialect->scripts[stmt];
+    const char *param = texts->params;
+    for (int i = 0; i < texts->n_params; i++) {
         v[i] = parameter(param, r);
         param += strcspn(param, " ");
         param += strspn(param, " ");
     }
-    return script->n_params;
+    return texts->n_params;
 }
