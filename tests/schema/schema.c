@@ -385,7 +385,8 @@ void test_migrators_at_once_do_the_work_once(void **state)
     }
 }
 
-/* The moments are drawn over twice the time that a whole migration takes; how many of them came
+/* All or nothing of a call where it is one transaction, else of each migration.
+ * The moments are drawn over twice the time that a whole migration takes; how many of them came
  * before its end is counted, for a test that always kills too late proves nothing. */
 void test_a_killed_migrator_leaves_all_or_nothing(void **state)
 {
@@ -414,7 +415,8 @@ void test_a_killed_migrator_leaves_all_or_nothing(void **state)
         killed += child_wait(child, 5000) == -SIGKILL;
         place_forget_migrator(&s.place);
         applied = place_migrate(&s.place);
-        assert_true(applied == 0 || applied == (int)s.place.dialect->n_migrations);
+        if (s.place.driver->caps & SQLOCK_CAP_TX_DDL)
+            assert_true(applied == 0 || applied == (int)s.place.dialect->n_migrations);
         unfinished += applied > 0;
         found = place_catalogue(&s.place);
         assert_string_equal(found, expected);
