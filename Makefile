@@ -11,8 +11,8 @@
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
 #   make format     with clang-format; make check-format only looks
-#   make install    headers, libraries, .pc files and the command (DESTDIR, PREFIX, LIBDIR; or bindir,
-#                   libdir, includedir ...); make uninstall takes the same, away
+#   make install    headers, libraries, .pc files, the command and the migrations as SQL (DESTDIR,
+#                   PREFIX, LIBDIR; or bindir, libdir, includedir ...); make uninstall takes the same, away
 #
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
 # sqlite" chooses drivers.
@@ -30,6 +30,7 @@ libdir ?= $(LIBDIR)
 pkgconfigdir ?= $(libdir)/pkgconfig
 mandir ?= $(PREFIX)/share/man
 docdir ?= $(PREFIX)/share/doc/sqlock
+sqldir ?= $(PREFIX)/share/sqlock/migrations
 unitdir ?= $(PREFIX)/lib/systemd/system
 
 VERSION := $(shell sed -n 's/^.define SQLOCK_VERSION "\(.*\)"/\1/p' include/sqlock/sqlock.h)
@@ -379,8 +380,16 @@ put_bindir = sed 's|@bindir@|$(bindir)|g'
 $(BUILD)/sqlock.1: cli/manual/make.sh cli/manual/head.scd cli/manual/tail.scd $(COMMAND) $(SHARED)
 	cli/manual/make.sh $(BUILD)/sqlock >$@.scd && scdoc <$@.scd >$@.new && mv $@.new $@
 
+# The migrations, as the command writes them.
+SQL_DRIVERS := $(if $(COMMAND),$(filter-out fake,$(DRIVERS)))
+SQL_FILES := $(patsubst migrations/%,%,$(wildcard $(SQL_DRIVERS:%=migrations/%/*.sql)))
+
+$(SQL_FILES:%=$(BUILD)/sql/%): $(BUILD)/sql/%: migrations/% cli/sql/make.sh $(COMMAND) $(SHARED)
+	@mkdir -p $(@D)
+	cli/sql/make.sh $(BUILD)/sqlock $* >$@.new && mv $@.new $@
+
 .PHONY: install uninstall clean
-install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%) $(MANUAL)
+install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%) $(MANUAL) $(SQL_FILES:%=$(BUILD)/sql/%)
 	$(file >$(BUILD)/pc/libsqlock.pc,$(PC_CORE))
 	$(foreach d,$(DRIVERS),$(file >$(BUILD)/pc/libsqlock-$d.pc,$(call PC_DRIVER,$d)))
 	install -d $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(libdir) $(DESTDIR)$(pkgconfigdir)
@@ -396,6 +405,10 @@ ifneq ($(COMMAND),)
 	install -m 644 cli/cron/sqlock-reap.timer $(DESTDIR)$(unitdir)
 	for name in $(CRONTABS); do $(put_bindir) cli/cron/$$name.in >$(DESTDIR)$(docdir)/$$name || exit 1; done
 endif
+ifneq ($(SQL_FILES),)
+	install -d $(SQL_DRIVERS:%=$(DESTDIR)$(sqldir)/%)
+	for file in $(SQL_FILES); do install -m 644 $(BUILD)/sql/$$file $(DESTDIR)$(sqldir)/$$file || exit 1; done
+endif
 ifneq ($(MANUAL),)
 	install -d $(DESTDIR)$(mandir)/man1
 	install -m 644 $(MANUAL) $(DESTDIR)$(mandir)/man1
@@ -405,8 +418,10 @@ uninstall:
 	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/sqlock/%) $(PCS:%=$(DESTDIR)$(pkgconfigdir)/%) \
 	    $(patsubst %,$(DESTDIR)$(libdir)/%,$(notdir $(STATIC) $(SHARED)) $(LINKS)) \
 	    $(DESTDIR)$(bindir)/sqlock $(DESTDIR)$(mandir)/man1/sqlock.1 \
-	    $(UNITS:%=$(DESTDIR)$(unitdir)/%) $(CRONTABS:%=$(DESTDIR)$(docdir)/%)
-	-rmdir $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(docdir)
+	    $(UNITS:%=$(DESTDIR)$(unitdir)/%) $(CRONTABS:%=$(DESTDIR)$(docdir)/%) \
+	    $(SQL_FILES:%=$(DESTDIR)$(sqldir)/%)
+	-rmdir $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(docdir) \
+	    $(SQL_DRIVERS:%=$(DESTDIR)$(sqldir)/%) $(DESTDIR)$(sqldir) $(DESTDIR)$(dir $(sqldir))
 
 clean:
 	rm -rf build

@@ -33,8 +33,18 @@ grep -rl '@[a-z]*@' "$dir"/stage/opt/sq/lib/systemd "$dir"/stage/opt/sq/share/do
 grep -q '^ExecStart=/opt/sq/bin/sqlock ' "$dir/stage/opt/sq/lib/systemd/system/sqlock-reap.service" ||
     complain "the unit does not start /opt/sq/bin/sqlock"
 grep -rl "$dir" "$dir/stage" | sed 's/^/DESTDIR is written into /' | grep . && bad=1
+for driver in $BUILT_DRIVERS; do
+    [ $driver != fake ] || continue
+    for file in migrations/$driver/*.sql; do
+        grep -q "CREATE TABLE\|DROP TABLE" "$dir/stage/opt/sq/share/sqlock/$file" || complain "$file is not installed"
+        grep -H '[{}]' "$dir/stage/opt/sq/share/sqlock/$file" && complain "$file has names that are not filled in"
+    done
+done
+[ ! -e "$dir/stage/opt/sq/share/sqlock/migrations/fake" ] || complain "the fake driver's migrations are installed"
 run_make uninstall DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
 [ -z "$(files "$dir/stage")" ] || complain "make uninstall left $(files "$dir/stage")"
+
+[ -z "$(ls "$dir/stage/opt/sq/share" | grep -v '^man$\|^doc$')" ] || complain "make uninstall left folders"
 
 # ---- the manual tells every exit code of the command's -----------------------------------------------
 
@@ -48,6 +58,56 @@ run_make install PREFIX="$dir/shared" || complain "$(cat "$dir/make.log")"
 cp -a "$dir/shared" "$dir/static"
 rm -f "$dir"/static/lib/*.so*
 find "$dir/static" -name '*.pc' -exec sed -i "s|^prefix=.*|prefix=$dir/static|" {} +
+
+# The SQL that is installed, run by the databases' own clients, is what the command would have done.
+migrate_with() # DRIVER URL CLIENT...
+{
+    local driver=$1 url=$2 up down
+    local -x LD_LIBRARY_PATH=$dir/shared/lib
+    shift 2
+    for up in "$dir/shared/share/sqlock/migrations/$driver"/*.up.sql; do
+        "$@" <"$up" >"$dir/log" 2>&1 || complain "$driver: $up: $(cat "$dir/log")"
+    done
+    for step in "verify" "status --exit-code"; do
+        # shellcheck disable=SC2086
+        "$dir/shared/bin/sqlock" -U "$url" migrate $step >"$dir/log" 2>&1 || complain "$driver: migrate $step: $(cat "$dir/log")"
+    done
+    "$dir/shared/bin/sqlock" -U "$url" run installed true || complain "$driver: no lock on the installed SQL's tables"
+    for down in $(printf '%s\n' "$dir/shared/share/sqlock/migrations/$driver"/*.down.sql | sort -r); do
+        "$@" <"$down" >"$dir/log" 2>&1 || complain "$driver: $down: $(cat "$dir/log")"
+    done
+    "$dir/shared/bin/sqlock" -U "$url" ls >"$dir/log" 2>&1
+    [ $? = 78 ] || complain "$driver: after its down files: $(cat "$dir/log")"
+}
+
+migrate_on_postgres()
+{
+    local url=${SQLOCK_TEST_POSTGRES_URL:-} name=sqlock_install_$$ own
+    own=${url/\/\/\/postgres//\/\/$name}
+    [ "$own" != "$url" ] || { echo "no private PostgreSQL: its installed SQL is not run"; return; }
+    psql -X -q -d "$url" -c "CREATE DATABASE $name" || { complain "psql cannot make a database"; return; }
+    migrate_with postgres "$own" psql -X -q -v ON_ERROR_STOP=1 -d "$own"
+    psql -X -q -d "$url" -c "DROP DATABASE $name" || complain "psql cannot drop its database"
+}
+
+migrate_on_mysql()
+{
+    local url=${SQLOCK_TEST_MYSQL_URL:-} name=sqlock_install_$$ client socket
+    [ -n "$url" ] || { echo "no MariaDB or MySQL: its installed SQL is not run"; return; }
+    client=$(command -v mariadb || command -v mysql)
+    socket=${url##*socket=}
+    "$client" --no-defaults -u root -S "$socket" -e "CREATE DATABASE $name" || { complain "$client cannot make a database"; return; }
+    migrate_with mysql "mysql://root@localhost/$name?socket=$socket" "$client" --no-defaults -u root -S "$socket" "$name"
+    "$client" --no-defaults -u root -S "$socket" -e "DROP DATABASE $name" || complain "$client cannot drop its database"
+}
+
+for driver in $BUILT_DRIVERS; do
+    case $driver in
+    sqlite) migrate_with sqlite "sqlite:$dir/migrated.db" sqlite3 -bail "$dir/migrated.db" ;;
+    postgres) migrate_on_postgres ;;
+    mysql) migrate_on_mysql ;;
+    esac
+done
 
 cat >"$dir/program.c" <<'C'
 #include <stdio.h>
