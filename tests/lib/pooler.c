@@ -1,0 +1,117 @@
+#include "tests/lib/pooler.h"
+
+#include "tests/lib/check.h"
+
+#ifdef TEST_HAVE_POSTGRES
+#include <libpq-fe.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/lib/private.h"
+
+static char pooled_url[512];
+static pid_t pooler;
+
+struct pooler_start {
+    const char *ini;
+    uid_t uid;
+};
+
+static int run_pooler(void *arg)
+{
+    struct pooler_start *start = arg;
+
+    if (geteuid() == 0 && (setgid(start->uid) != 0 || setuid(start->uid) != 0))
+        return 99;
+    execlp("pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
+    execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
+    return 98;
+}
+
+/* Two server sessions for all clients, so that they get each other's. */
+static void write_config(const char *dir, const char *ini)
+{
+    char users[300];
+    FILE *f;
+
+    snprintf(users, sizeof users, "%s/users", dir);
+    assert_non_null(f = fopen(users, "w"));
+    fprintf(f, "\"postgres\" \"\"\n");
+    fclose(f);
+    assert_non_null(f = fopen(ini, "w"));
+    fprintf(f,
+            "[databases]\npostgres = host=%s port=5432 dbname=postgres user=postgres\n"
+            "[pgbouncer]\nlisten_port = 6432\nlisten_addr =\nunix_socket_dir = %s\n"
+            "auth_type = trust\nauth_file = %s\npool_mode = transaction\n"
+            "default_pool_size = 2\nmax_client_conn = 50\nlogfile = %s/log\n",
+            private_dir(), dir, users, dir);
+    fclose(f);
+}
+
+static bool answers(const char *url)
+{
+    return PQping(url) == PQPING_OK;
+}
+
+const char *pooler_url(void)
+{
+    const char *dir;
+    char ini[300];
+    struct passwd *nobody = getpwnam("nobody");
+    struct pooler_start start = {ini, nobody ? nobody->pw_uid : 65534};
+
+    private_url();
+    if (pooled_url[0])
+        return pooled_url;
+    if (access("/usr/sbin/pgbouncer", X_OK) != 0 &&
+        system("command -v pgbouncer >/dev/null 2>&1") != 0) {
+        print_error("SKIP: no pgbouncer is installed: transaction pooling is not tested\n");
+        if (test_strict())
+            fail_msg("STRICT=1 asks for every test");
+        skip();
+    }
+    dir = temp_dir();
+    if (geteuid() == 0 && chown(dir, start.uid, (gid_t)-1) != 0)
+        fail_msg("chown failed");
+    snprintf(ini, sizeof ini, "%s/ini", dir);
+    write_config(dir, ini);
+    chmod(dir, 0755);
+    pooler = child_start(run_pooler, &start);
+    snprintf(pooled_url, sizeof pooled_url,
+             "postgresql:///postgres?host=%s&port=6432&user=postgres", dir);
+    assert_soon(answers(pooled_url), patience_ms(5000));
+    assert_false(child_ended(pooler));
+    return pooled_url;
+}
+
+int pooler_stop(void **state)
+{
+    (void)state;
+    if (pooler > 0) {
+        kill(pooler, SIGTERM);
+        child_wait(pooler, 5000);
+        pooler = 0;
+        pooled_url[0] = '\0';
+    }
+    return 0;
+}
+
+#else
+
+const char *pooler_url(void)
+{
+    skip();
+    return NULL;
+}
+
+int pooler_stop(void **state)
+{
+    (void)state;
+    return 0;
+}
+
+#endif
