@@ -18,6 +18,7 @@ struct cli {
     const char *schema;
     const char *prefix;
     const char *ns;
+    unsigned flags; /* SQLOCK_OPEN_... */
     int32_t wait_db_ms;
     bool json;
     const struct command *command;

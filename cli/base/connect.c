@@ -1,6 +1,7 @@
 #include "cli/base/connect.h"
 
 #include <poll.h>
+#include <string.h>
 
 #include "cli/base/driver.h"
 #include "cli/base/say.h"
@@ -39,9 +40,28 @@ int exit_of(int code)
     }
 }
 
+/* The library advises programs; in a shell its flags are options, whose names are shorter. */
+static void name_options(char *text)
+{
+    static const char *const names[][2] = {{"SQLOCK_OPEN_ACCEPT_WEAK", "--accept-weak"},
+                                           {"SQLOCK_OPEN_UNPREPARED", "--unprepared"}};
+    char *at;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        while ((at = strstr(text, names[i][0])) != NULL) {
+            char *rest = at + strlen(names[i][0]);
+
+            at = stpcpy(at, names[i][1]);
+            memmove(at, rest, strlen(rest) + 1);
+        }
+}
+
 int fail_with(int code, const sqlock_error *err)
 {
-    say(SAY_ERROR, "%s", err->text[0] != '\0' ? err->text : sqlock_strerror(code));
+    sqlock_error told = *err;
+
+    name_options(told.text);
+    say(SAY_ERROR, "%s", told.text[0] != '\0' ? told.text : sqlock_strerror(code));
     if (code == SQLOCK_ESCHEMA)
         say(SAY_NOTE, "`sqlock migrate up` brings the schema to this version");
     return exit_of(code);
@@ -55,6 +75,7 @@ int database_find(struct cli *cli, struct database *out)
     out->opts.schema = cli->schema;
     out->opts.prefix = cli->prefix;
     out->opts.ns = cli->ns;
+    out->opts.flags = cli->flags;
     return rc != 0 ? rc : driver_for_url(cli->url, &out->driver);
 }
 

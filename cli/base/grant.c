@@ -150,7 +150,9 @@ static void where(char *out, size_t size, const struct cli *cli)
                  {"--local", cli->local ? "" : NULL},
                  {"--schema", cli->schema},
                  {"--prefix", cli->prefix},
-                 {"--namespace", cli->ns}};
+                 {"--namespace", cli->ns},
+                 {"--unprepared", cli->flags & SQLOCK_OPEN_UNPREPARED ? "" : NULL},
+                 {"--accept-weak", cli->flags & SQLOCK_OPEN_ACCEPT_WEAK ? "" : NULL}};
     size_t used = 0;
 
     *out = '\0';

@@ -1,6 +1,7 @@
 #include "cli/base/options.h"
 
 #include <getopt.h>
+#include <sqlock/sqlock.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ enum {
     PREFIX,
     NAMESPACE,
     WAIT_DB,
+    ACCEPT_WEAK,
+    UNPREPARED,
     JSON
 };
 
@@ -28,6 +31,8 @@ const struct option_spec global_options[] = {
     {PREFIX, "prefix", "P", "what table names begin with: sqlock_"},
     {NAMESPACE, "namespace", "NS", "names of locks count within it: empty"},
     {WAIT_DB, "wait-db", "DUR", "try so long to reach the database: 0"},
+    {UNPREPARED, "unprepared", NULL, "for poolers in transaction mode (PostgreSQL)"},
+    {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may forget commits in a crash"},
     {JSON, "json", NULL, "write data as JSON"},
     {'q', NULL, NULL, "tell errors only, and data that was asked for"},
     {'v', NULL, NULL, "tell more"},
@@ -143,6 +148,12 @@ static bool take_global(struct options *o, int key)
     case WAIT_DB:
         o->value = optarg;
         return options_duration(o, &cli->wait_db_ms);
+    case ACCEPT_WEAK:
+        cli->flags |= SQLOCK_OPEN_ACCEPT_WEAK;
+        break;
+    case UNPREPARED:
+        cli->flags |= SQLOCK_OPEN_UNPREPARED;
+        break;
     case JSON:
         cli->json = true;
         break;

@@ -1,0 +1,198 @@
+/* Servers as they come: behind a pooler, forgetful. The options that are about them, and what a
+ * user who lacks one is told. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+#include "tests/lib/my_private.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/pooler.h"
+#include "tests/lib/private.h"
+
+/* Another server than the test's; $G leads to a schema on it. */
+static void database_at(const char *url, const char *schema)
+{
+    char text[300];
+
+    database_empty();
+    setenv("SQLOCK_URL", url, 1);
+    snprintf(text, sizeof text, "--schema %s", schema);
+    setenv("G", text, 1);
+}
+
+/* The whole life of a lock, and what people and cron do. */
+static void assert_all_work(const char *option)
+{
+    setenv("O", option, 1);
+    assert_sh("sqlock $G $O migrate up && sqlock $G $O migrate verify && "
+              "sqlock $G $O migrate status --exit-code");
+    assert_sh("sqlock $G $O acquire -n nightly >$D/grant && "
+              "sqlock $G $O renew nightly $(cat $D/grant)");
+    sh("sqlock $G $O run -n nightly true");
+    assert_said(75, "", "is busy");
+    assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*that is dead: //p' >$D/line; "
+              "grep -q -- \"$O\" $D/line && . $D/line");
+    sh("sqlock $G $O release nightly $(cat $D/grant)");
+    assert_said(1, "", NULL);
+    sh("sqlock $G $O run --ttl 500ms nightly sh -c 'sleep 1.5; sqlock $G $O show nightly'");
+    assert_said(0, "held", "");
+    sh("sqlock $G $O show nightly; sqlock $G $O ls; sqlock $G $O reap");
+    assert_said(0, "free", "");
+}
+
+/* ---- pgbouncer ------------------------------------------------------------------------------- */
+
+#ifdef TEST_HAVE_POSTGRES
+/* What other clients of the pool find in its sessions. */
+static const char *path_in_the_pool(void)
+{
+    return sh("psql -XAtc 'SHOW search_path' \"$SQLOCK_URL\"")->out;
+}
+
+static void test_unprepared_leaves_a_poolers_sessions_as_they_were(void **state)
+{
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS guest CASCADE; CREATE SCHEMA guest");
+    database_at(pooler_url(), "guest");
+    assert_string_equal(path_in_the_pool(), "\"$user\", public\n");
+    assert_all_work("--unprepared");
+    assert_string_equal(path_in_the_pool(), "\"$user\", public\n");
+    assert_string_equal(
+        sh("psql -XAtc 'SELECT count(*) FROM pg_prepared_statements' \"$SQLOCK_URL\"")->out, "0\n");
+    /* What it is for: without it the session of the next client has another path. */
+    assert_sh("sqlock $G run nightly true");
+    assert_string_equal(path_in_the_pool(), "pg_catalog, pg_temp\n");
+}
+
+/* Each reads a number, waits, and writes the number after it; more of them than there are sessions.
+ */
+static void test_jobs_behind_a_pooler_exclude_each_other(void **state)
+{
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS jobs CASCADE; CREATE SCHEMA jobs");
+    database_at(pooler_url(), "jobs");
+    assert_sh("sqlock $G --unprepared migrate up; echo 0 >$D/n; for i in 1 2 3 4; do "
+              "(for k in 1 2 3 4 5; do sqlock $G --unprepared run -w 50s -c count "
+              "'n=$(cat $D/n); sleep 0.02; echo $((n + 1)) >$D/n' || exit 1; done; echo >$D/ok.$i) "
+              "& done; wait; ls $D/ok.1 $D/ok.2 $D/ok.3 $D/ok.4");
+    assert_string_equal(text_of("n"), "20\n");
+}
+
+static void test_command_behind_a_pooler_that_is_gone_is_ended(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS gone CASCADE; CREATE SCHEMA gone");
+    database_at(pooler_url(), "gone");
+    assert_sh("sqlock $G --unprepared migrate up");
+    run = sh_start("exec sqlock $G --unprepared run --ttl 2s -k 300ms nightly "
+                   "tests/cli/tree.sh $D stubborn");
+    wait_for("ready");
+    pooler_stop(NULL);
+    setenv("SQLOCK_URL", private_url(), 1);
+    sh("sqlock $G run -w 30s nightly tests/cli/survivors.sh $D");
+    assert_said(0, "", NULL);
+    assert_string_equal(text_of(".out"), "");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+}
+
+/* ---- weak durability ------------------------------------------------------------------------- */
+
+static void set_fsync(const char *value)
+{
+    private_exec("ALTER SYSTEM SET fsync = %s", value);
+    private_exec("SELECT pg_reload_conf()");
+    assert_soon(private_number("SELECT (current_setting('fsync') = '%s')::int", value) == 1,
+                patience_ms(5000));
+}
+
+/* Programs are told of a flag, people of the option. */
+static void assert_refused_as_weak(const char *why)
+{
+    static const char *const lines[] = {"ls", "acquire -n a", "run -n a touch $D/ran", "reap"};
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("sqlock $G %s", lines[i]);
+        assert_said(78, "", why);
+        assert_said(78, "", "(--accept-weak accepts that)\n");
+        assert_null(strstr(sh("sqlock $G %s", lines[i])->err, "SQLOCK_OPEN"));
+    }
+    sh("test -e $D/ran");
+    assert_said(1, NULL, NULL);
+}
+
+static void test_postgres_without_fsync_is_refused_unless_accepted(void **state)
+{
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS weak CASCADE; CREATE SCHEMA weak");
+    database_at(private_url(), "weak");
+    assert_sh("sqlock $G migrate up");
+    set_fsync("off");
+    assert_refused_as_weak("fsync is off");
+    assert_all_work("--accept-weak");
+    set_fsync("on");
+    assert_sh("sqlock $G ls");
+}
+
+/* A session that is prepared says what it wants itself; one behind a pooler has what it finds. */
+static void test_postgres_that_commits_later_is_refused_where_it_counts(void **state)
+{
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS later CASCADE; CREATE SCHEMA later");
+    database_at(private_url(), "later");
+    assert_sh("sqlock $G migrate up");
+    setenv("PGOPTIONS", "-csynchronous_commit=off", 1);
+    sh("sqlock $G run -n nightly true");
+    assert_said(0, "", "");
+    sh("sqlock $G --unprepared run -n nightly true");
+    unsetenv("PGOPTIONS");
+    assert_said(78, "", "synchronous_commit");
+    assert_said(78, "", "--accept-weak");
+    setenv("PGOPTIONS", "-csynchronous_commit=off", 1);
+    sh("sqlock $G --unprepared --accept-weak run -n nightly true");
+    unsetenv("PGOPTIONS");
+    assert_said(0, "", "");
+}
+#endif
+
+#ifdef TEST_HAVE_MYSQL
+static void test_mysql_that_flushes_later_is_refused_unless_accepted(void **state)
+{
+    (void)state;
+    my_private_exec("CREATE DATABASE IF NOT EXISTS weak");
+    database_at(my_private_url(), "weak");
+    assert_sh("sqlock $G migrate up");
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    assert_refused_as_weak("innodb_flush_log_at_trx_commit");
+    assert_all_work("--accept-weak");
+}
+#endif
+
+int main(void)
+{
+#ifdef TEST_HAVE_POSTGRES
+    static const struct CMUnitTest postgres[] = {
+        cmocka_unit_test(test_unprepared_leaves_a_poolers_sessions_as_they_were),
+        cmocka_unit_test(test_jobs_behind_a_pooler_exclude_each_other),
+        cmocka_unit_test(test_command_behind_a_pooler_that_is_gone_is_ended),
+        cmocka_unit_test(test_postgres_without_fsync_is_refused_unless_accepted),
+        cmocka_unit_test(test_postgres_that_commits_later_is_refused_where_it_counts),
+    };
+#endif
+#ifdef TEST_HAVE_MYSQL
+    static const struct CMUnitTest mysql[] = {
+        cmocka_unit_test(test_mysql_that_flushes_later_is_refused_unless_accepted),
+    };
+#endif
+    int failed = 0;
+
+#ifdef TEST_HAVE_POSTGRES
+    failed |= RUN_ON("postgres", postgres);
+#endif
+#ifdef TEST_HAVE_MYSQL
+    failed |= RUN_ON("mysql", mysql);
+#endif
+    return failed;
+}
