@@ -392,6 +392,7 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
 
 int suite_run(const struct quirks *q)
 {
+    bool one_writer = q->driver()->caps & SQLOCK_CAP_ONE_WRITER;
     const struct {
         const struct part *part;
         bool fits;
@@ -421,8 +422,11 @@ int suite_run(const struct quirks *q)
                  {&suite_reap_sql, q->execute != NULL},
                  {&suite_load, q->leave != NULL},
                  {&suite_adopt, q->app != NULL},
-                 {&suite_adopt_cut, q->app != NULL}};
-    struct CMUnitTest tests[256];
+                 {&suite_adopt_cut, q->app != NULL},
+                 {&suite_guard, q->app != NULL},
+                 {&suite_guard_renewed, q->app != NULL && !one_writer},
+                 {&suite_guard_alone, q->app != NULL && one_writer}};
+    struct CMUnitTest tests[320];
     size_t n = 0;
 
     if (getenv(ENV_NAME))

@@ -73,7 +73,8 @@ void begin_guest(void **state)
 
 void end_guest(void)
 {
-    g.driver->close(g.conn);
+    if (g.conn)
+        g.driver->close(g.conn);
     g.conn = NULL;
 }
 

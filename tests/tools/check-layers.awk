@@ -9,14 +9,14 @@ BEGIN {
     may["core/engine"] = may["core/model"] " core/engine"
     may["core/verbs"] = may["core/engine"] " core/verbs"
     # The command is a client like any other: the public header, jansson, and itself.
-    may["cli"] = "cli cli/base cli/run"
-    may["cli/base"] = may["cli/run"] = may["cli"]
+    may["cli"] = "cli cli/base cli/reap cli/run"
+    may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
     client["sqlite"] = "sqlite3\\.h"
     client["postgres"] = "libpq-fe\\.h|postgres_ext\\.h"
     client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h"
 
-    more["cli"] = more["cli/base"] = more["cli/run"] = \
-        "^(dirent|fnmatch|getopt|jansson)\\.h$"
+    more["cli"] = more["cli/base"] = more["cli/reap"] = more["cli/run"] = \
+        "^(dirent|fnmatch|getopt|jansson|wchar)\\.h$"
     more["drivers/sqlite"] = "^dirent\\.h$" # it looks through the descriptors of the process
     libc = "assert|ctype|dlfcn|endian|errno|fcntl|inttypes|limits|link|locale|math|netdb|poll|pthread"
     libc = libc "|sched|semaphore|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio"

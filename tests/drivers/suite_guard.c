@@ -1,0 +1,259 @@
+/* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
+#include <sqlock/transaction.h>
+
+#include "tests/drivers/suite_guest.h"
+
+enum { LEASE_MS = 600 };
+
+/* The application's connection, adopted through the public header. */
+static sqlock_conn *adopted(sqlock *m, void *app)
+{
+    sqlock_adopt_opts o = {.size = sizeof o};
+    sqlock_conn *conn = NULL;
+    sqlock_error err;
+
+    g.side->offer(app, &o);
+    assert_ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &err), &err);
+    return conn;
+}
+
+/* A holder, a thief with little patience, and the holder's adopted connection. */
+static struct stage {
+    sqlock *m, *thief;
+    sqlock_lock *lock;
+    sqlock_conn *conn;
+    bool one_writer;
+    sqlock_error err;
+} s;
+
+static void set_stage(void **state, int32_t lease_ms, unsigned flags)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    begin_app(state);
+    o.request_ms = 400;
+    s.m = open_manager(g.w, NULL);
+    s.thief = open_manager(g.w, &o);
+    s.lock = take_for(s.m, "sale", lease_ms, flags);
+    s.conn = adopted(s.m, g.app);
+    s.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
+}
+
+static void strike_stage(void)
+{
+    sqlock_conn_free(s.conn);
+    sqlock_lock_free(s.lock);
+    end_guest();
+}
+
+static int guard(void)
+{
+    return sqlock_guard(s.lock, s.conn, &s.err);
+}
+
+static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state)
+{
+    set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
+    for (const char *const *begin = g.side->begins; *begin; begin++) {
+        app_exec(g.app, *begin);
+        assert_ok(guard(), &s.err);
+        app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+        assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
+        sleep_ms(LEASE_MS + 50); /* it runs out */
+        assert_false(sqlock_is_held(s.lock));
+        assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EGUARDED);
+        app_exec(g.app, "COMMIT"); /* nobody has been there in between */
+        assert_true(is_free(s.thief, "sale"));
+        sqlock_lock_free(s.lock);
+        s.lock = take_for(s.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
+    }
+    strike_stage();
+}
+
+static void test_rollback_ends_the_guard(void **state)
+{
+    set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    sleep_ms(LEASE_MS + 50);
+    app_exec(g.app, "ROLLBACK");
+    assert_true(is_free(s.thief, "sale"));
+    strike_stage();
+}
+
+/* The third classical mistake. */
+static void test_release_before_the_commit_admits_nobody(void **state)
+{
+    sqlock_state after;
+
+    set_stage(state, 10000, 0);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    after = s.one_writer ? SQLOCK_UNSURE : SQLOCK_RELEASED;
+    assert_int_equal(sqlock_lock_state(s.lock), after);
+    assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    assert_true(is_free(s.thief, "sale"));
+    strike_stage();
+}
+
+static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
+{
+    set_stage(state, 10000, 0);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    assert_code(SQLOCK_EGUARDED,
+                sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
+    app_exec(g.app, "COMMIT");
+    if (s.one_writer) /* it was not done */
+        assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    assert_true(is_free(s.thief, "sale"));
+    strike_stage();
+}
+
+static void test_stale_holder_cannot_guard(void **state)
+{
+    sqlock_lock *thiefs;
+
+    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    thiefs = take(s.thief, "sale");
+    assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
+    for (const char *const *begin = g.side->begins; *begin; begin++) {
+        int rc;
+
+        app_exec(g.app, *begin);
+        rc = guard();
+        if (rc != SQLOCK_ETXRESTART) /* a snapshot cannot tell; the next transaction's may */
+            assert_code(SQLOCK_ELOST, rc, &s.err);
+        app_exec(g.app, "ROLLBACK");
+    }
+    give(thiefs);
+    strike_stage();
+}
+
+static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
+{
+    sqlock_conn *others;
+
+    set_stage(state, 10000, 0);
+    assert_code(SQLOCK_ESTATE, guard(), &s.err);
+    app_exec(g.app, g.side->begins[0]);
+    if (g.side->fails_whole) {
+        assert_false(g.side->exec(g.app, OUR_WRONG));
+        assert_code(SQLOCK_ESTATE, guard(), &s.err);
+        app_exec(g.app, "ROLLBACK");
+        app_exec(g.app, g.side->begins[0]);
+    }
+    others = adopted(s.thief, g.app);
+    assert_code(SQLOCK_EINVAL, sqlock_guard(s.lock, others, &s.err), &s.err);
+    sqlock_conn_free(others);
+    assert_code(SQLOCK_EINVAL, sqlock_guard(NULL, s.conn, &s.err), &s.err);
+    assert_code(SQLOCK_EINVAL, sqlock_guard(s.lock, NULL, &s.err), &s.err);
+    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    assert_code(SQLOCK_ESTATE, guard(), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* Three leases long. */
+static void test_renewals_go_on_in_a_guarded_transaction(void **state)
+{
+    set_stage(state, LEASE_MS, 0);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    for (int i = 0; i < 3 * LEASE_MS / 50; i++) {
+        sleep_ms(50);
+        assert_true(sqlock_is_held(s.lock));
+    }
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    strike_stage();
+}
+
+static void await_state(sqlock_state wanted, int ms)
+{
+    for (int i = 0; sqlock_lock_state(s.lock) != wanted && i < ms / 10; i++)
+        sleep_ms(10);
+    assert_int_equal(sqlock_lock_state(s.lock), wanted);
+}
+
+/* The guard has extended the lease, which nobody could renew meanwhile. */
+static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state)
+{
+    set_stage(state, 2000, 0);
+    sleep_ms(600);
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(guard(), &s.err);
+    await_state(SQLOCK_UNSURE, 2000);
+    assert_false(sqlock_is_held(s.lock));
+    assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_NONE);
+    app_exec(g.app, "COMMIT");
+    await_state(SQLOCK_HELD, 500);
+    assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
+
+    /* longer than the guard's extension: others may have it afterwards */
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(guard(), &s.err);
+    await_state(SQLOCK_UNSURE, 2500);
+    sleep_ms(600);
+    app_exec(g.app, "COMMIT");
+    await_state(SQLOCK_LOST, 1000);
+    assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
+    strike_stage();
+}
+
+static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
+{
+    set_stage(state, 2000, SQLOCK_NO_RENEW);
+    sleep_ms(600);
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(guard(), &s.err);
+    await_state(SQLOCK_UNSURE, 2000);
+    assert_code(SQLOCK_EGUARDED, sqlock_settle(s.lock, 100, &s.err), &s.err);
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_settle(s.lock, 400, &s.err), &s.err);
+    assert_true(sqlock_is_held(s.lock));
+    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    strike_stage();
+}
+
+static void test_handles_may_be_freed_in_any_order(void **state)
+{
+    set_stage(state, 10000, 0);
+    close_manager(g.w, s.m);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_ESTATE, guard(), &s.err); /* the manager is closed */
+    app_exec(g.app, "ROLLBACK");
+    sqlock_lock_free(s.lock);
+    sqlock_conn_free(s.conn);
+    sqlock_conn_free(NULL);
+    s.lock = NULL;
+    s.conn = NULL;
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_nobody_is_granted_a_guarded_name_before_the_commit),
+    cmocka_unit_test(test_rollback_ends_the_guard),
+    cmocka_unit_test(test_release_before_the_commit_admits_nobody),
+    cmocka_unit_test(test_break_of_a_guarded_lock_says_so_and_admits_nobody),
+    cmocka_unit_test(test_stale_holder_cannot_guard),
+    cmocka_unit_test(test_guard_wants_an_open_transaction_and_a_held_lock),
+    cmocka_unit_test(test_handles_may_be_freed_in_any_order),
+};
+PART(suite_guard, tests);
+
+static const struct CMUnitTest beside_renewals[] = {
+    cmocka_unit_test(test_renewals_go_on_in_a_guarded_transaction),
+};
+PART(suite_guard_renewed, beside_renewals);
+
+static const struct CMUnitTest alone[] = {
+    cmocka_unit_test(test_lease_is_unsure_while_its_only_writer_is_the_guard),
+    cmocka_unit_test(test_settling_tells_what_became_of_a_guarded_lease),
+};
+PART(suite_guard_alone, alone);
