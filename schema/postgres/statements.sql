@@ -4,6 +4,9 @@
 -- is not needed. The one index that serves all of them is the primary key (ns, name).
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
+-- For what runs in the application's transaction, and so with its search_path: an application that tests
+-- itself with a clock of its own puts that before pg_catalog's.
+-- :define guest_now (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint
 -- The timeline changes with every promotion; a session can live on through one, so grants look at it.
 -- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
 
@@ -491,19 +494,19 @@ COMMIT;
 WITH k AS (
     SELECT c.token, c.exp FROM {lock} c
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND :ttl > 0
+      AND c.owner = :owner AND c.token = :token AND c.exp > {guest_now} AND :ttl > 0
     FOR KEY SHARE
 )
 SELECT 0,
        CASE WHEN k.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
-            WHEN current_setting('transaction_isolation') <> 'read committed' THEN 17
+            WHEN pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN 17
             WHEN h.name IS NULL THEN 9
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {guest_now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10
             WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
             ELSE 8 END,
-       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {now}, {now}
+       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {guest_now}, {guest_now}
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
