@@ -15,7 +15,7 @@
 #                   PREFIX, LIBDIR; or bindir, libdir, includedir ...); make uninstall takes the same, away
 #
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are yours; what the project needs is added to them. DRIVERS="fake
-# sqlite" chooses drivers.
+# sqlite" chooses drivers, MYSQL_CLIENT=mysqlclient (or libmariadb) the client library of the MySQL one.
 
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
@@ -52,7 +52,9 @@ BUILD := build$(if $(SAN),/san-$(SAN))
 ALL_DRIVERS := fake sqlite postgres mysql
 package_sqlite := sqlite3
 package_postgres := libpq
-package_mysql := libmariadb
+MYSQL_CLIENT ?= $(firstword $(foreach p,libmariadb mysqlclient,\
+    $(shell $(PKG_CONFIG) --exists $p 2>/dev/null && echo $p)) libmariadb)
+package_mysql := $(MYSQL_CLIENT)
 dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
 dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
 dialect_mysql := -v style='?' -v quote='`' -v schema= -v fixed_schema=0

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -17,7 +18,7 @@ static void library_init(void)
  * connection would live on in it. */
 static void close_on_exec(MYSQL *my)
 {
-    int fd = (int)mysql_get_socket(my);
+    int fd = my_client_socket(my);
 
     if (fd >= 0)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -47,38 +48,46 @@ static int set_session(struct my_conn *c, int64_t deadline, sqlock_error *err)
     return rc;
 }
 
+/* MariaDB before 11 puts another number in front, for very old clients. */
+static unsigned long version_of(const char *info)
+{
+    unsigned long major = 0, minor = 0, patch = 0;
+
+    if (strncmp(info, "5.5.5-", 6) == 0)
+        info += 6;
+    sscanf(info, "%lu.%lu.%lu", &major, &minor, &patch);
+    return major * 10000 + minor * 100 + patch;
+}
+
 static int check_version(struct my_conn *c, sqlock_error *err)
 {
-    unsigned long version = mysql_get_server_version(c->my);
-    int maria = strstr(mysql_get_server_info(c->my), "MariaDB") != NULL;
+    const char *info = mysql_get_server_info(c->my);
+    unsigned long version = version_of(info);
+    int maria = strstr(info, "MariaDB") != NULL;
 
     c->skips_locked = version >= (maria ? 100600ul : 80001ul);
     if (version >= (maria ? 100600ul : 50600ul))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed",
-                            mysql_get_server_info(c->my));
+                            "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed", info);
 }
 
-static int connect_wait(struct my_conn *c, const struct my_url *u, int64_t deadline,
+static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t deadline,
                         sqlock_error *err)
 {
     struct my_call call = {.deadline = deadline, .err = err};
-    MYSQL *done = NULL;
-    int status = mysql_real_connect_start(&done, c->my, u->host, u->user, u->password, u->database,
-                                          u->port, u->socket, CLIENT_MULTI_STATEMENTS);
+    struct my_op op = {0};
 
-    while (status != 0) {
+    while (my_client_connect(c->my, &op, t)) {
         int rc;
 
         close_on_exec(c->my);
-        if ((rc = my_wait(c, &call, status)) != 0)
+        if ((rc = my_wait(c, &call, &op)) != 0)
             return rc == SQLOCK_ETIMEOUT
                        ? sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline")
                        : rc;
-        status = mysql_real_connect_cont(&done, c->my, status);
     }
-    if (done == NULL)
+    if (op.failed)
         return my_fail_connect(c, err);
     close_on_exec(c->my);
     return 0;
@@ -87,25 +96,22 @@ static int connect_wait(struct my_conn *c, const struct my_url *u, int64_t deadl
 static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
 {
     struct my_url u;
-    my_bool off = 0;
     int rc = my_url_parse(url, &u, err);
 
     if (rc != 0)
         return rc;
     pthread_once(&library_once, library_init);
-    if ((c->my = mysql_init(NULL)) == NULL || mysql_options(c->my, MYSQL_OPT_NONBLOCK, NULL) != 0)
+    if ((c->my = mysql_init(NULL)) == NULL || !my_client_prepare(c->my))
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
-    mysql_options(c->my, MYSQL_OPT_RECONNECT, &off);
     mysql_options(c->my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    mysql_options(c->my, MYSQL_READ_DEFAULT_FILE, NULL);
     mysql_options(c->my, MYSQL_READ_DEFAULT_GROUP, "sqlock");
-    return connect_wait(c, &u, deadline, err);
+    return connect_wait(c, &u.to, deadline, err);
 }
 
 static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     void *native = NULL;
-    my_bool off = 0;
+    const char *why;
     int rc = opts->connect(opts->connect_user, &native, err);
 
     if (rc != 0)
@@ -113,17 +119,16 @@ static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlo
     if (native == NULL)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory made none");
     c->my = native;
-    if ((int)mysql_get_socket(c->my) < 0 || (c->my->server_status & SERVER_STATUS_IN_TRANS))
+    if (my_client_socket(c->my) < 0 || (c->my->server_status & SERVER_STATUS_IN_TRANS))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 "the connection factory's connection is not connected and idle");
     if (!(c->my->client_flag & CLIENT_MULTI_STATEMENTS))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 "the connection factory's connection has no "
                                 "CLIENT_MULTI_STATEMENTS");
-    if (c->my->options.extension == NULL || mysql_options(c->my, MYSQL_OPT_NONBLOCK, NULL) != 0)
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
-                                "the connection factory's connection has no MYSQL_OPT_NONBLOCK");
-    mysql_options(c->my, MYSQL_OPT_RECONNECT, &off);
+    if (!my_client_adopts(c->my, &why))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory's connection %s",
+                                why);
     close_on_exec(c->my);
     return 0;
 }
@@ -167,7 +172,7 @@ void my_close(void *conn)
     struct my_conn *c = conn;
 
     if (c->my != NULL) {
-        int fd = (int)mysql_get_socket(c->my);
+        int fd = my_client_socket(c->my);
 
         if (fd >= 0 && (c->broken || sqlock_wait_fd(fd, POLLOUT, -1, sqlock_now_us()) != 1))
             shutdown(fd, SHUT_RDWR);

@@ -11,10 +11,6 @@
 #include <sqlock/driver.h>
 #include <sqlock/mysql.h>
 
-#ifndef MARIADB_PACKAGE_VERSION_ID
-#error "MySQL's own client library is not supported yet: build with libmariadb"
-#endif
-
 extern const sqlock_dialect sqlock_mysql_dialect;
 
 struct my_conn {
@@ -41,23 +37,46 @@ struct my_call {
 int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void my_close(void *conn);
 
-/* url.c */
-struct my_url {
-    char text[1024]; /* storage of what follows, all of it decoded; NULL: not said */
+/* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
+struct my_target { /* NULL or 0: not said */
     const char *user, *password, *host, *database, *socket;
     unsigned port;
+};
+/* A call in pieces: {0} before the first. A piece returns 1 when it would block: wait by my_wait(),
+ * and call it again with the same arguments; 0: done, or failed. */
+struct my_op {
+    int status;     /* the client library's, or how far it has come */
+    int events;     /* what to wait for, in poll()'s words */
+    int64_t nap_us; /* go on after so long even if nothing came; 0: no */
+    int failed;
+};
+/* -1: none. */
+int my_client_socket(MYSQL *my);
+/* Before it connects; 0: no memory. */
+int my_client_prepare(MYSQL *my);
+/* Whether one that is connected can be worked with; 0: *out_why it cannot. */
+int my_client_adopts(MYSQL *my, const char **out_why);
+int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t);
+int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len);
+int my_client_next(MYSQL *my, struct my_op *op);
+int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res);
+
+/* url.c */
+struct my_url {
+    char text[1024]; /* storage of what follows, all of it decoded */
+    struct my_target to;
 };
 int my_url_parse(const char *url, struct my_url *out, sqlock_error *err);
 
 /* wire.c: a statement's way to the server and back, never past its deadline */
 void my_cancel(void *conn);
 void my_call_end(struct my_conn *c);
-/* Wait as a ..._start() or ..._cont() asked for; 0, or an error after which c is broken. */
-int my_wait(struct my_conn *c, const struct my_call *call, int status);
-/* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
- * to be freed by mysql_free_result(); NULL where none has. */
+/* Wait until op can go on; 0, or an error after which c is broken. */
+int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op);
 /* What stands behind a statement in its packet; NULL: nothing. */
 const char *my_next_statement(const char *sql);
+/* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
+ * to be freed by mysql_free_result(); NULL where none has. */
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
 

@@ -74,7 +74,7 @@ static int parse_options(char *options, struct my_url *out, sqlock_error *err)
 
         if (value == NULL || strcmp(options, "socket") != 0)
             return fail(err, "the only option is socket=PATH");
-        if (!take(value, &out->socket))
+        if (!take(value, &out->to.socket))
             return fail(err, "a percent sign without two hex digits");
         options = next;
     }
@@ -99,7 +99,7 @@ int my_url_parse(const char *url, struct my_url *out, sqlock_error *err)
     if (at != NULL) {
         *at = '\0';
         password = cut(out->text, ':');
-        if (!take(out->text, &out->user) || !take(password, &out->password))
+        if (!take(out->text, &out->to.user) || !take(password, &out->to.password))
             return fail(err, "a percent sign without two hex digits");
     }
     at = host;
@@ -108,9 +108,9 @@ int my_url_parse(const char *url, struct my_url *out, sqlock_error *err)
         if ((at = cut(host, ']')) == NULL)
             return fail(err, "no ] after [");
     }
-    if (!parse_port(cut(at, ':'), &out->port))
+    if (!parse_port(cut(at, ':'), &out->to.port))
         return fail(err, "the port is not a number from 1 to 65535");
-    if (!take(host, &out->host) || !take(path, &out->database))
+    if (!take(host, &out->to.host) || !take(path, &out->to.database))
         return fail(err, "a percent sign without two hex digits");
     return parse_options(options, out, err);
 }

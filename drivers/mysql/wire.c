@@ -21,20 +21,20 @@ void my_cancel(void *conn)
 
 /* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
  * read sets the descriptor later still, and ends the next wait. */
-int my_wait(struct my_conn *c, const struct my_call *call, int status)
+int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op)
 {
-    int events = (status & MYSQL_WAIT_READ ? POLLIN : 0) |
-                 (status & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
-                 (status & MYSQL_WAIT_EXCEPT ? POLLPRI : 0);
+    int64_t until = call->deadline, again = sqlock_now_us() + op->nap_us;
 
+    if (op->nap_us > 0 && again < until)
+        until = again;
     for (;;) {
         int r;
 
         if (atomic_load(&c->cancelled))
             return my_fail_wait(c, call, SQLOCK_ECANCELLED);
-        r = sqlock_wait_fd((int)mysql_get_socket(c->my), events,
-                           c->open_wake >= 0 ? c->open_wake : c->wake_fd, call->deadline);
-        if (r == 1)
+        r = sqlock_wait_fd(my_client_socket(c->my), op->events,
+                           c->open_wake >= 0 ? c->open_wake : c->wake_fd, until);
+        if (r == 1 || (r == 0 && until < call->deadline))
             return 0;
         if (r == 0)
             return my_fail_wait(c, call, SQLOCK_ETIMEOUT);
@@ -50,7 +50,7 @@ int my_wait(struct my_conn *c, const struct my_call *call, int status)
  * tell whether the server read it before it ended. An idle server says nothing but good-bye. */
 static int ready(struct my_conn *c, const struct my_call *call)
 {
-    int fd = (int)mysql_get_socket(c->my);
+    int fd = my_client_socket(c->my);
 
     if (c->broken || mysql_thread_id(c->my) != c->thread_id ||
         sqlock_wait_fd(fd, POLLIN, -1, sqlock_now_us()) != 0)
@@ -64,45 +64,38 @@ static int ready(struct my_conn *c, const struct my_call *call)
 
 static int send_text(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
 {
-    int failed = 0, rc;
-    int status = mysql_real_query_start(&failed, c->my, sql, (unsigned long)len);
+    struct my_op op = {0};
+    int rc;
 
-    while (status != 0) {
-        if ((rc = my_wait(c, call, status)) != 0)
+    while (my_client_query(c->my, &op, sql, len))
+        if ((rc = my_wait(c, call, &op)) != 0)
             return rc;
-        status = mysql_real_query_cont(&failed, c->my, status);
-    }
-    return failed ? my_fail(c, call) : 0;
+    return op.failed ? my_fail(c, call) : 0;
 }
 
 /* Go on to the answer of the packet's next statement. */
 static int next_answer(struct my_conn *c, const struct my_call *call)
 {
-    int failed = 0, rc;
-    int status = mysql_next_result_start(&failed, c->my);
+    struct my_op op = {0};
+    int rc;
 
-    while (status != 0) {
-        if ((rc = my_wait(c, call, status)) != 0)
+    while (my_client_next(c->my, &op))
+        if ((rc = my_wait(c, call, &op)) != 0)
             return rc;
-        status = mysql_next_result_cont(&failed, c->my, status);
-    }
-    return failed ? my_fail(c, call) : 0;
+    return op.failed ? my_fail(c, call) : 0;
 }
 
 /* The rows of an answer, or what it changed. */
 static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
 {
     MYSQL_RES *res = NULL;
-    int status = mysql_store_result_start(&res, c->my);
+    struct my_op op = {0};
+    int rc;
 
-    while (status != 0) {
-        int rc = my_wait(c, call, status);
-
-        if (rc != 0)
+    while (my_client_store(c->my, &op, &res))
+        if ((rc = my_wait(c, call, &op)) != 0)
             return rc;
-        status = mysql_store_result_cont(&res, c->my, status);
-    }
-    if (res == NULL && mysql_field_count(c->my) != 0)
+    if (op.failed)
         return my_fail(c, call);
     if (res == NULL) { /* SELECT ... INTO counts what it has read */
         call->applied |= mysql_affected_rows(c->my) != 0 && strncmp(call->at, "SELECT ", 7) != 0;

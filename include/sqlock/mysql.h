@@ -2,8 +2,9 @@
  *   mysql://user:password@host:port/database?socket=PATH
  * Every part but the database may be left away, and is percent-decoded; the socket stands in place of
  * host and port. The database is the one that the tables are in, unless sqlock_open_opts.schema names
- * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS,
- * outside any transaction, and was given MYSQL_OPT_NONBLOCK before it connected.
+ * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
+ * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before it
+ * connected. It is the client library that the driver was built with: MariaDB's, or MySQL's 8.0.16 or newer.
  * MariaDB 10.6 or MySQL 5.6, or newer, and InnoDB. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H

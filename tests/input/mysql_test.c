@@ -1,9 +1,15 @@
 /* MariaDB servers that are not there, will not have us, or cannot keep a promise; and what a server
  * or client may have set otherwise without harm. */
+#include <arpa/inet.h>
 #include <mysql.h>
+#include <poll.h>
+#include <sqlock/driver.h>
 #include <sqlock/mysql.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/my_private.h"
@@ -65,6 +71,67 @@ static void test_a_socket_that_is_not_there_is_unreachable(void **state)
     assert_code(SQLOCK_EUNREACH, try_open("mysql://root@localhost/test?socket=/nowhere/s", 0, &err),
                 &err);
     assert_code(SQLOCK_EUNREACH, try_open("mysql://root@127.0.0.1:1/test", 0, &err), &err);
+}
+
+/* A port on which nobody answers. */
+static int listen_in_silence(char *url, size_t size)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    snprintf(url, size, "mysql://root@127.0.0.1:%d/test", ntohs(a.sin_port));
+    return fd;
+}
+
+/* Connections that nobody accepts, until one has to wait for its own making. */
+static size_t crowd(const char *url, int *fds, size_t n)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
+    a.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
+    for (size_t i = 0; i < n; i++) {
+        struct pollfd p = {.events = POLLOUT};
+
+        p.fd = fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        assert_true(fds[i] >= 0);
+        connect(fds[i], (struct sockaddr *)&a, sizeof a);
+        if (poll(&p, 1, 50) == 0)
+            return i + 1;
+    }
+    fail_msg("there was always room for one more");
+    return n;
+}
+
+static void open_in_time(const char *url)
+{
+    int64_t begun = sqlock_now_us();
+    sqlock_error err;
+
+    assert_code(SQLOCK_EUNREACH, try_open(url, 0, &err), &err);
+    assert_true(sqlock_now_us() - begun < INT64_C(2) * patience_ms(2000) * 1000);
+}
+
+static void test_a_server_that_says_nothing_is_given_up_in_time(void **state)
+{
+    char url[64];
+    int fds[16], fd;
+    size_t n;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    fd = listen_in_silence(url, sizeof url);
+    open_in_time(url);
+    n = crowd(url, fds, sizeof fds / sizeof *fds);
+    open_in_time(url);
+    while (n > 0)
+        close(fds[--n]);
+    close(fd);
 }
 
 static void test_a_malformed_url_is_told_without_its_password(void **state)
@@ -179,6 +246,7 @@ static void test_hostile_defaults_of_a_server_change_nothing(void **state)
 struct factory {
     unsigned long flags;
     int made;
+    int blocks; /* made so that it cannot be used without blocking, or connects anew by itself */
 };
 
 static int connect_by_hand(void *user, void **out_native, sqlock_error *err)
@@ -187,11 +255,17 @@ static int connect_by_hand(void *user, void **out_native, sqlock_error *err)
     MYSQL *my = mysql_init(NULL);
 
     (void)err;
-    mysql_options(my, MYSQL_OPT_NONBLOCK, NULL);
+#ifdef MARIADB_PACKAGE_VERSION_ID
+    if (!f->blocks)
+        mysql_options(my, MYSQL_OPT_NONBLOCK, NULL);
+#endif
     if (!mysql_real_connect(my, NULL, "root", "", "test", 0, my_private_socket(), f->flags)) {
         mysql_close(my);
         return SQLOCK_EUNREACH;
     }
+#ifndef MARIADB_PACKAGE_VERSION_ID
+    my->reconnect = f->blocks;
+#endif
     f->made++;
     *out_native = my;
     return 0;
@@ -199,7 +273,7 @@ static int connect_by_hand(void *user, void **out_native, sqlock_error *err)
 
 static void test_a_factorys_connections_work_with_and_without_found_rows(void **state)
 {
-    struct factory f = {CLIENT_MULTI_STATEMENTS, 0};
+    struct factory f = {.flags = CLIENT_MULTI_STATEMENTS};
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
     (void)state;
@@ -212,25 +286,31 @@ static void test_a_factorys_connections_work_with_and_without_found_rows(void **
     assert_true(f.made >= 2);
 }
 
-static void test_a_factorys_connection_without_packets_is_refused(void **state)
+static void refuse_the_factory(struct factory f)
 {
-    struct factory f = {0, 0};
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_error err = {0};
     sqlock *m = NULL;
 
-    (void)state;
-    migrated();
     o.connect = connect_by_hand;
     o.connect_user = &f;
     assert_code(SQLOCK_ESTATE, sqlock_open(sqlock_driver_mysql(), NULL, &o, &m, &err), &err);
     assert_null(m);
 }
 
+static void test_a_factorys_connection_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    migrated();
+    refuse_the_factory((struct factory){.flags = 0});
+    refuse_the_factory((struct factory){.flags = CLIENT_MULTI_STATEMENTS, .blocks = 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_socket_that_is_not_there_is_unreachable),
+        cmocka_unit_test(test_a_server_that_says_nothing_is_given_up_in_time),
         cmocka_unit_test(test_a_malformed_url_is_told_without_its_password),
         cmocka_unit_test(test_a_wrong_password_is_denied_and_never_told),
         cmocka_unit_test(test_a_database_that_does_not_exist_is_unreachable_for_good),
@@ -240,7 +320,7 @@ int main(void)
         cmocka_unit_test(test_servers_that_cannot_keep_time_or_log_are_refused),
         cmocka_unit_test(test_hostile_defaults_of_a_server_change_nothing),
         cmocka_unit_test(test_a_factorys_connections_work_with_and_without_found_rows),
-        cmocka_unit_test(test_a_factorys_connection_without_packets_is_refused),
+        cmocka_unit_test(test_a_factorys_connection_that_does_not_fit_is_refused),
     };
 
     return cmocka_run_group_tests_name("MariaDB servers", tests, NULL, NULL);

@@ -18,6 +18,10 @@ postgres_there()
     done
     command -v initdb || pg_config --bindir 2>/dev/null | { read -r dir && [ -x "$dir/initdb" ]; }
 }
+mysql_client_there()
+{
+    pkg-config --exists libmariadb || pkg-config --exists mysqlclient
+}
 mariadb_there()
 {
     [ -x /usr/sbin/mariadbd ] || command -v mariadbd || [ -x /usr/sbin/mysqld ] || command -v mysqld
@@ -35,7 +39,7 @@ need libsqlite3-dev pkg-config --exists sqlite3
 if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
     need libpq-dev pkg-config --exists libpq
-    need libmariadb-dev pkg-config --exists libmariadb
+    need libmariadb-dev mysql_client_there
     need libcmocka-dev pkg-config --exists cmocka
     need libjansson-dev pkg-config --exists jansson
     need sqlite3 command -v sqlite3

@@ -1,0 +1,82 @@
+/* MySQL's own client library: a call that would block says so, and is made again. It does not say
+ * what it waits for. */
+#include "mysql.h"
+
+#ifndef MARIADB_PACKAGE_VERSION_ID
+#include <poll.h>
+
+#if LIBMYSQL_VERSION_ID < 80016
+#error "libmysqlclient before 8.0.16 has no calls that do not block: build with libmariadb"
+#endif
+
+#define NAP_MIN_US 200
+#define NAP_MAX_US 10000
+
+static int waits(struct my_op *op, enum net_async_status status, int events)
+{
+    op->failed = status == NET_ASYNC_ERROR;
+    op->events = events;
+    return status == NET_ASYNC_NOT_READY;
+}
+
+/* The library's own field, which stays behind when it has closed the socket: the number may be
+ * somebody else's by then. */
+int my_client_socket(MYSQL *my)
+{
+    return my->net.vio != NULL ? (int)my->net.fd : -1;
+}
+
+/* Reconnecting is off unless it is asked for; newer ones complain when it is spoken of. Until the
+ * library has a socket it leaves 0 in the field, which is a descriptor too. */
+int my_client_prepare(MYSQL *my)
+{
+    my->net.fd = -1;
+    return 1;
+}
+
+int my_client_adopts(MYSQL *my, const char **out_why)
+{
+    *out_why = "reconnects by itself";
+    return !my->reconnect;
+}
+
+/* It reads and writes in turn, and has no descriptor to show before it is connected: so it is asked
+ * again after a while, at the latest. */
+int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
+{
+    op->nap_us = op->nap_us * 2 < NAP_MIN_US   ? NAP_MIN_US
+                 : op->nap_us * 2 < NAP_MAX_US ? op->nap_us * 2
+                                               : NAP_MAX_US;
+    return waits(op,
+                 mysql_real_connect_nonblocking(my, t->host, t->user, t->password, t->database,
+                                                t->port, t->socket, CLIENT_MULTI_STATEMENTS),
+                 POLLIN);
+}
+
+/* Sent first, then read: so it is known what is waited for. */
+int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
+{
+    if (!op->status) {
+        enum net_async_status sent = mysql_send_query_nonblocking(my, sql, (unsigned long)len);
+
+        if (sent != NET_ASYNC_COMPLETE)
+            return waits(op, sent, POLLOUT);
+        op->status = 1;
+    }
+    return waits(op, mysql_real_query_nonblocking(my, sql, (unsigned long)len), POLLIN);
+}
+
+int my_client_next(MYSQL *my, struct my_op *op)
+{
+    return waits(op, mysql_next_result_nonblocking(my), POLLIN);
+}
+
+int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
+{
+    int more = waits(op, mysql_store_result_nonblocking(my, out_res), POLLIN);
+
+    op->failed = !more && *out_res == NULL && mysql_field_count(my) != 0;
+    return more;
+}
+
+#endif
