@@ -54,7 +54,7 @@ package_sqlite := sqlite3
 package_postgres := libpq
 MYSQL_CLIENT ?= $(firstword $(foreach p,libmariadb mysqlclient,\
     $(shell $(PKG_CONFIG) --exists $p 2>/dev/null && echo $p)) libmariadb)
-package_mysql := $(MYSQL_CLIENT)
+package_mysql := $(MYSQL_CLIENT) liburiparser
 dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
 dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
 dialect_mysql := -v style='?' -v quote='`' -v schema= -v fixed_schema=0

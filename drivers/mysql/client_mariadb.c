@@ -38,6 +38,32 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     return ready;
 }
 
+/* Enforced TLS is dropped without a word where the server has none, unless certificates are
+ * verified: conn.c looks again. There is no verifying without the host's name. */
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
+{
+    static const enum mysql_option texts[] = {MARIADB_OPT_TLS_PEER_FP, MARIADB_OPT_TLS_PEER_FP_LIST,
+                                              MARIADB_OPT_TLS_PASSPHRASE};
+    my_bool enforce = mode >= MY_SSL_PREFERRED, verify = mode == MY_SSL_VERIFY_IDENTITY;
+
+    if (mode == MY_SSL_VERIFY_CA)
+        return "MariaDB's client library knows no ssl-mode=verify_ca; verify_identity is stricter";
+    if (mode == MY_SSL_UNSAID) {
+        mysql_get_option(files, MYSQL_OPT_SSL_ENFORCE, &enforce);
+        mysql_get_option(files, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    }
+    mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &enforce);
+    mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    for (size_t i = 0; mode != MY_SSL_DISABLED && i < sizeof texts / sizeof *texts; i++) {
+        const char *value = NULL;
+
+        mysql_get_option(files, texts[i], &value);
+        if (value != NULL)
+            mysql_options(my, texts[i], value);
+    }
+    return NULL;
+}
+
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
 {
     MYSQL *done = NULL;

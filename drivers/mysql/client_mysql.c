@@ -40,6 +40,37 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     return !my->reconnect;
 }
 
+static int names_an_authority(MYSQL *files)
+{
+    return files->options.ssl_ca != NULL || files->options.ssl_capath != NULL;
+}
+
+/* The library reads ssl-mode in no option file. Where one names an authority, it is asked, as the
+ * mysql command does. */
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
+{
+    static const unsigned modes[] = {
+        [MY_SSL_DISABLED] = SSL_MODE_DISABLED,
+        [MY_SSL_PREFERRED] = SSL_MODE_PREFERRED,
+        [MY_SSL_REQUIRED] = SSL_MODE_REQUIRED,
+        [MY_SSL_VERIFY_CA] = SSL_MODE_VERIFY_CA,
+        [MY_SSL_VERIFY_IDENTITY] = SSL_MODE_VERIFY_IDENTITY,
+    };
+    unsigned asked = modes[mode];
+    const char *suites = NULL;
+
+    if (mode == MY_SSL_UNSAID)
+        mysql_get_option(files, MYSQL_OPT_SSL_MODE, &asked);
+    if (mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && names_an_authority(files))
+        asked = SSL_MODE_VERIFY_CA;
+    if (asked != 0)
+        mysql_options(my, MYSQL_OPT_SSL_MODE, &asked);
+    mysql_get_option(files, MYSQL_OPT_TLS_CIPHERSUITES, &suites);
+    if (suites != NULL)
+        mysql_options(my, MYSQL_OPT_TLS_CIPHERSUITES, suites);
+    return NULL;
+}
+
 /* It reads and writes in turn, and has no descriptor to show before it is connected: so it is asked
  * again after a while, at the latest. */
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)

@@ -93,19 +93,37 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
     return 0;
 }
 
+/* MariaDB's client library may have gone on without TLS. */
+static int check_tls(struct my_conn *c, enum my_ssl_mode mode, sqlock_error *err)
+{
+    if (mode < MY_SSL_REQUIRED || mysql_get_ssl_cipher(c->my) != NULL)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the server speaks no TLS, which ssl-mode asks for");
+}
+
 static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
 {
     struct my_url u;
+    struct my_target to;
+    enum my_ssl_mode mode;
+    MYSQL *files = NULL;
     int rc = my_url_parse(url, &u, err);
 
-    if (rc != 0)
-        return rc;
     pthread_once(&library_once, library_init);
-    if ((c->my = mysql_init(NULL)) == NULL || !my_client_prepare(c->my))
-        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
-    mysql_options(c->my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    mysql_options(c->my, MYSQL_READ_DEFAULT_GROUP, "sqlock");
-    return connect_wait(c, &u.to, deadline, err);
+    if (rc == 0 && ((c->my = mysql_init(NULL)) == NULL || !my_client_prepare(c->my) ||
+                    (files = mysql_init(NULL)) == NULL))
+        rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    if (rc == 0)
+        rc = my_options_set(c->my, files, &u, &to, &mode, err);
+    if (rc == 0)
+        rc = connect_wait(c, &to, deadline, err);
+    if (rc == 0)
+        rc = check_tls(c, mode, err);
+    if (files != NULL)
+        mysql_close(files);
+    my_url_free(&u);
+    return rc;
 }
 
 static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)

@@ -56,17 +56,48 @@ int my_client_socket(MYSQL *my);
 int my_client_prepare(MYSQL *my);
 /* Whether one that is connected can be worked with; 0: *out_why it cannot. */
 int my_client_adopts(MYSQL *my, const char **out_why);
+enum my_ssl_mode {
+    MY_SSL_UNSAID, /* as the option files have it, else the client library */
+    MY_SSL_DISABLED,
+    MY_SSL_PREFERRED,
+    MY_SSL_REQUIRED,
+    MY_SSL_VERIFY_CA,
+    MY_SSL_VERIFY_IDENTITY
+};
+/* NULL, or why the client library cannot keep that. */
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode);
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t);
 int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len);
 int my_client_next(MYSQL *my, struct my_op *op);
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res);
 
 /* url.c */
-struct my_url {
-    char text[1024]; /* storage of what follows, all of it decoded */
-    struct my_target to;
+enum my_option {
+    MY_SOCKET,
+    MY_DEFAULTS_FILE,
+    MY_SSL_MODE,
+    MY_SSL_CA,
+    MY_SSL_CAPATH,
+    MY_SSL_CERT,
+    MY_SSL_KEY,
+    MY_SSL_CIPHER,
+    MY_TLS_VERSION,
+    MY_OPTIONS
 };
+struct my_url {
+    struct my_target to;             /* but for the socket */
+    const char *options[MY_OPTIONS]; /* NULL: not said */
+    char *text, *room;               /* storage of to, and what is left of it */
+    void *query;                     /* of options */
+};
+/* out is to be freed also after a failure. */
 int my_url_parse(const char *url, struct my_url *out, sqlock_error *err);
+void my_url_free(struct my_url *u);
+
+/* options.c: ask for all this before my connects. What *out points to is the URL's, or files', a
+ * handle of its own for this. */
+int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
+                   enum my_ssl_mode *out_mode, sqlock_error *err);
 
 /* wire.c: a statement's way to the server and back, never past its deadline */
 void my_cancel(void *conn);

@@ -1,6 +1,8 @@
-/* mysql://user:password@host:port/database?socket=PATH */
+/* mysql://user:password@host:port/database?option=value&...: cut and decoded by uriparser. */
 #include <stdlib.h>
 #include <string.h>
+
+#include <uriparser/Uri.h>
 
 #include "mysql.h"
 
@@ -10,107 +12,131 @@ static int fail(sqlock_error *err, const char *what)
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", what);
 }
 
-static int hex(char c)
+/* A piece of the URL, decoded; NULL: not said. All of them together are no longer than the URL,
+ * each having lost the sign that parted it from the next. */
+static const char *keep(struct my_url *out, const char *from, const char *end)
 {
-    const char *digits = "0123456789abcdef";
-    const char *at = c != '\0' ? strchr(digits, c | 0x20) : NULL;
+    char *s = out->room;
 
-    return at != NULL ? (int)(at - digits) : -1;
+    if (from == end)
+        return NULL;
+    memcpy(s, from, (size_t)(end - from));
+    s[end - from] = '\0';
+    uriUnescapeInPlaceA(s);
+    out->room = s + (end - from) + 1;
+    return s;
 }
 
-/* Decode percent signs in place; 0 when that is not possible. */
-static int decode(char *s)
+static void take_user(const UriTextRangeA *info, struct my_url *out)
 {
-    char *out = s;
+    const char *colon = info->first;
 
-    for (; *s != '\0'; s++) {
-        if (*s == '%') {
-            int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
-
-            if (low < 0 || high + low == 0)
-                return 0;
-            *out++ = (char)(high * 16 + low);
-            s += 2;
-        } else {
-            *out++ = *s;
-        }
-    }
-    *out = '\0';
-    return 1;
+    while (colon != info->afterLast && *colon != ':')
+        colon++;
+    out->to.user = keep(out, info->first, colon);
+    if (colon != info->afterLast)
+        out->to.password = keep(out, colon + 1, info->afterLast);
 }
 
-/* Cut s at the first `at`; what follows, or NULL. */
-static char *cut(char *s, char at)
+/* MariaDB's client library takes some texts for more than a name: a list, settings, a plugin. */
+static int take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
-    char *p = s != NULL ? strchr(s, at) : NULL;
+    const char *port = keep(out, uri->portText.first, uri->portText.afterLast);
+    unsigned long number = port != NULL ? strtoul(port, NULL, 10) : 0;
 
-    if (p != NULL)
-        *p++ = '\0';
-    return p;
+    out->to.host = keep(out, uri->hostText.first, uri->hostText.afterLast);
+    if (uri->hostData.ipFuture.first != NULL ||
+        (out->to.host != NULL && strpbrk(out->to.host, "/=,;[] ") != NULL))
+        return fail(err, "the host is not a name or an address");
+    if (port != NULL && (strlen(port) > 5 || number < 1 || number > 65535))
+        return fail(err, "the port is not a number from 1 to 65535");
+    out->to.port = (unsigned)number;
+    return 0;
 }
 
-static int take(char *s, const char **out)
+static int take_database(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
-    *out = s != NULL && *s != '\0' ? s : NULL;
-    return s == NULL || decode(s);
+    const UriPathSegmentA *path = uri->pathHead;
+
+    if (path == NULL)
+        return 0;
+    if (path->next != NULL)
+        return fail(err, "the database is one name; a slash in it is written %2F");
+    out->to.database = keep(out, path->text.first, path->text.afterLast);
+    return 0;
 }
 
-static int parse_port(const char *s, unsigned *out)
+static const char *const option_names[MY_OPTIONS] = {
+    [MY_SOCKET] = "socket",           [MY_DEFAULTS_FILE] = "defaults-file",
+    [MY_SSL_MODE] = "ssl-mode",       [MY_SSL_CA] = "ssl-ca",
+    [MY_SSL_CAPATH] = "ssl-capath",   [MY_SSL_CERT] = "ssl-cert",
+    [MY_SSL_KEY] = "ssl-key",         [MY_SSL_CIPHER] = "ssl-cipher",
+    [MY_TLS_VERSION] = "tls-version",
+};
+
+static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_error *err)
 {
-    char *end = NULL;
-    unsigned long port = s != NULL ? strtoul(s, &end, 10) : 0;
+    UriQueryListA *list = NULL;
 
-    if (s == NULL)
-        return 1;
-    *out = (unsigned)port;
-    return *s >= '0' && *s <= '9' && *end == '\0' && port >= 1 && port <= 65535;
-}
+    if (query->first == query->afterLast)
+        return 0;
+    if (uriDissectQueryMallocExA(&list, NULL, query->first, query->afterLast, URI_FALSE,
+                                 URI_BR_DONT_TOUCH) != URI_SUCCESS)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    out->query = list;
+    for (; list != NULL; list = list->next) {
+        int i = 0;
 
-static int parse_options(char *options, struct my_url *out, sqlock_error *err)
-{
-    while (options != NULL && *options != '\0') {
-        char *next = cut(options, '&');
-        char *value = cut(options, '=');
-
-        if (value == NULL || strcmp(options, "socket") != 0)
-            return fail(err, "the only option is socket=PATH");
-        if (!take(value, &out->to.socket))
-            return fail(err, "a percent sign without two hex digits");
-        options = next;
+        while (i < MY_OPTIONS && strcmp(list->key, option_names[i]) != 0)
+            i++;
+        if (i == MY_OPTIONS)
+            return fail(err, "an option in it is unknown (sqlock/mysql.h lists them)");
+        if (out->options[i] != NULL)
+            return fail(err, "an option stands in it twice");
+        if (list->value == NULL || list->value[0] == '\0')
+            return fail(err, "an option in it has no value");
+        out->options[i] = list->value;
     }
     return 0;
 }
 
+static int take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
+{
+    int rc;
+
+    if (uri->hostText.first == NULL)
+        return fail(err, "no :// and a host behind it");
+    if (uri->fragment.first != NULL)
+        return fail(err, "a # must be written %23");
+    take_user(&uri->userInfo, out);
+    if ((rc = take_host(uri, out, err)) != 0 || (rc = take_database(uri, out, err)) != 0)
+        return rc;
+    return take_options(&uri->query, out, err);
+}
+
 int my_url_parse(const char *url, struct my_url *out, sqlock_error *err)
 {
-    const char *rest = strstr(url, "://");
-    char *options, *path, *host, *at, *password;
+    UriUriA uri;
+    int rc;
 
     memset(out, 0, sizeof *out);
-    if (rest == NULL)
-        return fail(err, "no ://");
-    if (strlen(rest + 3) >= sizeof out->text)
-        return fail(err, "it is too long");
-    strcpy(out->text, rest + 3);
-    options = cut(out->text, '?');
-    path = cut(out->text, '/');
-    at = strrchr(out->text, '@');
-    host = at != NULL ? at + 1 : out->text;
-    if (at != NULL) {
-        *at = '\0';
-        password = cut(out->text, ':');
-        if (!take(out->text, &out->to.user) || !take(password, &out->to.password))
-            return fail(err, "a percent sign without two hex digits");
-    }
-    at = host;
-    if (*host == '[') { /* an IPv6 address */
-        host++;
-        if ((at = cut(host, ']')) == NULL)
-            return fail(err, "no ] after [");
-    }
-    if (!parse_port(cut(at, ':'), &out->to.port))
-        return fail(err, "the port is not a number from 1 to 65535");
-    if (!take(host, &out->to.host) || !take(path, &out->to.database))
-        return fail(err, "a percent sign without two hex digits");
-    return parse_options(options, out, err);
+    if (strstr(url, "%00") != NULL) /* what is behind it would be cut off */
+        return fail(err, "a byte of it is zero");
+    rc = uriParseSingleUriA(&uri, url, NULL);
+    if (rc == URI_ERROR_SYNTAX)
+        return fail(err, "signs other than letters, digits and - . _ ~ in names and passwords are "
+                         "written as % and two hex digits");
+    out->text = out->room = rc == URI_SUCCESS ? sqlock_mem_alloc(strlen(url) + 1) : NULL;
+    if (out->text == NULL)
+        rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    else
+        rc = take(&uri, out, err);
+    uriFreeUriMembersA(&uri);
+    return rc;
+}
+
+void my_url_free(struct my_url *u)
+{
+    uriFreeQueryListA(u->query);
+    sqlock_mem_free(u->text);
 }

@@ -1,10 +1,33 @@
 /* The MariaDB and MySQL driver (libsqlock-mysql). URLs, for mysql:// and mariadb:// alike:
- *   mysql://user:password@host:port/database?socket=PATH
- * Every part but the database may be left away, and is percent-decoded; the socket stands in place of
- * host and port. The database is the one that the tables are in, unless sqlock_open_opts.schema names
- * another. A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
- * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before it
- * connected. It is the client library that the driver was built with: MariaDB's, or MySQL's 8.0.16 or newer.
+ *   mysql://user:password@host:port/database?option=value&option=value
+ * Whatever is behind mysql:// may be left away (mysql:///database). All is percent-decoded; a sign
+ * that is neither a letter, a digit nor one of - . _ ~ is best written so. An IPv6 address stands in
+ * [], without a zone. The database is the one that the tables are in, unless sqlock_open_opts.schema
+ * names another. Options:
+ *   socket=PATH         instead of host and port
+ *   defaults-file=PATH  the only option file to be read
+ *   ssl-mode=disabled         no TLS
+ *            preferred        TLS if the server has it
+ *            required         TLS, or the connection is refused
+ *            verify_ca        and ssl-ca has signed the server's certificate (MySQL's library only)
+ *            verify_identity  and it is made out to the host. It is checked before the login
+ *   ssl-ca=FILE, ssl-capath=FOLDER            authorities, for verify_ca and verify_identity
+ *   ssl-cert=FILE and ssl-key=FILE            the client's own certificate, from required on
+ *   ssl-cipher=LIST, tls-version=TLSv1.2,TLSv1.3  from required on
+ * An option that is unknown, stands twice, has no value, names a file that cannot be read, or asks
+ * for what the client library does not keep is SQLOCK_EINVAL; a server that does not speak TLS as
+ * it was asked to, SQLOCK_EREFUSED or SQLOCK_EUNREACH.
+ *
+ * What the URL leaves open is taken from the option files that the client library reads: groups
+ * [client] and [sqlock], with MariaDB's library [client-server] and [client-mariadb] too. Taken are
+ * host, port, socket, user, password, database, what belongs to TLS, bind-address, plugin-dir and
+ * default-auth; nothing else. Neither library reads ssl-mode there. With MySQL's, a file that names
+ * ssl-ca asks for verify_ca; with MariaDB's, ssl-verify-server-cert asks for verify_identity.
+ *
+ * A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
+ * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before
+ * it connected. It is of the library that the driver was built with: MariaDB's, or MySQL's 8.0.16
+ * or newer.
  * MariaDB 10.6 or MySQL 5.6, or newer, and InnoDB. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H

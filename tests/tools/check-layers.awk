@@ -13,7 +13,7 @@ BEGIN {
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
     client["sqlite"] = "sqlite3\\.h"
     client["postgres"] = "libpq-fe\\.h|postgres_ext\\.h"
-    client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h"
+    client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h|uriparser/.*"
 
     more["cli"] = more["cli/base"] = more["cli/reap"] = more["cli/run"] = \
         "^(dirent|fnmatch|getopt|jansson|wchar)\\.h$"

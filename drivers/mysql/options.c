@@ -1,0 +1,180 @@
+/* What a connection is asked to be: by the URL, and where it is silent by the client's option
+ * files.
+ *
+ * The client libraries read option files when they connect, and what stands there beats what was
+ * set before. So a handle that never connects reads them, and only what is listed here is taken
+ * from it: a file cannot run a statement on our connections (init-command), open them anew behind
+ * our back (reconnect), send local files, or undo what the URL asks of TLS. */
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "mysql.h"
+
+static const struct {
+    enum my_option option;
+    enum mysql_option set;
+} tls[] = {
+    {MY_SSL_CA, MYSQL_OPT_SSL_CA},         {MY_SSL_CAPATH, MYSQL_OPT_SSL_CAPATH},
+    {MY_SSL_CERT, MYSQL_OPT_SSL_CERT},     {MY_SSL_KEY, MYSQL_OPT_SSL_KEY},
+    {MY_SSL_CIPHER, MYSQL_OPT_SSL_CIPHER}, {MY_TLS_VERSION, MYSQL_OPT_TLS_VERSION},
+};
+
+static const enum mysql_option taken[] = {MYSQL_OPT_SSL_CRL, MYSQL_OPT_SSL_CRLPATH, MYSQL_OPT_BIND,
+                                          MYSQL_PLUGIN_DIR, MYSQL_DEFAULT_AUTH};
+
+static int refuse(sqlock_error *err, const char *what)
+{
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL's options: %s", what);
+}
+
+/* Connecting fails at once: the address is nobody's, and nothing is sent to it. */
+static int read_files(MYSQL *files, const char *file, sqlock_error *err)
+{
+    if (!my_client_prepare(files))
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    if (file != NULL)
+        mysql_options(files, MYSQL_READ_DEFAULT_FILE, file);
+    mysql_options(files, MYSQL_READ_DEFAULT_GROUP, "sqlock");
+    if (mysql_real_connect(files, "255.255.255.255", NULL, NULL, NULL, 1, "/dev/null/none",
+                           CLIENT_REMEMBER_OPTIONS) != NULL)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a server answers where there can be none");
+    return 0;
+}
+
+static int parse_mode(const char *text, enum my_ssl_mode *out, sqlock_error *err)
+{
+    static const char *const modes[] = {
+        [MY_SSL_DISABLED] = "disabled",
+        [MY_SSL_PREFERRED] = "preferred",
+        [MY_SSL_REQUIRED] = "required",
+        [MY_SSL_VERIFY_CA] = "verify_ca",
+        [MY_SSL_VERIFY_IDENTITY] = "verify_identity",
+    };
+
+    *out = MY_SSL_UNSAID;
+    for (int i = MY_SSL_DISABLED; text != NULL && i <= MY_SSL_VERIFY_IDENTITY; i++)
+        if (strcasecmp(text, modes[i]) == 0)
+            *out = (enum my_ssl_mode)i;
+    if (text != NULL && *out == MY_SSL_UNSAID)
+        return refuse(err, "ssl-mode is disabled, preferred, required, verify_ca or "
+                           "verify_identity");
+    return 0;
+}
+
+/* 1: a list of versions that are still safe. A client library may leave out what it does not know.
+ */
+static int versions_are_known(const char *list)
+{
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+
+        if (len != 7 ||
+            (strncasecmp(list, "TLSv1.2", len) != 0 && strncasecmp(list, "TLSv1.3", len) != 0))
+            return 0;
+        list += len + (list[len] == ',');
+    }
+    return 1;
+}
+
+/* MySQL's client library would print that a file is missing, MariaDB's may go on without it. */
+static int check_files(const struct my_url *u, sqlock_error *err)
+{
+    static const enum my_option files[] = {MY_DEFAULTS_FILE, MY_SSL_CA, MY_SSL_CAPATH, MY_SSL_CERT,
+                                           MY_SSL_KEY};
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (u->options[files[i]] != NULL && access(u->options[files[i]], R_OK) != 0)
+            return refuse(err, "a file that is named there cannot be read");
+    return 0;
+}
+
+/* Nobody names an authority that is not asked, or a key that may not be used. */
+static int check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error *err)
+{
+    const char *versions = u->options[MY_TLS_VERSION];
+
+    if ((u->options[MY_SSL_CA] != NULL || u->options[MY_SSL_CAPATH] != NULL) &&
+        mode < MY_SSL_VERIFY_CA)
+        return refuse(err, "ssl-ca and ssl-capath need ssl-mode=verify_ca or verify_identity");
+    for (size_t i = 0; i < sizeof tls / sizeof *tls; i++)
+        if (u->options[tls[i].option] != NULL && mode < MY_SSL_REQUIRED)
+            return refuse(err, "TLS options need an ssl-mode of required or more");
+    if ((u->options[MY_SSL_CERT] == NULL) != (u->options[MY_SSL_KEY] == NULL))
+        return refuse(err, "ssl-cert and ssl-key come together");
+    if (versions != NULL && !versions_are_known(versions))
+        return refuse(err, "tls-version is TLSv1.2, TLSv1.3, or both with a comma between");
+    return 0;
+}
+
+static int set_text(MYSQL *my, enum mysql_option option, const char *value, sqlock_error *err)
+{
+    if (value != NULL && mysql_options(my, option, value) != 0)
+        return refuse(err, "the client library does not take one of the TLS options");
+    return 0;
+}
+
+static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode mode,
+                   sqlock_error *err)
+{
+    const char *why = my_client_tls(my, files, mode);
+    int rc = why != NULL ? refuse(err, why) : 0;
+
+    for (size_t i = 0; rc == 0 && mode != MY_SSL_DISABLED && i < sizeof tls / sizeof *tls; i++) {
+        const char *value = u->options[tls[i].option];
+
+        if (value == NULL)
+            mysql_get_option(files, tls[i].set, &value);
+        rc = set_text(my, tls[i].set, value, err);
+    }
+    return rc;
+}
+
+static void take_from_files(MYSQL *my, MYSQL *files)
+{
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        const char *value = NULL;
+
+        mysql_get_option(files, taken[i], &value);
+        if (value != NULL)
+            mysql_options(my, taken[i], value);
+    }
+}
+
+static const char *either(const char *url, const char *file)
+{
+    return url != NULL ? url : file;
+}
+
+/* A socket in the URL stands in place of any host; a host that is not this one, of any socket. */
+static void aim(const struct my_url *u, const MYSQL *files, struct my_target *out)
+{
+    const struct st_mysql_options *f = &files->options;
+
+    out->user = either(u->to.user, f->user);
+    out->password = either(u->to.password, f->password);
+    out->database = either(u->to.database, f->db);
+    out->socket = either(u->options[MY_SOCKET], f->unix_socket);
+    out->host = u->options[MY_SOCKET] != NULL ? "localhost" : either(u->to.host, f->host);
+    out->port = u->to.port != 0 ? u->to.port : f->port;
+}
+
+int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
+                   enum my_ssl_mode *out_mode, sqlock_error *err)
+{
+    unsigned off = 0;
+    int rc;
+
+    if (u->options[MY_SOCKET] != NULL && u->to.host != NULL && strcmp(u->to.host, "localhost") != 0)
+        return refuse(err, "a socket is on localhost");
+    if ((rc = parse_mode(u->options[MY_SSL_MODE], out_mode, err)) != 0 ||
+        (rc = check_tls(u, *out_mode, err)) != 0 || (rc = check_files(u, err)) != 0 ||
+        (rc = read_files(files, u->options[MY_DEFAULTS_FILE], err)) != 0 ||
+        (rc = set_tls(my, files, u, *out_mode, err)) != 0)
+        return rc;
+    take_from_files(my, files);
+    mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &off);
+    aim(u, files, out);
+    return 0;
+}
