@@ -1,0 +1,285 @@
+/* TLS to MariaDB: what a URL asks for is kept, or the connection is refused (P16). */
+#include <arpa/inet.h>
+#include <mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/input/mysql_open.h"
+#include "tests/lib/check.h"
+#include "tests/lib/my_private.h"
+
+static char *dir;
+static int port;
+
+__attribute__((format(printf, 1, 2))) static void run(const char *format, ...)
+{
+    char command[2048];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+/* An authority, and with its signature a certificate for one address. */
+static void certify(const char *ca, const char *name, const char *address)
+{
+    const char *key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes 2>>log";
+
+    run("cd %s && { [ -e %s.pem ] || openssl req -x509 -subj /CN=%s -days 2 -keyout %s.key -out "
+        "%s.pem "
+        "%s; }",
+        dir, ca, ca, ca, ca, key);
+    run("cd %s && openssl req -subj /CN=%s -keyout %s.key -out %s.csr %s && chmod 644 %s.key", dir,
+        name, name, name, key, name);
+    run("cd %s && echo subjectAltName=IP:%s >%s.ext && openssl x509 -req -days 2 -in %s.csr "
+        "-CA %s.pem -CAkey %s.key -CAcreateserial -extfile %s.ext -out %s.pem 2>>log",
+        dir, address, name, name, ca, ca, name, name);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+/* The private server listens on 127.0.0.1, with this certificate, or none. */
+static void serve(const char *name, const char *args)
+{
+    char words[500], tls[300] = "--skip-ssl";
+
+    if (dir == NULL) {
+        dir = temp_dir();
+        chmod(dir, 0755);
+        certify("ca", "here", "127.0.0.1");
+        certify("ca", "there", "127.0.0.2");
+        certify("other", "forged", "127.0.0.1");
+        certify("ca", "client", "127.0.0.3");
+        mysql_migrated();
+    }
+    if (name != NULL)
+        snprintf(tls, sizeof tls, "--ssl-ca=%s/ca.pem --ssl-cert=%s/%s.pem --ssl-key=%s/%s.key",
+                 dir, dir, name, dir, name);
+    port = free_port();
+    snprintf(words, sizeof words, "--skip-networking=0 --bind-address=127.0.0.1 --port=%d %s %s",
+             port, tls, args);
+    my_private_restart(words);
+    my_private_exec("CREATE OR REPLACE USER guest IDENTIFIED BY 'secret'; "
+                    "GRANT ALL ON test.* TO guest");
+}
+
+/* `{}` in the options stands for the folder of the certificates. */
+static int try(const char *options, sqlock_error *err)
+{
+    char url[1000];
+
+    snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test", port);
+    for (const char *s = options; *s != '\0'; s++) {
+        size_t len = strlen(url);
+
+        if (strncmp(s, "{}", 2) == 0) {
+            snprintf(url + len, sizeof url - len, "%s", dir);
+            s++;
+        } else {
+            snprintf(url + len, sizeof url - len, "%c", *s);
+        }
+    }
+    return mysql_try(url, 0, err);
+}
+
+static void accepted(const char *options)
+{
+    sqlock_error err;
+
+    assert_ok(try(options, &err), &err);
+}
+
+static void refused(const char *options)
+{
+    sqlock_error err;
+    int rc = try(options, &err);
+
+    if (rc != SQLOCK_EREFUSED)
+        assert_code(SQLOCK_EUNREACH, rc, &err);
+    assert_null(strstr(err.text, "secret"));
+}
+
+static void test_tls_is_spoken_where_it_is_asked_for(void **state)
+{
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "");
+    my_private_exec("ALTER USER guest REQUIRE SSL");
+    accepted("?ssl-mode=required");
+    accepted("?ssl-mode=preferred");
+    accepted("?ssl-mode=VERIFY_IDENTITY&ssl-ca={}/ca.pem");
+    accepted("?ssl-mode=required&ssl-cipher=ECDHE-ECDSA-AES256-GCM-SHA384");
+}
+
+static void test_without_tls_nothing_that_needs_it_is_let_in(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "");
+    my_private_exec("ALTER USER guest REQUIRE SSL");
+    assert_code(SQLOCK_EDENIED, try("?ssl-mode=disabled", &err), &err);
+}
+
+static void test_a_server_without_tls_is_refused_when_it_is_asked_for(void **state)
+{
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve(NULL, "");
+    refused("?ssl-mode=required");
+    refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem");
+    accepted("?ssl-mode=preferred");
+    accepted("?ssl-mode=disabled");
+    accepted("");
+}
+
+static void test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified(void **state)
+{
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("forged", "");
+    refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem");
+    accepted("?ssl-mode=verify_identity&ssl-ca={}/other.pem");
+    accepted("?ssl-mode=required");
+    serve("there", "");
+    refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem");
+    accepted("?ssl-mode=required");
+}
+
+/* MariaDB's client library cannot do it, and nobody shall believe that it did. */
+static void test_an_authority_alone_is_verified_or_refused_by_name(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("there", "");
+#ifdef MARIADB_PACKAGE_VERSION_ID
+    assert_code(SQLOCK_EINVAL, try("?ssl-mode=verify_ca&ssl-ca={}/ca.pem", &err), &err);
+    assert_non_null(strstr(err.text, "verify_ca"));
+#else
+    (void)err;
+    accepted("?ssl-mode=verify_ca&ssl-ca={}/ca.pem");
+    refused("?ssl-mode=verify_ca&ssl-ca={}/other.pem");
+#endif
+}
+
+static void test_tls_of_another_version_or_cipher_is_refused(void **state)
+{
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "--tls-version=TLSv1.3");
+    refused("?ssl-mode=required&tls-version=TLSv1.2");
+    accepted("?ssl-mode=required&tls-version=TLSv1.3");
+    accepted("?ssl-mode=required&tls-version=TLSv1.2,TLSv1.3");
+    refused("?ssl-mode=required&tls-version=TLSv1.2,TLSv1.3&ssl-cipher=NO-SUCH-CIPHER");
+}
+
+static void test_the_clients_certificate_is_shown(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "");
+    my_private_exec("ALTER USER guest REQUIRE X509");
+    accepted("?ssl-mode=required&ssl-cert={}/client.pem&ssl-key={}/client.key");
+    assert_code(SQLOCK_EDENIED, try("?ssl-mode=required", &err), &err);
+    assert_code(SQLOCK_EINVAL,
+                try("?ssl-mode=required&ssl-cert={}/nosuch.pem&ssl-key={}/client.key", &err), &err);
+}
+
+static void put_file(const char *text)
+{
+    char path[400];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/my.cnf", dir);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "[client]\n");
+    for (const char *s = text; *s != '\0'; s++)
+        *s == '@' ? fputs(dir, f) : fputc(*s, f);
+    fputc('\n', f);
+    fclose(f);
+}
+
+/* The client libraries read it last: there it would win. */
+static void test_an_option_file_does_not_undo_what_the_url_asks_of_tls(void **state)
+{
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("forged", "");
+    put_file("ssl-verify-server-cert=0\nssl-mode=DISABLED\nssl-ca=@/other.pem");
+    refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem&defaults-file={}/my.cnf");
+    put_file("ssl-ca=@/other.pem");
+    accepted("?ssl-mode=verify_identity&defaults-file={}/my.cnf");
+    put_file("ssl-ca=@/ca.pem");
+    refused("?ssl-mode=verify_identity&defaults-file={}/my.cnf");
+    serve(NULL, "");
+    put_file("ssl-ca=@/ca.pem\nssl-verify-server-cert=1");
+    refused("?defaults-file={}/my.cnf");
+    accepted("?ssl-mode=disabled&defaults-file={}/my.cnf");
+}
+
+static void test_options_that_would_promise_too_much_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        "?ssl-mode=on", "?ssl-mode=required&tls-version=TLSv1", "?ssl-mode=required&tls-version=x",
+        "?ssl-mode=required&tls-version=TLSv1.2;TLSv1.3",
+        /* an authority that would not be asked, options that would not be used */
+        "?ssl-ca=/ca", "?ssl-mode=required&ssl-ca=/ca", "?ssl-mode=preferred&ssl-capath=/ca",
+        "?ssl-mode=disabled&ssl-cipher=x", "?tls-version=TLSv1.3", "?ssl-mode=required&ssl-cert=/c",
+        "?ssl-mode=required&ssl-key=/k"};
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    port = 1;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_code(SQLOCK_EINVAL, try(bad[i], &err), &err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tls_is_spoken_where_it_is_asked_for),
+        cmocka_unit_test(test_without_tls_nothing_that_needs_it_is_let_in),
+        cmocka_unit_test(test_a_server_without_tls_is_refused_when_it_is_asked_for),
+        cmocka_unit_test(test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified),
+        cmocka_unit_test(test_an_authority_alone_is_verified_or_refused_by_name),
+        cmocka_unit_test(test_tls_of_another_version_or_cipher_is_refused),
+        cmocka_unit_test(test_the_clients_certificate_is_shown),
+        cmocka_unit_test(test_an_option_file_does_not_undo_what_the_url_asks_of_tls),
+        cmocka_unit_test(test_options_that_would_promise_too_much_are_refused),
+    };
+
+    return cmocka_run_group_tests_name("TLS to MariaDB", tests, NULL, NULL);
+}
