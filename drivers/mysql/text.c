@@ -54,17 +54,15 @@ static void put_value(struct sink *out, const sqlock_value *v)
 static const uint8_t *put_piece(struct sink *out, const char *from, const char *end,
                                 const uint8_t *order, const struct my_batch *b, size_t r)
 {
-    for (const char *s = from; s < end; s++) {
-        sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
+    sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
+    const char *mark;
 
-        if (*s != '?') {
-            put(out, s, 1);
-            continue;
-        }
+    for (; (mark = memchr(from, '?', (size_t)(end - from))) != NULL; from = mark + 1, order++) {
+        put(out, from, (size_t)(mark - from));
         put_value(out,
                   *order == SQLOCK_ORDER_INDEX ? &index : &b->values[r * b->n_params + *order]);
-        order++;
     }
+    put(out, from, (size_t)(end - from));
     return order;
 }
 
