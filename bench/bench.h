@@ -44,6 +44,7 @@ struct bench_way {
 extern const struct bench_way bench_sqlock;
 extern const struct bench_way bench_bare_sqlite;
 extern const struct bench_way bench_bare_postgres;
+extern const struct bench_way bench_bare_mysql;
 
 /* One run of one way. */
 struct bench_run {

@@ -20,6 +20,9 @@ static const struct bench_way *const bare_ways[] = {
 #ifdef BENCH_HAVE_POSTGRES
     &bench_bare_postgres,
 #endif
+#ifdef BENCH_HAVE_MYSQL
+    &bench_bare_mysql,
+#endif
     NULL,
 };
 

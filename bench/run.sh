@@ -4,10 +4,11 @@
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-bench.XXXXXX") || exit 1
 chmod 755 "$dir"
-postgres=
+postgres= mysql=
 finish()
 {
     [ -z "$postgres" ] || tests/tools/pg.sh stop "$postgres"
+    [ -z "$mysql" ] || tests/tools/my.sh stop "$mysql"
     rm -rf "$dir"
 }
 trap finish EXIT
@@ -21,6 +22,12 @@ if has postgres; then
     [ -n "$url" ] || url=$(tests/tools/pg.sh start) && [ -n "$url" ] || exit 1
     [ -n "${SQLOCK_BENCH_POSTGRES_URL:-}" ] || postgres=$url
     databases="$databases postgres=$url"
+fi
+if has mysql; then
+    url=${SQLOCK_BENCH_MYSQL_URL:-}
+    [ -n "$url" ] || url=$(tests/tools/my.sh start) && [ -n "$url" ] || exit 1
+    [ -n "${SQLOCK_BENCH_MYSQL_URL:-}" ] || mysql=$url
+    databases="$databases mysql=$url"
 fi
 # shellcheck disable=SC2086
 "$@" $databases
