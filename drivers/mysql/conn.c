@@ -59,14 +59,14 @@ static unsigned long version_of(const char *info)
     return major * 10000 + minor * 100 + patch;
 }
 
-static int check_version(struct my_conn *c, sqlock_error *err)
+int my_check_version(struct my_conn *c, sqlock_error *err)
 {
     const char *info = mysql_get_server_info(c->my);
     unsigned long version = version_of(info);
-    int maria = strstr(info, "MariaDB") != NULL;
 
-    c->skips_locked = version >= (maria ? 100600ul : 80001ul);
-    if (version >= (maria ? 100600ul : 50600ul))
+    c->maria = strstr(info, "MariaDB") != NULL;
+    c->skips_locked = version >= (c->maria ? 100600ul : 80001ul);
+    if (version >= (c->maria ? 100600ul : 50600ul))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                             "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed", info);
@@ -169,7 +169,7 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     rc = opts->url != NULL ? connect_url(c, opts->url, deadline, err)
                            : connect_factory(c, opts, err);
     if (rc == 0)
-        rc = check_version(c, err);
+        rc = my_check_version(c, err);
     if (rc == 0)
         rc = set_session(c, deadline, err);
     if (rc != 0)
@@ -189,7 +189,7 @@ void my_close(void *conn)
 {
     struct my_conn *c = conn;
 
-    if (c->my != NULL) {
+    if (c->my != NULL && !c->adopted) {
         int fd = my_client_socket(c->my);
 
         if (fd >= 0 && (c->broken || sqlock_wait_fd(fd, POLLOUT, -1, sqlock_now_us()) != 1))

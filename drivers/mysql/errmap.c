@@ -8,6 +8,9 @@
 
 #define DOUBT 0x1 /* told when the commit may have happened */
 #define SPENT 0x2 /* the session has ended, or is about to */
+#define UNFIT                                                                                      \
+    0x4 /* it lives, but is of no use: another may be; the application's stays its own             \
+         */
 
 static const struct meaning {
     unsigned number;
@@ -22,15 +25,15 @@ static const struct meaning {
     {1020, "40001", 0},             /* record has changed (snapshot isolation) */
     {3101, "40001", 0},             /* certification failed */
     {1180, "40001", DOUBT},         /* error during commit */
-    {1290, "25006", SPENT},         /* --read-only */
-    {1792, "25006", SPENT},         /* read-only transaction */
-    {1836, "25006", SPENT},         /* read-only mode */
-    {1040, "53300", SPENT},         /* too many connections */
-    {1203, "53300", SPENT},         /* ... of this user */
-    {1226, "53300", SPENT},         /* ... or a resource limit */
+    {1290, "25006", UNFIT},         /* --read-only */
+    {1792, "25006", UNFIT},         /* read-only transaction */
+    {1836, "25006", UNFIT},         /* read-only mode */
+    {1040, "53300", UNFIT},         /* too many connections */
+    {1203, "53300", UNFIT},         /* ... of this user */
+    {1226, "53300", UNFIT},         /* ... or a resource limit */
     {1044, "28000", 0},             /* access to the database denied */
-    {1045, "28000", SPENT},         /* login refused */
-    {1049, "3D000", SPENT},         /* unknown database */
+    {1045, "28000", UNFIT},         /* login refused */
+    {1049, "3D000", UNFIT},         /* unknown database */
     {1046, "3D000", 0},             /* no database chosen */
     {1142, "42501", 0},             /* privileges */
     {1143, "42501", 0},             /* ... on a column */
@@ -41,7 +44,7 @@ static const struct meaning {
     {1026, "58030", DOUBT},         /* error writing a file */
     {1037, "53200", 0},             /* out of memory */
     {1041, "53200", 0},             /* ... of resources */
-    {1047, "57P03", SPENT},         /* Galera: the node is not ready */
+    {1047, "57P03", UNFIT},         /* Galera: the node is not ready */
     {1053, "57P01", DOUBT | SPENT}, /* shutdown */
     {1317, "57014", DOUBT},         /* interrupted */
     {1927, "57P01", DOUBT | SPENT}, /* connection killed */
@@ -81,14 +84,14 @@ int my_fail(struct my_conn *c, const struct my_call *call)
     const char *text = mysql_error(c->my);
     int client = number >= CR_MIN_ERROR && number <= CR_MAX_ERROR;
     int what = m != NULL ? m->what : client || number == 0 ? DOUBT | SPENT : 0;
-    unsigned flags = what & SPENT ? SQLOCK_RECONNECT : 0u;
+    unsigned flags = what & (c->adopted ? SPENT : SPENT | UNFIT) ? SQLOCK_RECONNECT : 0u;
 
     if (call->applies && (what & DOUBT || call->applied))
         flags |= SQLOCK_MAYBE;
     if (client && m == NULL)
         state = "08006";
     /* a failure inside what must have been autocommit */
-    if (c->my->server_status & SERVER_STATUS_IN_TRANS)
+    if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS))
         flags |= SQLOCK_RECONNECT;
     return spent(c, flags,
                  sqlock_error_db(call->err, state, (long)number, flags,

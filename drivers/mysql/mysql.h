@@ -20,6 +20,9 @@ struct my_conn {
     atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
     int broken;           /* SQLOCK_RECONNECT was told: nothing is sent any more */
     int skips_locked;     /* the server can step over locked rows */
+    int maria;            /* it is MariaDB, not MySQL */
+    int adopted;          /* my is the application's, borrowed */
+    int ended;            /* ... and its transaction went with the last of our statements */
     unsigned long thread_id;
     const sqlock_script *scripts;
 };
@@ -36,6 +39,43 @@ struct my_call {
 /* conn.c */
 int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void my_close(void *conn);
+int my_check_version(struct my_conn *c, sqlock_error *err);
+
+/* adopt.c: a connection of the application's */
+int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
+sqlock_tx_state my_tx_state(void *conn);
+int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
+
+/* guest.c: a statement on it. What the application may still ask of its own last one is kept before
+ * the first of ours, and given back behind the last. */
+struct my_last {
+    my_ulonglong affected_rows, insert_id;
+    unsigned warning_count, field_count, last_errno;
+    char last_error[sizeof((NET *)NULL)->last_error], sqlstate[sizeof((NET *)NULL)->sqlstate];
+    ptrdiff_t info_at; /* in the buffer; -1: there is none */
+    size_t info_len;
+    char info[256];
+};
+void my_last_keep(struct my_last *last, const MYSQL *my);
+void my_last_give_back(const struct my_last *last, MYSQL *my);
+int my_guest_busy(MYSQL *my); /* an answer has not come yet, or not been read */
+int my_guest_lost(const struct my_conn *c);
+int my_guest_in_transaction(const MYSQL *my);
+/* Nothing was sent since the last call of ours. */
+int my_guest_undisturbed(const struct my_conn *c);
+/* Whether a statement can be sent; 0, or an error. */
+int my_guest_ready(struct my_conn *c, const struct my_call *call);
+/* One statement, and what the transaction is after it. The server must end it in time: its answer
+ * is awaited, also beyond the deadline. *out_res: its rows or NULL, as of my_query(). */
+int my_guest_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                 MYSQL_RES **out_res);
+int my_guest_say(struct my_conn *c, const struct my_call *call, const char *sql);
+/* End the link: the application must not go on with it. */
+void my_guest_hang_up(struct my_conn *c);
+
+/* guest_run.c */
+int my_guest_run(struct my_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                 int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 
 /* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
 struct my_target { /* NULL or 0: not said */
@@ -121,6 +161,7 @@ struct my_batch {
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);
 
 /* stmt.c */
+int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
 int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);

@@ -32,7 +32,7 @@ static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlo
     }
 }
 
-static int take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
+int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 {
     const MYSQL_FIELD *fields = mysql_fetch_fields(res);
     unsigned n = mysql_num_fields(res);
@@ -81,7 +81,7 @@ static int run_step(struct my_conn *c, struct my_call *call, const struct my_bat
     if (c->my->server_status & SERVER_STATUS_IN_TRANS) /* a success that would still be undone */
         rc = SQLOCK_ESTATE;
     else if (res != NULL)
-        rc = take_rows(res, rows, request);
+        rc = my_take_rows(res, rows, request);
     mysql_free_result(res);
     if (rc == SQLOCK_ESTATE) {
         c->broken = 1;
@@ -121,6 +121,8 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t before = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
+    if (c->adopted)
+        return my_guest_run(c, stmt, values, n, deadline, rows, err);
     while (rc == 0 && done < n) {
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done};
 
@@ -178,7 +180,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = 0,
+        .caps = SQLOCK_CAP_ADOPT,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,
@@ -190,6 +192,9 @@ const sqlock_driver *sqlock_driver_mysql(void)
         .commit = my_commit,
         .rollback = my_rollback,
         .cancel = my_cancel,
+        .adopt = my_adopt,
+        .tx_state = my_tx_state,
+        .savepoint = my_savepoint,
     };
 
     return &driver;

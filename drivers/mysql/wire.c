@@ -16,7 +16,8 @@ void my_cancel(void *conn)
     struct my_conn *c = conn;
 
     atomic_store(&c->cancelled, 1);
-    sqlock_wake_set(c->wake_fd);
+    if (c->wake_fd >= 0)
+        sqlock_wake_set(c->wake_fd);
 }
 
 /* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that

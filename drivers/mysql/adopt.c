@@ -1,0 +1,163 @@
+/* A connection of the application's: whether it can be worked with, in what state its transaction
+ * is, our savepoint in it. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "mysql.h"
+
+/* ---- whose library -----------------------------------------------------------------------------
+ */
+
+/* Where the program or library begins that has this address in it; NULL: none has. */
+static const void *object_of(const void *address)
+{
+    Dl_info info;
+
+    return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+/* The copy of the client library that this driver calls: charsets are constants within it. The
+ * address of a function would not do, in a program that is not position independent it is that of a
+ * stub. */
+static const void *our_library(void)
+{
+    MYSQL *own = mysql_init(NULL);
+    const void *library = own != NULL ? object_of(own->charset) : NULL;
+
+    mysql_close(own);
+    return library;
+}
+
+/* The caller calls the same copy if it names the same function; or, where the loader gave the two
+ * of us different addresses for it, one within that copy. Linked together with this driver, all
+ * that is in the program is one object, which proves nothing. */
+static int same_library(void (*theirs)(void), const void *library)
+{
+    static const char here;
+    void *function = NULL;
+
+    if (theirs == (void (*)(void))mysql_init)
+        return 1;
+    memcpy(&function, &theirs, sizeof function);
+    return library != NULL && library != object_of(&here) && object_of(function) == library;
+}
+
+static int check_library(const sqlock_adopt_opts *opts, sqlock_error *err)
+{
+    const MYSQL *my = opts->native;
+    const void *library;
+
+    if (opts->native_size != 0 && opts->native_size != sizeof(MYSQL))
+        return sqlock_error_set(
+            err, SQLOCK_EREFUSED, 0,
+            "the program was compiled for another client library: its MYSQL has "
+            "%zu bytes, the driver's %zu",
+            opts->native_size, sizeof(MYSQL));
+    library = our_library();
+    if (opts->library != NULL && !same_library(opts->library, library))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the program and sqlock use two client libraries in one process");
+    if (my->methods != NULL && object_of(my->methods) != library)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the connection is of another client library than sqlock's");
+    return 0;
+}
+
+/* ---- adopting ----------------------------------------------------------------------------------
+ */
+
+static int has_option(MYSQL *my, enum mysql_option option)
+{
+    char on = 0;
+
+    return mysql_get_option(my, option, &on) == 0 && on != 0;
+}
+
+static int check_native(MYSQL *my, sqlock_error *err)
+{
+    if (my_client_socket(my) < 0)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not connected");
+    if (my_guest_busy(my))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "an answer on the connection has not been read to its end");
+    if (has_option(my, MYSQL_OPT_RECONNECT))
+        return sqlock_error_set(
+            err, SQLOCK_ESTATE, 0,
+            "the connection has MYSQL_OPT_RECONNECT: it would go on without its "
+            "transaction");
+#ifdef MARIADB_PACKAGE_VERSION_ID
+    if (has_option(my, MARIADB_OPT_SKIP_READ_RESPONSE))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection has MARIADB_OPT_SKIP_READ_RESPONSE");
+#endif
+    return 0;
+}
+
+int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    struct my_conn *c = NULL;
+    int rc;
+
+    if (opts->native == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "there is no connection to adopt");
+    if ((rc = check_library(opts, err)) != 0 || (rc = check_native(opts->native, err)) != 0)
+        return rc;
+    if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    c->adopted = 1;
+    c->my = opts->native;
+    c->scripts = opts->scripts;
+    c->thread_id = mysql_thread_id(c->my);
+    c->open_wake = c->wake_fd = -1;
+    atomic_init(&c->cancelled, 0);
+    if ((rc = my_check_version(c, err)) != 0) {
+        sqlock_mem_free(c);
+        return rc;
+    }
+    *out_conn = c;
+    return 0;
+}
+
+/* ---- its transaction ---------------------------------------------------------------------------
+ */
+
+/* With autocommit off a transaction that has no statement yet is open: the next one runs in it.
+ * After an answer that was an error the library knows no more than before, for it says nothing of
+ * the transaction; so SET looks again. */
+sqlock_tx_state my_tx_state(void *conn)
+{
+    struct my_conn *c = conn;
+
+    if (my_guest_lost(c) || my_guest_busy(c->my))
+        return SQLOCK_TX_UNKNOWN;
+    if (c->ended && my_guest_undisturbed(c))
+        return SQLOCK_TX_IDLE;
+    return my_guest_in_transaction(c->my) ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE;
+}
+
+#define POINT "sqlock_guest"
+
+/* What is to be undone is undone also after the deadline: else the savepoint would stay. */
+int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+{
+    static const char *const words[] = {[SQLOCK_SAVEPOINT_SET] = "SAVEPOINT " POINT,
+                                        [SQLOCK_SAVEPOINT_RELEASE] = "RELEASE SAVEPOINT " POINT,
+                                        [SQLOCK_SAVEPOINT_UNDO] = "ROLLBACK TO SAVEPOINT " POINT};
+    struct my_conn *c = conn;
+    struct my_call call = {.deadline = deadline, .err = err};
+    struct my_last last;
+    int rc = my_guest_ready(c, &call);
+
+    if (rc == 0 && what == SQLOCK_SAVEPOINT_SET && sqlock_now_us() >= deadline)
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+    if (rc != 0)
+        return rc;
+    my_last_keep(&last, c->my);
+    rc = my_guest_say(c, &call, words[what]);
+    if (rc == 0 && what == SQLOCK_SAVEPOINT_UNDO)
+        rc = my_guest_say(c, &call, words[SQLOCK_SAVEPOINT_RELEASE]);
+    if (rc == 0 && !my_guest_in_transaction(c->my))
+        rc = sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open any more");
+    my_last_give_back(&last, c->my);
+    return rc;
+}

@@ -1,0 +1,188 @@
+/* An application that talks to MariaDB or MySQL through its client library. */
+#ifdef TEST_HAVE_MYSQL
+#include "tests/drivers/mysql_app.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/my.h"
+
+static void app_close(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+
+    if (app->stmt)
+        mysql_stmt_close(app->stmt);
+    mysql_free_result(app->reading);
+    mysql_close(app->my);
+    free(app);
+}
+
+static bool app_exec(void *conn, const char *sql)
+{
+    struct mysql_app_conn *app = conn;
+
+    if (mysql_query(app->my, sql) != 0)
+        return false;
+    mysql_free_result(mysql_store_result(app->my));
+    return mysql_errno(app->my) == 0;
+}
+
+static char *app_ask(void *conn, const char *sql)
+{
+    struct mysql_app_conn *app = conn;
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    char *text;
+
+    if (mysql_query(app->my, sql) != 0 || (res = mysql_store_result(app->my)) == NULL)
+        fail_msg("%s: %s", sql, mysql_error(app->my));
+    row = mysql_fetch_row(res);
+    text = row && row[0] ? strdup(row[0]) : NULL;
+    mysql_free_result(res);
+    return text;
+}
+
+/* It takes one statement in a packet, as most do. */
+static void *app_connect(const struct place *p)
+{
+    struct mysql_app_conn *app = calloc(1, sizeof *app);
+
+    assert_non_null(app);
+    assert_non_null(app->my = mysql_init(NULL));
+    if (!mysql_real_connect(app->my, NULL, "root", "", p->schema, 0, my_socket_path(), 0))
+        fail_msg("%s", mysql_error(app->my));
+    return app;
+}
+
+static void app_offer(void *conn, sqlock_adopt_opts *opts)
+{
+    struct mysql_app_conn *app = conn;
+
+    opts->native = app->my;
+    opts->native_size = sizeof(MYSQL);
+    opts->library = (void (*)(void))mysql_init;
+}
+
+/* These tell of the last statement, or of the clock. */
+static const char not_settings[] =
+    "'error_count', 'gtid_executed', 'identity', 'insert_id', 'last_insert_id', 'rand_seed1', "
+    "'rand_seed2',"
+    " 'timestamp', 'warning_count', 'in_transaction', 'statement_id'";
+
+static char *app_settings(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+    char *out = NULL, sql[512];
+    size_t size = 0;
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    FILE *f = open_memstream(&out, &size);
+
+    assert_non_null(f);
+    snprintf(sql, sizeof sql, "SHOW SESSION VARIABLES WHERE Variable_name NOT IN (%s)",
+             not_settings);
+    if (mysql_query(app->my, sql) != 0 || (res = mysql_store_result(app->my)) == NULL)
+        fail_msg("%s: %s", sql, mysql_error(app->my));
+    while ((row = mysql_fetch_row(res)) != NULL)
+        fprintf(f, "%s=%s\n", row[0], row[1] ? row[1] : "NULL");
+    mysql_free_result(res);
+    fprintf(f, "charset=%s options=%lx capabilities=%lx\n", mysql_character_set_name(app->my),
+            app->my->client_flag, app->my->server_capabilities);
+    fclose(f);
+    return out;
+}
+
+static char *app_last(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+    const char *info = mysql_info(app->my);
+    char *out = NULL;
+
+    if (asprintf(&out, "rows=%lld id=%lld warnings=%u columns=%u info=%s error=%u %s %s",
+                 (long long)mysql_affected_rows(app->my), (long long)mysql_insert_id(app->my),
+                 mysql_warning_count(app->my), mysql_field_count(app->my), info ? info : "none",
+                 mysql_errno(app->my), mysql_sqlstate(app->my), mysql_error(app->my)) < 0)
+        fail_msg("out of memory");
+    return out;
+}
+
+static void app_start_reading(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+
+    assert_int_equal(mysql_query(app->my, "SELECT 1 UNION SELECT 2 UNION SELECT 3"), 0);
+    assert_non_null(app->reading = mysql_use_result(app->my));
+    assert_non_null(mysql_fetch_row(app->reading));
+}
+
+static int app_read_rest(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+    int n = 0;
+
+    while (mysql_fetch_row(app->reading) != NULL)
+        n++;
+    mysql_free_result(app->reading);
+    app->reading = NULL;
+    return mysql_errno(app->my) == 0 ? n : -1;
+}
+
+static void app_prepare(void *conn)
+{
+    static const char sql[] = "SELECT 42";
+    struct mysql_app_conn *app = conn;
+
+    assert_non_null(app->stmt = mysql_stmt_init(app->my));
+    assert_int_equal(mysql_stmt_prepare(app->stmt, sql, sizeof sql - 1), 0);
+}
+
+static int64_t app_run_prepared(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+    long long n = -1;
+    MYSQL_BIND bind = {.buffer_type = MYSQL_TYPE_LONGLONG, .buffer = &n, .buffer_length = sizeof n};
+
+    if (mysql_stmt_execute(app->stmt) != 0 || mysql_stmt_bind_result(app->stmt, &bind) != 0 ||
+        mysql_stmt_fetch(app->stmt) != 0)
+        fail_msg("%s", mysql_stmt_error(app->stmt));
+    mysql_stmt_free_result(app->stmt);
+    return n;
+}
+
+static void app_kill(void *conn)
+{
+    struct mysql_app_conn *app = conn;
+    unsigned long id = mysql_thread_id(app->my);
+    char kill[64], count[128];
+
+    snprintf(kill, sizeof kill, "KILL CONNECTION %lu", id);
+    snprintf(count, sizeof count,
+             "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %lu", id);
+    my_exec(kill);
+    assert_soon(my_number(count) == 0, patience_ms(10000));
+}
+
+static const char *const begins[] = {"START TRANSACTION",
+                                     "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN", NULL};
+
+/* Not by one long SLEEP: MySQL ends it early without an error. */
+const struct adopt_app mysql_app = {
+    .connect = app_connect,
+    .close = app_close,
+    .offer = app_offer,
+    .exec = app_exec,
+    .ask = app_ask,
+    .settings = app_settings,
+    .last = app_last,
+    .start_reading = app_start_reading,
+    .read_rest = app_read_rest,
+    .prepare = app_prepare,
+    .run_prepared = app_run_prepared,
+    .kill = app_kill,
+    .begins = begins,
+    .slow = "SELECT 0, 1 FROM (SELECT 1 FROM information_schema.collations LIMIT 200) c "
+            "WHERE SLEEP(0.05) = 1",
+    .one_answer = true};
+#endif

@@ -1,0 +1,20 @@
+/* An application that talks to MariaDB or MySQL through its client library. */
+#ifndef SQLOCK_TESTS_DRIVERS_MYSQL_APP_H
+#define SQLOCK_TESTS_DRIVERS_MYSQL_APP_H
+
+#ifdef TEST_HAVE_MYSQL
+#include <mysql.h>
+
+#include "tests/drivers/adopt_app.h"
+
+/* What connect() of mysql_app returns. */
+struct mysql_app_conn {
+    MYSQL *my;
+    MYSQL_RES *reading; /* of start_reading() */
+    MYSQL_STMT *stmt;   /* of prepare() */
+};
+
+extern const struct adopt_app mysql_app;
+
+#endif
+#endif
