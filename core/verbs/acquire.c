@@ -9,7 +9,8 @@
 #include "core/verbs/verbs.h"
 
 #define LOCKED_TRIES (HURRIES + 3) /* of a try that finds the row locked: some 50 ms */
-#define LATE_GRANTS  3             /* in a row: more will not do better */
+#define LOCK_WAIT_US INT64_C(500000)
+#define LATE_GRANTS  3 /* in a row: more will not do better */
 
 /* The request. It carries the moment after which it must grant nothing: the attempt's own end, or
  * that of the lease it would give, whichever comes first. If its reply is lost, it may be granted
@@ -106,14 +107,19 @@ void verb_locked(sqlock_op *op)
     op_again(op, last > now ? time_min(at, last) : at);
 }
 
-/* The row could be had but is locked: by a guard, or by somebody who is just writing it? */
-static void skipped(sqlock_op *op)
+/* The row could be had but is locked: by a guard, or by somebody who is just writing it? A writer
+ * is done in a moment, so it is asked again first. Not where the answer took so long that the
+ * server must have waited for the row (MySQL before 8.0 cannot step over it): that was the patience
+ * of a try. */
+static void skipped(sqlock_op *op, const struct answer *a)
 {
     const sqlock_lock *lock = op->lock;
     sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
                              value_bytes(lock->name, lock->name_len)};
     struct answer now;
 
+    if (a->received - a->sent >= LOCK_WAIT_US && op->hurries < LOCKED_TRIES)
+        op->hurries = LOCKED_TRIES;
     if (op->hurries < HURRIES - 1) {
         op_hurry(op);
     } else if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
@@ -206,7 +212,7 @@ static void advance(sqlock_op *op)
         refused(op, SQLOCK_EBUSY, &a);
         return;
     case SQLOCK_OUT_SKIPPED:
-        skipped(op);
+        skipped(op, &a);
         return;
     case SQLOCK_OUT_RELEASED:
         ended(op, SQLOCK_WHY_NOT_GRANTED);

@@ -50,16 +50,19 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 }
 
 /* A statement that waited too long for somebody's row has changed nothing: as if it had found none,
- * what is behind it in the packet is asked, and tells how the row stands. */
+ * what is behind it in the packet is asked, and tells how the row stands. Where nothing is, and the
+ * statement was not to change anything, it has found none. */
 static int send_packet(struct my_conn *c, struct my_call *call, const char *text, size_t len,
                        MYSQL_RES **out_res)
 {
     const char *rest;
     int rc = my_query(c, call, text, len, out_res);
 
-    while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0 &&
-           (rest = my_next_statement(call->at)) != NULL)
+    while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0) {
+        if ((rest = my_next_statement(call->at)) == NULL)
+            return call->applies ? rc : 0;
         rc = my_query(c, call, rest, strlen(rest), out_res);
+    }
     return rc;
 }
 

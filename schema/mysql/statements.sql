@@ -314,8 +314,9 @@ ORDER BY ns, name;
 -- :block reap
 -- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
 -- it, so that their holders are told. Whoever renewed one, took it over or is at it now was quicker: a row
--- is changed only if it is still as k has seen it, and one that is locked is skipped (before MySQL 8.0:
--- waited for, a second at the longest). It goes by the primary key, where no guard stands, and changes no
+-- is changed only if it is still as k has seen it, and one that is locked is skipped. (Before MySQL 8.0
+-- it is waited for, two seconds at the longest, and then none of the batch is freed this time: the count
+-- is -1 after that.) It goes by the primary key, where no guard stands, and changes no
 -- key: a guarded row is freed as by a release, and granted to nobody before the guard's transaction ends.
 -- Where locked rows are skipped it waits for nothing, so it is in no deadlock; and it is one statement, so
 -- that a reaper which is stopped in the middle keeps nothing locked.
@@ -333,7 +334,7 @@ UPDATE (
     AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.exp = k.exp
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = 3, l.idle_since = k.t;
-SELECT 0, 1, ROW_COUNT();
+SELECT 0, 1, GREATEST(ROW_COUNT(), 0);
 
 -- :block prune
 -- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again

@@ -120,7 +120,7 @@ static void test_a_wrong_password_is_denied_and_never_told(void **state)
     sqlock_error err;
 
     (void)state;
-    my_private_exec("CREATE OR REPLACE USER guest@localhost IDENTIFIED BY 'right'");
+    my_private_exec("CREATE USER guest@localhost IDENTIFIED BY 'right'");
     snprintf(url, sizeof url, "mysql://guest:secret@localhost/test?socket=%s", my_private_socket());
     assert_code(SQLOCK_EDENIED, mysql_try(url, 0, &err), &err);
     assert_null(strstr(err.text, "secret"));
@@ -200,11 +200,14 @@ static void test_hostile_defaults_of_a_server_change_nothing(void **state)
 {
     (void)state;
     mysql_migrated();
-    my_private_exec("SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT,ANSI', GLOBAL autocommit = 0,"
-                    " GLOBAL time_zone = '+13:00', GLOBAL tx_isolation = 'SERIALIZABLE',"
-                    " GLOBAL sql_select_limit = 0, GLOBAL completion_type = 'CHAIN',"
-                    " GLOBAL max_statement_time = 0.001, GLOBAL tx_read_only = 1,"
-                    " GLOBAL init_connect = 'SET sql_safe_updates = 1'");
+    my_private_exec("SET GLOBAL TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY");
+    my_private_exec("SET GLOBAL sql_mode = 'ANSI', GLOBAL autocommit = 0,"
+                    " GLOBAL time_zone = '+13:00', GLOBAL sql_select_limit = 0,"
+                    " GLOBAL completion_type = 'CHAIN',"
+                    " GLOBAL init_connect = 'SET sql_safe_updates = 1'"
+                    " /*!80000 , GLOBAL max_execution_time = 1 */"
+                    " /*M!100000 , GLOBAL max_statement_time = 0.001,"
+                    " GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT,ANSI' */");
     use(NULL, my_private_url());
     my_private_restart("");
 }

@@ -110,6 +110,16 @@ int64_t my_number(const char *sql)
     return my_number_at(my_socket_path(), sql);
 }
 
+bool my_is_mariadb(void)
+{
+    return my_number("SELECT VERSION() LIKE '%MariaDB%'") == 1;
+}
+
+bool my_skips_locked(void)
+{
+    return my_number("SELECT VERSION() LIKE '%MariaDB%' OR VERSION() >= '8'") == 1;
+}
+
 void my_put_rows(FILE *f, const char *sql)
 {
     if (ask(my_socket_path(), sql, f, NULL) != 0)
@@ -172,6 +182,16 @@ int64_t my_number(const char *sql)
     (void)sql;
     skip();
     return -1;
+}
+
+bool my_is_mariadb(void)
+{
+    return my_number("") == 1;
+}
+
+bool my_skips_locked(void)
+{
+    return my_number("") == 1;
 }
 
 void my_exec_at(const char *socket, const char *sql)

@@ -4,6 +4,7 @@
 #ifndef SQLOCK_TESTS_LIB_MY_H
 #define SQLOCK_TESTS_LIB_MY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,6 +24,10 @@ int64_t my_number(const char *sql);
 /* The same as root on the server behind another socket. */
 void my_exec_at(const char *socket, const char *sql);
 int64_t my_number_at(const char *socket, const char *sql);
+/* Whether the server can step over locked rows (MySQL before 8.0 waits for them), and whether it is
+ * MariaDB. */
+bool my_skips_locked(void);
+bool my_is_mariadb(void);
 /* Write a statement's rows, each value behind its column's name. */
 void my_put_rows(FILE *f, const char *sql);
 
