@@ -7,6 +7,7 @@
 #     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
 #     ONLY="unit"   only programs of these folders of tests/
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
+#   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
 #   make reap-load  what reaping 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite only)
@@ -269,6 +270,13 @@ quick:
 	@tests/tools/deps.sh
 	@+JOBS=$${JOBS:-3} SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
 
+# On genuine MySQL servers, which are fetched for it and kept in build/servers.
+MYSQLS ?= 5.6 9
+.PHONY: check-mysql
+check-mysql:
+	@tests/tools/deps.sh
+	@+SQLOCK_TEST_MYSQLS="$(MYSQLS)" $(MAKE) --no-print-directory run-all RUN=--genuine
+
 # One test of the drivers' programs, at length. Its figures are in its lines of the logs.
 ROWS ?= 1000000
 .PHONY: reap-load
@@ -285,7 +293,7 @@ endif
 ifneq ($(and $(ABSENT),$(filter 1,$(STRICT)),$(if $(CHOSEN),,yes)),)
 	@echo "FAIL no client library for $(ABSENT) (STRICT=1 asks for it)" && exit 1
 endif
-	@tests/tools/run.sh $(BUILD) $(if $(SAN),,$(checks)) $(programs)
+	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs)
 
 check-layers check-headers check-embed check-runner check-format:
 	@tests/tools/$@.sh

@@ -100,4 +100,8 @@ esac
 
 [ "$(T=nothing-like-it tests/tools/run.sh "$dir" "$dir/check.sh" | tail -n 1)" = "0 passed, 1 failed" ] ||
     { echo "a name that fits nothing passed"; bad=1; }
+# A genuine server that cannot be had is a skip, and one that is asked for is not forgotten.
+last=$(SQLOCK_TEST_DRIVERS=mysql SQLOCK_TEST_MYSQLS="0.0 /nonexistent/mysqld" tests/tools/run.sh --genuine \
+    "$dir" "$dir/tests/cli/x" | tail -n 1)
+[ "$last" = "0 passed, 0 failed, 2 skipped" ] || { echo "no genuine server: '$last'"; bad=1; }
 [ $bad = 0 ] && echo "runner: counts right"

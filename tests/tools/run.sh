@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Runs test programs and checks, one after the other or JOBS at a time, with a PostgreSQL server of
 # their own, and sums up what they counted.
-#   tests/tools/run.sh BUILD_DIR ITEM...
+#   tests/tools/run.sh [--genuine] BUILD_DIR ITEM...
 # An ITEM is a program or script. A script is a check: it counts as one test, skipped if it ends with
 # 77. Set by the Makefile: T (a program's name, or part of a test's), STRICT, SQLOCK_TEST_DRIVERS.
+# Then what knows MySQL is run once more on each genuine server of it that SQLOCK_TEST_MYSQLS names:
+# versions that mysqld.sh can fetch, or programs. With --genuine, only there. One that cannot be had is a
+# skip, loudly, never a failure.
 # The last line is "N passed, N failed", with ", N skipped" behind it if there were any.
 set -u
 export LC_ALL=C
 
+only_genuine=
+[ "$1" != --genuine ] || { only_genuine=1 && shift; }
 build=$1
 shift
 log_dir=$build/log
@@ -17,6 +22,7 @@ passed=0 failed=0 skipped=0
 server_url= mysql_url=
 running=
 without_aslr=
+on=
 mkdir -p "$log_dir" || exit 1
 # Programs that are killed leave their temporary folders behind, so all of them lie in one.
 temp=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-run.XXXXXX") && chmod 755 "$temp" || exit 1
@@ -86,13 +92,18 @@ start_server()
     fi
 }
 
+wants_mysql()
+{
+    local drivers
+    for drivers in "${BUILT_DRIVERS:-mysql}" "${SQLOCK_TEST_DRIVERS:-mysql}"; do
+        [[ " $drivers " == *" mysql "* ]] || return
+    done
+}
+
 start_mysql()
 {
     [ -z "${SQLOCK_TEST_MYSQL_URL:-}" ] || return 0
-    local drivers
-    for drivers in "${BUILT_DRIVERS:-mysql}" "${SQLOCK_TEST_DRIVERS:-mysql}"; do
-        [[ " $drivers " == *" mysql "* ]] || return 0
-    done
+    wants_mysql || return 0
     if mysql_url=$(tests/tools/my.sh start 2>"$log_dir/mysql.log"); then
         export SQLOCK_TEST_MYSQL_URL=$mysql_url
         return 0
@@ -153,7 +164,7 @@ run_item()
     local item=$1 name log rc ok bad skip begun seconds
     name=${item#"$build"/tests/}
     name=${name#tests/tools/}
-    name=${name%.sh}
+    name=${name%.sh}$on
     log=$log_dir/${name//\//-}.log
     begun=${EPOCHREALTIME/[.,]/}
     case $item in
@@ -166,7 +177,7 @@ run_item()
     *)
         # A program's name picks all of its tests; anything else is a part of tests' names.
         unset SQLOCK_TEST_FILTER
-        [[ -z ${T:-} || $name == *$T* ]] || export SQLOCK_TEST_FILTER="*$T*"
+        [[ -z ${T:-} || ${name%"$on"} == *$T* ]] || export SQLOCK_TEST_FILTER="*$T*"
         run_limited "$log" "$item"
         rc=$?
         read -r ok bad skip <<<"$(count "$log")"
@@ -223,16 +234,84 @@ run_together()
     done
 }
 
-prepare_sanitizer
-start_server
-start_mysql
-if [ "$jobs" = 1 ]; then
+run_all()
+{
+    local item
+    if [ "$jobs" != 1 ]; then
+        run_together "$@"
+        return
+    fi
     for item in "$@"; do
         run_item "$item"
     done
-else
-    run_together "$@"
+}
+
+# ---- genuine MySQL -------------------------------------------------------------------------------
+
+knows_mysql() # ITEM
+{
+    local source=${1#"$build"/}.c
+    case $source in
+    *.sh.c | tests/unit/* | tests/cli/usage_test.c | tests/cli/terminal_test.c) return 1 ;;
+    tests/cli/*) ;;
+    *) grep -qs mysql "$source" ;;
+    esac
+}
+
+skip_genuine() # VERSION WHY
+{
+    echo "SKIP: nothing is tested on genuine MySQL $1: $2"
+    skipped=$((skipped + 1))
+}
+
+run_on_genuine() # VERSION ITEM...
+{
+    local version=$1 program=$1 dir=$temp/${1//\//-} log=$log_dir/mysql-${1//\//-}.log
+    shift
+    if [ ! -x "$program" ]; then
+        program=$(tests/tools/mysqld.sh fetch "$version" 2>&1 >"$log" &&
+            tests/tools/mysqld.sh unpack "$version" "$dir" 2>&1) ||
+            { skip_genuine "$version" "$program"; return; }
+    fi
+    [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"
+    export SQLOCK_TEST_MYSQLD=$program SQLOCK_TEST_DRIVERS=mysql
+    if ! mysql_url=$(tests/tools/my.sh start 2>"$log"); then
+        mysql_url=
+        cat "$log"
+        skip_genuine "$version" "it does not start here"
+        return
+    fi
+    export SQLOCK_TEST_MYSQL_URL=$mysql_url
+    on=" (MySQL $version)"
+    run_all "$@"
+    on=
+    tests/tools/my.sh stop "$mysql_url"
+    mysql_url=
+    rm -rf "$dir"
+}
+
+# Sanitizers have seen the driver on the server that is installed.
+run_genuine() # ITEM...
+{
+    local item version items=() versions=${SQLOCK_TEST_MYSQLS:-}
+    wants_mysql && [ -z "${SAN:-}" ] || return 0
+    for item in "$@"; do
+        ! knows_mysql "$item" || items+=("$item")
+    done
+    [ ${#items[@]} != 0 ] || return 0
+    [ -n "$versions" ] || [ -n "${T:-}" ] || skip_genuine "5.6 and 9" "make check-mysql does that"
+    for version in $versions; do
+        run_on_genuine "$version" "${items[@]}"
+    done
+}
+
+prepare_sanitizer
+if [ -z "$only_genuine" ]; then
+    start_server
+    start_mysql
+    run_all "$@"
 fi
+run_genuine "$@"
 if [ $((passed + failed + skipped)) = 0 ]; then
     echo "no test is called *${T:-}*"
     failed=1
