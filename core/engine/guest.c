@@ -62,32 +62,36 @@ static int failed(const sqlock_conn *c, int rc, sqlock_error *err)
     return err->code;
 }
 
-/* What failed is undone, where it would spoil the transaction; the first error is the one that is
- * told. */
-static void undo(sqlock_conn *c, int64_t deadline, const sqlock_error *first)
+/* Leave the savepoint, if the link is there to say it on. It has time of its own: whatever became
+ * of the statement, nothing of ours may stay behind. */
+static int leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err)
 {
-    const sqlock_driver *d = c->m->driver;
-    sqlock_error second = {0};
+    sqlock_tx_state state = c->m->driver->tx_state(c->native);
 
-    if ((d->caps & SQLOCK_CAP_SPOILS) && !(first->flags & SQLOCK_RECONNECT) &&
-        d->tx_state(c->native) == SQLOCK_TX_FAILED)
-        d->savepoint(c->native, SQLOCK_SAVEPOINT_UNDO, deadline, &second);
+    if (state != SQLOCK_TX_ACTIVE && state != SQLOCK_TX_FAILED)
+        return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RECONNECT, "the connection is lost");
+    return c->m->driver->savepoint(c->native, how, sqlock_now_us() + c->m->request_us, err);
 }
 
+/* Where a statement that fails spoils the transaction, it stands behind a savepoint, and is undone.
+ * The first error is the one that is told. */
 static int run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                sqlock_rows *rows, sqlock_error *err)
 {
     const sqlock_driver *d = c->m->driver;
     int spoils = (d->caps & SQLOCK_CAP_SPOILS) != 0, rc;
+    sqlock_error second = {0};
 
     if (spoils && (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
         return failed(c, rc, err);
-    if ((rc = d->run(c->native, stmt, values, 1, deadline, rows, err)) == 0) {
-        if (!spoils || (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_RELEASE, deadline, err)) == 0)
-            return 0;
-    }
-    undo(c, sqlock_now_us() + c->m->request_us, err);
-    return failed(c, rc, err);
+    rc = d->run(c->native, stmt, values, 1, deadline, rows, err);
+    if (spoils && rc == 0)
+        rc = leave(c, SQLOCK_SAVEPOINT_RELEASE, err);
+    if (spoils && rc != 0 && !(err->flags & SQLOCK_RECONNECT))
+        leave(c, SQLOCK_SAVEPOINT_UNDO, &second);
+    if (rc == SQLOCK_ECANCELLED) /* nobody here cancels: the application's own timeout did */
+        rc = err->code = SQLOCK_EDB;
+    return rc == 0 ? 0 : failed(c, rc, err);
 }
 
 int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,

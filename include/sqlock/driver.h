@@ -339,13 +339,15 @@ struct sqlock_driver {
      * adopt: a conn for opts->native, without I/O; what was set on it stays as it is. Fails with
      * SQLOCK_EREFUSED when the caller's view of the client library is not the driver's own (another
      * sizeof, another copy), SQLOCK_EINVAL (native is NULL), SQLOCK_ESTATE (not connected, or in a mode
-     * in which one request cannot be answered before the next), SQLOCK_ENOMEM; nothing is left behind.
+     * in which one request cannot be answered before the next), SQLOCK_ESYS, SQLOCK_ENOMEM; nothing is
+     * left behind.
      * Of the slots above an adopted conn is given to run, cancel and close only:
      * - run sends no begin, commit or rollback: steps run in the transaction that is open, those with
      *   SQLOCK_STEP_WRITE too. The caller has seen SQLOCK_TX_ACTIVE just before. Nothing is left in the
      *   session: no prepared statement, no setting, no handler. Nothing is under way when it returns,
      *   for the application would read the answer as its own: at the deadline the statement is cancelled
-     *   and its end awaited, a round trip longer. SQLOCK_RECONNECT: the link is spent, the transaction
+     *   and its end awaited, a round trip longer, or until the link is cut because no end comes. One that
+     *   ended well meanwhile is told as done. SQLOCK_RECONNECT: the link is spent, the transaction
      *   gone. SQLOCK_MAYBE is never set: nothing is applied before the application commits.
      *   What the application may still ask about its own last statement (last insert id, row count,
      *   warnings, error) is given back as it was; the driver's README names what its client library
@@ -363,7 +365,8 @@ struct sqlock_driver {
      *   RELEASE  it is gone; what was done since, row locks too, belongs to the transaction
      *   UNDO     it is gone, and what was done since; row locks may stay until the transaction ends
      * After a failure tx_state tells: ACTIVE (SET: none stands; else: it still does), FAILED (the
-     * application has to roll back), IDLE (the database has ended the transaction), UNKNOWN. */
+     * application has to roll back), IDLE (the database has ended the transaction), UNKNOWN.
+     * cancel() does not cut it. */
     SQLOCK_EXPERIMENTAL int (*savepoint)(void *conn, sqlock_savepoint what, int64_t deadline,
                                          sqlock_error *err);
     /* run() on an adopted conn, of a script that is not one of the dialect's, for one request: it is

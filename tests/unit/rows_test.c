@@ -172,6 +172,7 @@ static void put_random(sqlock_rows *r, struct mirror *m, struct dice *d)
         m->cells[n].i = dice_between(d, -1000, 1000);
         assert_int_equal(sqlock_rows_put_int(r, m->cells[n].i), 0);
         break;
+    case SQLOCK_TEXT: /* of requests only */
     case SQLOCK_BYTES:
         m->cells[n].fill = (unsigned char)dice_below(d, 256);
         m->cells[n].len = dice_below(d, sizeof bytes);
