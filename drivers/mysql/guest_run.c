@@ -141,6 +141,15 @@ static int run_statement(struct my_conn *c, const struct my_call *call, const ch
     }
 }
 
+/* A change that was made outside of any transaction is there to stay: so it is looked before the
+ * first (look_first), and behind each. */
+static int still_open(struct my_conn *c, const struct my_call *call)
+{
+    return my_guest_in_transaction(c->my)
+               ? 0
+               : sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "no transaction is open any more");
+}
+
 /* One statement of the step at a time: the connection need not take several in a packet. The last
  * one's rows count. */
 static int run_step(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
@@ -160,6 +169,7 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
             mysql_free_result(last);
             last = res;
         }
+        rc = rc == 0 ? still_open(c, call) : rc;
     }
     if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, request)) != 0)
         sqlock_error_set(call->err, rc, 0, "no memory for the answer");
@@ -168,20 +178,27 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
     return rc;
 }
 
-static int run_requests(struct my_conn *c, const struct my_call *call, const sqlock_script *s,
-                        const sqlock_value *values, size_t n, sqlock_rows *rows)
+/* What is run, under which settings. */
+struct job {
+    const sqlock_script *script;
+    const sqlock_value *values; /* of n requests */
+    size_t n;
+    sqlock_rows *rows;
+    char charset[64];
+};
+
+static int run_requests(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
+    const sqlock_script *s = job->script;
     int rc = 0;
 
-    for (size_t request = 0; rc == 0 && request < n; request++) {
-        struct my_batch b = {values + request * s->n_params, s->n_params, 1};
-        size_t before = sqlock_rows_count(rows);
+    for (size_t request = 0; rc == 0 && request < job->n; request++) {
+        struct my_batch b = {job->values + request * s->n_params, s->n_params, 1, job->charset};
+        size_t before = sqlock_rows_count(job->rows);
 
-        for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(rows) == before; i++)
-            rc = run_step(c, call, &b, &s->steps[i], rows, request);
+        for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(job->rows) == before; i++)
+            rc = run_step(c, call, &b, &s->steps[i], job->rows, request);
     }
-    if (rc == 0 && !my_guest_in_transaction(c->my))
-        rc = sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "the transaction has ended meanwhile");
     return rc;
 }
 
@@ -190,8 +207,7 @@ static int run_requests(struct my_conn *c, const struct my_call *call, const sql
 
 /* On MySQL, between the settings as they were. They are put back whatever happened; were that
  * refused, the application would go on with ours, so its link is ended rather. */
-static int run_bounded(struct my_conn *c, const struct my_call *call, const sqlock_script *s,
-                       const sqlock_value *values, size_t n, sqlock_rows *rows)
+static int run_bounded(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
     int64_t left = call->deadline - sqlock_now_us();
     struct bounds b = {left < FIRST_SLICE_US ? left : FIRST_SLICE_US, left};
@@ -200,10 +216,11 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const sqlo
     char put_back[512];
     int rc;
 
-    if ((rc = keep_session(c, call, put_back, sizeof put_back)) != 0)
+    if ((rc = keep_session(c, call, put_back, sizeof put_back)) != 0 ||
+        (rc = still_open(c, call)) != 0)
         return rc;
     if ((rc = bound_session(c, call, &b)) == 0)
-        rc = run_requests(c, call, s, values, n, rows);
+        rc = run_requests(c, call, job);
     back.err = &err;
     if (!c->broken && my_guest_say(c, &back, put_back) != 0) {
         if (!c->broken)
@@ -215,23 +232,64 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const sqlo
     return rc;
 }
 
-/* What the state is was looked at by SET. If the application has sent something since, or there is
- * no savepoint, the server is asked once more: on an error's answer the client library goes on
- * showing a transaction that the server has ended, and a change would commit by itself. */
-static int look_first(struct my_conn *c, const struct my_call *call)
+static int has_text(const struct job *job)
 {
-    int rc = my_guest_undisturbed(c) ? 0 : my_guest_say(c, call, "DO 0");
+    for (size_t i = 0; i < job->n * job->script->n_params; i++)
+        if (job->values[i].type == SQLOCK_TEXT)
+            return 1;
+    return 0;
+}
 
-    if (rc == 0 && !my_guest_in_transaction(c->my))
-        rc = sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "no transaction is open any more");
+/* Which character set the server takes a text of the application's for: the client library does not
+ * see each change. */
+static int ask_charset(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    static const char sql[] = "SELECT @@character_set_client LIMIT 1";
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    int rc = my_guest_ask(c, call, sql, sizeof sql - 1, &res);
+
+    if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL ||
+                    strlen(row[0]) >= sizeof job->charset))
+        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+    else if (rc == 0)
+        strcpy(job->charset, row[0]);
+    mysql_free_result(res);
     return rc;
 }
 
-int my_guest_run(struct my_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                 int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+/* On an error's answer the client library goes on showing a transaction that the server may have
+ * ended, and a change would commit by itself: so the server is asked once more, unless nothing was
+ * sent since it was last asked (by SET). A query alone does no harm out there, and its answer
+ * tells. */
+static int look_first(struct my_conn *c, const struct my_call *call, struct job *job)
 {
-    const sqlock_script *s = &c->scripts[stmt];
+    const sqlock_script *s = job->script;
+    int rc;
+
+    if (has_text(job))
+        rc = ask_charset(c, call, job);
+    else if (my_guest_undisturbed(c) || !c->maria || strncmp(s->steps[0].sql, "SELECT ", 7) == 0)
+        return 0;
+    else
+        rc = my_guest_say(c, call, "DO 0");
+    return rc == 0 ? still_open(c, call) : rc;
+}
+
+static int run_job(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    int rc = look_first(c, call, job);
+
+    if (rc == 0)
+        rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);
+    return rc;
+}
+
+int my_guest_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
+                 size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
     struct my_call call = {.deadline = deadline, .err = err};
+    struct job job = {script, values, n, rows, ""};
     size_t before = sqlock_rows_count(rows);
     struct my_last last;
     int rc = my_guest_ready(c, &call);
@@ -242,13 +300,17 @@ int my_guest_run(struct my_conn *c, sqlock_stmt stmt, const sqlock_value *values
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     if (rc == 0) {
         my_last_keep(&last, c->my);
-        if ((rc = look_first(c, &call)) == 0)
-            rc = c->maria ? run_requests(c, &call, s, values, n, rows)
-                          : run_bounded(c, &call, s, values, n, rows);
+        rc = run_job(c, &call, &job);
         my_last_give_back(&last, c->my);
     }
     if (rc != 0)
         sqlock_rows_cut(rows, before);
     atomic_store(&c->cancelled, 0);
     return rc;
+}
+
+int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err)
+{
+    return my_guest_run(conn, script, values, 1, deadline, rows, err);
 }

@@ -74,8 +74,10 @@ int my_guest_say(struct my_conn *c, const struct my_call *call, const char *sql)
 void my_guest_hang_up(struct my_conn *c);
 
 /* guest_run.c */
-int my_guest_run(struct my_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                 int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+int my_guest_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
+                 size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err);
 
 /* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
 struct my_target { /* NULL or 0: not said */
@@ -156,6 +158,7 @@ struct my_batch {
     const sqlock_value *values; /* of all requests, one after the other */
     size_t n_params;            /* of each */
     size_t n;                   /* at least 1 */
+    const char *charset;        /* of texts; NULL: there are none */
 };
 /* The step's text for the batch, ended by NUL, to be freed; NULL: no memory. */
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);

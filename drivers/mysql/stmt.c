@@ -1,4 +1,5 @@
 /* Requests: the scripts of the dialect, statements of migrations; and the driver's table. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,19 @@ static int only_reads(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_MIGRATE_DIFFER || stmt == SQLOCK_STMT_MIGRATE_HELD;
 }
 
+/* A whole number that fits; of an application's columns others may come, which stay what they are.
+ */
+static int put_number(const char *data, size_t len, sqlock_rows *rows)
+{
+    char *end = NULL, again[24];
+    long long n = strtoll(data, &end, 10);
+
+    snprintf(again, sizeof again, "%lld", n);
+    if (*end != '\0' || (len > 18 && strcmp(again, data) != 0))
+        return sqlock_rows_put_bytes(rows, data, len);
+    return sqlock_rows_put_int(rows, n);
+}
+
 static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlock_rows *rows)
 {
     if (data == NULL)
@@ -26,7 +40,7 @@ static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlo
     case MYSQL_TYPE_LONG:
     case MYSQL_TYPE_LONGLONG:
     case MYSQL_TYPE_NEWDECIMAL:
-        return sqlock_rows_put_int(rows, strtoll(data, NULL, 10));
+        return put_number(data, len, rows);
     default:
         return sqlock_rows_put_bytes(rows, data, len);
     }
@@ -125,9 +139,9 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     int rc = 0;
 
     if (c->adopted)
-        return my_guest_run(c, stmt, values, n, deadline, rows, err);
+        return my_guest_run(c, s, values, n, deadline, rows, err);
     while (rc == 0 && done < n) {
-        struct my_batch b = {values + done * s->n_params, s->n_params, n - done};
+        struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 
         if (s->n_array_steps > 0 && b.n > 1 && most > 1) {
             b.n = b.n < most ? b.n : most;
@@ -198,6 +212,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
         .adopt = my_adopt,
         .tx_state = my_tx_state,
         .savepoint = my_savepoint,
+        .ask = my_ask,
     };
 
     return &driver;

@@ -37,11 +37,18 @@ static void put_hex(struct sink *out, const unsigned char *data, size_t len)
     put(out, "'", 1);
 }
 
-static void put_value(struct sink *out, const sqlock_value *v)
+/* A text of the application's is written by its bytes too, in the character set that the server
+ * takes its words for: so it stays what it is, and is a text, not bytes. */
+static void put_value(struct sink *out, const sqlock_value *v, const char *charset)
 {
     char number[24];
 
-    if (v->type == SQLOCK_BYTES)
+    if (v->type == SQLOCK_TEXT) {
+        put(out, "_", 1);
+        put(out, charset, strlen(charset));
+        put(out, " ", 1);
+    }
+    if (v->type == SQLOCK_BYTES || v->type == SQLOCK_TEXT)
         put_hex(out, v->data, v->len);
     else if (v->type == SQLOCK_NULL)
         put(out, "NULL", 4);
@@ -49,43 +56,57 @@ static void put_value(struct sink *out, const sqlock_value *v)
         put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
 }
 
-/* A piece of the step for request number r; *order tells what its placeholders stand for. Texts
- * hold no `?` but placeholders. */
-static const uint8_t *put_piece(struct sink *out, const char *from, const char *end,
-                                const uint8_t *order, const struct my_batch *b, size_t r)
+/* Names in backquotes are the application's, and may hold a `?`; other texts hold none but
+ * placeholders. */
+static const char *next_placeholder(const char *from, const char *end)
+{
+    for (int name = 0; from < end; from++) {
+        name ^= *from == '`';
+        if (*from == '?' && !name)
+            return from;
+    }
+    return NULL;
+}
+
+/* A piece of the step for request number r. Its first placeholder is the step's number `at`;
+ * returns the number of the next one. */
+static size_t put_piece(struct sink *out, const char *from, const char *end, const uint8_t *order,
+                        size_t at, const struct my_batch *b, size_t r)
 {
     sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
     const char *mark;
 
-    for (; (mark = memchr(from, '?', (size_t)(end - from))) != NULL; from = mark + 1, order++) {
+    for (; (mark = next_placeholder(from, end)) != NULL; from = mark + 1, at++) {
+        size_t which = order != NULL ? order[at] : at;
+        int by_number = order != NULL && which == SQLOCK_ORDER_INDEX;
+
         put(out, from, (size_t)(mark - from));
-        put_value(out,
-                  *order == SQLOCK_ORDER_INDEX ? &index : &b->values[r * b->n_params + *order]);
+        put_value(out, by_number ? &index : &b->values[r * b->n_params + which], b->charset);
     }
     put(out, from, (size_t)(end - from));
-    return order;
+    return at;
 }
 
 static void put_step(struct sink *out, const sqlock_step *step, const struct my_batch *b)
 {
     const char *s = step->sql, *each;
-    const uint8_t *order = step->order, *next = order;
+    size_t at = 0, next = 0;
 
     while ((each = strstr(s, EACH)) != NULL) {
         const char *separator = each + strlen(EACH), *body = strstr(separator, "*/"), *end;
 
         if (body == NULL || (end = strstr(body, END)) == NULL)
             break;
-        order = put_piece(out, s, each, order, b, 0);
+        at = put_piece(out, s, each, step->order, at, b, 0);
         for (size_t r = 0; r < b->n; r++) {
             if (r > 0)
                 put(out, separator, (size_t)(body - separator));
-            next = put_piece(out, body + 2, end, order, b, r);
+            next = put_piece(out, body + 2, end, step->order, at, b, r);
         }
-        order = next;
+        at = next;
         s = end + strlen(END);
     }
-    put_piece(out, s, s + strlen(s), order, b, 0);
+    put_piece(out, s, s + strlen(s), step->order, at, b, 0);
 }
 
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len)

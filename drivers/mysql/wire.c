@@ -107,12 +107,15 @@ static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
     return 0;
 }
 
-/* No value holds a `;`. */
+/* No value holds a `;`; a name in backquotes may hold anything. */
 const char *my_next_statement(const char *sql)
 {
-    const char *end = strstr(sql, ";\n");
-
-    return end != NULL ? end + 2 : NULL;
+    for (int name = 0; *sql != '\0'; sql++) {
+        name ^= *sql == '`';
+        if (!name && sql[0] == ';' && sql[1] == '\n')
+            return sql + 2;
+    }
+    return NULL;
 }
 
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,

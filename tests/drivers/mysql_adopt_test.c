@@ -1,5 +1,6 @@
 /* MariaDB and MySQL, on an application's connection: what only they have. Beside suite_adopt.c, and
  * like it by the driver's slots alone. */
+#include <dlfcn.h>
 #include <mysql.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -210,6 +211,54 @@ static void test_connection_that_is_not_connected_is_refused(void **state)
     my = mysql_init(NULL);
     assert_code(SQLOCK_ESTATE, adopt(my, &conn), &t.err);
     mysql_close(my);
+}
+
+/* The copy of a function in another copy of its library. */
+static void *in_another_copy(const char *name)
+{
+    Dl_info info;
+    void *ours = NULL, *copy, *function;
+    char command[600], *dir = temp_dir();
+
+    memcpy(&ours, &(void *(*)(MYSQL *)){(void *(*)(MYSQL *))mysql_init}, sizeof ours);
+    assert_int_not_equal(dladdr(ours, &info), 0);
+    snprintf(command, sizeof command, "cp -L '%s' '%s/copy.so'", info.dli_fname, dir);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/copy.so", dir);
+    assert_non_null(copy = dlopen(command, RTLD_NOW | RTLD_LOCAL));
+    assert_non_null(function = dlsym(copy, name));
+    return function;
+}
+
+static void test_other_copy_of_the_client_library_is_refused(void **state)
+{
+    sqlock_adopt_opts o = {.size = sizeof o, .scripts = t.scripts};
+    MYSQL *(*init)(MYSQL *) = NULL;
+    MYSQL *(*connect)(MYSQL *, const char *, const char *, const char *, const char *, unsigned,
+                      const char *, unsigned long) = NULL;
+    void (*close)(MYSQL *) = NULL, *function, *conn = NULL;
+    MYSQL *my;
+
+    (void)state;
+    begin();
+    function = in_another_copy("mysql_init");
+    memcpy(&init, &function, sizeof init);
+    o.native = t.my;
+    o.library = (void (*)(void))init;
+    assert_code(SQLOCK_EREFUSED, sqlock_driver_mysql()->adopt(&o, &conn, &t.err), &t.err);
+    function = in_another_copy("mysql_real_connect");
+    memcpy(&connect, &function, sizeof connect);
+    function = in_another_copy("mysql_close");
+    memcpy(&close, &function, sizeof close);
+    assert_non_null(my = init(NULL));
+    assert_non_null(connect(my, NULL, "root", "", t.database, 0, t.socket, 0));
+    o.native = my;
+    o.library = (void (*)(void))mysql_init;
+    assert_code(SQLOCK_EREFUSED, sqlock_driver_mysql()->adopt(&o, &conn, &t.err), &t.err);
+    o.library = NULL;
+    assert_code(SQLOCK_EREFUSED, sqlock_driver_mysql()->adopt(&o, &conn, &t.err), &t.err);
+    assert_null(conn);
+    close(my);
 }
 
 /* The application connects once more, by the same handle. */
@@ -581,6 +630,90 @@ static void test_statements_of_a_step_know_of_each_other(void **state)
     assert_int_equal(seen_by(t.my), 15);
 }
 
+static int ask(const char *sql, const sqlock_value *values, uint8_t n)
+{
+    sqlock_step step = {.sql = sql};
+    sqlock_script script = {.name = "test", .n_params = n, .n_steps = 1, .steps = &step};
+
+    rows_clear(t.rows);
+    return sqlock_driver_mysql()->ask(t.conn, &script, values, in_ms(patience_ms(10000)), t.rows,
+                                      &t.err);
+}
+
+static sqlock_value text(const char *s)
+{
+    return (sqlock_value){.type = SQLOCK_TEXT, .data = s, .len = strlen(s)};
+}
+
+/* In some of them a letter ends in the byte of a backslash; the client library does not see that
+ * the character set was changed, where the server does not tell it. */
+static void test_text_is_read_in_the_character_set_of_the_session(void **state)
+{
+    static const char *const names[][2] = {{"SET NAMES gbk", "\xbf\x5c '"},
+                                           {"SET NAMES sjis", "\x83\x5c' "},
+                                           {"SET NAMES latin1", "\xe4\\'\"`?"},
+                                           {"SET NAMES utf8mb4", "\xf0\x9f\x94\x92 \\'"},
+                                           {"SET NAMES utf8", "\xc3\xa4 ;\n ?"}};
+    static const char *const modes[] = {"SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI'",
+                                        "SET sql_mode = ''"};
+
+    (void)state;
+    begin();
+    say(t.my, "CREATE TABLE app_text (t VARCHAR(20) CHARACTER SET utf8mb4 PRIMARY KEY)");
+    for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        sqlock_value value = text(names[i / 2][1]);
+        size_t len = 0;
+        const void *got;
+
+        say(t.my, modes[i % 2]);
+        say(t.my, names[i / 2][0]);
+        say(t.my, "BEGIN");
+        assert_ok(ask("INSERT INTO app_text VALUES (?)", &value, 1), &t.err);
+        assert_ok(ask("SELECT t FROM app_text WHERE t = ?", &value, 1), &t.err);
+        assert_int_equal(sqlock_rows_count(t.rows), 1);
+        got = rows_bytes(t.rows, 0, 0, &len);
+        assert_int_equal(len, value.len);
+        assert_memory_equal(got, value.data, len);
+        say(t.my, "ROLLBACK");
+    }
+}
+
+static void test_names_may_hold_what_parts_texts(void **state)
+{
+    const sqlock_value value = {.type = SQLOCK_INT, .i = 7};
+
+    (void)state;
+    begin();
+    say(t.my, "CREATE TABLE `a?b``;\n?` (`;\n?` INT, n INT) ENGINE=InnoDB");
+    say(t.my, "BEGIN");
+    assert_ok(ask("INSERT INTO `a?b``;\n?` (`;\n?`, n) VALUES (1, ?)", &value, 1), &t.err);
+    assert_ok(ask("UPDATE `a?b``;\n?` SET `;\n?` = n;\n"
+                  "SELECT `;\n?` FROM `a?b``;\n?` WHERE n = ?",
+                  &value, 1),
+              &t.err);
+    assert_int_equal(rows_int(t.rows, 0, 0, -1), 7);
+}
+
+static void test_number_that_does_not_fit_comes_as_it_is(void **state)
+{
+    const char *bytes;
+    size_t len = 0;
+
+    (void)state;
+    begin();
+    say(t.my, "BEGIN");
+    assert_ok(
+        ask("SELECT 18446744073709551615, -9223372036854775808, 1.5, 9223372036854775807", NULL, 0),
+        &t.err);
+    bytes = rows_bytes(t.rows, 0, 0, &len);
+    assert_int_equal(len, 20);
+    assert_memory_equal(bytes, "18446744073709551615", 20);
+    assert_true(rows_int(t.rows, 0, 1, 0) == INT64_MIN);
+    bytes = rows_bytes(t.rows, 0, 2, &len);
+    assert_memory_equal(bytes, "1.5", 3);
+    assert_true(rows_int(t.rows, 0, 3, 0) == INT64_MAX);
+}
+
 static void test_compressed_connection_is_as_good(void **state)
 {
     (void)state;
@@ -722,6 +855,7 @@ static void test_link_that_is_silent_is_ended(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_connection_that_reconnects_is_refused, end),
     cmocka_unit_test_teardown(test_connection_that_is_not_connected_is_refused, end),
+    cmocka_unit_test_teardown(test_other_copy_of_the_client_library_is_refused, end),
     cmocka_unit_test_teardown(test_connection_that_was_made_anew_is_lost, end),
     cmocka_unit_test_teardown(test_autocommit_off_is_an_open_transaction, end),
     cmocka_unit_test_teardown(test_every_isolation_level_will_do, end),
@@ -737,6 +871,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_last_error_and_warnings_are_given_back, end),
     cmocka_unit_test_teardown(test_settings_of_the_session_change_no_answer, end),
     cmocka_unit_test_teardown(test_statements_of_a_step_know_of_each_other, end),
+    cmocka_unit_test_teardown(test_text_is_read_in_the_character_set_of_the_session, end),
+    cmocka_unit_test_teardown(test_names_may_hold_what_parts_texts, end),
+    cmocka_unit_test_teardown(test_number_that_does_not_fit_comes_as_it_is, end),
     cmocka_unit_test_teardown(test_compressed_connection_is_as_good, end),
     cmocka_unit_test_teardown(test_statement_that_waits_for_long_is_done_once, end),
     cmocka_unit_test_teardown(test_cancel_ends_a_wait_for_a_row, end),
