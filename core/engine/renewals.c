@@ -22,12 +22,15 @@ struct batch {
     int64_t first_deadline;
 };
 
-/* Its renewals make sense until then: its deadline, but for a lease that a transaction pins. */
+/* Its renewals make sense until then: its deadline, but for a lease that a transaction pins, or
+ * will by then. For the talker plans the first renewal after the deadline while it is still to
+ * come, and nobody wakes it when the watcher pins the lease. */
 static int64_t last_moment(const sqlock_lock *lock, int64_t now)
 {
     const struct lease *l = &lock->lease;
+    int pinned = lease_is_pinned(l) || (l->guarded != 0 && now >= l->deadline);
 
-    return lease_is_pinned(l) ? lease_deadline(l, now) : l->deadline;
+    return pinned ? lease_deadline(l, now) : l->deadline;
 }
 
 static int64_t due_at(const sqlock_lock *lock)

@@ -1,0 +1,614 @@
+/* P14 on SQLite: what only SQLite does to a guest on an application's connection. The slots are
+ * called by themselves; suite_adopt.c has what all drivers share. Each test that depends on the
+ * journal is made with WAL and without. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sqlock/sqlite.h>
+
+#include "tests/drivers/sqlite_app.h"
+#include "tests/drivers/sqlite_quirks.h"
+#include "tests/drivers/suite_guest.h"
+
+enum { NOT_HERE = 77 };
+
+static sqlite3 *native(void *app)
+{
+    return ((struct sqlite_app_conn *)app)->db;
+}
+
+/* The path of the database. */
+static const char *file(void)
+{
+    return sqlite3_db_filename(native(g.app), "main");
+}
+
+static int try_exec(void *app, const char *sql)
+{
+    return sqlite3_exec(native(app), sql, NULL, NULL, NULL);
+}
+
+/* By a caller who tells this of his library. */
+static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
+{
+    sqlock_adopt_opts o = {.size = sizeof o, .native = db, .library = library};
+
+    o.scripts = g.scripts;
+    return g.driver->adopt(&o, out_conn, &g.err);
+}
+
+/* The table has three rows, and no 7 in them. */
+static void use_journal(const char *mode)
+{
+    char pragma[60];
+
+    snprintf(pragma, sizeof pragma, "PRAGMA journal_mode = %s", mode);
+    app_exec(g.app, pragma);
+    app_exec(g.app, "DROP TABLE app_row;"
+                    "CREATE TABLE app_row (id INTEGER PRIMARY KEY, n INTEGER CHECK (n <> 7));"
+                    "INSERT INTO app_row VALUES (1, 10), (2, 20), (3, 30)");
+}
+
+/* Two connections of the application's without a busy timeout, of which the first one is adopted.
+ * Returns the other one. */
+static void *begin(void **state, const char *mode)
+{
+    void *other;
+
+    begin_app(state);
+    other = app_connect();
+    sqlite3_busy_timeout(native(g.app), 0);
+    sqlite3_busy_timeout(native(other), 0);
+    use_journal(mode);
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+    return other;
+}
+
+/* WAL at the end: a file leaves it only for its last connection. */
+static const char *const journals[] = {"DELETE", "TRUNCATE", "MEMORY", "WAL"};
+enum { JOURNALS = sizeof journals / sizeof *journals };
+
+/* Our statement, kept, and another one, undone. */
+static void write_and_undo(void)
+{
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_ok(run(OUR_WRITE), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_RELEASE);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_ok(run(OUR_WRITE), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+}
+
+/* The request failed like this, and the transaction is as before. */
+static void refused(const char *sql, int code, const char *sqlstate)
+{
+    assert_code(code, run(sql), &g.err);
+    assert_string_equal(g.err.sqlstate, sqlstate);
+    assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+    assert_int_equal(sqlock_rows_count(g.rows), 0);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+}
+
+/* ---- statements of the application that are under way ---------------------------------------- */
+
+static sqlite3_stmt *begin_reading(const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    assert_int_equal(sqlite3_prepare_v2(native(g.app), sql, -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    return stmt;
+}
+
+static int read_on(sqlite3_stmt *stmt)
+{
+    int n = 0, rc;
+
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        n++;
+    assert_int_equal(rc, SQLITE_DONE);
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    return n;
+}
+
+/* Of the very table that we change and roll back under it. */
+static void test_select_that_is_read_half_goes_on_after_our_undo(void **state)
+{
+    void *other = begin(state, "DELETE");
+
+    for (size_t j = 0; j < JOURNALS; j++) {
+        sqlite3_stmt *reading;
+
+        use_journal(journals[j]);
+        app_exec(g.app, "BEGIN");
+        reading = begin_reading("SELECT id FROM app_row");
+        write_and_undo();
+        assert_int_equal(read_on(reading), 2);
+        app_exec(g.app, "COMMIT");
+        assert_int_equal(seen_by(other), 110);
+    }
+    end_guest();
+}
+
+/* SQLite takes no savepoint beside a statement that writes and has not ended. */
+static void test_writing_statement_at_a_row_refuses_the_savepoint(void **state)
+{
+    void *other;
+    sqlite3_stmt *writing;
+
+    other = begin(state, "WAL");
+    app_exec(g.app, "BEGIN");
+    writing = begin_reading("UPDATE app_row SET n = n + 1 RETURNING id");
+    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    assert_non_null(strstr(g.err.text, "in progress"));
+    assert_int_equal(g.err.flags, 0);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(read_on(writing), 2);
+    write_and_undo();
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(other), 111);
+    end_guest();
+}
+
+/* ---- what the application has set ------------------------------------------------------------ */
+
+static int on_busy(void *user, int tries)
+{
+    ++*(int *)user;
+    return tries < 2;
+}
+
+/* It cannot be read back, so it must not be replaced. It has its way with our statements too. */
+static void test_busy_handler_of_the_application_stays(void **state)
+{
+    void *other;
+    int calls = 0;
+
+    other = begin(state, "WAL");
+    sqlite3_busy_handler(native(g.app), on_busy, &calls);
+    app_exec(other, "BEGIN IMMEDIATE");
+    app_exec(g.app, "BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused(OUR_WRITE, SQLOCK_EDB, "55P03");
+    assert_int_equal(calls, 3);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 0"), SQLITE_BUSY);
+    assert_int_equal(calls, 6);
+    end_guest();
+}
+
+/* It can be read back: so it makes neither our deadline nor a cancel wait. */
+static void test_busy_timeout_of_the_application_stays_and_delays_nothing(void **state)
+{
+    void *other = begin(state, "DELETE");
+    int64_t begun;
+
+    for (size_t j = 0; j < JOURNALS; j++) {
+        use_journal(journals[j]);
+        sqlite3_busy_timeout(native(g.app), 60000);
+        app_exec(other, "BEGIN IMMEDIATE");
+        app_exec(g.app, "BEGIN");
+        begun = sqlock_now_us();
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        refused(OUR_WRITE, SQLOCK_EDB, "55P03");
+        assert_int_equal(g.err.flags, SQLOCK_RETRY);
+        point_ok(SQLOCK_SAVEPOINT_UNDO);
+        assert_between(0, sqlock_now_us() - begun, patience_ms(20000) * INT64_C(1000));
+        assert_int_equal(app_number(g.app, "PRAGMA busy_timeout"), 60000);
+        app_exec(other, "COMMIT");
+        write_and_undo();
+        assert_int_equal(app_number(g.app, "PRAGMA busy_timeout"), 60000);
+        app_exec(g.app, "COMMIT");
+    }
+    end_guest();
+}
+
+static int on_progress(void *user)
+{
+    ++*(int *)user;
+    return 1;
+}
+
+/* SQLite ends the transaction of a writing statement that its application interrupts. */
+static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
+{
+    int calls = 0;
+
+    begin(state, "WAL");
+    app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    sqlite3_progress_handler(native(g.app), 1, on_progress, &calls);
+    assert_code(SQLOCK_ECANCELLED, run(OUR_WRITE), &g.err);
+    assert_non_null(strstr(g.err.text, "by the application"));
+    assert_true(calls > 0);
+    calls = 0;
+    assert_int_equal(try_exec(g.app, "SELECT count(*) FROM app_row"), SQLITE_INTERRUPT);
+    assert_true(calls > 0);
+    sqlite3_progress_handler(native(g.app), 0, NULL, NULL);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+    assert_int_equal(seen_by(g.app), 10);
+    end_guest();
+}
+
+struct authorizer {
+    int denied; /* an action */
+    int calls;
+};
+
+static int on_authorize(void *user, int action, const char *a, const char *b, const char *db,
+                        const char *by)
+{
+    struct authorizer *z = user;
+
+    (void)a, (void)b, (void)db, (void)by;
+    z->calls++;
+    return action == z->denied ? SQLITE_DENY : SQLITE_OK;
+}
+
+static void test_authorizer_stays_and_its_refusal_is_told(void **state)
+{
+    struct authorizer z = {.denied = SQLITE_UPDATE};
+
+    begin(state, "WAL");
+    sqlite3_set_authorizer(native(g.app), on_authorize, &z);
+    app_exec(g.app, "BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused(OUR_WRITE, SQLOCK_EDENIED, "42501");
+    assert_ok(run(OUR_READ), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    z.denied = SQLITE_SAVEPOINT;
+    assert_code(SQLOCK_EDENIED, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    z.denied = SQLITE_PRAGMA; /* then we read no setting, and change none */
+    write_and_undo();
+    z.calls = 0;
+    app_exec(g.app, "COMMIT");
+    assert_true(z.calls > 0);
+    end_guest();
+}
+
+/* Codes as fine as we need them, though the application has not asked for them. */
+static void test_extended_result_codes_stay_off(void **state)
+{
+    begin(state, "WAL");
+    app_exec(g.app, "BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused("UPDATE main.app_row SET n = 7 WHERE id = 1", SQLOCK_EDB, "23514");
+    assert_int_equal(g.err.native, SQLITE_CONSTRAINT_CHECK);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 7"), SQLITE_CONSTRAINT);
+    end_guest();
+}
+
+static void test_last_insert_rowid_is_given_back(void **state)
+{
+    begin(state, "WAL");
+    app_exec(g.app, "BEGIN; INSERT INTO app_row VALUES (50, 0)");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_ok(run("INSERT INTO main.app_row VALUES (60, 0)"), &g.err);
+    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
+    assert_true(run("INSERT INTO main.app_row VALUES (60, 7)") < 0);
+    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
+    end_guest();
+}
+
+/* ---- transactions that cannot go on ---------------------------------------------------------- */
+
+/* Nothing was read yet: the lock is worth waiting for, and the wait leaves nothing behind. */
+static void test_transaction_that_has_read_nothing_may_try_again(void **state)
+{
+    void *other = begin(state, "DELETE");
+
+    for (size_t j = 0; j < JOURNALS; j++) {
+        use_journal(journals[j]);
+        app_exec(other, "BEGIN IMMEDIATE; UPDATE app_row SET n = 0 WHERE id = 1");
+        app_exec(g.app, "BEGIN");
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        refused(OUR_WRITE, SQLOCK_EDB, "55P03");
+        assert_int_equal(g.err.flags, SQLOCK_RETRY);
+        point_ok(SQLOCK_SAVEPOINT_UNDO);
+        app_exec(other, "COMMIT");
+        write_and_undo();
+        app_exec(g.app, "COMMIT");
+        assert_int_equal(seen_by(other), 100);
+    }
+    end_guest();
+}
+
+/* It goes on reading, and only the application can end it. */
+static void only_a_restart_helps(void)
+{
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused(OUR_WRITE, SQLOCK_EDB, "40001");
+    assert_non_null(strstr(g.err.text, "restart"));
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    assert_int_equal(seen_by(g.app), 10);
+}
+
+static void test_transaction_that_has_read_meets_a_writer_and_has_to_restart(void **state)
+{
+    void *other = begin(state, "DELETE");
+
+    for (size_t j = 0; j < JOURNALS; j++) {
+        use_journal(journals[j]);
+        sqlite3_busy_timeout(native(g.app), 60000);
+        app_exec(other, "BEGIN IMMEDIATE; UPDATE app_row SET n = 0 WHERE id = 1");
+        app_exec(g.app, "BEGIN");
+        assert_int_equal(seen_by(g.app), 10);
+        only_a_restart_helps();
+        app_exec(g.app, "ROLLBACK");
+        app_exec(other, "COMMIT");
+        app_exec(g.app, "BEGIN");
+        write_and_undo();
+        app_exec(g.app, "COMMIT");
+        assert_int_equal(seen_by(other), 100);
+    }
+    end_guest();
+}
+
+static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(void **state)
+{
+    void *other;
+    other = begin(state, "WAL");
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    only_a_restart_helps();
+    assert_int_equal(g.err.code, SQLOCK_EDB);
+    app_exec(g.app, "ROLLBACK");
+    end_guest();
+}
+
+static void test_transaction_that_a_full_disk_ended_is_told(void **state)
+{
+    void *other = begin(state, "DELETE");
+
+    for (size_t j = 0; j < JOURNALS; j++) {
+        use_journal(journals[j]);
+        app_exec(g.app, "PRAGMA max_page_count = 1");
+        app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        assert_code(SQLOCK_EFULL, run("INSERT INTO main.app_row VALUES (60, zeroblob(90000))"),
+                    &g.err);
+        assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+        /* What core must not do then is refused, and begins nothing. */
+        assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_UNDO), &g.err);
+        assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
+        assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
+        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+        assert_int_equal(seen_by(other), 10);
+    }
+    end_guest();
+}
+
+/* SQLite would say that it has rolled back, and leave our change where it is. */
+static void test_connection_without_a_journal_is_refused(void **state)
+{
+    begin(state, "OFF");
+    app_exec(g.app, "BEGIN");
+    assert_code(SQLOCK_EREFUSED, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    assert_non_null(strstr(g.err.text, "journal_mode"));
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    app_exec(g.app, "COMMIT");
+    end_guest();
+}
+
+/* Its SQLSTATE would give up a connection of ours: here a folder lies where the journal is to be.
+ */
+static void test_failed_read_does_not_spend_the_connection(void **state)
+{
+    char journal[4300];
+
+    begin(state, "DELETE");
+    snprintf(journal, sizeof journal, "%s-journal", file());
+    app_exec(g.app, "BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_int_equal(mkdir(journal, 0700), 0);
+    assert_code(SQLOCK_EFULL, run(OUR_WRITE), &g.err);
+    assert_int_equal(g.err.native & 0xff, SQLITE_IOERR);
+    assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+    assert_int_equal(rmdir(journal), 0);
+    app_exec(g.app, "BEGIN");
+    write_and_undo();
+    app_exec(g.app, "COMMIT");
+    end_guest();
+}
+
+/* ---- which connections ----------------------------------------------------------------------- */
+
+static void test_file_that_was_replaced_is_told(void **state)
+{
+    begin(state, "DELETE");
+    assert_int_equal(unlink(file()), 0);
+    app_exec(g.app, "BEGIN");
+    assert_code(SQLOCK_EDB, run(OUR_WRITE), &g.err);
+    assert_int_equal(g.err.flags, SQLOCK_RECONNECT);
+    assert_non_null(strstr(g.err.text, "replaced"));
+    end_guest();
+}
+
+static void test_connection_that_can_only_read_is_told(void **state)
+{
+    begin(state, "DELETE");
+    app_exec(g.app, "PRAGMA query_only = 1; BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused(OUR_WRITE, SQLOCK_EREADONLY, "25006");
+    assert_ok(run(OUR_READ), &g.err);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    end_guest();
+}
+
+/* Its locks are on tables, and it waits for none. */
+static void test_connections_that_share_a_cache_keep_each_other_out(void **state)
+{
+    void *other;
+
+    sqlite3_enable_shared_cache(1);
+    other = begin(state, "DELETE");
+    sqlite3_enable_shared_cache(0);
+    app_exec(other, "BEGIN; UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(g.app, "BEGIN");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    refused(OUR_WRITE, SQLOCK_EDB, "55P03");
+    assert_int_equal(g.err.native, SQLITE_LOCKED_SHAREDCACHE);
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    app_exec(other, "COMMIT");
+    write_and_undo();
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(other), 100);
+    end_guest();
+}
+
+static void test_connection_without_locks_is_refused(void **state)
+{
+    char url[4300];
+    sqlite3 *db = NULL;
+    void *conn;
+
+    begin(state, "DELETE");
+    snprintf(url, sizeof url, "file:%s?nolock=1", file());
+    assert_int_equal(sqlite3_open_v2(url, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL),
+                     SQLITE_OK);
+    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, db, &conn), &g.err);
+    assert_null(conn);
+    sqlite3_close(db);
+    end_guest();
+}
+
+static void test_connection_that_did_not_open_is_refused(void **state)
+{
+    sqlite3 *db = NULL;
+    void *conn;
+
+    begin(state, "DELETE");
+    assert_int_equal(sqlite3_open_v2("/no/such/folder/db", &db, SQLITE_OPEN_READWRITE, NULL),
+                     SQLITE_CANTOPEN);
+    assert_code(SQLOCK_ESTATE, adopt_by(NULL, db, &conn), &g.err);
+    sqlite3_close(db);
+    end_guest();
+}
+
+static void *symbol(void *object, const char *name)
+{
+    void *found = dlsym(object, name);
+
+    assert_non_null(found);
+    return found;
+}
+
+/* A copy is one when it calls itself. Without this it would call the first one for much of its
+ * work, and open connections of that; address sanitizers do not take it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define DEEPBIND 0
+#else
+#define DEEPBIND RTLD_DEEPBIND
+#endif
+
+/* All in a child, which then has two copies. */
+static int adopt_from_a_second_copy(void *arg)
+{
+    char copy[4300], command[8700];
+    int (*open_other)(const char *, sqlite3 **) = NULL;
+    void (*library)(void) = NULL;
+    void *object, *found, *conn;
+    sqlite3 *db = NULL;
+    Dl_info info;
+
+    (void)arg;
+    if (!dladdr((void *)(uintptr_t)sqlite3_libversion, &info) || !strstr(info.dli_fname, ".so"))
+        return NOT_HERE;
+    found = symbol(RTLD_DEFAULT, "sqlite3_libversion_number");
+    memcpy(&library, &found, sizeof library);
+    assert_ok(adopt_by(library, native(g.app), &conn), &g.err); /* looked up: the same copy */
+    g.driver->close(conn);
+    snprintf(copy, sizeof copy, "%.*s/libother.so", (int)(strrchr(file(), '/') - file()), file());
+    snprintf(command, sizeof command, "cp -L '%s' '%s'", info.dli_fname, copy);
+    assert_int_equal(system(command), 0);
+    object = dlopen(copy, RTLD_NOW | RTLD_LOCAL | DEEPBIND);
+    assert_non_null(object);
+    found = symbol(object, "sqlite3_open");
+    memcpy(&open_other, &found, sizeof open_other);
+    assert_int_equal(open_other(":memory:", &db), SQLITE_OK);
+    found = symbol(object, "sqlite3_libversion_number");
+    memcpy(&library, &found, sizeof library);
+    assert_code(SQLOCK_EREFUSED, adopt_by(library, db, &conn), &g.err);
+    assert_non_null(strstr(g.err.text, "two copies"));
+    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn),
+                &g.err); /* not told: looked for */
+    assert_non_null(strstr(g.err.text, "libother.so"));
+    /* Not the truth: the connection is of the other one. */
+    if (DEEPBIND == 0)
+        return 0;
+    assert_code(SQLOCK_EREFUSED, adopt_by((void (*)(void))sqlite3_libversion_number, db, &conn),
+                &g.err);
+    assert_non_null(strstr(g.err.text, "second copy"));
+    return 0;
+}
+
+static void test_connection_of_a_second_copy_is_refused(void **state)
+{
+    int result;
+
+    begin(state, "DELETE");
+    result = child_wait(child_start(adopt_from_a_second_copy, NULL), patience_ms(20000));
+    end_guest();
+    if (result == NOT_HERE) {
+        print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
+        skip();
+    }
+    assert_int_equal(result, 0);
+}
+
+static int adopt_in_a_child(void *arg)
+{
+    void *conn;
+
+    (void)arg;
+    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn), &g.err);
+    return 0;
+}
+
+/* SQLite believes there in locks that it has not: nothing that is guarded so is safe. */
+static void test_child_of_a_process_with_a_manager_adopts_nothing(void **state)
+{
+    begin(state, "DELETE");
+    open_manager(g.w, NULL);
+    assert_int_equal(child_wait(child_start(adopt_in_a_child, NULL), patience_ms(10000)), 0);
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_select_that_is_read_half_goes_on_after_our_undo),
+    cmocka_unit_test(test_writing_statement_at_a_row_refuses_the_savepoint),
+    cmocka_unit_test(test_busy_handler_of_the_application_stays),
+    cmocka_unit_test(test_busy_timeout_of_the_application_stays_and_delays_nothing),
+    cmocka_unit_test(test_progress_handler_stays_and_what_it_stops_is_told),
+    cmocka_unit_test(test_authorizer_stays_and_its_refusal_is_told),
+    cmocka_unit_test(test_extended_result_codes_stay_off),
+    cmocka_unit_test(test_last_insert_rowid_is_given_back),
+    cmocka_unit_test(test_transaction_that_has_read_nothing_may_try_again),
+    cmocka_unit_test(test_transaction_that_has_read_meets_a_writer_and_has_to_restart),
+    cmocka_unit_test(test_transaction_that_has_read_what_is_old_by_now_has_to_restart),
+    cmocka_unit_test(test_transaction_that_a_full_disk_ended_is_told),
+    cmocka_unit_test(test_connection_without_a_journal_is_refused),
+    cmocka_unit_test(test_failed_read_does_not_spend_the_connection),
+    cmocka_unit_test(test_file_that_was_replaced_is_told),
+    cmocka_unit_test(test_connection_that_can_only_read_is_told),
+    cmocka_unit_test(test_connections_that_share_a_cache_keep_each_other_out),
+    cmocka_unit_test(test_connection_without_locks_is_refused),
+    cmocka_unit_test(test_connection_that_did_not_open_is_refused),
+    cmocka_unit_test(test_connection_of_a_second_copy_is_refused),
+    cmocka_unit_test(test_child_of_a_process_with_a_manager_adopts_nothing),
+};
+
+int main(void)
+{
+    return suite_run_tests(&sqlite_quirks, "sqlite_adopt", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,18 @@
+/* An application that talks to SQLite. */
+#ifndef SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
+#define SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
+
+#include <sqlite3.h>
+
+#include "tests/drivers/adopt_app.h"
+
+/* What connect() of sqlite_app returns. */
+struct sqlite_app_conn {
+    sqlite3 *db;
+    sqlite3_stmt *reading;
+    sqlite3_stmt *prepared;
+};
+
+extern const struct adopt_app sqlite_app;
+
+#endif
