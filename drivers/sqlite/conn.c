@@ -222,11 +222,21 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
     return lite_error(conn, rc, 0, conn->path, err);
 }
 
+int lite_is_unlocked(sqlite3 *db, const char *path)
+{
+    char *vfs = NULL;
+    int none;
+
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
+    none = vfs != NULL && strstr(vfs, "unix-none") != NULL;
+    sqlite3_free(vfs);
+    return none || (path[0] != '\0' && sqlite3_uri_boolean(path, "nolock", 0));
+}
+
 /* Take over what the application's factory made. */
 static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     void *native = NULL;
-    char *vfs = NULL;
     const char *path = NULL;
     int rc = opts->connect(opts->connect_user, &native, err);
 
@@ -242,18 +252,13 @@ static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_err
     if (path == NULL || path[0] == '\0')
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "a database in memory or a temporary one locks nobody out");
-    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
-    if (sqlite3_uri_boolean(path, "nolock", 0) || (vfs != NULL && strstr(vfs, "unix-none") != NULL))
-        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
-    sqlite3_free(vfs);
-    if (rc != 0)
-        return rc;
+    if (lite_is_unlocked(conn->db, path))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
     conn->path = absolute_path(path);
     return conn->path != NULL ? 0 : sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
 }
 
-/* Run a statement and take the first value of its first row, "" when there is none. */
-static int ask(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err)
+int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     const unsigned char *text = NULL;
@@ -284,18 +289,19 @@ static int set_journal(lite_conn *conn, sqlock_error *err)
 {
     char mode[16] = "";
     char ignored[16];
-    int rc = ask(conn, "BEGIN", ignored, sizeof ignored, err);
+    int rc = lite_query(conn, "BEGIN", ignored, sizeof ignored, err);
 
     if (rc == 0)
-        rc = ask(conn, "SELECT count(*) FROM main.sqlite_master", ignored, sizeof ignored, err);
+        rc = lite_query(conn, "SELECT count(*) FROM main.sqlite_master", ignored, sizeof ignored,
+                        err);
     if (rc == 0)
         rc = lite_process_check_lock(conn, err);
     if (rc == 0)
-        rc = ask(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
+        rc = lite_query(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
     if (rc == 0 && strcmp(mode, "wal") != 0)
-        rc = ask(conn, "PRAGMA main.journal_mode = TRUNCATE", mode, sizeof mode, err);
+        rc = lite_query(conn, "PRAGMA main.journal_mode = TRUNCATE", mode, sizeof mode, err);
     if (rc == 0)
-        rc = ask(conn, "COMMIT", ignored, sizeof ignored, err);
+        rc = lite_query(conn, "COMMIT", ignored, sizeof ignored, err);
     if (rc == 0 && strcmp(mode, "wal") != 0 && strcmp(mode, "truncate") != 0)
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its journal_mode stays %s", conn->path,
                               mode);
@@ -306,22 +312,22 @@ static int set_journal(lite_conn *conn, sqlock_error *err)
 static int set_session(lite_conn *conn, sqlock_error *err)
 {
     char answer[32];
-    int rc = ask(conn, "PRAGMA main.locking_mode = NORMAL", answer, sizeof answer, err);
+    int rc = lite_query(conn, "PRAGMA main.locking_mode = NORMAL", answer, sizeof answer, err);
 
     if (rc == 0 && strcmp(answer, "normal") != 0)
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its locking_mode stays %s", conn->path,
                               answer);
     if (rc == 0) /* reads the file's first page: tells what is not a database */
-        rc = ask(conn, "PRAGMA main.schema_version", answer, sizeof answer, err);
+        rc = lite_query(conn, "PRAGMA main.schema_version", answer, sizeof answer, err);
     if (rc == 0)
-        rc = ask(conn, "PRAGMA main.synchronous = FULL", answer, sizeof answer, err);
+        rc = lite_query(conn, "PRAGMA main.synchronous = FULL", answer, sizeof answer, err);
     if (rc == 0)
-        rc = ask(conn, "PRAGMA main.synchronous", answer, sizeof answer, err);
+        rc = lite_query(conn, "PRAGMA main.synchronous", answer, sizeof answer, err);
     if (rc == 0 && atoi(answer) < 2)
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: synchronous cannot be set to FULL",
                               conn->path);
     if (rc == 0)
-        rc = ask(conn, "PRAGMA main.mmap_size = 0", answer, sizeof answer, err);
+        rc = lite_query(conn, "PRAGMA main.mmap_size = 0", answer, sizeof answer, err);
     if (rc == 0)
         rc = set_journal(conn, err);
     return rc;
@@ -330,13 +336,13 @@ static int set_session(lite_conn *conn, sqlock_error *err)
 static int check_writable(lite_conn *conn, sqlock_error *err)
 {
     char answer[32];
-    int rc = ask(conn, "PRAGMA query_only", answer, sizeof answer, err);
+    int rc = lite_query(conn, "PRAGMA query_only", answer, sizeof answer, err);
 
     if (rc != 0)
         return rc;
     if (sqlite3_db_readonly(conn->db, "main") != 0 || strcmp(answer, "1") == 0)
         return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "%s can only be read", conn->path);
-    rc = ask(conn, "PRAGMA main.journal_mode", answer, sizeof answer, err);
+    rc = lite_query(conn, "PRAGMA main.journal_mode", answer, sizeof answer, err);
     /* A rollback journal is made beside the file (where links lead to) for each commit. */
     if (rc == 0 && strcmp(answer, "wal") != 0 &&
         !folder_is_writable(sqlite3_db_filename(conn->db, "main")))
@@ -406,6 +412,10 @@ void lite_close(void *arg)
 {
     lite_conn *conn = arg;
 
+    if (conn->guest) { /* and its host may be closed by now */
+        sqlock_mem_free(conn);
+        return;
+    }
     conn->deadline = 0; /* nothing that is locked is waited for */
     for (size_t s = 0; s < SQLOCK_STMT_COUNT; s++) {
         for (size_t i = 0; conn->steps[s] != NULL && i < conn->scripts[s].n_steps; i++)

@@ -62,16 +62,27 @@ static const char *refine(const char *sqlstate, int rc, int sys, const char *mes
     return sqlstate;
 }
 
+/* A transaction that has read meets another writer: SQLite says so at once, whatever the handlers
+ * would wait. With WAL, what it has read is old when that one commits; without, that one cannot
+ * commit before this one ends. So there is nothing to wait for. */
+static int cannot_upgrade(const lite_conn *conn, int primary)
+{
+    return conn->guest && primary == SQLITE_BUSY &&
+           sqlite3_txn_state(conn->db, "main") == SQLITE_TXN_READ;
+}
+
 int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, sqlock_error *err)
 {
-    const int own = conn->db != NULL && sqlite3_extended_errcode(conn->db) == rc;
-    const char *message = own ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc);
+    const int last = conn->db != NULL ? sqlite3_extended_errcode(conn->db) : SQLITE_OK;
     const int primary = rc & 0xff;
+    const int own = last != SQLITE_OK && (last & 0xff) == primary;
+    const int code = own ? last : rc; /* rc is coarse where the application did not ask for more */
+    const char *message = own ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc);
     const int sys = own && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)
                         ? sqlite3_system_errno(conn->db)
                         : 0;
-    const mapping *map = find_mapping(rc);
-    const char *sqlstate = refine(map->sqlstate, rc, sys, message);
+    const mapping *map = find_mapping(code);
+    const char *sqlstate = refine(map->sqlstate, code, sys, message);
     char number[32] = "";
     char text[256];
 
@@ -80,11 +91,17 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         return sqlock_error_set(err, SQLOCK_ESYS, flags | SQLOCK_RETRY,
                                 "%s%sno file descriptor to be had", what != NULL ? what : "",
                                 what != NULL ? ": " : "");
-    if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
+    if (cannot_upgrade(conn, primary)) {
+        sqlstate = "40001";
+        message = "another connection writes, or has written since this transaction began to read: "
+                  "only a restart helps";
+    } else if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
         sqlstate = "57014";
         message = "cancelled while another connection kept the database locked";
     } else if (primary == SQLITE_BUSY) {
         message = "another connection kept the database locked";
+    } else if (primary == SQLITE_INTERRUPT && conn->guest && own) {
+        message = "interrupted by the application";
     } else if (primary == SQLITE_INTERRUPT && !atomic_load(&conn->cancelled)) {
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "%s%s%s",
                                 what != NULL ? what : "", what != NULL ? ": " : "",
@@ -94,5 +111,9 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         snprintf(number, sizeof number, " (errno %d)", sys);
     snprintf(text, sizeof text, "%s%s%s%s", what != NULL ? what : "", what != NULL ? ": " : "",
              message, number);
-    return sqlock_error_db(err, sqlstate, rc, flags | map->flags, text);
+    sqlock_error_db(err, sqlstate, code, flags | map->flags, text);
+    /* Of a connection that is not ours nothing is given up, but one whose file is gone. */
+    if (conn->guest && code != SQLITE_READONLY_DBMOVED)
+        err->flags &= ~(unsigned)SQLOCK_RECONNECT;
+    return err->code;
 }

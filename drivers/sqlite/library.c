@@ -78,7 +78,7 @@ static int check_copies(sqlock_error *err)
     return rc;
 }
 
-int lite_library_check(sqlock_error *err)
+static int check_build(sqlock_error *err)
 {
     if (sqlite3_libversion_number() < LITE_VERSION_MIN)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "SQLite %s is too old: 3.37 is needed",
@@ -86,7 +86,43 @@ int lite_library_check(sqlock_error *err)
     if (sqlite3_threadsafe() == 0)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "this SQLite was built without support for threads");
-    return check_copies(err);
+    return 0;
+}
+
+int lite_library_check(sqlock_error *err)
+{
+    const int rc = check_build(err);
+
+    return rc != 0 ? rc : check_copies(err);
+}
+
+static const char two_copies[] = "the program and sqlock use two copies of SQLite in one process";
+
+/* 1: code and datum lie in one loaded object. */
+static int in_one_object(void (*code)(void), const void *datum)
+{
+    Dl_info a, b;
+    void *address = NULL;
+
+    memcpy(&address, &code, sizeof address);
+    return dladdr(address, &a) != 0 && dladdr(datum, &b) != 0 && a.dli_fbase == b.dli_fbase;
+}
+
+/* One address is one copy: the linker sees to it that a function has the same one for a program and
+ * for its libraries, though it be that of a stub. Two addresses are two copies, unless the caller
+ * looked the function up and so told that of its body, which lies in the copy that we run. A doubt
+ * is a second copy. */
+int lite_library_check_caller(void (*library)(void), sqlock_error *err)
+{
+    const int rc = check_build(err);
+
+    if (rc != 0 || library == (void (*)(void))sqlite3_libversion_number)
+        return rc;
+    if (library == NULL)
+        return check_copies(err);
+    if (!in_one_object(library, sqlite3_sourceid()))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
+    return 0;
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
@@ -97,22 +133,30 @@ static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **ou
     (void)opts;
     (void)deadline;
     *out_conn = NULL;
-    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the program and sqlock use two copies of SQLite in one process");
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
 }
 
-#define LITE_DRIVER(open_slot)                                                                     \
+static int refuse_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    (void)opts;
+    *out_conn = NULL;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
+}
+
+#define LITE_DRIVER(open_slot, adopt_slot)                                                         \
     {                                                                                              \
-        .size = sizeof(sqlock_driver), .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER,          \
-        .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
-        .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
-        .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \
-        .cancel = lite_cancel                                                                      \
+        .size = sizeof(sqlock_driver),                                                             \
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_ADOPT, .name = "sqlite",    \
+        .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect, .open = (open_slot),               \
+        .close = lite_close, .run = lite_run, .exec = lite_exec, .begin = lite_begin,              \
+        .commit = lite_commit, .rollback = lite_rollback, .cancel = lite_cancel,                   \
+        .adopt = (adopt_slot), .tx_state = lite_tx_state, .savepoint = lite_savepoint,             \
+        .ask = lite_ask                                                                            \
     }
 
-static const sqlock_driver driver = LITE_DRIVER(lite_open);
+static const sqlock_driver driver = LITE_DRIVER(lite_open, lite_adopt);
 /* For a caller with another copy of SQLite: says so when it is opened, and does nothing else. */
-static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open);
+static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open, refuse_adopt);
 
 const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(void))
 {

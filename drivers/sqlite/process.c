@@ -30,16 +30,23 @@
 static _Atomic int64_t owner;
 static atomic_long connections;
 
+int lite_process_check(sqlock_error *err)
+{
+    if (atomic_load(&connections) == 0 || atomic_load(&owner) == sqlock_process_id())
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "this process was forked while its parent had a database open, and "
+                            "SQLite takes the parent's file locks for its own: fork before the "
+                            "first open or after the last close, or exec");
+}
+
 int lite_process_enter(sqlock_error *err)
 {
-    const int64_t me = sqlock_process_id();
+    const int rc = lite_process_check(err);
 
-    if (atomic_load(&connections) != 0 && atomic_load(&owner) != me)
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "this process was forked while its parent had a database open, and "
-                                "SQLite takes the parent's file locks for its own: fork before the "
-                                "first open or after the last close, or exec");
-    atomic_store(&owner, me);
+    if (rc != 0)
+        return rc;
+    atomic_store(&owner, sqlock_process_id());
     atomic_fetch_add(&connections, 1);
     return 0;
 }

@@ -13,8 +13,15 @@
 
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
+/* Of the application's connection, while a guest works on it. */
+typedef struct lite_before {
+    sqlite3_int64 last_rowid;
+    int busy_ms; /* 0: its busy handler was left alone */
+} lite_before;
+
 typedef struct lite_conn {
     sqlite3 *db;
+    int guest; /* db is the application's, and so is the transaction: see guest.c */
     const sqlock_script *scripts;
     sqlite3_stmt **steps[SQLOCK_STMT_COUNT]; /* prepared when first needed */
     sqlite3_stmt *begin;
@@ -23,15 +30,16 @@ typedef struct lite_conn {
     char *path; /* absolute; dev and ino are those of the file that was opened */
     dev_t dev;
     ino_t ino;
-    int in_tx;            /* between begin() and commit() or rollback() */
+    int in_tx;            /* between begin() and commit() or rollback(); a guest: always */
     int64_t deadline;     /* of the call under way */
     int open_wake;        /* a descriptor that cuts the opening; -1: none, or it is open */
     int unstoppable;      /* a ROLLBACK runs: neither deadline nor cancel may end it */
     atomic_int cancelled; /* the only field that another thread writes */
 } lite_conn;
 
-/* process.c: around the life of each connection. enter: 0, or SQLOCK_EREFUSED in a process that was
- * forked while there was one; nothing of SQLite may be called before it. */
+/* process.c: 0, or SQLOCK_EREFUSED in a process that was forked while there was a connection;
+ * nothing of SQLite may be called before it. enter and leave are around the life of each. */
+int lite_process_check(sqlock_error *err);
 int lite_process_enter(sqlock_error *err);
 void lite_process_leave(void);
 /* 0, or SQLOCK_EREFUSED when the lock that SQLite believes in is not this process's. Within a
@@ -40,6 +48,8 @@ int lite_process_check_lock(const lite_conn *conn, sqlock_error *err);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);
+/* The same for a caller who tells the address of its sqlite3_libversion_number(), or NULL. */
+int lite_library_check_caller(void (*library)(void), sqlock_error *err);
 
 /* conn.c */
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
@@ -56,9 +66,24 @@ int lite_pause(lite_conn *conn, int count);
 /* 0 while the path still leads to the file that is open, else an error with SQLOCK_RECONNECT. */
 int lite_check_file(const lite_conn *conn, sqlock_error *err);
 
+/* Run a statement and take the first value of its first row, "" when there is none. */
+int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);
+/* 1: its locks are none, by URL or VFS. path may be "". */
+int lite_is_unlocked(sqlite3 *db, const char *path);
+
+/* guest.c */
+int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
+sqlock_tx_state lite_tx_state(void *conn);
+int lite_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
+/* Around a guest's requests; leave also after a failure of enter. */
+int lite_guest_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
+void lite_guest_leave(lite_conn *conn, const lite_before *before);
+
 /* stmt.c */
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);
 int lite_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+             sqlock_rows *rows, sqlock_error *err);
+int lite_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
              sqlock_rows *rows, sqlock_error *err);
 int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int lite_begin(void *conn, int64_t deadline, sqlock_error *err);

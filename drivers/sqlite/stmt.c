@@ -3,7 +3,8 @@
 
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err)
 {
-    const int rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out_stmt, NULL);
+    const unsigned flags = conn->guest ? 0 : SQLITE_PREPARE_PERSISTENT;
+    const int rc = sqlite3_prepare_v3(conn->db, sql, -1, flags, out_stmt, NULL);
 
     return rc == SQLITE_OK ? 0 : lite_error(conn, rc, 0, NULL, err);
 }
@@ -98,6 +99,8 @@ static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
 {
     sqlite3_stmt ***slot = &c->conn->steps[c->id];
 
+    if (c->conn->guest) /* keeps none: the application may close at any time */
+        return lite_prepare(c->conn, c->script->steps[step].sql, out_stmt, c->err);
     if (*slot == NULL)
         *slot = sqlock_mem_alloc(c->script->n_steps * sizeof **slot);
     if (*slot == NULL)
@@ -108,6 +111,17 @@ static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
         return c->err->code;
     *out_stmt = (*slot)[step];
     return 0;
+}
+
+/* Not optional: a statement left at a row keeps its lock and so every writer out. */
+static void put_step_back(const call *c, sqlite3_stmt *stmt)
+{
+    if (c->conn->guest) {
+        sqlite3_finalize(stmt);
+        return;
+    }
+    sqlite3_reset(stmt);
+    sqlite3_clear_bindings(stmt); /* they point into the caller's values */
 }
 
 static int bind(call *c, sqlite3_stmt *stmt)
@@ -122,6 +136,8 @@ static int bind(call *c, sqlite3_stmt *stmt)
             rc = sqlite3_bind_int64(stmt, i + 1, v->i);
         else if (v->type == SQLOCK_BYTES) /* always as a blob: 'a' and x'61' are not equal */
             rc = sqlite3_bind_blob64(stmt, i + 1, v->data, v->len, SQLITE_STATIC);
+        else if (v->type == SQLOCK_TEXT)
+            rc = sqlite3_bind_text64(stmt, i + 1, v->data, v->len, SQLITE_STATIC, SQLITE_UTF8);
         else
             rc = sqlite3_bind_null(stmt, i + 1);
     }
@@ -163,8 +179,7 @@ static int put_row(call *c, sqlite3_stmt *stmt)
 }
 
 /* *out_answered: there were rows. They are whole only at SQLITE_DONE: RETURNING hands out its rows
- * before the statement has ended, and it may still fail then. The reset is not optional: a
- * statement left at a row keeps its lock and so every writer out. */
+ * before the statement has ended, and it may still fail then. */
 static int run_step(call *c, size_t step, int *out_answered)
 {
     sqlite3_stmt *stmt = NULL;
@@ -182,8 +197,7 @@ static int run_step(call *c, size_t step, int *out_answered)
         rc = state == SQLITE_ROW ? put_row(c, stmt) : lite_error(c->conn, state, 0, NULL, c->err);
         answered = 1;
     }
-    sqlite3_reset(stmt);
-    sqlite3_clear_bindings(stmt); /* they point into the caller's values */
+    put_step_back(c, stmt);
     *out_answered = answered;
     return rc;
 }
@@ -223,10 +237,10 @@ static int script_writes(const sqlock_script *script)
 
 static int run_requests(call *c, const sqlock_value *values, size_t n)
 {
-    int rc = lite_check_file(c->conn, c->err);
+    int rc = 0;
 
     /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
-    if (rc == 0 && n > 1 && script_writes(c->script))
+    if (n > 1 && script_writes(c->script))
         rc = enter_tx(c);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (i > 0 && lite_call_over(c->conn))
@@ -242,23 +256,42 @@ static int run_requests(call *c, const sqlock_value *values, size_t n)
     return rc;
 }
 
+static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadline)
+{
+    const size_t n_rows = sqlock_rows_count(c->rows);
+    lite_before before;
+    int rc;
+
+    lite_call_start(c->conn, deadline);
+    rc = c->conn->guest ? lite_guest_enter(c->conn, &before, c->err)
+                        : lite_check_file(c->conn, c->err);
+    if (rc == 0)
+        rc = run_requests(c, values, n);
+    if (rc != 0)
+        sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
+    if (c->conn->guest)
+        lite_guest_leave(c->conn, &before);
+    else if (rc != 0)
+        tx_abandon(c->conn, c->err);
+    lite_call_end(c->conn);
+    return rc;
+}
+
 int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
              sqlock_rows *rows, sqlock_error *err)
 {
     lite_conn *conn = arg;
     call c = {.conn = conn, .id = stmt, .script = &conn->scripts[stmt], .rows = rows, .err = err};
-    const size_t before = sqlock_rows_count(rows);
-    int rc;
 
-    lite_call_start(conn, deadline);
-    rc = run_requests(&c, values, n);
-    if (rc != 0) {
-        /* A grant that was answered and not committed is none. */
-        sqlock_rows_cut(rows, before);
-        tx_abandon(conn, err);
-    }
-    lite_call_end(conn);
-    return rc;
+    return run_call(&c, values, n, deadline);
+}
+
+int lite_ask(void *arg, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+             sqlock_rows *rows, sqlock_error *err)
+{
+    call c = {.conn = arg, .script = script, .rows = rows, .err = err};
+
+    return run_call(&c, values, 1, deadline);
 }
 
 /* ---- migrations ------------------------------------------------------------------------------ */
