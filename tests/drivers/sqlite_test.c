@@ -1,87 +1,9 @@
-/* The suite on SQLite: a file of its own for each test. */
-#include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+/* The suite on SQLite. */
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/suite.h"
-
-struct file {
-    char *dir;
-    char url[4200];
-};
-
-static const sqlock_driver *driver(void)
-{
-    return sqlock_driver_sqlite();
-}
-
-static void make(struct place *p)
-{
-    struct file *f = calloc(1, sizeof *f);
-
-    assert_non_null(f);
-    p->own = f;
-    f->dir = temp_dir();
-    snprintf(f->url, sizeof f->url, "sqlite:%s/locks.db", f->dir);
-    p->url = f->url;
-}
-
-static void drop(struct place *p)
-{
-    struct file *f = p->own;
-
-    temp_dir_remove(f->dir);
-    free(f);
-}
-
-static void execute(const struct place *p, const char *sql)
-{
-    sqlite3 *db = NULL;
-    char *why = NULL;
-
-    assert_int_equal(sqlite3_open(p->url + sizeof "sqlite:" - 1, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 10000);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-        fail_msg("%s: %s", sql, why);
-    sqlite3_close(db);
-}
-
-static void age(const struct place *p, int64_t ms)
-{
-    char sql[200];
-
-    snprintf(sql, sizeof sql,
-             "UPDATE sqlock_lock SET exp = exp - %lld, idle_since = idle_since - %lld",
-             (long long)ms, (long long)ms);
-    execute(p, sql);
-}
-
-static void leave(const struct place *p, int32_t n)
-{
-    char sql[600];
-
-    snprintf(sql, sizeof sql,
-             "WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < %d) "
-             "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since, inc) "
-             "SELECT x'', CAST(printf('dead/%%08d', n) AS BLOB), zeroblob(16), 1, t - 3600000, "
-             "t - 3630000, 0 FROM i, (SELECT 1000 * CAST(strftime('%%s', 'now') AS INTEGER) AS t)",
-             (int)n);
-    execute(p, sql);
-}
+#include "tests/drivers/sqlite_quirks.h"
 
 int main(void)
 {
-    const struct quirks sqlite = {.name = "sqlite",
-                                  .driver = driver,
-                                  .between_processes = true,
-                                  .grain_ms = 1,
-                                  .make = make,
-                                  .drop = drop,
-                                  .age = age,
-                                  .leave = leave,
-                                  .execute = execute};
-
-    return suite_run(&sqlite);
+    return suite_run(&sqlite_quirks);
 }

@@ -423,6 +423,7 @@ int suite_run(const struct quirks *q)
                  {&suite_load, q->leave != NULL},
                  {&suite_adopt, q->app != NULL},
                  {&suite_adopt_cut, q->app != NULL},
+                 {&suite_adopt_slow, q->app != NULL && q->app->slow != NULL},
                  {&suite_guard, q->app != NULL},
                  {&suite_guard_renewed, q->app != NULL && !one_writer},
                  {&suite_guard_alone, q->app != NULL && one_writer}};

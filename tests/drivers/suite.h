@@ -133,9 +133,9 @@ extern const struct part suite_processes, suite_executed, suite_child_opens, sui
 extern const struct part suite_migration;           /* where an empty database has no schema */
 extern const struct part suite_sql, suite_reap_sql; /* where SQL can be run past the library */
 extern const struct part suite_load;                /* where rows can be made by the thousand */
-/* Where an application's connection can be adopted; then, whether renewals go on beside its
- * transactions, or they keep everybody out. */
-extern const struct part suite_adopt, suite_adopt_cut, suite_guard;
+/* Where an application's connection can be adopted; then where a statement on it can be cut, and
+ * whether renewals go on beside its transactions, or they keep everybody out. */
+extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
 extern const struct part suite_guard_renewed, suite_guard_alone;
 
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
