@@ -1,8 +1,4 @@
 /* Breaking a grant whose holder is dead. */
-#include <string.h>
-
-#include "core/engine/locks.h"
-#include "core/engine/op.h"
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
@@ -19,7 +15,7 @@ static void broken(sqlock_op *op)
  * unless a later grant has ended since and took the place of its memory. */
 static void not_there(sqlock_op *op, const struct answer *a)
 {
-    long long token = op->lock->token;
+    long long token = *(const int64_t *)op->work;
 
     if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
         broken(op);
@@ -33,14 +29,12 @@ static void not_there(sqlock_op *op, const struct answer *a)
                                      token));
 }
 
-/* The grant to be broken travels in a handle of its own that nobody sees: it holds name and token.
- */
 static void advance(sqlock_op *op)
 {
     sqlock_value values[] = {
         value_bytes(op->lock->ns, op->lock->ns_len),
         value_bytes(op->lock->name, op->lock->name_len),
-        value_int(op->lock->token),
+        value_int(*(const int64_t *)op->work),
     };
     struct answer a;
 
@@ -60,21 +54,11 @@ static void advance(sqlock_op *op)
 
 int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sqlock_error *err)
 {
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL;
-    sqlock_op *op = NULL;
+    struct asked asked = {"break", name, name_len, advance, &token, 1};
     int rc;
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0 ||
-        (rc = check_token(token, err)) != 0 ||
-        (rc = lock_new(m, name, name_len, &o, &lock, err)) != 0)
+        (rc = check_token(token, err)) != 0)
         return rc;
-    lock->token = token;
-    lock->pending = PENDING_NOTHING; /* nothing will be granted by it */
-    if ((rc = op_start(m, lock, advance, 0, NULL, &op, err)) == 0) {
-        op_drive(op);
-        rc = op_finish(op, NULL, err);
-    }
-    lock_free(lock);
-    return check_context(err, "break", name, name_len, rc);
+    return verb_ask(m, &asked, err);
 }

@@ -23,6 +23,20 @@ void verb_locked(sqlock_op *op);
 /* The name has been given up: does an open transaction still guard it (P11)? No answer is no. */
 int verb_is_guarded(sqlock_op *op);
 
+/* A request about a name that is no lock's life. It travels in a handle of its own that nobody
+ * sees, which holds the name and an owner drawn for this one request. */
+struct asked {
+    const char *verb; /* what errors begin with */
+    const char *name;
+    size_t name_len;
+    void (*advance)(sqlock_op *op);
+    void *work; /* op->work */
+    int urgent; /* ends a grant: it does not starve behind acquires */
+};
+
+/* Check manager and name, and do it in this thread, for request_ms at most. */
+int verb_ask(sqlock *m, const struct asked *asked, sqlock_error *err);
+
 /* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
 
