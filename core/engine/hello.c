@@ -10,8 +10,10 @@ int hello_schema_version(const sqlock_driver *driver)
 }
 
 /* The oldest schema that leases work on. Whoever lets one of their statements name something newer
- * raises it. So a newer library runs on an older schema until somebody migrates it (P20). */
-#define LEASES_NEED 1
+ * raises it; what else is newer is looked at when it is asked for. So a newer library runs on an
+ * older schema until somebody migrates it (P20). */
+#define LEASES_NEED    1
+#define REGISTERS_NEED 2 /* and named rows */
 
 /* The server's word on itself: a replica, forgetful, or unfit. */
 static int check_server(const sqlock_rows *rows, sqlock_error *err)
@@ -89,8 +91,34 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
         rc = check_server(rows, err);
     if (rc == 0)
         rc = check_schema(m, rows, err);
+    if (rc == 0)
+        c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))
         rc = reincarnate(m, c, op, rows, deadline, err);
     rows_free(rows);
     return rc;
+}
+
+static int needed_version(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_ENSURE || stmt == SQLOCK_STMT_REGISTER_GET ||
+                   stmt == SQLOCK_STMT_REGISTER_SET
+               ? REGISTERS_NEED
+               : LEASES_NEED;
+}
+
+/* A connection that was used before may have been opened before somebody migrated. */
+int hello_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
+                 sqlock_error *err)
+{
+    int needed = needed_version(stmt), rc;
+
+    if (c->schema < needed && c->used && (rc = hello(m, c, op, deadline, err)) != 0)
+        return rc;
+    if (c->schema >= needed)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                            "the schema is version %d, too old for this: version %d is needed: "
+                            "run the migrations",
+                            c->schema, needed);
 }

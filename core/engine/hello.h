@@ -8,6 +8,11 @@
  * NULL, may be cancelled meanwhile. */
 int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err);
 
+/* 0, or SQLOCK_ESCHEMA: the connection's schema is older than this request needs. Leases never ask
+ * more than hello() did. */
+int hello_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
+                 sqlock_error *err);
+
 /* The newest schema that this library knows: that of its newest migration. */
 int hello_schema_version(const sqlock_driver *driver);
 

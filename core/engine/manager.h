@@ -22,6 +22,7 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
+    int schema;    /* its version when hello was last said; belongs to whoever made it busy */
     int used;      /* it has been given back before: it may have died since */
     int wake;      /* cuts connecting; -1: not made yet */
     int running;   /* a call is under way, which may be cut; under the mutex */

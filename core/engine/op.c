@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/engine/hello.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
@@ -227,7 +228,7 @@ static int64_t async_limit(sqlock *m, int64_t now)
 
 /* Which connection it takes; one that asks for a grant to be renewed sees to that of the renewals.
  */
-static int take(sqlock_op *op, int64_t deadline, struct conn **out)
+static int take(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn **out)
 {
     sqlock *m = op->m;
     enum lock_pending pending;
@@ -244,6 +245,12 @@ static int take(sqlock_op *op, int64_t deadline, struct conn **out)
                        (pending == PENDING_ACQUIRE && !op->settle) || op->patient ? POOL_CALLS
                                                                                   : POOL_URGENT,
                        op, deadline, out, &op->err);
+    if (rc == 0) {
+        op->stale = (*out)->used;
+        rc = hello_serves(m, *out, op, stmt, time_min(deadline, (*out)->until), &op->err);
+        if (rc != 0)
+            pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
+    }
     op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
     return rc;
 }
@@ -276,9 +283,8 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
     op->stale = 0;
     *out_sent = now;
     memset(&op->err, 0, sizeof op->err);
-    if ((rc = take(op, deadline, &c)) != 0)
+    if ((rc = take(op, stmt, deadline, &c)) != 0)
         return after_cut(op, rc);
-    op->stale = c->used;
     rc = call_rows(m, c, op, stmt, values, n, time_min(deadline, c->until), rows, out_sent,
                    &op->err);
     round = sqlock_now_us() - *out_sent;

@@ -230,6 +230,8 @@ void fake_db_commit(struct fake_conn *conn)
     db->has_locks = conn->tx.created || (db->has_locks && !conn->tx.dropped);
     db->ledger = *fake_ledger_of(db, conn);
     db->version = fake_version(db, conn);
+    if (db->version < 2) /* their tables went with the way down */
+        fake_registers_free(db);
 }
 
 /* ---- the database from outside -------------------------------------------------------------- */
@@ -283,6 +285,7 @@ void sqlock_fake_free(sqlock_fake *db)
     while (db->n_rows > 0)
         row_delete(db, db->n_rows - 1);
     sqlock_mem_free(db->rows);
+    fake_registers_free(db);
     pthread_mutex_destroy(&db->mutex);
     sqlock_mem_free(db);
 }
@@ -308,6 +311,7 @@ void sqlock_fake_failover(sqlock_fake *db)
         if (!row->now.there)
             row_delete(db, i - 1);
     }
+    fake_registers_go_back(db);
     db->number++;
     fake_cut_all(db);
     fake_leave(db);

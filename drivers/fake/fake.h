@@ -52,6 +52,26 @@ struct fake_row {
     int has_before;
 };
 
+/* A register, or a named row, which has no value. */
+struct fake_value {
+    int there; /* 0: before it was made */
+    int64_t version;
+    int64_t inc;
+    unsigned char writer[SQLOCK_OWNER_SIZE];
+    unsigned char *data;
+    size_t len;
+};
+
+struct fake_register {
+    struct fake_register *next;
+    size_t ns_len, name_len;
+    unsigned char ns[SQLOCK_NAMESPACE_MAX];
+    unsigned char name[SQLOCK_NAME_MAX];
+    struct fake_value now;
+    struct fake_value before; /* the last change: what a failover goes back to */
+    int has_before;
+};
+
 /* The migration table. */
 enum { FAKE_RECORDS_MAX = 16 };
 struct fake_record {
@@ -77,6 +97,7 @@ struct sqlock_fake {
     int has_locks;          /* the lock table is there */
     struct fake_row **rows; /* by ns and name, bytewise */
     size_t n_rows, max_rows;
+    struct fake_register *registers, *named;
     long seen[SQLOCK_STMT_COUNT];
 
     struct fake_fault *faults;
@@ -161,6 +182,16 @@ int fake_run_list(struct fake_call *k, const sqlock_value *v);
 int fake_run_sweep(struct fake_call *k, const sqlock_value *v);
 int fake_run_reap(struct fake_call *k, const sqlock_value *v);
 int fake_run_prune(struct fake_call *k, const sqlock_value *v);
+
+/* ---- registers and named rows (register.c) -------------------------------------------------- */
+
+int fake_run_ensure(struct fake_call *k, const sqlock_value *v);
+int fake_run_register_get(struct fake_call *k, const sqlock_value *v);
+int fake_run_register_set(struct fake_call *k, const sqlock_value *v);
+void fake_register_vanish(sqlock_fake *db, const sqlock_value *ns, const sqlock_value *name);
+/* The last change of each is forgotten. */
+void fake_registers_go_back(sqlock_fake *db);
+void fake_registers_free(sqlock_fake *db);
 
 /* ---- answers (answer.c) --------------------------------------------------------------------- */
 

@@ -45,9 +45,14 @@ void fake_faults_free(sqlock_fake *db)
     }
 }
 
+static int names_a_register(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_REGISTER_SET;
+}
+
 static int names_a_row(sqlock_stmt stmt)
 {
-    return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_GUARDED ||
+    return names_a_register(stmt) || stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_GUARDED ||
            stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
            stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK;
 }
@@ -87,7 +92,9 @@ sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us
     for (size_t i = 0; i < call->n; i++) {
         const sqlock_value *v = fake_values_of(call, i);
         sqlock_fault fault = draw_one(call->db, call->stmt, out_delay_us);
-        if (fault == SQLOCK_FAULT_VANISH)
+        if (fault == SQLOCK_FAULT_VANISH && names_a_register(call->stmt))
+            fake_register_vanish(call->db, &v[0], &v[1]);
+        else if (fault == SQLOCK_FAULT_VANISH)
             fake_row_vanish(call->db, &v[0], &v[1]);
         else if (fault != SQLOCK_FAULT_NONE)
             return fault;

@@ -419,6 +419,9 @@ static const struct request {
     [SQLOCK_STMT_MIGRATE_AROUND] = {run_never, 0},
     [SQLOCK_STMT_GUARD] = {run_never, 0},
     [SQLOCK_STMT_PROBE] = {run_guarded, 1},
+    [SQLOCK_STMT_ENSURE] = {fake_run_ensure, 0},
+    [SQLOCK_STMT_REGISTER_GET] = {fake_run_register_get, 0},
+    [SQLOCK_STMT_REGISTER_SET] = {fake_run_register_set, 0},
 };
 
 /* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */

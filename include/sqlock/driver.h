@@ -58,7 +58,10 @@ extern "C" {
     X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
     X(MIGRATE_AROUND, "migrate_around", "")                                                        \
     X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl")                                         \
-    X(PROBE, "probe", "b:ns b:name")
+    X(PROBE, "probe", "b:ns b:name")                                                               \
+    X(ENSURE, "ensure", "b:ns b:name")                                                             \
+    X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
+    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -70,7 +73,7 @@ typedef enum sqlock_stmt {
 /* What a request came to: column `outcome` of its answer. Kept as numbers in the statements. */
 typedef enum sqlock_outcome {
     SQLOCK_OUT_NONE = 0,      /* no row came: ask again */
-    SQLOCK_OUT_DONE = 1,      /* granted, renewed, released, broken */
+    SQLOCK_OUT_DONE = 1,      /* granted, renewed, released, broken, made, read, changed */
     SQLOCK_OUT_HELD = 2,      /* someone else's lease runs; token, left, since, label are theirs */
     SQLOCK_OUT_SKIPPED = 3,   /* would be possible, but the row is locked, or was when we looked */
     SQLOCK_OUT_LATE = 4,      /* the server's clock had passed not_after: nothing was done */
@@ -88,6 +91,7 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_EARLY = 15,    /* ... yet: what it asked may still arrive, until not_after */
     SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
     SQLOCK_OUT_STALE = 17,    /* the transaction's snapshot is too old to tell */
+    SQLOCK_OUT_CONFLICT = 18, /* the version is another one than expected: nothing was done */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
     SQLOCK_OUT_UNFIT = 22,    /* hello: a setting or table makes it unsafe; detail says which */
@@ -111,6 +115,11 @@ enum {
  * added. The row with outcome DONE is the page itself: its token is the number of rows, its name and
  * namespace are those of the last one. reap: one row, its token is the number of rows freed. */
 enum { SQLOCK_COL_NS = 8 };
+/* register_get, register_set: NULL between the version and now (SQLOCK_COL_NOW) */
+enum {
+    SQLOCK_COL_REGISTER = 2, /* the version that it has now; 0: there is no such register */
+    SQLOCK_COL_VALUE = 5
+};
 /* hello, migrate_version */
 enum {
     SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */

@@ -12,8 +12,9 @@
  *            are longer; what is set there that this version does not know is SQLOCK_EINVAL.
  * Ownership  strings and options that you pass in are copied. Strings that you are given belong to
  *            the object that they came from and die with it. An `out` parameter hands over a handle.
- * Errors     functions return 0 or a negative SQLOCK_E code. The sqlock_error is yours and may be
- *            NULL; it is written on failure and left alone on success.
+ * Errors     functions return 0 or a negative SQLOCK_E code; a few have an outcome that is neither,
+ *            and positive. The sqlock_error is yours and may be NULL; it is written on failure and
+ *            left alone otherwise.
  * Threads    a manager may be shared by any number of threads. The state, deadline, token and fd of
  *            a lock may be read from any thread; renew, release, settle and free it from one at a
  *            time. The library starts at most two threads for a manager, installs no signal handler,
@@ -92,6 +93,10 @@ enum sqlock_code {
     SQLOCK_ERRORS(SQLOCK_ENUM)
 #undef SQLOCK_ENUM
 };
+
+/* Outcomes that are no errors are positive: there the sqlock_error is left alone. */
+#define SQLOCK_CONFLICT 1 /* compare and set: the version is another one than expected; nothing was
+                             changed */
 
 /* What to do, in sqlock_error.flags. */
 #define SQLOCK_RETRY 0x1u     /* the same call may work if made again */

@@ -95,3 +95,15 @@ guard;
 -- :block probe
 -- :step
 probe;
+
+-- :block ensure
+-- :step
+ensure;
+
+-- :block register_get
+-- :step
+register_get;
+
+-- :block register_set
+-- :step
+register_set;

@@ -493,3 +493,65 @@ FROM (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
                                  WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip_share}) a) s
 JOIN (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
                                  WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip}) b) x;
+
+-- :block ensure
+-- Makes the row that transactions lock by this name, if it is not there. It is looked for without a lock,
+-- so that no transaction that keeps it locked is waited for. Who is quicker makes this one's INSERT fail (1062,
+-- ask again). No row: it was deleted in between, ask again.
+-- :step
+SELECT 0, 1, NULL, NULL, {now} FROM {row} WHERE ns = :ns AND name = :name;
+-- :step
+INSERT INTO {row} (ns, name) VALUES (:ns, :name);
+SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+-- :step same 1
+
+-- :block register_get
+-- Always one row; 9: there is no such register, whose version is 0.
+-- :step
+SELECT 0, IF(r.name IS NULL, 9, 1), COALESCE(r.version, 0), NULL, {now}, r.value
+FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
+
+-- :block register_set
+-- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed. The
+-- UPDATE waits for who is changing the row, and then finds another version; the clock is read for the row,
+-- behind that wait. That it was done is told by the count of changed rows (it is 1 whatever the client's
+-- flags: the version always changes), not by the look: others may have changed it until then. version is
+-- assigned first and inc last: what is read is old in either order of assignments.
+-- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
+-- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
+-- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
+-- incarnation, as tokens do: above those that a failover forgot.
+-- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
+-- nothing was done. Of two creators the second one's INSERT fails (1062, ask again).
+-- :step
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
+UPDATE {register} SET
+    version = LAST_INSERT_ID(version + IF(inc = @sqlock_inc, 1, (@sqlock_inc - inc) * 4294967296)),
+    value = :value, writer = :writer, updated = {now}, inc = @sqlock_inc
+WHERE ns = :ns AND name = :name AND version = :expected
+  AND @sqlock_inc IS NOT NULL AND {now} <= :not_after;
+SELECT 0,
+       CASE WHEN ROW_COUNT() > 0 OR h.writer = :writer THEN 1
+            WHEN h.version <> :expected THEN 18
+            WHEN @sqlock_inc IS NULL THEN 13
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
+       IF(ROW_COUNT() > 0, LAST_INSERT_ID(), h.version), NULL, {now}
+FROM (SELECT 1 AS one) o LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name
+WHERE ROW_COUNT() > 0 OR h.name IS NOT NULL;
+-- :step
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
+INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
+SELECT :ns, :name, @sqlock_t + @sqlock_inc * 4294967296, :value, :writer, @sqlock_inc, @sqlock_t
+FROM DUAL WHERE :expected = 0 AND @sqlock_inc IS NOT NULL AND {now} <= :not_after;
+SELECT 0, 1, @sqlock_t + @sqlock_inc * 4294967296, NULL, {now} FROM DUAL WHERE ROW_COUNT() > 0;
+-- :step
+SELECT 0,
+       CASE WHEN h.writer = :writer THEN 1
+            WHEN h.version <> :expected THEN 18
+            WHEN h.name IS NULL AND :expected <> 0 THEN 9
+            WHEN m.server <> {server} THEN 13
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
+       COALESCE(h.version, 0), NULL, {now}
+FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;

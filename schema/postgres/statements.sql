@@ -519,3 +519,71 @@ WITH w AS (
     SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR UPDATE SKIP LOCKED
 )
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN 12 ELSE 1 END;
+
+-- :block ensure
+-- Makes the row that transactions lock by this name, if it is not there. Who comes while another one makes
+-- it waits for that, and finds it. No row: it was deleted in between, ask again.
+-- :step
+SELECT 0, 1, NULL::bigint, NULL::bigint, {now} FROM {row} r WHERE r.ns = :ns AND r.name = :name;
+-- :step
+INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, 1;
+-- :step same 1
+
+-- :block register_get
+-- Always one row; 9: there is no such register, whose version is 0.
+-- :step
+SELECT 0, CASE WHEN r.name IS NULL THEN 9 ELSE 1 END, coalesce(r.version, 0), NULL::bigint, {now}, r.value
+FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
+
+-- :block register_set
+-- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed. The
+-- row is locked at that version first, which waits for who is changing it and then finds another version; t
+-- reads the clock behind that wait. While the version is another one nothing is locked or written.
+-- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
+-- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
+-- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
+-- incarnation, as tokens do: above those that a failover forgot.
+-- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
+-- nothing was done. Two creators: the second waits for the first, and makes nothing.
+-- :step
+WITH k AS (
+    SELECT r.version FROM {register} r
+    WHERE r.ns = :ns AND r.name = :name AND r.version = :expected
+    FOR NO KEY UPDATE
+), t AS (
+    SELECT k.version, {now} AS now FROM k
+), g AS (
+    UPDATE {register} r SET
+        version = r.version + CASE WHEN r.inc = m.inc THEN 1 ELSE (m.inc - r.inc)::bigint * 4294967296 END,
+        value = :value, writer = :writer, inc = m.inc, updated = t.now
+    FROM t, {meta} m
+    WHERE r.ns = :ns AND r.name = :name AND r.version = t.version AND t.now <= :not_after
+      AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
+    RETURNING r.version
+)
+SELECT 0,
+       CASE WHEN g.version IS NOT NULL OR h.writer = :writer THEN 1
+            WHEN h.version <> :expected THEN 18
+            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
+       coalesce(g.version, h.version), NULL::bigint, {now}
+FROM {register} h CROSS JOIN {meta} m LEFT JOIN g ON true
+WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
+-- :step
+INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
+SELECT :ns, :name, {now} + m.inc::bigint * 4294967296, :value, :writer, m.inc, {now}
+FROM {meta} m
+WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
+ON CONFLICT (ns, name) DO NOTHING
+RETURNING 0, 1, version, NULL::bigint, {now};
+-- :step
+SELECT 0,
+       CASE WHEN h.writer = :writer THEN 1
+            WHEN h.version <> :expected THEN 18
+            WHEN h.name IS NULL AND :expected <> 0 THEN 9
+            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
+       coalesce(h.version, 0), NULL::bigint, {now}
+FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;

@@ -316,3 +316,50 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- A guard is a write transaction here: what it keeps out waits for it, and finds none. Always one row.
 -- :step
 SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL;
+
+-- :block ensure
+-- Makes the row that transactions lock by this name, if it is not there. Looking for it takes no write lock.
+-- No row: it was deleted in between, ask again.
+-- :step
+SELECT 0, 1, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
+-- :step write
+INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, 1;
+-- :step same 1
+
+-- :block register_get
+-- Always one row; 9: there is no such register, whose version is 0.
+-- :step
+SELECT 0, CASE WHEN r.name IS NULL THEN 9 ELSE 1 END, coalesce(r.version, 0), NULL, {now} * 1000, r.value
+FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
+
+-- :block register_set
+-- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed.
+-- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
+-- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
+-- one begins at the clock, so that it lies above those of a row that was deleted. The clock knows milliseconds,
+-- and versions are microseconds as elsewhere: chance fills what is missing. It jumps by 2^32 for each incarnation, as tokens do.
+-- The second step makes a register that is not there, if that was asked for; the last one tells why nothing
+-- was done. No row: meta has none.
+-- :step write
+UPDATE {register} AS r SET
+    version = r.version + CASE WHEN r.inc = m.inc THEN 1 ELSE (m.inc - r.inc) * 4294967296 END,
+    value = :value, writer = :writer, inc = m.inc, updated = {now}
+FROM {meta} m
+WHERE r.ns = :ns AND r.name = :name AND r.version = :expected
+  AND m.id = 1 AND {now} * 1000 <= :not_after
+RETURNING 0, 1, version, NULL, {now} * 1000;
+-- :step write
+INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
+SELECT :ns, :name, {now} * 1000 + abs(random() % 1000) + m.inc * 4294967296, :value, :writer, m.inc, {now}
+FROM {meta} m WHERE :expected = 0 AND m.id = 1 AND {now} * 1000 <= :not_after
+ON CONFLICT (ns, name) DO NOTHING
+RETURNING 0, 1, version, NULL, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.writer = :writer THEN 1
+            WHEN h.version <> :expected THEN 18
+            WHEN h.name IS NULL AND :expected <> 0 THEN 9
+            WHEN {now} * 1000 > :not_after THEN 4
+            ELSE 3 END,
+       coalesce(h.version, 0), NULL, {now} * 1000
+FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
