@@ -118,7 +118,9 @@ static int collect_at(MYSQL *my, int failed, answer *out, int max, int *out_at)
         for (n = 0; res && n < max && (row = mysql_fetch_row(res)) != NULL; n++)
             take_row(row, mysql_num_fields(res), &out[n]);
         mysql_free_result(res);
-        if ((failed = mysql_next_result(my)) < 0)
+        /* it may have failed in the middle of its rows */
+        failed = res == NULL && mysql_errno(my) != 0 ? 1 : mysql_next_result(my);
+        if (failed < 0)
             break;
         ++*out_at;
     }
