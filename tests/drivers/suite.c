@@ -427,7 +427,9 @@ int suite_run(const struct quirks *q)
                  {&suite_adopt_slow, q->app != NULL && q->app->slow != NULL},
                  {&suite_guard, q->app != NULL},
                  {&suite_guard_renewed, q->app != NULL && !one_writer},
-                 {&suite_guard_alone, q->app != NULL && one_writer}};
+                 {&suite_guard_alone, q->app != NULL && one_writer},
+                 {&suite_stale, q->app != NULL && q->between_processes},
+                 {&suite_stale_inside, q->app != NULL && q->between_processes && !one_writer}};
     struct CMUnitTest tests[320];
     size_t n = 0;
 

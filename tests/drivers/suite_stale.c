@@ -1,0 +1,172 @@
+/* P11 between processes: a holder that stood still past its lease, and writes what it read before.
+ * The unguarded twin shows what is lost; it asserts that it is, or the test would prove nothing. */
+#include <signal.h>
+#include <sqlock/transaction.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/drivers/suite_guest.h"
+
+enum { LEASE_MS = 600, LOST_IT = 7 };
+
+struct sale {
+    bool guarded;
+    bool stop_inside; /* of the transaction, behind the guard; else before it begins */
+    int pipe[2];
+};
+
+static void stand_still(const struct sale *sale)
+{
+    assert_int_equal(write(sale->pipe[1], "", 1), 1);
+    raise(SIGSTOP);
+}
+
+static sqlock_conn *adopted(sqlock *m, void *app)
+{
+    sqlock_adopt_opts o = {.size = sizeof o};
+    sqlock_conn *conn = NULL;
+    sqlock_error err;
+
+    g.side->offer(app, &o);
+    assert_ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &err), &err);
+    return conn;
+}
+
+/* Sell one unit, in a process of its own: read the stock, and write it less one from memory. */
+static int sell(void *arg)
+{
+    const struct sale *sale = arg;
+    sqlock *m = NULL;
+    void *app = app_connect();
+    sqlock_conn *conn;
+    sqlock_lock *lock;
+    sqlock_error err;
+    char update[96];
+    int64_t stock = 0;
+
+    assert_ok(open_here(g.w, NULL, &m, &err), &err);
+    conn = adopted(m, app);
+    lock = take_for(m, "sale", LEASE_MS, 0);
+    if (!sale->stop_inside) {
+        stock = seen_by(app);
+        stand_still(sale);
+    }
+    app_exec(app, g.side->begins[0]);
+    if (sale->guarded && sqlock_guard(lock, conn, &err) != 0) {
+        app_exec(app, "ROLLBACK");
+        return err.code == SQLOCK_ELOST ? LOST_IT : 1;
+    }
+    if (sale->stop_inside) {
+        stock = seen_by(app);
+        stand_still(sale);
+    }
+    snprintf(update, sizeof update, "UPDATE app_row SET n = %lld WHERE id = 1",
+             (long long)(stock - 1));
+    app_exec(app, update);
+    app_exec(app, "COMMIT");
+    return 0;
+}
+
+/* The seller's process stands still; the parent may open managers from now on. */
+static pid_t start_seller(void **state, struct sale *sale)
+{
+    pid_t child;
+    int status = 0;
+    char byte;
+
+    begin_app(state);
+    g.side->close(g.w->apps[--g.w->n_apps]); /* a child must not know it */
+    assert_int_equal(pipe(sale->pipe), 0);
+    child = child_start(sell, sale);
+    close(sale->pipe[1]);
+    assert_int_equal(read(sale->pipe[0], &byte, 1), 1);
+    close(sale->pipe[0]);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    return child;
+}
+
+static int64_t stock_now(void)
+{
+    return seen_by(app_connect());
+}
+
+/* Somebody else is granted the name and sells five units. */
+static void sell_five(sqlock *m)
+{
+    sqlock_lock *lock = take(m, "sale");
+
+    app_exec(app_connect(), "UPDATE app_row SET n = 5 WHERE id = 1");
+    give(lock);
+}
+
+static void test_stale_holder_overwrites_what_its_successor_wrote(void **state)
+{
+    struct sale sale = {.guarded = false};
+    pid_t child = start_seller(state, &sale);
+
+    sell_five(open_manager(g.w, NULL));
+    kill(child, SIGCONT);
+    assert_int_equal(child_wait(child, patience_ms(5000)), 0);
+    assert_int_equal(stock_now(), 9); /* wrong: five units are sold twice */
+    end_guest();
+}
+
+static void test_stale_holder_that_guards_cannot_commit(void **state)
+{
+    struct sale sale = {.guarded = true};
+    pid_t child = start_seller(state, &sale);
+
+    sell_five(open_manager(g.w, NULL));
+    kill(child, SIGCONT);
+    assert_int_equal(child_wait(child, patience_ms(5000)), LOST_IT);
+    assert_int_equal(stock_now(), 5);
+    end_guest();
+}
+
+/* Behind its guard it may stand still for as long as it likes: nobody comes in between. */
+static void test_holder_that_stops_behind_its_guard_keeps_everybody_out(void **state)
+{
+    struct sale sale = {.guarded = true, .stop_inside = true};
+    pid_t child = start_seller(state, &sale);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m;
+
+    o.request_ms = 400;
+    m = open_manager(g.w, &o);
+    sleep_ms(2 * LEASE_MS);
+    assert_int_equal(try_once(m, "sale"), SQLOCK_EGUARDED);
+    kill(child, SIGCONT);
+    assert_int_equal(child_wait(child, patience_ms(5000)), 0);
+    assert_int_equal(stock_now(), 9);
+    sell_five(m);
+    assert_int_equal(stock_now(), 5);
+    end_guest();
+}
+
+/* Wrong: the lease alone lets the next one in, in the middle of the stopped one's transaction,
+ * where the database's own locks do not keep it out. */
+static void test_holder_that_stops_without_a_guard_lets_the_next_one_in(void **state)
+{
+    struct sale sale = {.stop_inside = true};
+    pid_t child = start_seller(state, &sale);
+
+    sell_five(open_manager(g.w, NULL));
+    kill(child, SIGCONT);
+    assert_int_equal(child_wait(child, patience_ms(5000)), 0);
+    assert_int_equal(stock_now(), 9);
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_stale_holder_overwrites_what_its_successor_wrote),
+    cmocka_unit_test(test_stale_holder_that_guards_cannot_commit),
+    cmocka_unit_test(test_holder_that_stops_behind_its_guard_keeps_everybody_out),
+};
+PART(suite_stale, tests);
+
+static const struct CMUnitTest beside_others[] = {
+    cmocka_unit_test(test_holder_that_stops_without_a_guard_lets_the_next_one_in),
+};
+PART(suite_stale_inside, beside_others);
