@@ -17,8 +17,15 @@
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
--- Who this server is: a cluster is one server. MariaDB has no identity of its own.
--- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ /*M!100000 IF(@@wsrep_on, CONCAT('cluster/', @@wsrep_cluster_name), NULL), */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
+-- Who this server is. MariaDB has no identity of its own.
+-- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
+-- Why this server is one of several that grant locks in the same tables; NULL: it is not. Percona's cluster
+-- is of MySQL's kind, and before 5.7 told by its name alone.
+-- :define galera a Galera node, and each node grants by a clock of its own
+-- :define group a member of a replication group with several primaries, and each grants by a clock of its own
+-- :define many COALESCE({many_maria} {many_mysql} IF(@@version LIKE '5.6.%' AND @@version_comment LIKE '%wsrep%', '{galera}', NULL))
+-- :define many_maria /*M!100000 IF(@@global.wsrep_provider IN ('', 'none'), NULL, IF((SELECT s.variable_value FROM information_schema.global_status s WHERE s.variable_name = 'WSREP_CLUSTER_STATUS') = 'Primary', '{galera}', 'a Galera node that is not in the primary component')), */
+-- :define many_mysql /*!50708 (SELECT MAX(IF(v.variable_name = 'wsrep_provider', '{galera}', '{group}')) FROM performance_schema.global_variables v WHERE v.variable_name = 'wsrep_provider' AND v.variable_value NOT IN ('', 'none') OR v.variable_name = 'group_replication_single_primary_mode' AND v.variable_value = 'OFF'), */
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The same, and what others have share-locked is not in the way.
@@ -35,6 +42,12 @@
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
 -- is refused also where this user could write: it is a replica, or about to become one.
+-- Where several servers grant, one whose clock is ahead takes over a lease that runs by the clock of the one
+-- that granted it, and the holder believes in it until it renews. That row locks and guards know one server
+-- only, and that such a cluster can forget what it has committed when it is started anew, comes on top.
+-- No table is read for it, nor one derived: a node outside of the primary component would refuse that.
+-- :step
+SELECT 0, 22, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
 SELECT 0, 20, 0, 0, {now}, 0, NULL, 'the server is read-only, as a replica is'
 FROM DUAL
