@@ -98,9 +98,16 @@ kind == "header" && /^    X\([A-Z_]+, "/ {
 }
 kind == "header" { next }
 
-# What {columns} stands for: a SELECT of all columns that tables.sql says there are.
-kind == "tables" && /^CREATE TABLE .*\{[a-z]+\} \($/ { table = $0; sub(/\} \($/, "", table); sub(/.*\{/, "", table); next }
+# What {columns}, {keys} and {tables} stand for: a SELECT of all columns that tables.sql says there are.
+kind == "tables" && /^CREATE TABLE .*\{[a-z]+\} \($/ {
+    table = $0; sub(/\} \($/, "", table); sub(/.*\{/, "", table)
+    tables[++n_tables] = table; checks[table] = 0
+    next
+}
 kind == "tables" && /^\)/ { table = "" }
+kind == "tables" && table != "" {
+    line = $0; sub(/--.*/, "", line); checks[table] += gsub(/CHECK \(/, "", line)
+}
 kind == "tables" && table != "" && /^    [a-z_]+ / {
     line = $0; sub(/--.*/, "", line); type = $2; sub(/[(,].*/, "", type)
     column[++n_columns] = table; column_name[n_columns] = $1; column_type[n_columns] = type
@@ -111,7 +118,23 @@ kind == "tables" && table != "" && /^    PRIMARY KEY \(/ {
     keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); n = split(keys, key, ", ")
     for (i = 1; i <= n; i++) place[table, key[i]] = i
 }
+kind == "tables" && table != "" && /^    UNIQUE KEY [a-z]+ \(/ {
+    keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); gsub(/ /, "", keys)
+    key_table[++n_keys] = table; key_name[n_keys] = $3; key_columns[n_keys] = keys
+}
 kind == "tables" { next }
+function all_tables(    i, out) {
+    for (i = 1; i <= n_tables; i++)
+        out = out (i > 1 ? " UNION ALL SELECT '" : "SELECT '") tables[i] (i > 1 ? "', " : "' AS tab, ") \
+            checks[tables[i]] (i > 1 ? "" : " AS checks")
+    return out
+}
+function unique_keys(    i, out) {
+    for (i = 1; i <= n_keys; i++)
+        out = out (i > 1 ? " UNION ALL SELECT '" : "SELECT '") key_table[i] (i > 1 ? "', '" : "' AS tab, '") \
+            key_name[i] (i > 1 ? "', '" : "' AS name, '") key_columns[i] (i > 1 ? "'" : "' AS cols")
+    return out
+}
 function columns(    i, out) {
     for (i = 1; i <= n_columns; i++) {
         if (!since[column[i]]) die("no migration makes the table " column[i])
@@ -156,6 +179,8 @@ END {
     if (seen != n_blocks) { print "statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
     if (!n_columns && dialect != "fake") { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
     macro["columns"] = columns()
+    macro["tables"] = all_tables()
+    macro["keys"] = unique_keys()
     if (!versions) { print dialect ": no migrations" > "/dev/stderr"; exit 1 }
     print "/* Made by schema/embed.awk from schema/" dialect " and migrations/" dialect "; not for editing. */"
     print "#include <sqlock/driver.h>\n"

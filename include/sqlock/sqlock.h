@@ -583,7 +583,10 @@ SQLOCK_API int sqlock_migration_status(const sqlock_driver *driver, const char *
 
 /* Prove that the schema is what this library's migrations make: its version, a record with the right
  * checksum for each migration, and every table with its columns (type, NOT NULL, place in the primary
- * key). Columns, indexes and tables that are there beyond that are not looked at. Changes nothing.
+ * key), its unique indexes and no others, and as many CHECKs as it should have (MySQL before 8.0.16
+ * keeps none). On PostgreSQL also an index on what renewals change is a difference: it would make each of
+ * them write to it. Columns, other indexes and tables that are there beyond that, and what a CHECK
+ * says, are not looked at. Changes nothing.
  * Returns 0, SQLOCK_ESCHEMA (the text tells the first difference), or the codes of
  * sqlock_migration_status(). */
 SQLOCK_API int sqlock_migration_verify(const sqlock_driver *driver, const char *url,

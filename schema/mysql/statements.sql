@@ -34,6 +34,8 @@
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row of information_schema is of the schema that our tables are in.
 -- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
+-- The unique keys beyond the primary one, of all tables in the schema.
+-- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {here} GROUP BY t.table_name, t.index_name
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- No meta table: nothing was ever migrated here.
@@ -413,7 +415,10 @@ WHERE NOT EXISTS (SELECT 1 FROM information_schema.tables t
 SELECT 0, 1, version, name, checksum, applied FROM {migration} ORDER BY version;
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
+-- then unique keys that are missing (acquire and guard go by nt) or should not be there (INSERT ... ON
+-- DUPLICATE KEY would take another row for the name's own); then CHECKs, by their number: MySQL before
+-- 8.0.16 keeps none, and who may only read sees none.
 -- :step
 SELECT 0, 1, t.table_name IS NOT NULL,
        CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab)
@@ -435,6 +440,27 @@ WHERE CASE WHEN t.table_name IS NULL THEN e.pk = 1
       ELSE a.column_name IS NULL OR UPPER(a.data_type) <> e.type OR (a.is_nullable = 'NO') <> e.must
            OR COALESCE(k.seq_in_index, 0) <> e.pk END
 ORDER BY e.pos;
+-- :step
+SELECT 0, 1, 1, CONCAT('table ', e.tab, ' has no unique key ', e.name, ' (', e.cols, ')')
+FROM ({keys}) e LEFT JOIN ({uniques}) u
+    ON u.tab = CONCAT('{prefix}', e.tab) AND u.name = e.name AND u.cols = e.cols
+WHERE u.tab IS NULL;
+-- :step
+SELECT 0, 1, 1, CONCAT('table ', e.tab, ' has a unique key that is not ours, ', u.name, ' (', u.cols, ')')
+FROM ({tables}) e JOIN ({uniques}) u ON u.tab = CONCAT('{prefix}', e.tab)
+WHERE u.name NOT IN (SELECT k.name FROM ({keys}) k WHERE k.tab = e.tab)
+ORDER BY e.tab, u.name;
+-- :step
+SELECT 0, 1, 1, CONCAT('table ', c.tab, ' has ', c.has, ' CHECKs, not ', c.checks)
+FROM (SELECT e.tab, e.checks, COUNT(t.table_name) AS has
+      FROM ({tables}) e
+      LEFT JOIN information_schema.table_constraints t
+          ON t.table_name = CONCAT('{prefix}', e.tab) AND t.constraint_type = 'CHECK' AND {here}
+      GROUP BY e.tab, e.checks) c
+WHERE c.has <> c.checks AND (FALSE /*!80016 OR TRUE */ /*M!100600 OR TRUE */)
+  AND EXISTS (SELECT 1 FROM information_schema.table_constraints t
+              WHERE t.constraint_type = 'CHECK' AND {here})
+ORDER BY c.tab;
 
 -- :block migrate_close
 -- No lock on the table could be kept here: it would have to be taken together with those of all tables

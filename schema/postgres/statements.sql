@@ -436,7 +436,10 @@ SELECT 0, 1, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), ap
 FROM {migration} ORDER BY version;
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
+-- then indexes that there should not be: a unique one refuses what locks need to write (and one that has
+-- the token in it lets a guard's lock keep renewals out), and on the lock table any but a BRIN one beyond the
+-- names ends the HOT updates of renewals; then CHECKs, by their number.
 -- :step
 SELECT 0, 1, (t.oid IS NOT NULL)::int,
        convert_to(CASE WHEN t.oid IS NULL THEN 'there is no table ' || e.tab
@@ -456,6 +459,28 @@ WHERE CASE WHEN t.oid IS NULL THEN e.pk = 1
       ELSE a.attname IS NULL OR format_type(a.atttypid, NULL) <> e.type OR a.attnotnull::int <> e.must
            OR coalesce(array_position(k.conkey, a.attnum), 0) <> e.pk END
 ORDER BY e.pos;
+-- :step
+SELECT 0, 1, 1, convert_to('table ' || e.tab || ' has an index that is not ours, ' || c.relname || CASE
+           WHEN i.indisunique OR i.indisexclusion THEN ', which lets no two rows be equal'
+           ELSE ', over what renewals and releases change' END, 'UTF8')
+FROM ({tables}) e
+JOIN pg_index i ON i.indrelid = to_regclass('{schema}.{prefix}' || e.tab)::oid AND NOT i.indisprimary
+JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_am am ON am.oid = c.relam
+WHERE i.indisunique OR i.indisexclusion
+   OR e.tab = 'lock' AND am.amname <> 'brin'
+      AND EXISTS (SELECT 1 FROM unnest(i.indkey::smallint[]) AS u (n)
+                  LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.n
+                  WHERE a.attname IS NULL OR a.attname NOT IN ('ns', 'name', 'kind'))
+ORDER BY e.tab, c.relname;
+-- :step
+SELECT 0, 1, 1, convert_to('table ' || e.tab || ' has ' || n.has || ' CHECKs, not ' || e.checks, 'UTF8')
+FROM ({tables}) e
+CROSS JOIN LATERAL (SELECT count(*) AS has FROM pg_constraint k
+                    WHERE k.conrelid = to_regclass('{schema}.{prefix}' || e.tab)::oid
+                      AND k.contype = 'c') n
+WHERE n.has <> e.checks
+ORDER BY e.tab;
 
 -- :block migrate_close
 -- From here to the transaction's end nobody is granted a lock, so that what migrate_held says stays

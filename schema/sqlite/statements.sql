@@ -253,7 +253,9 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{
 SELECT 0, 1, version, name, checksum, applied * 1000 FROM {migration} ORDER BY version;
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it.
+-- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
+-- then unique indexes that there should not be; then CHECKs, by their number in the table's text, which is
+-- all that SQLite tells of them.
 -- :step
 SELECT 0, 1, t.name IS NOT NULL,
        CASE WHEN t.name IS NULL THEN 'there is no table ' || e.tab
@@ -270,6 +272,20 @@ LEFT JOIN pragma_table_info('{prefix}' || e.tab, 'main') a ON a.name = e.col
 WHERE CASE WHEN t.name IS NULL THEN e.pk = 1
       ELSE a.name IS NULL OR upper(a.type) <> e.type OR (a."notnull" OR a.pk) <> e.must OR a.pk <> e.pk END
 ORDER BY e.pos;
+-- :step
+SELECT 0, 1, 1, 'table ' || e.tab || ' has an index that is not ours, ' || i.name
+       || ', which lets no two rows be equal'
+FROM ({tables}) e JOIN pragma_index_list('{prefix}' || e.tab, 'main') i
+WHERE i."unique" AND i.origin <> 'pk'
+ORDER BY e.tab, i.name;
+-- :step
+SELECT 0, 1, 1, 'table ' || c.tab || ' has ' || c.has || ' CHECKs, not ' || c.checks
+FROM (SELECT x.tab, x.checks, (length(x.sql) - length(replace(x.sql, 'CHECK(', ''))) / 6 AS has
+      FROM (SELECT e.tab, e.checks, replace(replace(upper(t.sql), ' ', ''), char(10), '') AS sql
+            FROM ({tables}) e
+            JOIN sqlite_master t ON t.type = 'table' AND t.name = '{prefix}' || e.tab) x) c
+WHERE c.has <> c.checks
+ORDER BY c.tab;
 
 -- :block migrate_close
 -- The write transaction around a migration keeps everybody out. No row.

@@ -23,16 +23,21 @@ const struct damage place_damages[] = {
     {"fillfactor = 50", "fillfactor = 60", false},
     {", autovacuum_vacuum_threshold = 1000", "", false},
     {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (true)", false},
+    {",\n    CHECK ((owner IS NULL) = (exp IS NULL))", "", true},
     {"owner bytea CHECK", "owner bytea NOT NULL CHECK", true},
     {"next_ticket", "next_tickets", true},
     {"CREATE TABLE {lock}", "CREATE UNLOGGED TABLE {lock}", false},
-    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} (exp);", false},
+    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} (exp);", true},
+    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} (lower(label::text));", true},
+    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} (name);", false},
+    {"threshold = 1000);", "threshold = 1000); CREATE INDEX ON {lock} USING brin (exp);", false},
+    {"PRIMARY KEY (ns, name),", "PRIMARY KEY (ns, name), UNIQUE (ns, name, token),", true},
     {"threshold = 1000);", "threshold = 1000); CREATE SEQUENCE \"{schema}\".more;", false},
     {"threshold = 1000);", "threshold = 1000); ALTER TABLE {lock} ENABLE ROW LEVEL SECURITY;",
      false},
     {"octet_length(value) <= 65536", "octet_length(value) <= 65535", false},
     {"value bytea NOT NULL", "value bytea", true},
-    {"version bigint NOT NULL CHECK (version > 0)", "version bigint NOT NULL", false},
+    {"version bigint NOT NULL CHECK (version > 0)", "version bigint NOT NULL", true},
     {"CREATE TABLE {row}", "CREATE UNLOGGED TABLE {row}", false},
     {"VALUES (1, 0, 1, 0, '', 0)", "VALUES (1, 0, 1, 0, '', 7)", false},
     {NULL, NULL, false}};
@@ -51,6 +56,11 @@ static struct place place_of(const char *schema)
 struct place place_new(void)
 {
     return place_of(pg_schema_new());
+}
+
+bool place_keeps_checks(void)
+{
+    return true;
 }
 
 void place_exec_text(const struct place *p, const char *sql)

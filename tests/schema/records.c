@@ -139,7 +139,8 @@ void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **stat
 /* ---- verify, baseline --------------------------------------------------------------------------
  */
 
-/* Each damage by itself, in tables that are otherwise in order; and whether the text names it. */
+/* Each damage by itself, in tables that are otherwise in order; and whether the text names it.
+ * Others, an index that hurts nobody among them, are tolerated. */
 void test_verify_tells_what_the_tables_lack(void **state)
 {
     struct place good = place_new();
@@ -153,14 +154,18 @@ void test_verify_tells_what_the_tables_lack(void **state)
     for (const struct damage *d = place_damages; d->from; d++) {
         struct place bad = place_new();
 
-        if (!d->verified)
+        if (!damage_shows(d))
             continue;
         place_build(&bad, d);
+        if (!d->verified) {
+            assert_ok(baseline(&bad, SQLOCK_SCHEMA_LATEST, &err), &err);
+            continue;
+        }
         assert_code(SQLOCK_ESCHEMA, baseline(&bad, SQLOCK_SCHEMA_LATEST, &err), &err);
         place_exec(&bad, "UPDATE {meta} SET version = 2");
         assert_code(SQLOCK_ESCHEMA, verify_code(&bad, &err), &err);
-        if (!strstr(err.text, "column") || !strstr(err.text, "table"))
-            fail_msg("\"%s\" names no column", err.text);
+        if (!strstr(err.text, "table"))
+            fail_msg("\"%s\" names no table", err.text);
         noticed++;
     }
     assert_true(noticed >= 5);

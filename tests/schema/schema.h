@@ -21,7 +21,7 @@ struct place {
 /* A piece of tables.sql and what a damaged schema has in its place. */
 struct damage {
     const char *from, *to;
-    bool verified; /* sqlock_migration_verify() has to notice it too */
+    bool verified; /* sqlock_migration_verify() notices it too; else it must not */
 };
 
 /* ---- by the program ---------------------------------------------------------------------------
@@ -43,6 +43,8 @@ bool place_has_locks(const struct place *p);
 extern const char *const place_end_lease;
 /* Ends with NULL. */
 extern const struct damage place_damages[];
+/* MySQL before 8.0.16 reads over CHECKs. */
+bool place_keeps_checks(void);
 
 /* ---- by schema.c ------------------------------------------------------------------------------
  */
@@ -63,6 +65,8 @@ int64_t place_use(const struct place *p, const char *name);
 /* The tables of tables.sql with `damage` (NULL: none) in them. The test fails if the damage is not
  * possible, because the file was rewritten. */
 void place_build(const struct place *p, const struct damage *damage);
+/* Whether a database could notice it. */
+bool damage_shows(const struct damage *d);
 /* A text where every `from` became `to`. Frees text. */
 char *text_replace(char *text, const char *from, const char *to);
 

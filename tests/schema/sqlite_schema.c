@@ -18,12 +18,15 @@ const struct damage place_damages[] = {
     {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)", true},
     {"STRICT, WITHOUT ROWID", "STRICT", false},
     {"CHECK ((owner IS NULL) = (exp IS NULL))", "CHECK (1)", false},
+    {",\n    CHECK ((owner IS NULL) = (exp IS NULL))", "", true},
+    {"PRIMARY KEY (ns, name),\n    CHECK", "PRIMARY KEY (ns, name), UNIQUE (owner),\n    CHECK",
+     true},
     {"owner BLOB CHECK", "owner BLOB NOT NULL CHECK", true},
     {"next_ticket", "next_tickets", true},
     {"CREATE TABLE {row} (", "CREATE INDEX i ON {prefix}lock (exp); CREATE TABLE {row} (", false},
     {"value BLOB NOT NULL", "value BLOB", true},
     {"length(value) <= 65536", "length(value) <= 65535", false},
-    {"version INTEGER NOT NULL CHECK (version > 0)", "version INTEGER NOT NULL", false},
+    {"version INTEGER NOT NULL CHECK (version > 0)", "version INTEGER NOT NULL", true},
     {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)", false},
     {NULL, NULL, false}};
 
@@ -45,6 +48,11 @@ static sqlite3 *look(const struct place *p)
         fail_msg("%s: %s", path, sqlite3_errmsg(db));
     sqlite3_busy_timeout(db, 5000);
     return db;
+}
+
+bool place_keeps_checks(void)
+{
+    return true;
 }
 
 void place_exec_text(const struct place *p, const char *sql)
