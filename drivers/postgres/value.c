@@ -26,7 +26,7 @@ static const char *next_type(const char *spec, Oid *out_oid)
 {
     const char *blank = strchr(spec, ' ');
 
-    *out_oid = spec[0] == 'b' ? OID_BYTEA : OID_INT8;
+    *out_oid = spec[0] == 'i' ? OID_INT8 : OID_BYTEA;
     return blank != NULL ? blank + 1 : NULL;
 }
 

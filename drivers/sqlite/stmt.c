@@ -1,6 +1,8 @@
 /* Running requests: the steps of a script, and the transactions around them. */
 #include "sqlite.h"
 
+#include <string.h>
+
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err)
 {
     const unsigned flags = conn->guest ? 0 : SQLITE_PREPARE_PERSISTENT;
@@ -124,8 +126,18 @@ static void put_step_back(const call *c, sqlite3_stmt *stmt)
     sqlite3_clear_bindings(stmt); /* they point into the caller's values */
 }
 
+/* Bytes are bound as a blob, for 'a' and x'61' are not equal; but as text where the script wants
+ * it: a cast of bytes would take them for text in the file's own encoding, which may be UTF-16. */
+static int bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
+{
+    if (is_text)
+        return sqlite3_bind_text64(stmt, at, v->data, v->len, SQLITE_STATIC, SQLITE_UTF8);
+    return sqlite3_bind_blob64(stmt, at, v->data, v->len, SQLITE_STATIC);
+}
+
 static int bind(call *c, sqlite3_stmt *stmt)
 {
+    const char *spec = c->script->params != NULL ? c->script->params : "";
     const int used = sqlite3_bind_parameter_count(stmt); /* a step need not use the last ones */
     int rc = SQLITE_OK;
 
@@ -134,12 +146,12 @@ static int bind(call *c, sqlite3_stmt *stmt)
 
         if (v->type == SQLOCK_INT)
             rc = sqlite3_bind_int64(stmt, i + 1, v->i);
-        else if (v->type == SQLOCK_BYTES) /* always as a blob: 'a' and x'61' are not equal */
-            rc = sqlite3_bind_blob64(stmt, i + 1, v->data, v->len, SQLITE_STATIC);
-        else if (v->type == SQLOCK_TEXT)
-            rc = sqlite3_bind_text64(stmt, i + 1, v->data, v->len, SQLITE_STATIC, SQLITE_UTF8);
+        else if (v->type != SQLOCK_NULL)
+            rc = bind_bytes(stmt, i + 1, v, v->type == SQLOCK_TEXT || *spec == 't');
         else
             rc = sqlite3_bind_null(stmt, i + 1);
+        spec += strcspn(spec, " ");
+        spec += strspn(spec, " ");
     }
     return rc == SQLITE_OK ? 0 : lite_error(c->conn, rc, 0, NULL, c->err);
 }
@@ -155,8 +167,10 @@ static int put_column(call *c, sqlite3_stmt *stmt, int col)
     case SQLITE_INTEGER:
         return sqlock_rows_put_int(c->rows, sqlite3_column_int64(stmt, col));
     case SQLITE_BLOB:
-    case SQLITE_TEXT:
-        data = sqlite3_column_blob(stmt, col);
+    case SQLITE_TEXT: /* in UTF-8, whatever the file's encoding */
+        data = sqlite3_column_type(stmt, col) == SQLITE_TEXT
+                   ? (const void *)sqlite3_column_text(stmt, col)
+                   : sqlite3_column_blob(stmt, col);
         len = sqlite3_column_bytes(stmt, col);
         if (data == NULL && len != 0)
             return SQLOCK_ENOMEM;

@@ -33,7 +33,7 @@ extern "C" {
 /* ---- requests --------------------------------------------------------------------------------- */
 
 /* Every request: its enum, its block in statements.sql, its parameters in order (b: bytes or NULL,
- * i: integer). The build reads this list and fails when a dialect lacks a block or uses a parameter
+ * t: the same, for a column of text, in UTF-8; i: integer). The build reads this list and fails when a dialect lacks a block or uses a parameter
  * that is not here. Times are microseconds, whatever a dialect stores. */
 #define SQLOCK_STMTS(X)                                                                            \
     X(HELLO, "hello", "i:accept_weak")                                                             \
@@ -50,7 +50,7 @@ extern "C" {
     X(PRUNE, "prune", "b:ns b:name i:cut i:floor")                                                 \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
     X(MIGRATE_VERSION, "migrate_version", "")                                                      \
-    X(MIGRATE_RECORD, "migrate_record", "i:version b:name b:checksum i:done")                      \
+    X(MIGRATE_RECORD, "migrate_record", "i:version t:name t:checksum i:done")                      \
     X(MIGRATE_LEDGER, "migrate_ledger", "")                                                        \
     X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
     X(MIGRATE_CLOSE, "migrate_close", "")                                                          \

@@ -238,7 +238,7 @@ SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1;
 -- one above meta's version was begun and not ended, and is written anew.
 -- :step write
 INSERT INTO {migration} (version, name, checksum, applied)
-VALUES (:version, CAST(:name AS TEXT), CAST(:checksum AS TEXT), {now})
+VALUES (:version, :name, :checksum, {now})
 ON CONFLICT (version) DO UPDATE
 SET name = excluded.name, checksum = excluded.checksum, applied = excluded.applied;
 -- :step write

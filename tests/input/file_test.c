@@ -358,12 +358,28 @@ static void test_a_second_copy_of_SQLite_in_the_process_is_found(void **state)
     assert_int_equal(result, 0);
 }
 
+/* An application may have made the file so; what is text there comes and goes in UTF-8. */
+static void test_a_file_in_UTF_16_is_migrated_and_used(void **state)
+{
+    char *dir = temp_dir(), *path = path_in(dir, "wide.db");
+    sqlock_error err;
+
+    (void)state;
+    sql(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE mine (a TEXT)");
+    assert_ok(try_migrate(path, &err), &err);
+    assert_ok(sqlock_migration_verify(sqlock_driver_sqlite(), url_of(path), NULL, &err), &err);
+    use(path);
+    free(path);
+    temp_dir_remove(dir);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
     cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
     cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
     cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
     cmocka_unit_test(test_a_folder_is_no_database),
+    cmocka_unit_test(test_a_file_in_UTF_16_is_migrated_and_used),
     cmocka_unit_test(test_damaged_pages_neither_crash_nor_grant_a_lock_twice),
     cmocka_unit_test(test_a_truncated_file_neither_crashes_nor_grants_twice),
     cmocka_unit_test(test_a_read_only_file_is_refused_at_open),
