@@ -280,10 +280,10 @@ int my_waits(conn c)
              " + (SELECT count(*) FROM information_schema.processlist WHERE id = %lu"
              "  AND (state LIKE 'User lock' OR state LIKE 'Waiting for %%lock'))",
              mysql_thread_id(c.my), mysql_thread_id(c.my));
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 100; i++) {
         if (my_count(watch.my, sql) > 0)
             return 1;
-        pause_ms(1);
+        pause_ms(i < 50 ? 1 : 110); /* innodb_trx is made anew when nobody looked for 100 ms */
     }
     fail_msg("a statement does not wait");
     return -1;

@@ -153,6 +153,9 @@ static sqlock_value parameter(const char *param, const request *r)
         {"floor", integer(r->floor)},
         {"accept_weak", integer(1)},
         {"server", bytes(r->name, r->name_len)},
+        {"value", bytes(r->owner, sizeof r->owner)}, /* so that it tells whose it is */
+        {"writer", bytes(r->owner, sizeof r->owner)},
+        {"expected", integer(r->token)},
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))
