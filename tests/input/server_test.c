@@ -369,18 +369,22 @@ static void test_fsync_off_is_refused_unless_accepted(void **state)
     assert_soon(private_number("SELECT (current_setting('fsync') = 'on')::int") == 1, 5000);
 }
 
-static void test_an_unlogged_lock_table_is_refused(void **state)
+static void test_an_unlogged_table_is_refused(void **state)
 {
+    static const char *const tables[] = {"lock", "row", "register"};
     char *schema = new_migrated();
     sqlock_error err;
 
     (void)state;
-    pg_exec("ALTER TABLE %s.sqlock_lock SET UNLOGGED", schema);
-    assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, 0, &err), &err);
-    assert_says(&err, "UNLOGGED");
-    assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
-    pg_exec("ALTER TABLE %s.sqlock_lock SET LOGGED", schema);
-    assert_true(use(pg_url(), schema, 0, "x") > 0);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        pg_exec("ALTER TABLE %s.sqlock_%s SET UNLOGGED", schema, tables[i]);
+        assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, 0, &err), &err);
+        assert_says(&err, "UNLOGGED");
+        assert_code(SQLOCK_EREFUSED, try_open(pg_url(), schema, SQLOCK_OPEN_ACCEPT_WEAK, &err),
+                    &err);
+        pg_exec("ALTER TABLE %s.sqlock_%s SET LOGGED", schema, tables[i]);
+        assert_true(use(pg_url(), schema, 0, "x") > 0);
+    }
     pg_schema_drop(schema);
 }
 
@@ -571,7 +575,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_server_that_comes_back_as_a_replica_grants_nothing),
     cmocka_unit_test(test_default_transaction_read_only_is_refused_at_open),
     cmocka_unit_test(test_fsync_off_is_refused_unless_accepted),
-    cmocka_unit_test(test_an_unlogged_lock_table_is_refused),
+    cmocka_unit_test(test_an_unlogged_table_is_refused),
     cmocka_unit_test(test_a_meta_table_that_lost_its_row_grants_nothing),
     cmocka_unit_test(test_synchronous_commit_off_by_default_is_switched_on_or_refused),
     cmocka_unit_test(test_commits_that_pass_the_standby_by_are_refused_without_settings),

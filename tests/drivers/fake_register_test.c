@@ -1,0 +1,186 @@
+/* P13, P5 on the fake driver: registers whose requests are lost, refused, late, or forgotten by a
+ * failover. */
+#include "tests/drivers/fake_quirks.h"
+
+#include <sqlock/register.h>
+#include <string.h>
+
+#define NAME "config"
+#define JUMP INT64_C(4294967296)
+
+static int set(sqlock *m, const char *value, int64_t expected, int64_t *version, sqlock_error *err)
+{
+    return sqlock_register_set(m, NAME, SQLOCK_LEN_STRING, value, strlen(value), expected, version,
+                               err);
+}
+
+static int64_t set_ok(sqlock *m, const char *value, int64_t expected)
+{
+    sqlock_error err = {0};
+    int64_t version = -1;
+
+    assert_ok(set(m, value, expected, &version, &err), &err);
+    return version;
+}
+
+static int64_t get(sqlock *m, const char *value)
+{
+    char buf[32];
+    sqlock_error err = {0};
+    int64_t version = -1;
+    size_t len;
+
+    assert_ok(
+        sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &err),
+        &err);
+    assert_int_equal(len, strlen(value));
+    assert_memory_equal(buf, value, len);
+    return version;
+}
+
+static void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms)
+{
+    sqlock_fake_fault(fake_of(w), stmt, what, 0, times, delay_ms);
+}
+
+/* Whatever happens to an attempt, or to several in a row, the next one finds out. */
+static void test_set_is_made_once_whatever_happens_to_its_requests(void **state)
+{
+    static const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY,
+                                          SQLOCK_FAULT_LATE,         SQLOCK_FAULT_SLOW,
+                                          SQLOCK_FAULT_STALL,        SQLOCK_FAULT_ERROR};
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int64_t version = set_ok(m, "0", 0);
+
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        for (int times = 1; times <= 3; times++) {
+            char value[8] = {(char)('a' + i), (char)('0' + times), '\0'};
+
+            fault(w, SQLOCK_STMT_REGISTER_SET, faults[i], times, 10);
+            assert_int_equal(set_ok(m, value, version), version + 1);
+            sleep_ms(20); /* what is late has come */
+            assert_int_equal(get(m, value), ++version);
+            fault(w, SQLOCK_STMT_REGISTER_GET, faults[i], 1, 10);
+            assert_int_equal(get(m, value), version);
+        }
+}
+
+/* The commit is forgotten with the server: no version comes twice. */
+static void test_version_that_a_failover_forgot_never_comes_again(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int64_t kept = set_ok(m, "one", 0), forgotten, now, there = -1;
+
+    kept = set_ok(m, "kept", kept);
+    forgotten = set_ok(m, "forgotten", kept);
+    sqlock_fake_failover(fake_of(w));
+    assert_int_equal(get(m, "kept"), kept);
+    now = set_ok(m, "other", kept);
+    assert_int_equal(now, kept + JUMP);
+    assert_int_equal(set(m, "stale", forgotten, &there, &err), SQLOCK_CONFLICT);
+    assert_int_equal(there, now);
+    assert_int_equal(set_ok(m, "next", now), now + 1);
+    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_of(w));
+    assert_int_equal(get(m, "other"), now);
+}
+
+/* Its reply was lost with the server, and so was what it did: asked again, it is done. */
+static void test_set_that_a_failover_forgot_is_made_again(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int64_t version = set_ok(m, "one", 0);
+
+    version = set_ok(m, "two", version);
+    fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
+    assert_int_equal(set_ok(m, "three", version), version + 1);
+    sqlock_fake_failover(fake_of(w));
+    assert_int_equal(get(m, "two"), version);
+}
+
+static void test_register_that_was_deleted_begins_above_what_it_had(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int64_t version = set_ok(m, "one", 0), there = -1;
+
+    for (int i = 0; i < 100; i++)
+        version = set_ok(m, "one", version);
+    fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_VANISH, 1, 0);
+    assert_int_equal(set(m, "stale", version, &there, &err), SQLOCK_CONFLICT);
+    assert_int_equal(there, 0);
+    assert_int_equal(get(m, ""), 0);
+    assert_true(set_ok(m, "new", 0) > version);
+}
+
+/* The row went before the answer to the second attempt came: nobody can tell. */
+static void test_set_of_a_register_that_vanished_after_a_lost_reply_is_unsure(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    int64_t version = set_ok(m, "one", 0), there = -1;
+
+    fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
+    fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_VANISH, 1, 0);
+    assert_code(SQLOCK_EUNSURE, set(m, "two", version, &there, &err), &err);
+    assert_int_equal(there, -1);
+}
+
+/* The server's clock was put on: not_after has passed to it, and the next request knows better. */
+static void test_set_learns_of_a_clock_that_jumped(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int64_t version = set_ok(m, "one", 0);
+
+    sqlock_fake_step_clock(fake_of(w), 3600000);
+    assert_int_equal(set_ok(m, "two", version), version + 1);
+    sqlock_fake_step_clock(fake_of(w), -7200000);
+    assert_int_equal(set_ok(m, "three", version + 1), version + 2);
+}
+
+/* Each call that a lock could hang on ends by its own time. */
+static void test_register_behind_a_silent_server_ends_on_time(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    int64_t begun, version = -1;
+    size_t len;
+    sqlock *m;
+
+    o.request_ms = 200;
+    m = open_manager(w, &o);
+    fault(w, -1, SQLOCK_FAULT_STALL, 100, 20000);
+    begun = now_us();
+    assert_code(SQLOCK_EUNSURE, set(m, "one", 0, &version, &err), &err);
+    assert_between(200000, now_us() - begun, 200000 + patience_ms(300) * INT64_C(1000));
+    begun = now_us();
+    assert_code(SQLOCK_ETIMEOUT,
+                sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &version, &err),
+                &err);
+    assert_between(200000, now_us() - begun, 200000 + patience_ms(300) * INT64_C(1000));
+    assert_int_equal(version, -1);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_set_is_made_once_whatever_happens_to_its_requests),
+    cmocka_unit_test(test_version_that_a_failover_forgot_never_comes_again),
+    cmocka_unit_test(test_set_that_a_failover_forgot_is_made_again),
+    cmocka_unit_test(test_register_that_was_deleted_begins_above_what_it_had),
+    cmocka_unit_test(test_set_of_a_register_that_vanished_after_a_lost_reply_is_unsure),
+    cmocka_unit_test(test_set_learns_of_a_clock_that_jumped),
+    cmocka_unit_test(test_register_behind_a_silent_server_ends_on_time),
+};
+
+int main(void)
+{
+    return suite_run_tests(&fake_quirks, "registers on the fake driver", tests,
+                           sizeof tests / sizeof *tests);
+}
