@@ -10,7 +10,7 @@
 #   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
 #   make reap-load  what reaping 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
-#   make demo       build and run the demo (SQLite only)
+#   make demo       build and run the demo (SQLite and the command only)
 #   make format     with clang-format; make check-format only looks
 #   make install    headers, libraries, .pc files, the command and the migrations as SQL (DESTDIR,
 #                   PREFIX, LIBDIR; or bindir, libdir, includedir ...); make uninstall takes the same, away
@@ -311,8 +311,8 @@ demo:
 	@+$(MAKE) --no-print-directory run-demo
 
 .PHONY: run-demo
-run-demo: $(BUILD)/demo/demo
-	$<
+run-demo: $(BUILD)/demo/demo $(COMMAND) $(BUILD)/libsqlock-sqlite.$(SO)
+	$< $(COMMAND)
 
 $(BUILD)/obj/demo/%.o: demo/%.c $(FLAGS)
 	@mkdir -p $(@D)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "crew.h"
+#include "operator.h"
 #include "order.h"
 #include "shop.h"
 
@@ -136,16 +137,6 @@ static struct seen list_locks(sqlock *m)
     return seen;
 }
 
-static void print_seen(const char *when, const struct seen *s)
-{
-    printf("   %-24s", when);
-    if (s->found)
-        printf("%-8s %5lld   %4lld ms   %4lld ms   %s\n", ORDER_LOCK, (long long)s->token,
-               (long long)s->held_ms, (long long)s->left_ms, s->label);
-    else
-        printf("nobody holds a lock\n");
-}
-
 /* Is it the stuck worker's? Its label starts with its process id. */
 static int is_held_by(const struct seen *s, pid_t pid)
 {
@@ -206,24 +197,20 @@ static struct crash crash_the_stuck_one(struct crew *c, sqlock *m)
     struct crash out = {0};
     int64_t got;
 
-    printf("   Half of the stock is sold, and an order of worker %d hangs. sqlock_list() says:\n\n",
-           victim + 1);
-    printf("   %-24s%-8s %5s   %7s   %7s   %s\n", "", "lock", "token", "held", "left", "by");
-    before = list_locks(m);
-    print_seen("now", &before);
+    printf("   Half of the stock is sold, and an order of worker %d hangs:\n\n", victim + 1);
+    operator_types("ls");
     pause_ms(STUCK_MS);
     before = list_locks(m);
-    print_seen("1.5 s later", &before);
+    operator_looks_again("1.5 s later");
     crew_kill(c, victim);
     dead = list_locks(m);
-    print_seen("after kill -9", &dead);
+    operator_looks_again("after kill -9");
     if (!is_held_by(&before, pid) || !is_held_by(&dead, pid)) {
         printf("\n   The machine stood still for longer than a lease: the lock was lost before "
                "the kill. Once more.\n\n");
         return (struct crash){.shown = -1};
     }
     next = wait_successor(m, before.token);
-    print_seen("when it had run out", &next);
 
     got = next.at - next.held_ms;
     out.shown = is_as_promised(&before, &dead, &next, pid, got);
@@ -231,9 +218,9 @@ static struct crash crash_the_stuck_one(struct crew *c, sqlock *m)
     out.took_ms = got - stuck_at;
     printf(
         "\n   Worker %d hung for longer than its lease of %d ms: the lease was renewed. After the "
-        "kill\n   it had %lld ms left, and %lld ms after it another one held the lock.%s\n",
-        victim + 1, ORDER_LEASE_MS, (long long)dead.left_ms, (long long)(got - dead.at),
-        out.shown ? "" : " THIS IS NOT AS PROMISED.");
+        "kill\n   it had %lld ms left, and %lld ms after it %s held the lock, token %lld.%s\n",
+        victim + 1, ORDER_LEASE_MS, (long long)dead.left_ms, (long long)(got - dead.at), next.label,
+        (long long)next.token, out.shown ? "" : " THIS IS NOT AS PROMISED.");
     return out;
 }
 
@@ -331,19 +318,38 @@ static int tell_under_lock(const struct outcome *o)
            o->orders >= least && o->orders < WORKERS * ORDERS_EACH;
 }
 
+/* ---- tidying up ------------------------------------------------------------------------------ */
+
+/* A script takes a lock by the command and dies. Nobody waits for it; the reaper tidies up. */
+static int tidy_up(void)
+{
+    int ok;
+
+    operator_types("acquire --ttl 200ms 'cart 17' >/dev/null  # by a script, which dies");
+    pause_ms(400);
+    ok = strstr(operator_types("ls"), " expired ") != NULL;
+    ok &= strncmp(operator_types("reap --grace 0"), "cleared 1,", 10) == 0;
+    ok &= strstr(operator_types("ls"), "cart 17") == NULL;
+    putchar('\n');
+    return ok;
+}
+
 static void print_row(const struct outcome *o)
 {
     printf("%-14s  %6d  %5d  %5d  %8d  %5.1f s\n", o->way, o->orders, o->books.sold, o->books.stock,
            o->books.sold - STOCK, (double)o->took_ms / 1000);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *path = crew_folder();
     struct outcome without, with;
     int tries = 0;
     int ok;
 
+    if (argc != 2)
+        die("give the path of the command sqlock");
+    operator_begin(argv[1], path);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("A flash sale: %d units, %d orders by %d processes, one SQLite file.\n"
            "An order reads the stock, thinks for %d ms, and writes the stock less one.\n\n",
@@ -358,6 +364,8 @@ int main(void)
         with = hold_sale("with sqlock", path, 1);
     while (with.crash.shown < 0 && ++tries < 3);
     ok &= tell_under_lock(&with);
+    printf("3. What dead programs left behind\n");
+    ok &= tidy_up();
 
     printf("way             orders   sold   left  oversold     time\n");
     print_row(&without);

@@ -40,13 +40,13 @@ need libc6-dev test -e /usr/include/stdio.h
 need binutils command -v readelf
 need pkg-config command -v pkg-config
 need libsqlite3-dev pkg-config --exists sqlite3
+need libjansson-dev pkg-config --exists jansson
 if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
     need libpq-dev pkg-config --exists libpq
     need liburiparser-dev pkg-config --exists liburiparser
     need libmariadb-dev mysql_client_there
     need libcmocka-dev pkg-config --exists cmocka
-    need libjansson-dev pkg-config --exists jansson
     need openssl command -v openssl
     need sqlite3 command -v sqlite3
     need scdoc command -v scdoc
