@@ -241,7 +241,9 @@ static void test_lease_is_renewed_as_long_as_the_command_runs(void **state)
     run = sh_start("exec sqlock $G run --ttl 1s nightly sh -c 'echo >$D/ready; sleep 3'");
     wait_for("ready");
     sh("sqlock $G acquire -w 2s nightly");
-    assert_said(75, NULL, "token 1;");
+    assert_said(75, NULL, NULL);
+    sh("sqlock $G show nightly");
+    assert_said(0, "last token  1\n", NULL);
     assert_int_equal(child_wait(run, patience_ms(10000)), 0);
     sh("sqlock $G acquire -n nightly");
     assert_said(0, " 2\n", NULL);

@@ -41,6 +41,19 @@ static void assert_all_work(const char *option)
     assert_said(0, "free", "");
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* No other process would ever see it. */
+static void test_sqlite_in_memory_is_refused_by_name(void **state)
+{
+    (void)state;
+    database_empty();
+    sh("sqlock -U sqlite::memory: --accept-weak run nightly touch $D/ran");
+    assert_said(64, "", ":memory:");
+    sh("test -e $D/ran");
+    assert_said(1, NULL, NULL);
+}
+
 /* ---- pgbouncer ------------------------------------------------------------------------------- */
 
 #ifdef TEST_HAVE_POSTGRES
@@ -172,6 +185,9 @@ static void test_mysql_that_flushes_later_is_refused_unless_accepted(void **stat
 
 int main(void)
 {
+    static const struct CMUnitTest file[] = {
+        cmocka_unit_test(test_sqlite_in_memory_is_refused_by_name),
+    };
 #ifdef TEST_HAVE_POSTGRES
     static const struct CMUnitTest postgres[] = {
         cmocka_unit_test(test_unprepared_leaves_a_poolers_sessions_as_they_were),
@@ -188,6 +204,7 @@ int main(void)
 #endif
     int failed = 0;
 
+    failed |= RUN_ON("sqlite", file);
 #ifdef TEST_HAVE_POSTGRES
     failed |= RUN_ON("postgres", postgres);
 #endif
