@@ -41,6 +41,7 @@ ifneq ($(filter true 1,$(CI)),)
 STRICT ?= 1
 endif
 
+comma := ,
 BUILD := build$(if $(SAN),/san-$(SAN))
 
 .DELETE_ON_ERROR:
@@ -78,11 +79,10 @@ $(foreach d,$(DRIVERS),$(if $(package_$d),\
 CLIENT_CFLAGS := $(foreach d,$(DRIVERS),$(cflags_$d))
 CLIENT_LIBS := $(foreach d,$(DRIVERS),$(libs_$d))
 
-# The command writes JSON with jansson. A program with a sanitizer takes the static libraries, and the
-# command opens shared ones: so it is not made with one.
+# The command writes JSON with jansson.
 cflags_jansson := $(shell $(PKG_CONFIG) --cflags jansson 2>/dev/null)
 libs_jansson := $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
-COMMAND := $(if $(libs_jansson),$(if $(SAN),,$(BUILD)/sqlock))
+COMMAND := $(if $(libs_jansson),$(BUILD)/sqlock)
 
 # ---- flags ---------------------------------------------------------------------------------------
 
@@ -109,9 +109,9 @@ CORE_OBJECTS := $(call objects,core/*/*.c)
 STATIC := $(BUILD)/libsqlock.a $(DRIVERS:%=$(BUILD)/libsqlock-%.a)
 SHARED := $(BUILD)/libsqlock.$(SO) $(DRIVERS:%=$(BUILD)/libsqlock-%.$(SO))
 
-# A program with a sanitizer takes the static ones.
+# With a sanitizer the shared ones are for the command only, which opens drivers by their soname.
 .PHONY: all
-all: $(STATIC) $(if $(SAN),,$(SHARED)) $(COMMAND)
+all: $(STATIC) $(SHARED) $(COMMAND)
 ifneq ($(ABSENT),)
 	@echo "left out: $(ABSENT) (no client library by pkg-config, or not in DRIVERS)"
 endif
@@ -181,7 +181,8 @@ $(foreach d,$(DRIVERS),$(eval $(call driver_rules,$d)))
 
 # ---- the command ---------------------------------------------------------------------------------
 # It is linked with libsqlock alone, and opens drivers by their soname: in build/ it finds them beside
-# itself, and once installed where the system keeps libraries.
+# itself, and once installed where the system keeps libraries. A sanitizer's dlopen() comes from its own
+# library: so the path must be one that counts for all (RPATH), not only for the command's own calls.
 
 COMMAND_OBJECTS := $(call objects,cli/*.c cli/*/*.c)
 
@@ -190,7 +191,7 @@ $(BUILD)/obj/cli/%.o: cli/%.c $(FLAGS)
 	$(COMPILE) -I. $(cflags_jansson) -c -o $@ $<
 
 $(BUILD)/sqlock: $(COMMAND_OBJECTS) $(BUILD)/libsqlock.$(SO)
-	$(LINK) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(libs_jansson) -ldl
+	$(LINK) -Wl,-rpath,'$$ORIGIN' $(if $(SAN),-Wl$(comma)--disable-new-dtags) -o $@ $^ $(libs_jansson) -ldl
 
 $(BUILD)/installed/sqlock: $(COMMAND_OBJECTS) $(BUILD)/libsqlock.$(SO)
 	@mkdir -p $(@D)

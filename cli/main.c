@@ -59,10 +59,12 @@ static bool asks_for_help(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct cli cli = {.argc = argc, .argv = argv};
+    static struct cli cli; /* what it points to lives to the end */
     struct options o;
     int key;
 
+    cli.argc = argc;
+    cli.argv = argv;
     fds_fill();
     /* Names are UTF-8 whatever the user's language is: how wide they are, what * and ? match. */
     setlocale(LC_CTYPE, "C.UTF-8");

@@ -104,6 +104,14 @@ static char **command_of(char **words, int n, bool line)
     return out;
 }
 
+static void free_words(struct plan *plan)
+{
+    for (char **word = plan->command; word != NULL && *word != NULL; word++)
+        free(*word);
+    free(plan->command);
+    free(plan->name);
+}
+
 static int read_options(struct cli *cli, int argc, char **argv, struct plan *plan)
 {
     struct options o;
@@ -177,17 +185,20 @@ static int run(struct cli *cli, int argc, char **argv)
     int rc, fd;
 
     if ((rc = read_options(cli, argc, argv, &plan)) != 0)
-        return rc;
+        goto out;
     if (!tree_adopt()) {
         say(SAY_ERROR,
             "run needs a Linux with /proc: it must be able to find what the command starts");
-        return EXIT_SETUP;
-    }
-    if (!signals_take(&plan.signals) || start_guardian(&plan, &fd, &guardian) != 0) {
+        rc = EXIT_SETUP;
+    } else if (!signals_take(&plan.signals) || start_guardian(&plan, &fd, &guardian) != 0) {
         say(SAY_ERROR, "no room for descriptors or processes");
-        return EXIT_INTERNAL;
+        rc = EXIT_INTERNAL;
+    } else {
+        rc = locker_run(&plan, fd, guardian);
     }
-    return locker_run(&plan, fd, guardian);
+out:
+    free_words(&plan);
+    return rc;
 }
 
 const struct command command_run = {

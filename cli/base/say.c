@@ -18,12 +18,13 @@ static struct {
 } secrets[SECRETS_MAX];
 static size_t n_secrets;
 
-void say_hide(const char *secret, size_t len)
+bool say_hide(const char *secret, size_t len)
 {
-    if (len >= 3 && n_secrets < SECRETS_MAX) {
-        secrets[n_secrets].text = secret;
-        secrets[n_secrets++].len = len;
-    }
+    if (len < 3 || n_secrets == SECRETS_MAX)
+        return false;
+    secrets[n_secrets].text = secret;
+    secrets[n_secrets++].len = len;
+    return true;
 }
 
 static void hide(char *text, size_t len)

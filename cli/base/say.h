@@ -16,9 +16,10 @@ enum say_level {
 void say_more(int by);
 /* -q: what only says that all went well is not printed either; what was asked for is. */
 bool say_is_quiet(void);
-/* This text is in no message from now on: asterisks stand in its place. It must live as long. One
- * that is shorter than three bytes could not be told from an accident and is not looked for. */
-void say_hide(const char *secret, size_t len);
+/* This text is in no message from now on: asterisks stand in its place. It must live as long.
+ * False: not this one. One that is shorter than three bytes could not be told from an accident and
+ * is not looked for. */
+bool say_hide(const char *secret, size_t len);
 void say(enum say_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

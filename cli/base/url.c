@@ -44,7 +44,8 @@ static void hide(const char *secret, size_t len)
         } else {
             *to++ = secret[i];
         }
-    say_hide(plain, (size_t)(to - plain)); /* which lives to the end */
+    if (!say_hide(plain, (size_t)(to - plain)))
+        free(plain); /* else it lives to the end */
 }
 
 /* Client libraries quote what they cannot read. Without an @ the password stands where a port

@@ -13,7 +13,7 @@ enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
 struct plan {
     struct cli *cli;
-    const char *name;
+    char *name;
     char **command; /* ends with NULL */
     struct grant_opts grant;
     int busy_exit;

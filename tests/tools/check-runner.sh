@@ -73,6 +73,10 @@ script "0 passed, 0 failed, 1 skipped" check.sh "exit 77"
 script "0 passed, 0 failed, 1 skipped" program "echo 'SKIP: no server'"
 script "0 passed, 1 failed" program "echo 'SKIP: no server'; exit 1"
 script "0 passed, 1 failed" program "exit 0"
+export SAN=address
+script "1 passed, 1 failed" check.sh 'echo "a process that nobody waited for" >"${ASAN_OPTIONS#log_path=}.1"'
+script "1 passed, 0 failed" check.sh "exit 0"
+unset SAN
 
 # Together they count as one by one, and nobody outlives the run.
 several()

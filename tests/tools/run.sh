@@ -23,6 +23,7 @@ server_url= mysql_url=
 running=
 without_aslr=
 on=
+san_options= reports=
 mkdir -p "$log_dir" || exit 1
 # Programs that are killed leave their temporary folders behind, so all of them lie in one.
 temp=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-run.XXXXXX") && chmod 755 "$temp" || exit 1
@@ -61,13 +62,13 @@ prepare_sanitizer()
         ;;
     thread)
         grep -v '^leak:' tests/tools/san.supp >"$known"
-        export TSAN_OPTIONS=suppressions=$known:die_after_fork=0:second_deadlock_stack=1
+        san_options=suppressions=$known:die_after_fork=0:second_deadlock_stack=1
         export SQLOCK_TEST_SLOW=${SQLOCK_TEST_SLOW:-3}
         # Some kernels scatter addresses more widely than it can bear.
         setarch -R true 2>/dev/null && without_aslr="setarch -R"
         ;;
     undefined)
-        export UBSAN_OPTIONS=print_stacktrace=1
+        san_options=print_stacktrace=1
         ;;
     esac
 }
@@ -167,6 +168,7 @@ run_item()
     name=${name%.sh}$on
     log=$log_dir/${name//\//-}.log
     begun=${EPOCHREALTIME/[.,]/}
+    collect_reports
     case $item in
     *.sh)
         [[ -z ${T:-} || $name == *$T* ]] || return
@@ -196,6 +198,7 @@ run_item()
         fi
         ;;
     esac
+    count_reports "$log"
     seconds=$((${EPOCHREALTIME/[.,]/} - begun))
     seconds=$((seconds / 1000000)).$((seconds % 1000000 / 100000))
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
@@ -206,6 +209,23 @@ run_item()
         report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
         tail_of "$log"
     fi
+}
+
+# A report of a process whose end no test looked at counts too: each process writes its own into a folder
+# of the item's, whoever it runs as.
+collect_reports()
+{
+    [ -n "${SAN:-}" ] || return
+    reports=$(mktemp -d "$temp/reports.XXXXXX") && chmod 1777 "$reports" || return
+    export ASAN_OPTIONS=log_path=$reports/asan UBSAN_OPTIONS=$san_options:log_path=$reports/ubsan
+    export TSAN_OPTIONS=$san_options:log_path=$reports/tsan
+}
+
+count_reports() # LOG
+{
+    [ -n "$reports" ] && [ -n "$(ls -A "$reports")" ] || return
+    cat "$reports"/* >>"$1"
+    [ "$bad" != 0 ] || bad=1
 }
 
 # What the item says comes in one piece, when it ends; what it counted goes to a file.
