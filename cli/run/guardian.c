@@ -21,6 +21,7 @@
 #include "cli/cli.h"
 #include "cli/run/plan.h"
 #include "cli/run/tree.h"
+#include "cli/run/waker.h"
 #include "cli/run/wire.h"
 
 /* Between two looks at what does not die at once; and at what does not die (it waits for a disk, it
@@ -45,6 +46,7 @@ struct guardian {
     int64_t deadline_us; /* of the lease */
     int64_t max_end_us;  /* of --max-time */
     int64_t stop_us;     /* when TERM was sent */
+    struct waker waker;
 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -99,6 +101,7 @@ static void arm(struct guardian *g, int64_t at_us)
 {
     struct itimerspec spec = {0};
 
+    waker_tell(&g->waker, at_us);
     if (at_us != INT64_MAX) {
         at_us = at_us > 0 ? at_us : 1;
         spec.it_value.tv_sec = at_us / 1000000;
@@ -137,6 +140,8 @@ static void start(struct guardian *g, const struct order *order)
 
     g->deadline_us = order->deadline_us;
     g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
+    waker_start(&g->waker);
+    tree_spare(g->waker.pid);
     pid = command_start(g->plan, order, &g->error_fd);
     if (pid < 0) {
         report(g, REPORT_NOT_STARTED, -pid);
@@ -228,8 +233,8 @@ static void stopped_or_continued(struct guardian *g, int status)
         kill(g->plan->locker, SIGCONT);
 }
 
-/* Whoever has ended, the orphans that came to us too. True: nobody is left. */
-static bool wait_all(struct guardian *g)
+/* Whoever has ended, the orphans that came to us too. */
+static void wait_all(struct guardian *g)
 {
     int status;
     pid_t pid;
@@ -240,9 +245,21 @@ static bool wait_all(struct guardian *g)
                 stopped_or_continued(g, status);
         } else if (pid == g->command) {
             g->status = status;
+        } else if (pid == g->waker.pid) {
+            g->waker.pid = 0;
         }
     }
-    return pid < 0 && errno == ECHILD;
+}
+
+/* The waker is needed until the last one is gone; then it goes, so that the kernel can be asked. */
+static bool nobody_left(struct guardian *g)
+{
+    siginfo_t info;
+
+    if (g->waker.pid != 0 && tree_looks_empty())
+        waker_end(&g->waker);
+    return g->waker.pid == 0 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+           errno == ECHILD;
 }
 
 static void kill_all(struct guardian *g)
@@ -257,7 +274,7 @@ static void kill_all(struct guardian *g)
 }
 
 /* What the time, the locker and the command's end ask for. */
-static void decide(struct guardian *g, bool nobody_left)
+static void decide(struct guardian *g)
 {
     int64_t now = sqlock_now_us();
 
@@ -273,7 +290,7 @@ static void decide(struct guardian *g, bool nobody_left)
     }
     if (g->phase == TERM && now >= kill_us(g))
         g->phase = KILL;
-    if ((g->phase == TERM || g->phase == KILL) && nobody_left)
+    if ((g->phase == TERM || g->phase == KILL) && nobody_left(g))
         g->phase = GONE;
     if (g->phase == KILL)
         kill_all(g);
@@ -349,8 +366,10 @@ void guardian_run(const struct plan *plan, int locker_fd)
     while (g.phase != GONE) {
         arm(&g, next_us(&g, sqlock_now_us()));
         listen_all(&g);
-        decide(&g, wait_all(&g));
+        wait_all(&g);
+        decide(&g);
     }
+    waker_end(&g.waker);
     if (g.error_fd >= 0)
         look_at_exec(&g);
     if (g.command > 0)

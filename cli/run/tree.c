@@ -22,8 +22,17 @@ struct tree {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+static pid_t spared; /* set before anything is looked for */
+
+void tree_spare(pid_t pid)
+{
+    spared = pid;
+}
+
 static void add(struct tree *t, pid_t pid, pid_t parent)
 {
+    if (pid == spared)
+        return;
     if (t->n == t->room) {
         size_t room = t->room > 0 ? 2 * t->room : 64;
         struct process *list = realloc(t->list, room * sizeof *list);
@@ -88,6 +97,17 @@ bool tree_adopt(void)
 
     free(t.list);
     return could;
+}
+
+bool tree_looks_empty(void)
+{
+    struct tree t = {0};
+    bool empty;
+
+    add_children(&t, getpid());
+    empty = t.n == 0;
+    free(t.list);
+    return empty;
 }
 
 /* ---- signalling ------------------------------------------------------------------------------ */

@@ -10,6 +10,10 @@
 /* Make this process the one that orphans come to. False: this system cannot, or has no /proc to
  * find descendants by. */
 bool tree_adopt(void);
+/* This child is not one of them: neither it is signalled, nor what it starts. 0: there is none. */
+void tree_spare(pid_t pid);
+/* Whether there is none, by a look. Only ECHILD proves it. */
+bool tree_looks_empty(void);
 /* Send a signal to every descendant. Returns how many there were. */
 int tree_signal(int signal);
 /* KILL them all, those too that are being made meanwhile. They still have to be waited for; whoever

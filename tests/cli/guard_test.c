@@ -190,6 +190,55 @@ static void test_stopped_guardian_is_woken(void **state)
     assert_string_equal(sh(SURVIVORS)->out, "");
 }
 
+/* The third one wakes the guardian when it is overdue. */
+static void test_both_stopped_end_the_command_before_the_lease(void **state)
+{
+    pid_t run, guardian;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 300ms", "stubborn");
+    guardian = child_of(run);
+    assert_true(guardian > 0);
+    kill(run, SIGSTOP);
+    kill(-guardian, SIGSTOP);
+    assert_successor_is_alone();
+    assert_false(child_ended(run));
+    kill(run, SIGCONT);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+}
+
+/* Again and again, by somebody who insists. */
+static void test_guardian_that_is_stopped_all_the_time_gets_its_work_done(void **state)
+{
+    pid_t run, pest;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 300ms", "stubborn");
+    pest = sh_start("while kill -STOP -%d; do sleep 0.02; done 2>/dev/null", (int)child_of(run));
+    kill(run, SIGSTOP);
+    assert_successor_is_alone();
+    kill(run, SIGCONT);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_int_equal(child_wait(pest, patience_ms(10000)), 0);
+}
+
+/* What it needs it had before: nobody waits for it. */
+static void test_killed_waker_costs_nothing(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
+    assert_sh("kill -9 $(grep -lx lock-waker /proc/[0-9]*/comm | while read f; do p=${f%%/comm}; "
+              "grep -q \"PPid:[[:space:]]*%d\" $p/status && echo ${p#/proc/}; done)",
+              (int)child_of(run));
+    assert_int_equal(child_wait(run, patience_ms(10000)), 124);
+    assert_string_equal(sh(SURVIVORS)->out, "");
+}
+
 /* Its own process is ended by the kernel at least. */
 static void test_both_killed_at_once_end_the_command(void **state)
 {
@@ -415,6 +464,9 @@ int main(void)
         cmocka_unit_test(test_locker_killed_at_any_moment_leaves_nobody),
         cmocka_unit_test(test_killed_guardian_is_replaced_by_the_locker),
         cmocka_unit_test(test_stopped_guardian_is_woken),
+        cmocka_unit_test(test_both_stopped_end_the_command_before_the_lease),
+        cmocka_unit_test(test_guardian_that_is_stopped_all_the_time_gets_its_work_done),
+        cmocka_unit_test(test_killed_waker_costs_nothing),
         cmocka_unit_test(test_both_killed_at_once_end_the_command),
         cmocka_unit_test(test_pkill_by_name_meets_the_locker_only),
         cmocka_unit_test(test_command_whose_lock_was_broken_is_stopped),
