@@ -8,7 +8,7 @@
 #     ONLY="unit"   only programs of these folders of tests/
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
 #   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
-#   make reap-load  what reaping 1,000,000 rows costs 8 clients, on each database (ROWS=)
+#   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo (SQLite and the command only)
 #   make format     with clang-format; make check-format only looks
@@ -278,14 +278,14 @@ check-mysql:
 	@tests/tools/deps.sh
 	@+SQLOCK_TEST_MYSQLS="$(MYSQLS)" $(MAKE) --no-print-directory run-all RUN=--genuine
 
-# One test of the drivers' programs, at length. Its figures are in its lines of the logs.
+# Two tests of the drivers' programs, at length (LOAD=prune: one). Their figures are in lines of the logs.
 ROWS ?= 1000000
 .PHONY: reap-load
 reap-load:
 	@tests/tools/deps.sh
 	@+rm -f $(BUILD)/log/drivers-*.log; JOBS=1 SQLOCK_TEST_ROWS=$(ROWS) SQLOCK_TEST_LIMIT=3600 \
-	    $(MAKE) --no-print-directory run-all ONLY=drivers T=reap_under_load; rc=$$?; \
-	    grep -h '^reap-load' $(BUILD)/log/drivers-*.log; exit $$rc
+	    $(MAKE) --no-print-directory run-all ONLY=drivers T=$(LOAD)_under_load; rc=$$?; \
+	    grep -hE '^(reap|prune)-load' $(BUILD)/log/drivers-*.log; exit $$rc
 
 run-all: all $(programs)
 ifneq ($(left_out),)

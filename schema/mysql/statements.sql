@@ -361,7 +361,7 @@ SELECT 0, 1, GREATEST(ROW_COUNT(), 0);
 -- The first step locks meta only where the floor is too low. The second reads it without a lock: a share
 -- lock, with the row's, could meet a creator that holds and wants the same the other way round.
 -- A row is deleted only if it is still as k has seen it; one that is locked or guarded is skipped (before
--- MySQL 8.0: waited for), and one in use for a queue is left alone. One row, one commit.
+-- MySQL 8.0: waited for), and one in use for a queue is left alone.
 -- The row has no alias: the server would look for one in the connection's database, which may be none.
 -- No row: there was nothing to delete.
 -- :step
@@ -380,6 +380,28 @@ DELETE {lock} FROM (
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
     AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
 SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+
+-- For many, where rows that somebody has locked can be skipped: a commit for each row would take an hour for
+-- a million. Whoever holds rows here waits for nothing, so it is in no deadlock. As many rows are answered as
+-- were deleted; which they were is not asked.
+-- :array
+SET @sqlock_top = GREATEST(0, /*each , */:floor/*end*/);
+SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < @sqlock_top;
+UPDATE {meta} SET fence_floor = @sqlock_top WHERE id = @sqlock_id AND fence_floor < @sqlock_top;
+-- :array
+SELECT MAX(fence_floor), MAX(inc) INTO @sqlock_floor, @sqlock_inc FROM {meta} WHERE id = 1;
+DELETE {lock} FROM (
+    SELECT c.ns, c.name, c.token, c.idle_since
+    FROM (/*each UNION ALL */SELECT :ns AS ns, :name AS name, :cut AS cut /*end*/) i
+    STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner IS NULL
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
+      AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
+    AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
+    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
+SELECT i.ord, 1 FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i.ord < ROW_COUNT();
 
 -- :block migrate_lock
 -- One migrator at a time on this server, until its connection ends; only while there is no lock table to

@@ -1,5 +1,6 @@
-/* Reaping while clients work: what it costs them. The short form is part of every run; with
- * SQLOCK_TEST_ROWS=1000000 (make reap-load) it is a measurement, and p99 may at most double. */
+/* Reaping and pruning while clients work: what it costs them. The short form is part of every run;
+ * with SQLOCK_TEST_ROWS=1000000 (make reap-load) it is a measurement, and p99 may at most double.
+ */
 #include "tests/drivers/suite.h"
 
 #include <pthread.h>
@@ -126,10 +127,11 @@ static struct spread spread_of(enum phase p)
     return s;
 }
 
-static void print_spread(const struct world *w, const char *when, const struct spread *s)
+static void print_spread(const struct world *w, const char *what, const char *when,
+                         const struct spread *s)
 {
-    printf("reap-load %-8s %-13s %7zu calls: p50 %6.2f  p99 %6.2f  p99.9 %6.2f  most %6.2f ms\n",
-           w->q->name, when, s->n, s->p50 / 1000.0, s->p99 / 1000.0, s->p999 / 1000.0,
+    printf("%s-load %-8s %-10s %7zu calls: p50 %6.2f  p99 %6.2f  p99.9 %6.2f  most %6.2f ms\n",
+           what, w->q->name, when, s->n, s->p50 / 1000.0, s->p99 / 1000.0, s->p999 / 1000.0,
            s->most / 1000.0);
 }
 
@@ -154,47 +156,91 @@ static int32_t from_env(const char *name, int32_t otherwise)
     return text != NULL && *text != '\0' ? (int32_t)strtol(text, NULL, 10) : otherwise;
 }
 
-static void test_reap_under_load_costs_clients_little_and_no_error(void **state)
+static sqlock_reap_report sweep(sqlock *m, const sqlock_reap_opts *o)
 {
-    struct world *w = world(state);
-    const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
-    const int32_t calm_ms = rows >= 100000 ? 15000 : 500;
-    sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
     sqlock_reap_report r = {.size = sizeof r};
     sqlock_error err = {0};
-    sqlock *m = open_manager(w, NULL);
 
-    o.batch = from_env("SQLOCK_TEST_REAP_BATCH", o.batch);
-    o.pause_ms = from_env("SQLOCK_TEST_REAP_PAUSE", o.pause_ms);
-    w->q->leave(&w->place, rows);
+    assert_ok(sqlock_reap(m, o, &r, &err), &err);
+    return r;
+}
+
+/* One sweep with clients before, beside and behind it. */
+static sqlock_reap_report sweep_beside_clients(struct world *w, sqlock *m, const char *what,
+                                               const sqlock_reap_opts *o, int32_t rows)
+{
+    const int32_t calm_ms = rows >= 100000 ? 15000 : 500;
+    sqlock_reap_report r = {.size = sizeof r};
+    sqlock_error err = {0};
+
     start_clients(w, rows);
     sleep_ms(calm_ms);
     atomic_store(&phase, REAPING);
-    int rc = sqlock_reap(m, &o, &r, &err);
+    int rc = sqlock_reap(m, o, &r, &err);
     atomic_store(&phase, ALONE);
     sleep_ms(calm_ms);
     stop_clients();
 
     struct spread alone = spread_of(ALONE), reaping = spread_of(REAPING);
     free_clients();
-    print_spread(w, "alone", &alone);
-    print_spread(w, "while reaping", &reaping);
-    printf("reap-load %-8s cleared %lld of %d rows in %lld statements (%d rows, %d ms pause), "
-           "%.1f s, the longest statement %.2f ms\n",
-           w->q->name, (long long)r.cleared, (int)rows, (long long)r.batches, (int)o.batch,
-           (int)o.pause_ms, (double)r.duration_us / 1e6, (double)r.longest_us / 1000.0);
+    print_spread(w, what, "alone", &alone);
+    print_spread(w, what, "meanwhile", &reaping);
+    printf("%s-load %-8s cleared %lld, pruned %lld of %d rows in %lld statements (%d rows, %d ms "
+           "pause), %.1f s, the longest statement %.2f ms\n",
+           what, w->q->name, (long long)r.cleared, (long long)r.pruned, (int)rows,
+           (long long)r.batches, (int)o->batch, (int)o->pause_ms, (double)r.duration_us / 1e6,
+           (double)r.longest_us / 1000.0);
     assert_ok(rc, &err);
     for (int i = 0; i < CLIENTS; i++)
         assert_ok(clients[i].err.code, &clients[i].err);
-    o.flags = SQLOCK_REAP_DRY_RUN;
-    assert_between(rows - (int64_t)(alone.n + reaping.n), r.cleared, rows);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
-    assert_int_equal(r.cleared, 0); /* what it did not clear was taken over, and given back */
+    /* what was not cleared, or pruned, had been taken by a client, and given back */
+    assert_between(rows - (int64_t)(alone.n + reaping.n), r.cleared + r.pruned, rows);
     if (rows >= 100000)
         assert_between(0, reaping.p99, 2 * (int64_t)alone.p99);
+    return r;
+}
+
+static sqlock_reap_opts load_opts(void)
+{
+    sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
+
+    o.batch = from_env("SQLOCK_TEST_REAP_BATCH", o.batch);
+    o.pause_ms = from_env("SQLOCK_TEST_REAP_PAUSE", o.pause_ms);
+    return o;
+}
+
+static void test_reap_under_load_costs_clients_little_and_no_error(void **state)
+{
+    struct world *w = world(state);
+    const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
+    sqlock_reap_opts o = load_opts();
+    sqlock *m = open_manager(w, NULL);
+
+    w->q->leave(&w->place, rows);
+    assert_int_equal(sweep_beside_clients(w, m, "reap", &o, rows).pruned, 0);
+    o.flags = SQLOCK_REAP_DRY_RUN;
+    assert_int_equal(sweep(m, &o).cleared, 0);
+}
+
+/* The same rows, cleared long ago: each is deleted, and the floor is raised before. */
+static void test_prune_under_load_costs_clients_little_and_no_error(void **state)
+{
+    struct world *w = world(state);
+    const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
+    sqlock_reap_opts o = load_opts(), at_once = SQLOCK_REAP_OPTS_INIT;
+    sqlock *m = open_manager(w, NULL);
+
+    w->q->leave(&w->place, rows);
+    at_once.pause_ms = 0;
+    assert_int_equal(sweep(m, &at_once).cleared, rows);
+    w->q->age(&w->place, 2 * o.idle_ms);
+    assert_int_equal(sweep_beside_clients(w, m, "prune", &o, rows).cleared, 0);
+    o.flags = SQLOCK_REAP_DRY_RUN;
+    assert_int_equal(sweep(m, &o).pruned, 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_reap_under_load_costs_clients_little_and_no_error),
+    cmocka_unit_test(test_prune_under_load_costs_clients_little_and_no_error),
 };
 PART(suite_load, tests);

@@ -170,9 +170,12 @@ answer my_ask(MYSQL *my, const script *s, const request *r)
 
 int my_ask_array(conn c, const script *s, const request *r, int n, answer *out)
 {
-    char *sql = bound(s->step[0], s->stmt, r, n);
-    int rows = collect(c.my, mysql_query(c.my, sql), out, n);
-    free(sql);
+    int rows = 0;
+    for (int i = 0; i < s->n && rows == 0; i++) {
+        char *sql = bound(s->step[i], s->stmt, r, n);
+        rows = collect(c.my, mysql_query(c.my, sql), out, n);
+        free(sql);
+    }
     return rows;
 }
 

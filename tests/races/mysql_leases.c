@@ -91,12 +91,16 @@ static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
 {
     static stress s;
     (void)state;
-    s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
-    stress_run(&s, ours(SQLOCK_STMT_PRUNE));
-    assert_int_equal(s.errors, 0); /* no deadlock either */
-    assert_true(s.grants > 20);
-    assert_int_equal(stress_faults(&s), 0);
-    assert_true(number(my_open(), "SELECT fence_floor FROM {meta}") > 0);
+    for (int many = 0; many <= my_skips_locked(); many++) {
+        run(my_open(), "UPDATE {meta} SET fence_floor = 0");
+        s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
+        stress_run(&s, many ? ours_array(SQLOCK_STMT_PRUNE) : ours(SQLOCK_STMT_PRUNE));
+        assert_int_equal(s.errors, 0); /* no deadlock either */
+        assert_true(s.grants > 20);
+        assert_int_equal(stress_faults(&s), 0);
+        assert_true(number(my_open(), "SELECT fence_floor FROM {meta}") > 0);
+        run(my_open(), "DELETE FROM {lock}");
+    }
 
     for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
         assert_true(i < 5);
@@ -283,6 +287,49 @@ static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
     for (int i = 0; i < MANY; i++)
         assert_int_equal(got[i].outcome, got[i].index == 1 ? SQLOCK_OUT_TAKEN : SQLOCK_OUT_EXPIRED);
     EXPECT(renew(thief, request_token(t, r[1].token + 1)), SQLOCK_OUT_DONE);
+}
+
+static void free_many(conn c, request *r)
+{
+    hold_many(c, r);
+    for (int i = 0; i < MANY; i++) {
+        EXPECT(release(c, r[i]), SQLOCK_OUT_DONE);
+        r[i].floor = number(c, "SELECT max(token) FROM {lock}");
+    }
+    run(c, "UPDATE {lock} SET idle_since = 1");
+}
+
+static void test_batch_prunes_the_others_at_once_and_tokens_rise(void **state)
+{
+    conn c = my_open(), other = my_open();
+    script right = ours_array(SQLOCK_STMT_PRUNE), wrong;
+    request r[MANY];
+    answer got[MANY];
+    int64_t begun = 0;
+    (void)state;
+    skip_without_batches();
+    free_many(c, r);
+    run(other, "BEGIN; SELECT 1 FROM {lock} WHERE ns = 'app' AND name = 'n2' FOR UPDATE");
+    begun = clock_us();
+    assert_int_equal(my_ask_array(c, &right, r, MANY, got), MANY - 1);
+    assert_true(clock_us() - begun < 900 * MS);
+    assert_int_equal(number(c, "SELECT count(*) FROM {lock} WHERE name = 'n2'"), 1);
+    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), 1);
+    assert_int_equal(acquire(c, r[0]).token, r[0].floor + 1);
+    run(other, "ROLLBACK");
+    /* Wrong: waits for the locked row, and none is deleted. */
+    free_many(c, r);
+    run(other, "BEGIN; SELECT 1 FROM {lock} WHERE ns = 'app' AND name = 'n2' FOR UPDATE");
+    wrong = changed(right, "FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", "");
+    my_ask_array(c, &wrong, r, MANY, got);
+    assert_string_equal(got[0].error, "1205");
+    run(other, "ROLLBACK");
+    /* Wrong: without the floor who makes the row again draws the same tokens. */
+    wrong = changed(right, "SET fence_floor = @sqlock_top", "SET fence_floor = fence_floor");
+    wrong = changed(wrong, "<= @sqlock_floor", "IS NOT NULL");
+    run(c, "UPDATE {meta} SET fence_floor = 0");
+    assert_int_equal(my_ask_array(c, &wrong, r, MANY, got), MANY);
+    assert_int_equal(acquire(c, r[0]).token, 1);
 }
 
 /* ---- owners (P3, P5) --------------------------------------------------------------------------
@@ -474,6 +521,7 @@ int main(void)
         ON_MYSQL(test_renewal_is_for_the_exact_grant_and_not_after_the_end),
         ON_MYSQL(test_batch_renews_the_others_at_once),
         ON_MYSQL(test_batch_does_not_renew_what_was_taken_meanwhile),
+        ON_MYSQL(test_batch_prunes_the_others_at_once_and_tokens_rise),
         ON_MYSQL(test_same_request_twice_is_one_grant),
         ON_MYSQL(test_late_release_does_not_free_the_successor),
         ON_MYSQL(test_release_is_told_by_its_own_count),
