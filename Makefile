@@ -252,7 +252,7 @@ programs: $(programs)
 # ---- checks --------------------------------------------------------------------------------------
 
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh \
-    install.sh)
+    install.sh) tests/docs/names.sh tests/docs/examples.sh
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 
 # DRIVERS goes by another name: make starts itself once more, and would take it for the user's choice.

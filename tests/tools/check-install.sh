@@ -8,7 +8,8 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 bad=0 built=0
 unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR PREFIX LIBDIR LD_LIBRARY_PATH
-run_make() { "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" "$@" >"$dir/make.log" 2>&1; }
+# Another check may install too, and make writes into the build folder for it.
+run_make() { flock "${BUILD:-build}/installing" "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" "$@" >"$dir/make.log" 2>&1; }
 
 complain()
 {

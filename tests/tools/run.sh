@@ -164,7 +164,8 @@ run_item()
 {
     local item=$1 name log rc ok bad skip begun seconds
     name=${item#"$build"/tests/}
-    name=${name#tests/tools/}
+    name=${name#tests/}
+    name=${name#tools/}
     name=${name%.sh}$on
     log=$log_dir/${name//\//-}.log
     begun=${EPOCHREALTIME/[.,]/}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# make check T=docs/names: what the documents call by name is there: commands and options of sqlock, functions,
+# constants and variables, targets of make. README tells of every promise, in less than 200 lines.
+set -u
+export LC_ALL=C
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+sqlock=${BUILD:-build}/sqlock
+documents=$(git ls-files '*README.md' 2>/dev/null || find . -name README.md | sed 's|^\./||')
+documents="$documents cli/manual/head.scd cli/manual/tail.scd"
+
+# `...` of a document, one a line; the manual's are *...* as well.
+names()
+{
+    grep -oE '`[^`]+`' "$1" | tr -d '`'
+    case $1 in *.scd) grep -oE '\*[^*]+\*' "$1" | tr -d '*' ;; esac
+}
+
+# Every "sqlock COMMAND ..." is of a command that there is, with options that it or all commands have.
+check_command() # WORDS
+{
+    local words command word
+    read -ra words <<<"$1"
+    set -- "${words[@]:1}"
+    while [[ ${1:-} == -* ]]; do # global options stand before the command
+        case $1 in --url-file | -U | --namespace | --wait-db) shift ;; esac
+        shift
+    done
+    command=${1:-}
+    case $command in
+    '' | [A-Z]* | *.* | *,* | '|' | help | --version) return ;;
+    esac
+    "$sqlock" help >"$dir/global"
+    "$sqlock" help "$command" >"$dir/help" 2>/dev/null || { echo "sqlock $command: no such command"; return; }
+    for word; do
+        word=${word%%=*}
+        case $word in
+        --) return ;;
+        --[a-z]* | -[a-zA-Z]) ;;
+        *) continue ;;
+        esac
+        grep -qE -- "(^|[][ |,(])$word([][ =,|]|\$)" "$dir/help" "$dir/global" || echo "sqlock $command $word: no such option"
+        [ "$word" != -c ] || return 0 # what follows is the user's own
+    done
+}
+
+# These tests have names of their own, wrong ones too.
+sources=$(git ls-files '*.[ch]' '*.sh' Makefile '*.sql' ':!tests/docs' 2>/dev/null | grep . ||
+    find . -path ./tests/docs -prune -o \( -name '*.[ch]' -o -name '*.sh' -o -name Makefile -o -name '*.sql' \) -print)
+check_name() # NAME
+{
+    # shellcheck disable=SC2086
+    grep -qwE "$1" $sources || echo "$1: it is not in the sources"
+}
+
+check_document()
+{
+    local name target
+    while read -r name; do
+        case $name in
+        'sqlock '[a-z-]*) [ ! -x "$sqlock" ] || check_command "$name" ;;
+        'make '[a-z-]*)
+            target=${name#make }
+            grep -qE "^([a-z-]+ )*${target%% *}( [a-z-]+)*:" Makefile || echo "make ${target%% *}: no such target"
+            ;;
+        esac
+        for name in $(grep -oE '\b(sqlock_[a-z_]+\(\)|SQLOCK_[A-Z_]+[A-Z]\b[*]?)' <<<"${name//_\*/*}"); do
+            [[ $name != *'*' ]] || continue # the beginning of several
+            check_name "${name%()}"
+        done
+    done < <(names "$1" | sort -u)
+}
+
+check_promises() # README
+{
+    local number
+    for number in $(seq 1 20); do
+        grep -qwE "P$number" "$1" || echo "P$number is not told of"
+    done
+    [ "$(wc -l <"$1")" -lt 200 ] || echo "it has $(wc -l <"$1") lines"
+}
+
+check_all() # DOCUMENT
+{
+    check_document "$1"
+    [ "${2:-$1}" != README.md ] || check_promises "$1"
+}
+
+must_be_noticed() # SED_SCRIPT
+{
+    sed "$1" README.md >"$dir/faulty"
+    ! cmp -s README.md "$dir/faulty" || { echo "the fault '$1' fits no line of README.md"; return; }
+    check_all "$dir/faulty" README.md | grep -q . || echo "README.md with '$1' was not noticed"
+}
+
+{
+    for document in $documents; do
+        check_all "$document" | sed "s|^|$document: |"
+    done
+    must_be_noticed 's/`sqlock reap`/`sqlock sweep`/'
+    must_be_noticed 's/reap --metrics-file/reap --metric-file/'
+    must_be_noticed 's/sqlock_reap()/sqlock_sweep()/'
+    must_be_noticed 's/SQLOCK_OPEN_UNPREPARED/SQLOCK_OPEN_PREPARED_NOT/'
+    must_be_noticed 's/`make reap-load`/`make reap-loads`/'
+    must_be_noticed 's/^| P17 /| P177 /'
+} >"$dir/said"
+cat "$dir/said"
+[ ! -s "$dir/said" ]

@@ -1,0 +1,173 @@
+# How each kind of code is run. For examples.sh. Each function takes a file with the code, says what went
+# wrong, and returns 0 if all did what it should.
+
+# ---- where the reader is -------------------------------------------------------------------------
+
+# Two checks may install at once, and make writes into the build folder for it.
+locked() { flock "${BUILD:-build}/installing" "$@"; }
+
+# A program of the reader's own.
+stand_in() # NAME TEXT
+{
+    printf '#!/bin/sh\necho "${0##*/}" >>%s/ran\n%s\n' "$dir" "$2" >"$dir/usr/bin/$1"
+    chmod 755 "$dir/usr/bin/$1"
+}
+
+# The script that README runs sees who holds the lock. The nightly job goes on until the test lets it. What
+# root does for the system is done for the test's folder already; the packages are those of deps.sh.
+make_stage()
+{
+    mkdir -p "$dir/usr/bin" "$dir/etc" "$dir/var/prometheus/node-exporter"
+    locked "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" install PREFIX="$dir/usr" >"$dir/log" 2>&1 ||
+        { cat "$dir/log"; return 1; }
+    stand_in import.sh '[ "$SQLOCK_HELD" = 1 ] && sqlock ls | grep -q "^import "'
+    stand_in deploy '[ "$1" = --fence ] && [ "$2" -gt 0 ]'
+    for job in report nightly-report; do
+        stand_in $job "while [ ! -e $dir/go ]; do sleep 0.05; done"
+    done
+    stand_in ldconfig ''
+    stand_in apt-get "[ \"\$1\" = install ] && shift && for p; do grep -q \"need \$p \" $repo/tests/tools/deps.sh || exit 1; done"
+    stand_in make "case \"\$*\" in '' | demo | install*) ;; *) echo 'say in not-run why not'; exit 1 ;; esac
+        [ \"\$*\" != demo ] || mkdir $dir/demo 2>/dev/null || exit 0 # once is enough
+        [ -n \"\${planted:-}\" ] || exec flock $(readlink -f "${BUILD:-build}")/installing \\
+            $(command -v "${MAKE:-make}") -s -C $repo DRIVERS='$BUILT_DRIVERS' \"\$@\""
+    stand_in cc "exec $(command -v "${CC:-gcc}") -std=c99 -Wall -Wextra -pedantic -Werror \"\$@\""
+}
+
+# The folder that the reader works in, and a database: one that was migrated, but for README, which tells how.
+prepare() # DOCUMENT
+{
+    rm -rf "$dir/work" && mkdir "$dir/work" && (umask 077 && echo "$url" >"$dir/etc/url")
+    ln -s "$repo/tests" "$repo/build" "$dir/usr/bin/import.sh" "$dir/work"
+    [ "$1" = README.md ] || as_reader sqlock migrate up >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }
+}
+
+as_reader() # COMMAND...
+{
+    (cd "$dir/work" && PATH=$dir/usr/bin:$PATH LD_LIBRARY_PATH=$dir/usr/lib planted=${planted:-} DOCS_URL=$url \
+        PKG_CONFIG_PATH=$dir/usr/lib/pkgconfig SQLOCK_URL=$url timeout 120 "$@")
+}
+
+# As cron runs a line: with next to nothing in its environment. Only the folder of the libraries is added,
+# which is none of the system's here.
+as_cron() # LINE
+{
+    (cd "$dir/work" && env -i HOME="$dir/work" LOGNAME="$(id -un)" SHELL=/bin/sh PATH=/usr/bin:/bin \
+        LD_LIBRARY_PATH="$dir/usr/lib" timeout 120 /bin/sh -c "$1")
+}
+
+ran() { grep -cx "$1" "$dir/ran"; }
+
+# ---- C -------------------------------------------------------------------------------------------
+
+# As it stands, and for the database in use changed as its own comments say. It is run twice: a token that is
+# printed is larger the second time.
+run_program()
+{
+    local driver=sqlite file=$dir/work/app.c first second
+    grep -q 'sqlock/fake.h' "$1" && driver=fake
+    cp "$1" "$file"
+    if [ $driver != fake ]; then
+        driver=$database
+        sed -i -e "s|<sqlock/sqlite.h>|<sqlock/$driver.h>|; s|sqlock_driver_sqlite()|sqlock_driver_$driver()|" "$file"
+        [ $driver = sqlite ] || sed -i "s|\"sqlite:app.db\"|\"${url//&/\\&}\"|" "$file"
+    fi
+    as_reader sh -c "cc -o app app.c \$(pkg-config --cflags --libs libsqlock-$driver)" || return 1
+    first=$(as_reader ./app) && second=$(as_reader ./app) || { echo "it failed: $first$second"; return 1; }
+    [ $driver != fake ] || return 0
+    [ "$first" = "ours, token 1" ] && [ "$second" = "ours, token 2" ] && return
+    echo "it said: $first, then: $second" && return 1
+}
+
+# ---- shell lines, crontabs, units, SQL -----------------------------------------------------------
+
+run_text()
+{
+    case $(head -n 1 "$1") in
+    '') ;; # all of it stands in not-run
+    [0-9*]*' * '*) run_crontab "$1" ;;
+    GRANT*) run_grants "$1" ;;
+    '[Service]'*) run_unit "$1" ;;
+    *) run_shell "$1" ;;
+    esac
+}
+
+# Every line has to end with 0, and every program of the reader's that stands in it has to be run.
+run_shell()
+{
+    local token= program
+    sed -i "s/libsqlock-sqlite/libsqlock-$database/" "$1"
+    if grep -q -- '--token 42' "$1"; then
+        token=$(as_reader sqlock --json acquire import | sed -n 's/.*"token": *\([0-9]*\).*/\1/p')
+        sed -i "s/--token 42/--token $token/" "$1"
+    fi
+    : >"$dir/ran"
+    as_reader sh -e "$1" || { echo "ended with $?"; return 1; }
+    for program in import.sh deploy make cc apt-get; do
+        sed 's/ # .*//' "$1" | grep -qE "(^|[ /'])$program( |\$)" || continue
+        [ "$(ran $program)" -gt 0 ] || { echo "$program was not run"; return 1; }
+    done
+    [ -z "$token" ] || ! as_reader sqlock ls | grep '^import ' || { echo "it was not broken"; return 1; }
+}
+
+# Fields of time, in /etc/cron.d a user, and the line. What it says would be mailed. A job under a lock is
+# started a second time while the first one runs: as another host's would be, which skips it.
+run_crontab()
+{
+    local fields=5 line job codes=0
+    [[ $1 != *.cron ]] || fields=6
+    line=$(grep -v '^#' "$1" | sed -E "s/^([^ ]+ +){$fields}//")
+    [[ $line != *%* ]] || { echo "cron takes a % for the end of the line"; return 1; }
+    job=$(grep -oE '[a-z-]*report;' <<<"$line" | tr -d ';')
+    : >"$dir/ran" && rm -f "$dir/go" "$dir/mail"
+    if [ -n "$job" ]; then
+        as_cron "$line" >"$dir/mail" 2>&1 &
+        while [ "$(ran "$job")" = 0 ] && kill -0 $! 2>/dev/null; do sleep 0.05; done
+    fi
+    as_cron "$line" >>"$dir/mail" 2>&1 || codes=$?
+    touch "$dir/go"
+    [ -z "$job" ] || wait $! || codes="$codes and $?"
+    [ "$codes" = 0 ] || echo "ended with $codes"
+    [ -z "$job" ] || [ "$(ran "$job")" = 1 ] || { echo "the job ran $(ran "$job") times"; return 1; }
+    ! grep . "$dir/mail" || { echo "cron would mail that"; return 1; }
+    [ "$codes" = 0 ]
+}
+
+# The last line that says what is started. systemd is no shell, but no line of ours would notice.
+run_unit()
+{
+    local line
+    line=$(sed -n 's/^ExecStart=//p' "$1" | grep . | tail -n 1)
+    [ -n "$line" ] || { echo "nothing is started"; return 1; }
+    as_cron "$line" || { echo "ended with $?"; return 1; }
+}
+
+# To a role that can do nothing yet: with the first block it takes locks, with the last it prunes rows that
+# nobody has used for long.
+run_grants()
+{
+    local as=${url/user=postgres/user=$name} old="UPDATE sqlock_lock SET idle_since = idle_since / 2"
+    [ "$as" != "$url" ] || { echo "$url names no user to be replaced"; return 1; }
+    sed -i "s/ TO app;/ TO $name;/" "$1"
+    if ! grep -qE 'USAGE|DELETE' "$1"; then # for calls that the command has not
+        ask_postgres "$(cat "$1")" "$url"
+    elif ! grep -q DELETE "$1"; then
+        ask_postgres "CREATE ROLE $name LOGIN" || return 1
+        ! as_reader sqlock -U "$as" run -n x true 2>/dev/null || { echo "it could lock before"; return 1; }
+        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" run -n x true
+    else
+        ask_postgres "$old" "$url" || return 1
+        ! as_reader sqlock -U "$as" reap 2>/dev/null || { echo "it could prune before"; return 1; }
+        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" -q reap || return 1
+        ! as_reader sqlock show x >/dev/null 2>&1 || { echo "it has not pruned"; return 1; }
+    fi
+}
+
+# What make install has put where it is looked for.
+check_installed() # FILE RUNNER
+{
+    new_database && prepare installed || { bad=1; return; }
+    localize <"$1" >"$dir/work/${1##*/}"
+    "$2" "$dir/work/${1##*/}" >"$dir/log" 2>&1 </dev/null && return
+    complain "${1##*/}, on $database: $(cat "$dir/log")"
+}
