@@ -9,9 +9,8 @@
 
 #include "mysql.h"
 
-#define PATIENCE_US                                                                                \
-    INT64_C(10000000) /* for an answer that is late: after that the link is dead                   \
-                       */
+/* For an answer that is late; after that the link is dead. */
+#define PATIENCE_US INT64_C(5000000)
 
 /* A number of packets that no command comes to; each begins at 0. */
 #define UNDISTURBED UINT32_MAX

@@ -16,6 +16,7 @@ static void app_close(void *conn)
         mysql_stmt_close(app->stmt);
     mysql_free_result(app->reading);
     mysql_close(app->my);
+    mysql_close(app->keeper);
     free(app);
 }
 
@@ -44,15 +45,35 @@ static char *app_ask(void *conn, const char *sql)
     return text;
 }
 
+static MYSQL *client(const struct place *p)
+{
+    MYSQL *my = mysql_init(NULL);
+
+    assert_non_null(my);
+    if (!mysql_real_connect(my, NULL, "root", "", p->schema, 0, my_socket_path(), 0))
+        fail_msg("%s", mysql_error(my));
+    return my;
+}
+
+static void keep_row(struct mysql_app_conn *app, const struct place *p)
+{
+    static const char *const steps[] = {"BEGIN", "INSERT INTO app_kept VALUES (1)"};
+
+    if (mysql_query(app->my, "CREATE TABLE app_kept (id INT PRIMARY KEY) ENGINE=InnoDB") != 0)
+        return; /* somebody does already */
+    app->keeper = client(p);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        assert_int_equal(mysql_query(app->keeper, steps[i]), 0);
+}
+
 /* It takes one statement in a packet, as most do. */
 static void *app_connect(const struct place *p)
 {
     struct mysql_app_conn *app = calloc(1, sizeof *app);
 
     assert_non_null(app);
-    assert_non_null(app->my = mysql_init(NULL));
-    if (!mysql_real_connect(app->my, NULL, "root", "", p->schema, 0, my_socket_path(), 0))
-        fail_msg("%s", mysql_error(app->my));
+    app->my = client(p);
+    keep_row(app, p);
     return app;
 }
 
@@ -167,7 +188,7 @@ static void app_kill(void *conn)
 static const char *const begins[] = {"START TRANSACTION",
                                      "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN", NULL};
 
-/* Not by one long SLEEP: MySQL ends it early without an error. */
+/* Slow is what waits: before 5.7 MySQL can end nothing else. */
 const struct adopt_app mysql_app = {
     .connect = app_connect,
     .close = app_close,
@@ -184,7 +205,6 @@ const struct adopt_app mysql_app = {
     .begins = begins,
     .table_of_types = "CREATE TABLE app_types (t VARCHAR(40) PRIMARY KEY, s SMALLINT, b BIGINT, "
                       "n DECIMAL(20, 5), o VARBINARY(40)) ENGINE=InnoDB",
-    .slow = "SELECT 0, 1 FROM (SELECT 1 FROM information_schema.collations LIMIT 200) c "
-            "WHERE SLEEP(0.05) = 1",
+    .slow = "SELECT 0, 1 FROM app_kept WHERE id = 1 FOR UPDATE",
     .one_answer = true};
 #endif

@@ -10,6 +10,7 @@
 /* What connect() of mysql_app returns. */
 struct mysql_app_conn {
     MYSQL *my;
+    MYSQL *keeper;      /* keeps the row of app_kept locked; of the database's first one only */
     MYSQL_RES *reading; /* of start_reading() */
     MYSQL_STMT *stmt;   /* of prepare() */
 };

@@ -1,0 +1,58 @@
+#ifdef TEST_HAVE_MYSQL
+#include "tests/drivers/mysql_guest.h"
+
+#include "tests/lib/my.h"
+
+MYSQL *native(void *app)
+{
+    return ((struct mysql_app_conn *)app)->my;
+}
+
+void connect_native(MYSQL *my, unsigned long flags, const char *socket)
+{
+    if (!mysql_real_connect(my, NULL, "root", "", g.w->place.schema, 0,
+                            socket ? socket : my_socket_path(), flags))
+        fail_msg("%s", mysql_error(my));
+}
+
+static void make_tables(void)
+{
+    app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
+    app_exec(g.app, "CREATE TABLE app_new (id INT PRIMARY KEY AUTO_INCREMENT, n INT UNIQUE)");
+}
+
+void begin_mysql(void **state)
+{
+    begin_guest(state);
+    make_tables();
+}
+
+void begin_mysql_as(void **state, MYSQL *my, unsigned long flags, const char *socket)
+{
+    struct mysql_app_conn *app;
+
+    begin_app(state);
+    make_tables();
+    app = g.app;
+    mysql_close(app->my);
+    assert_non_null(app->my = mysql_init(my));
+    connect_native(app->my, flags, socket);
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+}
+
+sqlock_tx_state tx(void)
+{
+    return g.driver->tx_state(g.conn);
+}
+
+void assert_in_the_middle(void)
+{
+    void *conn = NULL;
+
+    assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
+    assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
+    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    assert_code(SQLOCK_ESTATE, adopt(g.app, &conn), &g.err);
+    assert_null(conn);
+}
+#endif
