@@ -185,6 +185,8 @@ struct job {
     size_t n;
     sqlock_rows *rows;
     char charset[64];
+    int keeps_id; /* the last insert id would be another afterwards */
+    uint64_t insert_id;
 };
 
 static int run_requests(struct my_conn *c, const struct my_call *call, const struct job *job)
@@ -240,20 +242,31 @@ static int has_text(const struct job *job)
     return 0;
 }
 
-/* Which character set the server takes a text of the application's for: the client library does not
- * see each change. */
-static int ask_charset(struct my_conn *c, const struct my_call *call, struct job *job)
+/* A statement that hands a number on that way takes the place of the application's. */
+static int sets_insert_id(const struct job *job)
 {
-    static const char sql[] = "SELECT @@character_set_client LIMIT 1";
+    for (size_t i = 0; i < job->script->n_steps; i++)
+        if (strstr(job->script->steps[i].sql, "LAST_INSERT_ID(") != NULL)
+            return 1;
+    return 0;
+}
+
+/* Which character set the server takes a text of the application's for: the client library does not
+ * see each change. And the session's last insert id, which the library may not have seen either. */
+static int ask_session(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    static const char sql[] = "SELECT @@character_set_client, LAST_INSERT_ID() LIMIT 1";
     MYSQL_RES *res = NULL;
     MYSQL_ROW row;
     int rc = my_guest_ask(c, call, sql, sizeof sql - 1, &res);
 
-    if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL ||
+    if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL || row[1] == NULL ||
                     strlen(row[0]) >= sizeof job->charset))
         rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
-    else if (rc == 0)
+    else if (rc == 0) {
         strcpy(job->charset, row[0]);
+        job->insert_id = strtoull(row[1], NULL, 10);
+    }
     mysql_free_result(res);
     return rc;
 }
@@ -267,8 +280,8 @@ static int look_first(struct my_conn *c, const struct my_call *call, struct job 
     const sqlock_script *s = job->script;
     int rc;
 
-    if (has_text(job))
-        rc = ask_charset(c, call, job);
+    if (job->keeps_id || has_text(job))
+        rc = ask_session(c, call, job);
     else if (my_guest_undisturbed(c) || !c->maria || strncmp(s->steps[0].sql, "SELECT ", 7) == 0)
         return 0;
     else
@@ -276,12 +289,28 @@ static int look_first(struct my_conn *c, const struct my_call *call, struct job 
     return rc == 0 ? still_open(c, call) : rc;
 }
 
+static int give_back_id(struct my_conn *c, const struct my_call *call, const struct job *job)
+{
+    char sql[64];
+
+    snprintf(sql, sizeof sql, "DO LAST_INSERT_ID(%" PRIu64 ")", job->insert_id);
+    return my_guest_say(c, call, sql);
+}
+
 static int run_job(struct my_conn *c, const struct my_call *call, struct job *job)
 {
+    struct my_call back = *call;
+    sqlock_error err;
     int rc = look_first(c, call, job);
 
-    if (rc == 0)
-        rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);
+    if (rc != 0)
+        return rc;
+    rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);
+    back.err = &err;
+    if (job->keeps_id && !c->broken && give_back_id(c, &back, job) != 0 && c->broken) {
+        *call->err = err;
+        rc = err.code;
+    }
     return rc;
 }
 
@@ -289,7 +318,7 @@ int my_guest_run(struct my_conn *c, const sqlock_script *script, const sqlock_va
                  size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct my_call call = {.deadline = deadline, .err = err};
-    struct job job = {script, values, n, rows, ""};
+    struct job job = {.script = script, .values = values, .n = n, .rows = rows};
     size_t before = sqlock_rows_count(rows);
     struct my_last last;
     int rc = my_guest_ready(c, &call);
@@ -300,6 +329,7 @@ int my_guest_run(struct my_conn *c, const sqlock_script *script, const sqlock_va
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     if (rc == 0) {
         my_last_keep(&last, c->my);
+        job.keeps_id = sets_insert_id(&job);
         rc = run_job(c, &call, &job);
         my_last_give_back(&last, c->my);
     }

@@ -296,6 +296,24 @@ static void test_last_insert_id_is_given_back_by_library_and_server(void **state
     end_guest();
 }
 
+static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **state)
+{
+    int64_t id;
+
+    begin_mysql(state);
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
+    id = app_number(g.app, "SELECT LAST_INSERT_ID()");
+    assert_ok(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n"
+                  "SELECT 0, LAST_INSERT_ID()"),
+              &g.err);
+    assert_int_equal(rows_int(g.rows, 0, 1, -1), 11);
+    assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
+    assert_true(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n" OUR_WRONG) < 0);
+    assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
+    end_guest();
+}
+
 static void test_last_error_and_warnings_are_given_back(void **state)
 {
     char text[MYSQL_ERRMSG_SIZE];
@@ -345,6 +363,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cursor_of_the_application_goes_on),
     cmocka_unit_test(test_answer_of_any_length_is_known_to_have_come),
     cmocka_unit_test(test_last_insert_id_is_given_back_by_library_and_server),
+    cmocka_unit_test(test_last_insert_id_is_given_back_by_statements_that_set_it),
     cmocka_unit_test(test_last_error_and_warnings_are_given_back),
     cmocka_unit_test(test_compressed_connection_is_as_good),
 };
