@@ -73,10 +73,27 @@ static int leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err)
     return c->m->driver->savepoint(c->native, how, sqlock_now_us() + c->m->request_us, err);
 }
 
+/* What is sent: a request of the dialect's, or, if that is given, a script of our own. */
+struct sent {
+    sqlock_stmt stmt;
+    const sqlock_script *script;
+    const sqlock_value *values;
+};
+
+static int send(const sqlock_conn *c, const struct sent *s, int64_t deadline, sqlock_rows *rows,
+                sqlock_error *err)
+{
+    const sqlock_driver *d = c->m->driver;
+
+    if (s->script != NULL)
+        return d->ask(c->native, s->script, s->values, deadline, rows, err);
+    return d->run(c->native, s->stmt, s->values, 1, deadline, rows, err);
+}
+
 /* Where a statement that fails spoils the transaction, it stands behind a savepoint, and is undone.
  * The first error is the one that is told. */
-static int run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
-               sqlock_rows *rows, sqlock_error *err)
+static int run(sqlock_conn *c, const struct sent *s, int64_t deadline, sqlock_rows *rows,
+               sqlock_error *err)
 {
     const sqlock_driver *d = c->m->driver;
     int spoils = (d->caps & SQLOCK_CAP_SPOILS) != 0, rc;
@@ -84,7 +101,7 @@ static int run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int
 
     if (spoils && (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
         return failed(c, rc, err);
-    rc = d->run(c->native, stmt, values, 1, deadline, rows, err);
+    rc = send(c, s, deadline, rows, err);
     if (spoils && rc == 0)
         rc = leave(c, SQLOCK_SAVEPOINT_RELEASE, err);
     if (spoils && rc != 0 && !(err->flags & SQLOCK_RECONNECT))
@@ -92,6 +109,23 @@ static int run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int
     if (rc == SQLOCK_ECANCELLED) /* nobody here cancels: the application's own timeout did */
         rc = err->code = SQLOCK_EDB;
     return rc == 0 ? 0 : failed(c, rc, err);
+}
+
+int guest_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+               sqlock_rows *rows, sqlock_error *err)
+{
+    struct sent s = {.stmt = stmt, .values = values};
+    int rc = rendered_has(c->m->texts, stmt, err);
+
+    return rc == 0 ? run(c, &s, deadline, rows, err) : rc;
+}
+
+int guest_ask(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
+              int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct sent s = {.script = script, .values = values};
+
+    return run(c, &s, deadline, rows, err);
 }
 
 int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
@@ -104,12 +138,10 @@ int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int6
     memset(out, 0, sizeof *out);
     out->left = INT64_MIN;
     err = err != NULL ? err : &own;
-    if ((rc = rendered_has(c->m->texts, stmt, err)) != 0)
-        return rc;
     if ((rows = rows_new()) == NULL)
         return error_nomem(err);
     out->sent = sqlock_now_us();
-    rc = run(c, stmt, values, deadline, rows, err);
+    rc = guest_rows(c, stmt, values, deadline, rows, err);
     out->received = sqlock_now_us();
     if (rc == 0 && sqlock_rows_count(rows) > 0)
         answer_read(rows, 0, out);

@@ -11,6 +11,7 @@ struct sqlock_conn {
     sqlock *m;
     void *native; /* the driver's: it borrows the application's connection */
     int64_t process;
+    struct known *known; /* of the application's tables: table.c */
 };
 
 /* 0 when a statement can be sent: this process's, its manager open, a transaction open and fit. */
@@ -20,6 +21,12 @@ int guest_check(const sqlock_conn *c, sqlock_error *err);
  * SQLOCK_ETXRESTART, else it is as it was before. */
 int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
               struct answer *out, sqlock_error *err);
+/* The same with an answer of many rows. err is not NULL. */
+int guest_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+               sqlock_rows *rows, sqlock_error *err);
+/* The same with a script that is not one of the dialect's. */
+int guest_ask(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
+              int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 /* 1: the failure is that somebody else has what was asked for, or had it; it may be asked again. */
 int guest_was_busy(const sqlock_error *err);
 

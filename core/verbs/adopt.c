@@ -1,5 +1,5 @@
 /* The application's own connections (P14). */
-#include "core/engine/guest.h"
+#include "core/engine/table.h"
 #include "core/verbs/check.h"
 
 static int check_arguments(const sqlock *m, const void *native, sqlock_conn **out_conn,
@@ -62,6 +62,7 @@ void sqlock_conn_free(sqlock_conn *c)
         return;
     m = c->m;
     m->driver->close(c->native);
+    table_forget(c);
     sqlock_mem_free(c);
     mutex_lock(&m->mu);
     manager_unref_locked(m);

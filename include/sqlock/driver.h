@@ -20,6 +20,7 @@
 #define SQLOCK_DRIVER_H
 
 #include <sqlock/sqlock.h>
+#include <sqlock/value.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,7 +62,8 @@ extern "C" {
     X(PROBE, "probe", "b:ns b:name")                                                               \
     X(ENSURE, "ensure", "b:ns b:name")                                                             \
     X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
-    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")
+    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \
+    X(TABLE_KEY, "table_key", "b:schema b:table")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -147,21 +149,18 @@ enum {
     SQLOCK_COL_HELD_NAME = 3 /* the name of one of them */
 };
 
+/* table_key: a row for each column of each index that may be a key's; one row, with nothing in it,
+ * where there is no such index. UNFIT, with SQLOCK_COL_DETAIL: the table or the server does not do */
+enum {
+    SQLOCK_COL_KEY = 2,    /* the index, by its name in the table */
+    SQLOCK_COL_COLUMN = 3, /* NULL: of something else than a column's whole value */
+    SQLOCK_COL_FITS = 4,   /* letters: values that are looked up in it, and do not read the whole
+                              index. i: integers, b: bytes, t: texts; m: texts without characters of
+                              four bytes, a: of ASCII alone */
+    SQLOCK_COL_INSTANT = 5 /* 1: the server can tell that a row is locked without waiting for it */
+};
+
 /* ---- values and rows -------------------------------------------------------------------------- */
-
-typedef enum sqlock_type {
-    SQLOCK_NULL = 0,
-    SQLOCK_INT = 1,
-    SQLOCK_BYTES = 2,
-    SQLOCK_TEXT = 3 /* of an application's: in the encoding of its connection. For ask() only */
-} sqlock_type;
-
-typedef struct sqlock_value {
-    sqlock_type type;
-    int64_t i;        /* SQLOCK_INT */
-    const void *data; /* SQLOCK_BYTES, SQLOCK_TEXT: not NULL, also when len is 0 */
-    size_t len;
-} sqlock_value;
 
 /* An answer's rows. Core makes and frees them, a driver fills them; bytes are copied. Each returns 0
  * or SQLOCK_ENOMEM, which the driver hands on as an error of its request. */

@@ -107,3 +107,7 @@ register_get;
 -- :block register_set
 -- :step
 register_set;
+
+-- :block table_key
+-- :step
+table_key;

@@ -36,6 +36,9 @@
 -- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
 -- The unique keys beyond the primary one, of all tables in the schema.
 -- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {here} GROUP BY t.table_name, t.index_name
+-- Where a table of the application's is, and what it is called.
+-- :define of_schema COALESCE(CONVERT(:schema USING utf8), DATABASE())
+-- :define of_table CONVERT(:table USING utf8)
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- No meta table: nothing was ever migrated here.
@@ -616,3 +619,43 @@ SELECT 0,
             ELSE 3 END,
        COALESCE(h.version, 0), NULL, {now}
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+
+-- :block table_key
+-- In the application's transaction: the unique indexes of a table of its own, by their columns. What is part of
+-- a column, or no column, is NULL, so that it is no key. A value of another kind than the column does not find
+-- its place in the index: all of that is read then, and locked. So it is with numbers and texts; with a text
+-- that cannot be turned into the column's character set, and with dates that are none. Nothing is read from
+-- the application's tables, so that its snapshot is not made here.
+-- In a cluster of several writers a row lock is known to one of them alone.
+-- No row: there is no such table.
+-- :step
+SELECT 0,
+       CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END,
+       s.index_name,
+       CASE WHEN s.sub_part IS NULL THEN s.column_name END,
+       CASE WHEN c.data_type IN ('tinyint', 'smallint', 'mediumint', 'int', 'bigint', 'decimal', 'float', 'double', 'year', 'bit')
+            THEN 'i'
+            WHEN c.data_type IN ('binary', 'varbinary', 'tinyblob', 'blob', 'mediumblob', 'longblob') THEN 'bt'
+            WHEN c.character_set_name = 'utf8mb4' THEN 't'
+            WHEN c.character_set_name IN ('utf8', 'utf8mb3') THEN 'm'
+            WHEN c.character_set_name = @@character_set_client THEN 's'
+            WHEN c.character_set_name IS NOT NULL THEN 'a'
+            ELSE '' END,
+       0 /*!80001 + 1 */ /*M!100301 + 1 */,
+       NULL,
+       t.detail
+FROM (
+    SELECT CASE WHEN i.table_type NOT IN ('BASE TABLE', 'TEMPORARY') THEN 'it is a view, or another thing that is no table'
+                WHEN COALESCE(i.engine, '') <> 'InnoDB' THEN 'its engine is not InnoDB'
+                ELSE {many}
+           END AS detail
+    FROM information_schema.tables i
+    WHERE i.table_schema = {of_schema} AND i.table_name = {of_table}
+      AND (@@lower_case_table_names <> 0 OR BINARY i.table_name = :table)
+) t
+LEFT JOIN information_schema.statistics s
+  ON s.table_schema = {of_schema} AND s.table_name = {of_table}
+ AND s.non_unique = 0 AND s.index_type = 'BTREE' /*!80000 AND s.is_visible = 'YES' */ /*M!100600 AND s.ignored = 'NO' */
+LEFT JOIN information_schema.columns c
+  ON c.table_schema = {of_schema} AND c.table_name = {of_table} AND c.column_name = s.column_name
+ORDER BY s.index_name;

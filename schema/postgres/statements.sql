@@ -612,3 +612,42 @@ SELECT 0,
             ELSE 3 END,
        coalesce(h.version, 0), NULL::bigint, {now}
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+
+-- :block table_key
+-- In the application's transaction: the unique indexes of a table of its own, by their columns. A name that is
+-- too long is one that is not there, whatever the parser would cut it to. An index that compares in another
+-- way than the table does (a collation, an operator class) lets several rows be the same to `=`, as tables
+-- that inherit do; a column of one is NULL, so that it is no key. The server reads a value as its column's type.
+-- No row: there is no such table.
+-- :step
+WITH t AS (
+    SELECT c.oid,
+           CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'it is a view, or another thing that is no table'
+                WHEN c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
+                THEN 'other tables inherit from it, and may have a row of the same key'
+                WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid)
+                THEN 'it has rules'
+           END AS detail
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = pg_catalog.to_regclass(
+              coalesce(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.', '')
+              || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
+      AND c.relname::text = pg_catalog.convert_from(:table, 'UTF8')
+      AND (:schema IS NULL OR n.nspname::text = pg_catalog.convert_from(:schema, 'UTF8'))
+), k AS (
+    SELECT x.relname::text AS key,
+           CASE WHEN o.opcdefault AND i.indcollation[s.at] = a.attcollation THEN a.attname::text END AS col,
+           CASE WHEN 'pg_catalog.bytea'::pg_catalog.regtype IN (y.oid, y.typbasetype) THEN 'b' ELSE 'it' END AS fits
+    FROM t
+    JOIN pg_catalog.pg_index i ON i.indrelid = t.oid
+     AND i.indisunique AND i.indisvalid AND i.indisready AND i.indislive AND i.indimmediate
+     AND i.indpred IS NULL AND i.indexprs IS NULL
+    JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+    CROSS JOIN LATERAL pg_catalog.generate_series(
+        0, coalesce((pg_catalog.to_json(i) ->> 'indnkeyatts')::int, i.indnatts) - 1) s (at)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[s.at]
+    JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+    JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[s.at]
+)
+SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits, 1, NULL::bigint, t.detail
+FROM t LEFT JOIN k ON true ORDER BY k.key;

@@ -379,3 +379,21 @@ SELECT 0,
             ELSE 3 END,
        coalesce(h.version, 0), NULL, {now} * 1000
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+
+-- :block table_key
+-- In the application's transaction: the unique indexes of a table of its own, by their columns. The columns of
+-- a primary key are one, also where it is the rowid, which no index shows. Values of any type are compared as
+-- the column's affinity has it. No row: there is no such table.
+-- :step
+SELECT 0, 1, k.key, k.col, 'itb', 1
+FROM (SELECT 1 FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) LIMIT 1) t
+LEFT JOIN (
+    SELECT '' AS key, p.name AS col
+    FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) p WHERE p.pk > 0
+    UNION ALL
+    SELECT l.name, x.name
+    FROM pragma_index_list(CAST(:table AS TEXT), CAST(:schema AS TEXT)) l
+    JOIN pragma_index_xinfo(l.name, CAST(:schema AS TEXT)) x ON x.key
+    WHERE l."unique" AND NOT l.partial
+) k ON 1
+ORDER BY k.key;
