@@ -380,7 +380,7 @@ endef
 
 PCS := libsqlock.pc $(DRIVERS:%=libsqlock-%.pc)
 LINKS := $(notdir $(SHARED:.$(SO)=.so))
-HEADERS := $(patsubst %,%.h,sqlock transaction register value driver $(DRIVERS))
+HEADERS := $(patsubst %,%.h,sqlock transaction register value retry driver $(DRIVERS))
 
 # The manual holds what the command says of itself. Without scdoc it is left out.
 MANUAL := $(if $(COMMAND),$(if $(shell command -v scdoc),$(BUILD)/sqlock.1))

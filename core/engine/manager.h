@@ -160,6 +160,7 @@ struct sqlock_cancel {
     int64_t process;
     mutex mu;
     int fired;
+    cond wake; /* it fires, for who waits for nothing else */
     struct link ops;
 };
 

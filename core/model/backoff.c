@@ -5,13 +5,16 @@
 /* The lease's end is told in the server's clock; a try a moment before it would be in vain. */
 #define PAST_END_US 1000
 
+int64_t backoff_doubled(int64_t first, int64_t last, int n)
+{
+    for (; n > 0 && first > 0 && first < last; n--)
+        first = first > last / 2 ? last : first * 2;
+    return first < last ? first : last;
+}
+
 int64_t backoff_span(int n)
 {
-    int64_t span = BACKOFF_FIRST_US;
-
-    while (n-- > 0 && span < BACKOFF_LAST_US)
-        span *= 2;
-    return span < BACKOFF_LAST_US ? span : BACKOFF_LAST_US;
+    return backoff_doubled(BACKOFF_FIRST_US, BACKOFF_LAST_US, n);
 }
 
 int64_t backoff_next(int64_t now, int64_t sleep, int64_t left, int64_t last)

@@ -6,6 +6,8 @@
 #define BACKOFF_FIRST_US 10000
 #define BACKOFF_LAST_US  500000
 
+/* `first`, doubled n times, at most `last`; of an n below 0: `first`. */
+int64_t backoff_doubled(int64_t first, int64_t last, int n);
 /* The span that the sleep after the n-th refusal (from 0) is drawn from, evenly: [span / 2, span).
  */
 int64_t backoff_span(int n);

@@ -1,5 +1,5 @@
 /* Cutting waits from another thread. */
-#include "core/engine/op.h"
+#include "core/verbs/verbs.h"
 
 int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 {
@@ -12,6 +12,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
         return error_nomem(err);
     cancel->process = sqlock_process_id();
     mutex_init(&cancel->mu);
+    cond_init(&cancel->wake);
     list_init(&cancel->ops);
     *out_cancel = cancel;
     return 0;
@@ -23,6 +24,7 @@ void sqlock_cancel_fire(sqlock_cancel *cancel)
         return; /* a thread of the parent may have held the mutex at the fork */
     mutex_lock(&cancel->mu);
     cancel->fired = 1;
+    cond_wake_all(&cancel->wake);
     LIST_EACH(at, &cancel->ops)
     {
         op_interrupt(LIST_MEMBER(at, sqlock_op, in_cancel));
@@ -34,6 +36,24 @@ void sqlock_cancel_free(sqlock_cancel *cancel)
 {
     if (cancel == NULL || cancel->process != sqlock_process_id())
         return;
+    cond_free(&cancel->wake);
     mutex_free(&cancel->mu);
     sqlock_mem_free(cancel);
+}
+
+int cancel_wait(sqlock_cancel *cancel, int64_t until)
+{
+    int fired = 0;
+
+    if (cancel == NULL) {
+        for (int64_t left; (left = until - sqlock_now_us()) > 0;)
+            sqlock_sleep_us(left);
+        return 0;
+    }
+    mutex_lock(&cancel->mu);
+    while (!cancel->fired && sqlock_now_us() < until)
+        cond_wait_until(&cancel->wake, &cancel->mu, until);
+    fired = cancel->fired;
+    mutex_unlock(&cancel->mu);
+    return fired;
 }

@@ -29,6 +29,11 @@ void sqlock_reap_opts_init(sqlock_reap_opts *opts)
     *opts = (sqlock_reap_opts)SQLOCK_REAP_OPTS_INIT;
 }
 
+void sqlock_retry_opts_init(sqlock_retry_opts *opts)
+{
+    *opts = (sqlock_retry_opts)SQLOCK_RETRY_OPTS_INIT;
+}
+
 /* The fields of the option structs, all but their sizes. A new one is appended here too, and never
  * lies in what was padding at the end: an older caller's size includes that. */
 struct field {
@@ -64,6 +69,13 @@ static const struct field reap_fields[] = {
     FIELD(sqlock_reap_opts, pause_ms), FIELD(sqlock_reap_opts, grace_ms),
     FIELD(sqlock_reap_opts, idle_ms),  FIELD(sqlock_reap_opts, limit),
     FIELD(sqlock_reap_opts, max_ms),   FIELD(sqlock_reap_opts, cancel),
+};
+static const struct field retry_fields[] = {
+    FIELD(sqlock_retry_opts, attempts),  FIELD(sqlock_retry_opts, optimistic),
+    FIELD(sqlock_retry_opts, base_ms),   FIELD(sqlock_retry_opts, cap_ms),
+    FIELD(sqlock_retry_opts, total_ms),  FIELD(sqlock_retry_opts, lease_ms),
+    FIELD(sqlock_retry_opts, lock_name), FIELD(sqlock_retry_opts, lock_name_len),
+    FIELD(sqlock_retry_opts, cancel),
 };
 
 int check_size(uint32_t size, const char *what, sqlock_error *err)
@@ -197,6 +209,21 @@ int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_er
     if (out->flags & ~SQLOCK_REAP_DRY_RUN)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     return 0;
+}
+
+int check_retry_opts(const sqlock_retry_opts *in, sqlock_retry_opts *out, sqlock_error *err)
+{
+    int rc;
+
+    sqlock_retry_opts_init(out);
+    if ((rc = copy_opts(out, sizeof *out, retry_fields, COUNT(retry_fields), in, err)) != 0 ||
+        (rc = check_range("attempts", out->attempts, 1, INT32_MAX, err)) != 0 ||
+        (rc = check_range("optimistic", out->optimistic, 0, INT32_MAX, err)) != 0 ||
+        (rc = check_range("base_ms", out->base_ms, 0, REQUEST_MAX_MS, err)) != 0 ||
+        (rc = check_range("cap_ms", out->cap_ms, 0, REQUEST_MAX_MS, err)) != 0 ||
+        (rc = check_wait(out->total_ms, err)) != 0 || out->lease_ms == 0)
+        return rc;
+    return check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS, err);
 }
 
 int check_name(const char *name, size_t *len, sqlock_error *err)

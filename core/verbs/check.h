@@ -1,6 +1,8 @@
 #ifndef SQLOCK_VERBS_CHECK_H
 #define SQLOCK_VERBS_CHECK_H
 
+#include <sqlock/retry.h>
+
 #include "core/engine/manager.h"
 
 /* Copy a caller's options over defaults: as many bytes as both sides know. NULL: defaults only. */
@@ -11,6 +13,7 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
 /* A struct's size that the caller has set; `what` is said if not. */
 int check_size(uint32_t size, const char *what, sqlock_error *err);
 int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_error *err);
+int check_retry_opts(const sqlock_retry_opts *in, sqlock_retry_opts *out, sqlock_error *err);
 
 /* A driver that is whole and fits this library, and a URL (or a factory) that is for it. *out: its
  * table as far as this library knows it; what the driver does not have, or says that it cannot, is

@@ -37,6 +37,9 @@ struct asked {
 /* Check manager and name, and do it in this thread, for request_ms at most. */
 int verb_ask(sqlock *m, const struct asked *asked, sqlock_error *err);
 
+/* Wait until then, or until it is fired: 1. cancel may be NULL. */
+int cancel_wait(sqlock_cancel *cancel, int64_t until);
+
 /* Hand a started request to the talker; on failure it is ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
 

@@ -18,6 +18,19 @@ static void test_span_doubles_from_the_first_to_the_last(void **state)
     assert_int_equal(backoff_span(-1), BACKOFF_FIRST_US);
 }
 
+static void test_doubling_ends_at_the_last_and_never_overflows(void **state)
+{
+    (void)state;
+    assert_int_equal(backoff_doubled(5, 500, 0), 5);
+    assert_int_equal(backoff_doubled(5, 500, -3), 5);
+    assert_int_equal(backoff_doubled(5, 500, 6), 320);
+    assert_int_equal(backoff_doubled(5, 500, 7), 500);
+    assert_int_equal(backoff_doubled(5, 500, INT32_MAX), 500);
+    assert_int_equal(backoff_doubled(900, 500, 3), 500);
+    assert_int_equal(backoff_doubled(0, 500, INT32_MAX), 0);
+    assert_true(backoff_doubled(3, INT64_MAX, 100) == INT64_MAX);
+}
+
 static void test_span_never_shrinks(void **state)
 {
     (void)state;
@@ -72,6 +85,7 @@ static void test_try_is_never_before_now_nor_after_what_ends_it(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_span_doubles_from_the_first_to_the_last),
+    cmocka_unit_test(test_doubling_ends_at_the_last_and_never_overflows),
     cmocka_unit_test(test_span_never_shrinks),
     cmocka_unit_test(test_sleep_is_taken_as_it_is_when_nothing_ends_before),
     cmocka_unit_test(test_sleep_ends_a_moment_after_the_holders_lease),

@@ -15,8 +15,14 @@ static void test_macro_and_function_write_the_same_bytes(void **state)
     sqlock_acquire_opts acquire_macro = SQLOCK_ACQUIRE_OPTS_INIT, acquire_call;
     sqlock_list_opts list_macro = SQLOCK_LIST_OPTS_INIT, list_call;
     sqlock_reap_opts reap_macro = SQLOCK_REAP_OPTS_INIT, reap_call;
+    sqlock_retry_opts retry_macro = SQLOCK_RETRY_OPTS_INIT, retry_call;
 
     (void)state;
+    sqlock_retry_opts_init(&retry_call);
+    assert_memory_equal(&retry_macro, &retry_call, UP_TO(sqlock_retry_opts, lease_ms));
+    assert_null(retry_call.lock_name);
+    assert_true(retry_call.lock_name_len == SQLOCK_LEN_STRING);
+    assert_null(retry_call.cancel);
     memset(&open_call, 0xAA, sizeof open_call);
     memset(&acquire_call, 0xAA, sizeof acquire_call);
     memset(&list_call, 0xAA, sizeof list_call);
@@ -40,6 +46,10 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_acquire_opts, size), 0);
     assert_int_equal(offsetof(sqlock_list_opts, size), 0);
     assert_int_equal(offsetof(sqlock_reap_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_retry_opts, size), 0);
+    assert_int_equal(offsetof(sqlock_retry_opts, lock_name), 32);
+    assert_int_equal(offsetof(sqlock_retry_opts, cancel), 40 + sizeof(void *));
+    assert_int_equal(offsetof(sqlock_attempt, lock), 16);
     assert_int_equal(offsetof(sqlock_reap_opts, grace_ms), 16);
     assert_int_equal(offsetof(sqlock_reap_opts, cancel), 40 + sizeof(void *));
     assert_int_equal(offsetof(sqlock_reap_report, size), 0);
