@@ -340,7 +340,8 @@ SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL;
 SELECT 0, 1, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 -- :step write
 INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, 1;
--- :step same 1
+-- :step write
+SELECT 0, 1, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 
 -- :block register_get
 -- Always one row; 9: there is no such register, whose version is 0.
