@@ -380,7 +380,9 @@ endef
 
 PCS := libsqlock.pc $(DRIVERS:%=libsqlock-%.pc)
 LINKS := $(notdir $(SHARED:.$(SO)=.so))
-HEADERS := $(patsubst %,%.h,sqlock transaction register value retry driver $(DRIVERS))
+# Those that belong to no driver are the core's.
+CORE_HEADERS := $(filter-out $(ALL_DRIVERS:%=%.h),$(notdir $(wildcard include/sqlock/*.h)))
+HEADERS := $(CORE_HEADERS) $(DRIVERS:%=%.h)
 
 # The manual holds what the command says of itself. Without scdoc it is left out.
 MANUAL := $(if $(COMMAND),$(if $(shell command -v scdoc),$(BUILD)/sqlock.1))

@@ -37,7 +37,7 @@ function check_system(header,    name) {
     if (folder in more && header ~ more[folder]) return
     if (header ~ /^sqlock\//) {
         name = substr(header, 8)
-        if (name == "sqlock.h" || name == "value.h" || name == "rows.h" || name == "transaction.h" || name == "register.h" || name == "retry.h" || name == "cas.h" || name == "driver.h") return
+        if (name ~ /^(sqlock|value|driver|transaction|rows|cas|register|retry)\.h$/) return
         if (driver != "" && name == driver ".h") return
         breach("<" header "> belongs to another driver")
     } else if (header !~ libc && !(!public && driver in client && header ~ ("^(" client[driver] ")$")))

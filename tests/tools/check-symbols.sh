@@ -56,8 +56,8 @@ check_objects() # FOLDER
 }
 
 libc='libc\.so\.6|libpthread\.so\.0|librt\.so\.1|libdl\.so\.2|ld-linux.*'
-check_library "$build/libsqlock.$SO" "$libc" include/sqlock/sqlock.h include/sqlock/transaction.h \
-    include/sqlock/register.h include/sqlock/driver.h
+mapfile -t headers < <(ls include/sqlock/*.h | grep -vE "/($(cd drivers && ls -d */ | tr -d / | paste -sd'|'))\.h$")
+check_library "$build/libsqlock.$SO" "$libc" "${headers[@]}"
 check_objects "$build/obj/core"
 for driver in $BUILT_DRIVERS; do
     case $driver in
