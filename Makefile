@@ -10,7 +10,7 @@
 #   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
 #   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
-#   make demo       build and run the demo (SQLite and the command only)
+#   make demo       build and run the demo; DB=postgres or mysql: on a server of its own
 #   make format     with clang-format; make check-format only looks
 #   make install    headers, libraries, .pc files, the command and the migrations as SQL (DESTDIR,
 #                   PREFIX, LIBDIR; or bindir, libdir, includedir ...); make uninstall takes the same, away
@@ -307,21 +307,37 @@ format:
 
 # ---- demo, install, clean ------------------------------------------------------------------------
 
+# DB=postgres or mysql: on a server of its own.
+DB ?= sqlite
+demo_server := $(if $(filter postgres,$(DB)),tests/tools/pg.sh)$(if $(filter mysql,$(DB)),tests/tools/my.sh)
+
 demo:
-	@tests/tools/deps.sh demo
+	@tests/tools/deps.sh $(if $(demo_server),,demo)
 	@+$(MAKE) --no-print-directory run-demo
 
 .PHONY: run-demo
-run-demo: $(BUILD)/demo/demo $(COMMAND) $(BUILD)/libsqlock-sqlite.$(SO)
-	$< $(COMMAND)
+ifeq ($(demo_server),)
+run-demo: $(BUILD)/demo/ways-sqlite $(BUILD)/demo/demo $(COMMAND) $(BUILD)/libsqlock-sqlite.$(SO)
+	$(BUILD)/demo/ways-sqlite
+	$(BUILD)/demo/demo $(COMMAND)
+else
+run-demo: $(BUILD)/demo/ways-$(DB)
+	url=$$($(demo_server) start) && { $< "$$url"; rc=$$?; $(demo_server) stop "$$url"; exit $$rc; }
+endif
 
 $(BUILD)/obj/demo/%.o: demo/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(COMPILE) $(cflags_sqlite) -c -o $@ $<
+	$(COMPILE) $(CLIENT_CFLAGS) -c -o $@ $<
 
 $(BUILD)/demo/demo: $(call objects,demo/*.c) $(BUILD)/libsqlock-sqlite.a $(BUILD)/libsqlock.a
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(libs_sqlite) -ldl
+
+ways_common := $(filter-out demo/ways/market_%,$(wildcard demo/ways/*.c)) demo/ways/market.c demo/crew.c
+$(BUILD)/demo/ways-%: $(BUILD)/obj/demo/ways/market_%.o $(call objects,$(ways_common)) \
+    $(BUILD)/libsqlock-%.a $(BUILD)/libsqlock.a
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(libs_$*) -ldl
 
 # ---- benchmark -----------------------------------------------------------------------------------
 # BENCH="--runs 1 --ms 200" for a look; figures that are told come from its defaults.

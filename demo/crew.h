@@ -15,6 +15,8 @@ struct crew_note {
     atomic_int ready;      /* has opened the database */
     atomic_int orders;     /* answered, with a unit or without */
     atomic_int fenced;     /* tries that the fencing token stopped */
+    atomic_int conflicts;  /* tries that saw that others had been quicker */
+    atomic_int retries;    /* tries that were made once more, for that or for the database's sake */
     atomic_int longest_ms; /* for one order, waiting for the lock included */
 };
 

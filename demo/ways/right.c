@@ -1,0 +1,69 @@
+/* How each unit is sold once. These are to be copied. */
+#include "ways.h"
+
+#include <stdlib.h>
+
+/* A lease: for work that does not fit into one transaction. It asks now and then whether it still
+ * is held. */
+enum sold sell_under_lease(struct seller *s)
+{
+    sqlock_lock *lock = take_lock(s);
+    long stock = stock_of(s);
+    enum sold out = SOLD_OUT;
+
+    if (stock > 0) {
+        think();
+        out = sqlock_is_held(lock) && write_sale(s, stock - 1) ? SOLD : AGAIN;
+    }
+    drop_lock(lock);
+    return out;
+}
+
+/* A lease that is proved in the transaction: from the guard to the commit nobody else is granted
+ * the name, however long this one stands still; and one that stood still before it cannot commit.
+ */
+enum sold sell_behind_guard(struct seller *s)
+{
+    sqlock_lock *lock = take_lock(s);
+    sqlock_error err;
+    enum sold out = AGAIN;
+    long stock;
+
+    stand_still_once(s);
+    if (market.run(s->db, market.begin)) {
+        if (sqlock_guard(lock, s->conn, &err) != 0) {
+            market.run(s->db, "ROLLBACK"); /* the lock was lost: nothing was read yet */
+            out = CONFLICT;
+        } else if ((stock = stock_of(s)) <= 0) {
+            market.run(s->db, "ROLLBACK");
+            out = SOLD_OUT;
+        } else {
+            think();
+            out = put_sale(s, stock - 1) && market.run(s->db, "COMMIT") ? SOLD : AGAIN;
+        }
+    }
+    drop_lock(lock);
+    return out;
+}
+
+/* Striped stock: the units lie on several rows, so that sellers seldom want the same one; each
+ * takes from a row that still has some, and the database says whether it had. No lock at all. */
+enum sold sell_from_stripe(struct seller *s)
+{
+    int first = rand() % MARKET_STRIPES;
+
+    think();
+    for (int i = 0; i < MARKET_STRIPES; i++) {
+        if (!market.run(s->db, market.begin) ||
+            !market_runf(s->db, "UPDATE stripe SET stock = stock - 1 WHERE id = %d AND stock > 0",
+                         (first + i) % MARKET_STRIPES))
+            return AGAIN;
+        if (market.changed(s->db) == 1)
+            return market_runf(s->db, "INSERT INTO sale VALUES (%d)", s->me) &&
+                           market.run(s->db, "COMMIT")
+                       ? SOLD
+                       : AGAIN;
+        market.run(s->db, "ROLLBACK"); /* this one is empty */
+    }
+    return SOLD_OUT;
+}
