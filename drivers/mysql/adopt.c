@@ -66,30 +66,17 @@ static int check_library(const sqlock_adopt_opts *opts, sqlock_error *err)
 /* ---- adopting ----------------------------------------------------------------------------------
  */
 
-static int has_option(MYSQL *my, enum mysql_option option)
-{
-    char on = 0;
-
-    return mysql_get_option(my, option, &on) == 0 && on != 0;
-}
-
 static int check_native(MYSQL *my, sqlock_error *err)
 {
+    const char *mode;
+
     if (my_client_socket(my) < 0)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not connected");
     if (my_guest_busy(my))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 "an answer on the connection has not been read to its end");
-    if (has_option(my, MYSQL_OPT_RECONNECT))
-        return sqlock_error_set(
-            err, SQLOCK_ESTATE, 0,
-            "the connection has MYSQL_OPT_RECONNECT: it would go on without its "
-            "transaction");
-#ifdef MARIADB_PACKAGE_VERSION_ID
-    if (has_option(my, MARIADB_OPT_SKIP_READ_RESPONSE))
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
-                                "the connection has MARIADB_OPT_SKIP_READ_RESPONSE");
-#endif
+    if ((mode = my_client_strays(my)) != NULL)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection has %s", mode);
     return 0;
 }
 

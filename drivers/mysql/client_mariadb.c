@@ -38,6 +38,15 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     return ready;
 }
 
+const char *my_client_strays(MYSQL *my)
+{
+    my_bool reconnects = 0, skips = 0;
+
+    mysql_get_option(my, MYSQL_OPT_RECONNECT, &reconnects);
+    mysql_get_option(my, MARIADB_OPT_SKIP_READ_RESPONSE, &skips);
+    return reconnects ? "MYSQL_OPT_RECONNECT" : skips ? "MARIADB_OPT_SKIP_READ_RESPONSE" : NULL;
+}
+
 /* Enforced TLS is dropped without a word where the server has none, unless certificates are
  * verified: conn.c looks again. There is no verifying without the host's name. */
 const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)

@@ -40,6 +40,11 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     return !my->reconnect;
 }
 
+const char *my_client_strays(MYSQL *my)
+{
+    return my->reconnect ? "MYSQL_OPT_RECONNECT" : NULL;
+}
+
 static int names_an_authority(MYSQL *files)
 {
     return files->options.ssl_ca != NULL || files->options.ssl_capath != NULL;

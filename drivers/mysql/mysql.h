@@ -98,6 +98,9 @@ int my_client_socket(MYSQL *my);
 int my_client_prepare(MYSQL *my);
 /* Whether one that is connected can be worked with; 0: *out_why it cannot. */
 int my_client_adopts(MYSQL *my, const char **out_why);
+/* A mode of the application's connection in which it would answer for another session, or not at
+ * all: its name; NULL: none. */
+const char *my_client_strays(MYSQL *my);
 enum my_ssl_mode {
     MY_SSL_UNSAID, /* as the option files have it, else the client library */
     MY_SSL_DISABLED,

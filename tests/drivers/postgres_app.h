@@ -2,6 +2,8 @@
 #ifndef SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
 #define SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
 
+#ifdef TEST_HAVE_POSTGRES
+
 #include <libpq-fe.h>
 
 #include "tests/drivers/adopt_app.h"
@@ -14,4 +16,5 @@ struct postgres_app_conn {
 
 extern const struct adopt_app postgres_app;
 
+#endif
 #endif

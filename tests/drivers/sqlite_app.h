@@ -2,6 +2,8 @@
 #ifndef SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
 #define SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
 
+#ifdef TEST_HAVE_SQLITE
+
 #include <sqlite3.h>
 
 #include "tests/drivers/adopt_app.h"
@@ -15,4 +17,5 @@ struct sqlite_app_conn {
 
 extern const struct adopt_app sqlite_app;
 
+#endif
 #endif
