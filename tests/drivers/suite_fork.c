@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sqlock/register.h>
+#include <sqlock/transaction.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,11 @@ static int use_dead_handles(void *arg)
     assert_code(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &err), &err);
     assert_code(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_ensure(f->m, "x", 1, &err), &err);
+    assert_code(SQLOCK_EFORK, sqlock_register_set(f->m, "x", 1, "v", 1, 0, NULL, &err), &err);
+    assert_code(SQLOCK_EFORK,
+                sqlock_register_get(f->m, "x", 1, NULL, 0, &(size_t){0}, &(int64_t){0}, &err),
+                &err);
     assert_code(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &err), &err);
     assert_int_equal(err.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */

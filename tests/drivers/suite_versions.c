@@ -2,6 +2,8 @@
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
 #include "tests/drivers/suite.h"
 
+#include <sqlock/register.h>
+#include <sqlock/transaction.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +237,24 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     test_free(c);
 }
 
+/* Registers came later than locks. */
+static void test_older_driver_without_registers_has_locks(void **state)
+{
+    struct world *w = world(state);
+    struct changed *c = changed();
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    c->dialect.n_scripts = SQLOCK_STMT_ENSURE;
+    use(w, &c->table);
+    assert_ok(open_with(w, &c->table, &m, &err), &err);
+    assert_code(SQLOCK_EREFUSED, sqlock_register_set(m, "x", 1, "v", 1, 0, NULL, &err), &err);
+    assert_code(SQLOCK_EREFUSED, sqlock_ensure(m, "x", 1, &err), &err);
+    assert_non_null(strstr(err.text, "older"));
+    sqlock_close(m);
+    test_free(c);
+}
+
 static void test_newer_driver_with_more_requests_works(void **state)
 {
     struct world *w = world(state);
@@ -322,6 +342,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
     cmocka_unit_test(test_older_driver_with_a_newer_bit_is_refused),
     cmocka_unit_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
+    cmocka_unit_test(test_older_driver_without_registers_has_locks),
     cmocka_unit_test(test_newer_driver_with_more_requests_works),
     cmocka_unit_test(test_driver_whose_requests_differ_is_refused),
     cmocka_unit_test(test_driver_reads_no_further_than_the_options_of_an_older_core),
