@@ -32,7 +32,7 @@ check_command() # WORDS
     esac
     "$sqlock" help >"$dir/global"
     "$sqlock" help "$command" >"$dir/help" 2>/dev/null || { echo "sqlock $command: no such command"; return; }
-    for word; do
+    for word in "${words[@]}"; do
         word=${word%%=*}
         case $word in
         --) return ;;
@@ -93,12 +93,25 @@ must_be_noticed() # SED_SCRIPT
     check_all "$dir/faulty" README.md | grep -q . || echo "README.md with '$1' was not noticed"
 }
 
+# What the command says of itself, names commands too.
+check_help()
+{
+    local command
+    [ -x "$sqlock" ] || return
+    for command in '' $("$sqlock" help | sed -n '/^  [a-z]/s/^  \([a-z]*\) .*/\1/p'); do
+        "$sqlock" help $command | tr '\n' ' ' >"$dir/text"
+        check_document "$dir/text" | sed "s|^|sqlock help $command: |"
+    done
+}
+
 {
     for document in $documents; do
         check_all "$document" | sed "s|^|$document: |"
     done
+    check_help
     must_be_noticed 's/`sqlock reap`/`sqlock sweep`/'
     must_be_noticed 's/reap --metrics-file/reap --metric-file/'
+    must_be_noticed 's/`sqlock reap`/`sqlock --url-files x reap`/'
     must_be_noticed 's/sqlock_reap()/sqlock_sweep()/'
     must_be_noticed 's/SQLOCK_OPEN_UNPREPARED/SQLOCK_OPEN_PREPARED_NOT/'
     must_be_noticed 's/`make reap-load`/`make reap-loads`/'
