@@ -64,6 +64,9 @@ static int judge(sqlock_lock *lock, const struct answer *a, sqlock_error *err)
     case SQLOCK_OUT_STALE:
         return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
                                 "the transaction's snapshot is older than the lease");
+    case SQLOCK_OUT_UNFIT:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "this server cannot tell others of a guard: it takes MySQL 8.0");
     case SQLOCK_OUT_KIND:
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
                                 "the name's row is of a kind that this version does not know");

@@ -16,8 +16,9 @@
 -- column. The token is the proof: a lease that ran out, was released or broken, and that was granted to
 -- nobody since passes, and is kept from everybody as well; the holder's deadline is the application's to
 -- look at. Guard again after a ROLLBACK TO a savepoint from before the guard. No use in XA transactions
--- on MariaDB, whose PREPARE drops the lock, nor on Galera and Group Replication, where locks are of one
--- node. The user needs SELECT on the table. It covers this database alone.
+-- on MariaDB, whose PREPARE drops the lock, nor on MySQL before 8.0, where others would wait for it, nor on
+-- Galera and Group Replication, where locks are of one node. The user needs SELECT on the table. It covers
+-- this database alone.
 SELECT IF((SELECT COUNT(*)
            FROM (SELECT 1 FROM sqlock_lock FORCE INDEX (nt)
                  WHERE ns = :ns AND name = :name AND token = :token LOCK IN SHARE MODE) AS guard) = 1,

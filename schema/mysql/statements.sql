@@ -541,9 +541,10 @@ DO 0;
 -- granted to nobody, the holder's own deadline says.
 -- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is
 -- just being written, as long as the session's lock wait timeout says; MariaDB says at once that it is busy.
--- No row: others have the name, or had it.
+-- No row: others have the name, or had it. 22: a server that cannot step over locked rows cannot tell others
+-- of a guard, they would hang on it.
 -- :step
-SELECT 0, 1, g.token, NULL, {now}
+SELECT 0, 22 /*!80001 - 21 */ /*M!100600 - 21 */, g.token, NULL, {now}
 FROM {lock} g FORCE INDEX (nt)
 WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner IS NOT NULL
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;

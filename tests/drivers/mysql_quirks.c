@@ -72,7 +72,8 @@ const struct quirks mysql_quirks = {.name = "mysql",
                                     .age = age,
                                     .leave = leave,
                                     .execute = execute,
-                                    .app = &mysql_app};
+                                    .app = &mysql_app,
+                                    .guards = my_skips_locked};
 
 int mysql_is_missing(int *out_code)
 {

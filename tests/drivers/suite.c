@@ -393,6 +393,7 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
 int suite_run(const struct quirks *q)
 {
     bool one_writer = q->driver()->caps & SQLOCK_CAP_ONE_WRITER;
+    bool guards = q->app != NULL && (q->guards == NULL || q->guards());
     const struct {
         const struct part *part;
         bool fits;
@@ -425,11 +426,12 @@ int suite_run(const struct quirks *q)
                  {&suite_adopt, q->app != NULL},
                  {&suite_adopt_cut, q->app != NULL},
                  {&suite_adopt_slow, q->app != NULL && q->app->slow != NULL},
-                 {&suite_guard, q->app != NULL},
-                 {&suite_guard_renewed, q->app != NULL && !one_writer},
-                 {&suite_guard_alone, q->app != NULL && one_writer},
-                 {&suite_stale, q->app != NULL && q->between_processes},
-                 {&suite_stale_inside, q->app != NULL && q->between_processes && !one_writer}};
+                 {&suite_guard, guards},
+                 {&suite_guard_renewed, guards && !one_writer},
+                 {&suite_guard_alone, guards && one_writer},
+                 {&suite_guard_refused, q->app != NULL && !guards},
+                 {&suite_stale, guards && q->between_processes},
+                 {&suite_stale_inside, guards && q->between_processes && !one_writer}};
     struct CMUnitTest tests[320];
     size_t n = 0;
 

@@ -48,6 +48,7 @@ struct quirks {
     void (*execute)(const struct place *, const char *sql);
     /* An application's side of a connection; NULL: the driver adopts none. */
     const struct adopt_app *app;
+    bool (*guards)(void); /* whether the server can keep a guard; NULL: it can */
 };
 
 /* All tests that fit the driver, or those given. Returns what main() returns. */
@@ -137,6 +138,7 @@ extern const struct part suite_load;                /* where rows can be made by
  * whether renewals go on beside its transactions, or they keep everybody out. */
 extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
 extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
+extern const struct part suite_guard_refused; /* where the server cannot keep one */
 
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 

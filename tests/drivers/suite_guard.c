@@ -236,6 +236,21 @@ static void test_handles_may_be_freed_in_any_order(void **state)
     end_guest();
 }
 
+/* P16 */
+static void test_guard_is_refused_where_it_cannot_be_kept(void **state)
+{
+    set_stage(state, 10000, 0);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_EREFUSED, guard(), &s.err);
+    app_exec(g.app, "COMMIT");
+    strike_stage();
+}
+
+static const struct CMUnitTest refused[] = {
+    cmocka_unit_test(test_guard_is_refused_where_it_cannot_be_kept),
+};
+PART(suite_guard_refused, refused);
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_nobody_is_granted_a_guarded_name_before_the_commit),
     cmocka_unit_test(test_rollback_ends_the_guard),
