@@ -1,5 +1,6 @@
 /* Behind pgbouncer in transaction mode, where each request may reach another session. */
 #include <sqlock/postgres.h>
+#include <sqlock/register.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,48 @@ static void test_processes_behind_one_pool_exclude_each_other(void **state)
     assert_int_equal(private_number("SELECT n FROM shared.number"), WORKERS * ROUNDS);
 }
 
+/* Counts in a register instead: whoever finds another version reads again. */
+static int count_in_a_register(void *arg)
+{
+    sqlock *m = open_pooled("registers");
+    char text[24];
+    sqlock_error err;
+
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        int rc = SQLOCK_CONFLICT;
+
+        while (rc == SQLOCK_CONFLICT) {
+            int64_t version;
+            size_t len;
+
+            assert_ok(sqlock_register_get(m, "n", 1, text, sizeof text - 1, &len, &version, &err),
+                      &err);
+            text[len] = '\0';
+            len = (size_t)snprintf(text, sizeof text, "%d", len > 0 ? atoi(text) + 1 : 1);
+            rc = sqlock_register_set(m, "n", 1, text, len, version, NULL, &err);
+        }
+        assert_ok(rc, &err);
+    }
+    sqlock_close(m);
+    return 0;
+}
+
+static void test_no_update_of_a_register_is_lost_behind_one_pool(void **state)
+{
+    pid_t child[WORKERS];
+
+    (void)state;
+    migrate("registers");
+    for (int i = 0; i < WORKERS; i++)
+        child[i] = child_start(count_in_a_register, NULL);
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(child_wait(child[i], patience_ms(20000)), 0);
+    assert_int_equal(private_number("SELECT convert_from(value, 'UTF8')::bigint "
+                                    "FROM registers.sqlock_register"),
+                     WORKERS * ROUNDS);
+}
+
 /* A session's prepared statements are not there in the next session: without the flag the pooler's
  * user must be told, and not get a lock that fails later. */
 static void test_without_the_flag_a_pooler_never_grants_one_lock_twice(void **state)
@@ -163,6 +206,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_renew_release_and_list_work_behind_a_transaction_pooler),
     cmocka_unit_test(test_an_expired_lease_is_taken_over_behind_a_transaction_pooler),
     cmocka_unit_test(test_processes_behind_one_pool_exclude_each_other),
+    cmocka_unit_test(test_no_update_of_a_register_is_lost_behind_one_pool),
     cmocka_unit_test(test_without_the_flag_a_pooler_never_grants_one_lock_twice),
 };
 
