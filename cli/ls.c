@@ -32,7 +32,7 @@ struct ls {
     int32_t watch_ms; /* 0: once */
     const char *glob;
     char prefix[SQLOCK_NAME_MAX + 1]; /* what all matching names begin with */
-    json_t *rows;
+    FILE *json;    /* rows as text: as a tree, many locks would take much memory and time */
     bool has_head; /* of the table, which a refused list does not get */
 };
 
@@ -94,6 +94,17 @@ static void print_row(const sqlock_info *info)
     free(holder);
 }
 
+static int add_row(struct ls *ls, const sqlock_info *info)
+{
+    json_t *row = info_json(info);
+    int failed;
+
+    fputc(ftell(ls->json) == 0 ? '[' : ',', ls->json);
+    failed = json_dumpf(row, ls->json, JSON_COMPACT);
+    json_decref(row);
+    return failed;
+}
+
 static int each(const sqlock_info *info, void *user)
 {
     struct ls *ls = user;
@@ -101,31 +112,60 @@ static int each(const sqlock_info *info, void *user)
     if (!is_wanted(ls, info))
         return 0;
     if (ls->cli->json)
-        return json_array_append_new(ls->rows, info_json(info));
+        return add_row(ls, info);
     print_head(ls);
     print_row(info);
     return ferror(stdout);
 }
 
-static int list_once(struct ls *ls, sqlock *m)
+static int list(struct ls *ls, sqlock *m)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     sqlock_error err = {0};
     int rc;
 
     opts.prefix = ls->prefix;
-    if (ls->cli->json)
-        ls->rows = json_array();
-    ls->has_head = false;
     rc = sqlock_list(m, &opts, each, ls, &err);
-    if (rc < 0 && err.code == rc) {
-        json_decref(ls->rows);
-        return fail_with(rc, &err);
-    }
-    if (ls->cli->json)
-        return output_json(ls->rows);
+    return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
+}
+
+static int list_words(struct ls *ls, sqlock *m)
+{
+    int rc;
+
+    ls->has_head = false;
+    if ((rc = list(ls, m)) != 0)
+        return rc;
     print_head(ls);
     return output_end();
+}
+
+/* Whole or not at all. */
+static int list_json(struct ls *ls, sqlock *m)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int rc, failed;
+
+    if ((ls->json = open_memstream(&text, &len)) == NULL) {
+        say(SAY_ERROR, "out of memory");
+        return EXIT_INTERNAL;
+    }
+    rc = list(ls, m);
+    if (ftell(ls->json) == 0)
+        fputc('[', ls->json);
+    fputs("]\n", ls->json);
+    failed = ferror(ls->json);
+    if (fclose(ls->json) != 0 || failed) {
+        say(SAY_ERROR, "out of memory");
+        rc = EXIT_INTERNAL;
+    }
+    if (rc == 0) {
+        fwrite(text, 1, len, stdout);
+        rc = output_end();
+    }
+    free(text);
+    return rc;
 }
 
 /* Until a signal ends the process, or nobody reads any more. */
@@ -137,7 +177,7 @@ static int watch(struct ls *ls, sqlock *m)
     for (;;) {
         if (screen)
             fputs("\033[H\033[2J", stdout);
-        if ((rc = list_once(ls, m)) != 0 || ls->watch_ms == 0)
+        if ((rc = ls->cli->json ? list_json(ls, m) : list_words(ls, m)) != 0 || ls->watch_ms == 0)
             return rc;
         if (!screen && !ls->cli->json)
             putchar('\n');

@@ -85,19 +85,23 @@ bool text_number(const char *text, int64_t min, int64_t max, int64_t *out)
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 
+static const char hex[] = "0123456789abcdef";
+
 const char *text_owner(char out[TEXT_OWNER], const unsigned char *owner)
 {
-    for (size_t i = 0; i < SQLOCK_OWNER_SIZE; i++)
-        snprintf(out + 2 * i, 3, "%02x", owner[i]);
+    for (size_t i = 0; i < SQLOCK_OWNER_SIZE; i++) {
+        out[2 * i] = hex[owner[i] >> 4];
+        out[2 * i + 1] = hex[owner[i] & 15];
+    }
+    out[2 * SQLOCK_OWNER_SIZE] = '\0';
     return out;
 }
 
 static int hex_digit(char c)
 {
-    const char *digits = "0123456789abcdef";
-    const char *at = c != '\0' ? strchr(digits, tolower((unsigned char)c)) : NULL;
+    const char *at = c != '\0' ? strchr(hex, tolower((unsigned char)c)) : NULL;
 
-    return at != NULL ? (int)(at - digits) : -1;
+    return at != NULL ? (int)(at - hex) : -1;
 }
 
 bool text_owner_read(const char *text, unsigned char *out)

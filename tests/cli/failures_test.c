@@ -20,18 +20,6 @@ static int on_postgres(void)
     return strcmp(database_name(), "postgres") == 0;
 }
 
-/* A statement of the test's own, on a server: `before`, the meta table, `after`. */
-static void execute(const char *before, const char *after)
-{
-    char sql[256];
-
-    snprintf(sql, sizeof sql, "%s %s.sqlock_meta %s", before, database_schema(), after);
-    if (on_postgres())
-        pg_exec("%s", sql);
-    else
-        my_exec(sql);
-}
-
 /* Every command that opens a database ends with this code. */
 static void assert_all_end_with(int code, const char *words)
 {
@@ -94,7 +82,7 @@ static void test_damaged_database_is_65(void **state)
     if (on_sqlite())
         assert_sh("head -c 8192 /dev/urandom >$D/locks.db; rm -f $D/locks.db-*");
     else
-        execute("DELETE FROM", "");
+        database_exec("DELETE FROM @meta");
     assert_all_end_with(65, NULL);
 }
 
@@ -130,7 +118,7 @@ static void test_schema_that_is_too_new_is_78(void **state)
 {
     (void)state;
     database_new();
-    execute("UPDATE", "SET version = 99, min_reader = 99");
+    database_exec("UPDATE @meta SET version = 99, min_reader = 99");
     assert_all_end_with(78, "too new");
     sh("sqlock $G migrate up");
     assert_said(78, "", "newer");

@@ -99,6 +99,29 @@ void database_new(void)
     assert_sh("sqlock $G migrate up");
 }
 
+void database_exec(const char *sql)
+{
+    char tables[100] = "sqlock_", *text = NULL;
+    size_t len;
+    FILE *to = open_memstream(&text, &len);
+
+    if (strcmp(database, "sqlite") != 0)
+        snprintf(tables, sizeof tables, "%s.sqlock_", database_schema());
+    for (; *sql != '\0'; sql++)
+        if (*sql == '@')
+            fputs(tables, to);
+        else
+            fputc(*sql, to);
+    fclose(to);
+    if (strcmp(database, "postgres") == 0)
+        pg_exec("%s", text);
+    else if (strcmp(database, "mysql") == 0)
+        my_exec(text);
+    else
+        assert_sh("sqlite3 -bail $D/locks.db <<'END'\n%s;\nEND", text);
+    free(text);
+}
+
 const char *database_schema(void)
 {
     return getenv("G") + strlen("--schema ");

@@ -19,6 +19,9 @@ void database_empty(void);
 /* The same, and migrated. */
 void database_new(void);
 
+/* Run a statement past the library; in it @lock and @meta are the tables. */
+void database_exec(const char *sql);
+
 /* The schema or database of the test, on a server. */
 const char *database_schema(void);
 /* A server's database by way of a proxy; and back, while the proxy lives on. */
