@@ -1,6 +1,7 @@
 #include "cli/base/connect.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "cli/base/driver.h"
@@ -56,15 +57,29 @@ static void name_options(char *text)
         }
 }
 
+/* The tables are absent or too old: not from another file, or of a version that is newer than this.
+ */
+static bool up_would_help(int code, const sqlock_error *err)
+{
+    return code == SQLOCK_ESCHEMA &&
+           (strstr(err->text, "run the migrations") != NULL || err->sqlstate[0] != '\0');
+}
+
+/* The library has one code for a schema and for a row that a newer version has written. */
+static bool is_row_unknown(int code, const sqlock_error *err)
+{
+    return code == SQLOCK_ESCHEMA && strstr(err->text, "row is of a kind") != NULL;
+}
+
 int fail_with(int code, const sqlock_error *err)
 {
     sqlock_error told = *err;
 
     name_options(told.text);
     say(SAY_ERROR, "%s", told.text[0] != '\0' ? told.text : sqlock_strerror(code));
-    if (code == SQLOCK_ESCHEMA)
+    if (up_would_help(code, err))
         say(SAY_NOTE, "`sqlock migrate up` brings the schema to this version");
-    return exit_of(code);
+    return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
 }
 
 int database_find(struct cli *cli, struct database *out)

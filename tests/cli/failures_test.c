@@ -73,6 +73,30 @@ static void test_wait_db_waits_for_the_database(void **state)
     assert_said(69, "", NULL);
 }
 
+static void test_wait_db_waits_for_a_server(void **state)
+{
+    struct proxy *proxy;
+    pid_t waiter;
+
+    (void)state;
+    database_new();
+    proxy = database_by_proxy();
+    proxy_refuse(proxy, 1);
+    sh("sqlock $G --wait-db 500ms ls");
+    assert_said(69, "", NULL);
+    assert_between(400, sh("sqlock $G --wait-db 500ms run nightly touch $D/ran")->took_ms,
+                   patience_ms(5000));
+    assert_said(69, "", NULL);
+    waiter = sh_start("exec sqlock $G --wait-db 50s run nightly touch $D/ran");
+    sleep_ms(700);
+    assert_false(child_ended(waiter));
+    assert_sh("test ! -e $D/ran");
+    proxy_refuse(proxy, 0);
+    assert_int_equal(child_wait(waiter, patience_ms(20000)), 0);
+    assert_sh("test -e $D/ran");
+    proxy_stop(proxy);
+}
+
 /* ---- 65, 77, 78, 74 -------------------------------------------------------------------------- */
 
 static void test_damaged_database_is_65(void **state)
@@ -114,14 +138,69 @@ static void test_refused_by_the_database_is_77(void **state)
     assert_all_end_with(77, NULL);
 }
 
+static void test_row_of_a_newer_version_is_65(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant");
+    database_exec("UPDATE @lock SET kind = 7");
+    sh("sqlock $G acquire -n nightly");
+    assert_said(65, "", "does not know");
+    sh("sqlock $G run -n nightly touch $D/ran");
+    assert_said(65, "", "does not know");
+    sh("sqlock $G renew nightly $(cat $D/grant)");
+    assert_said(65, "", "does not know");
+    sh("sqlock $G release nightly $(cat $D/grant)");
+    assert_said(65, "", "does not know");
+    assert_sh("test ! -e $D/ran; sqlock $G run -n another true");
+}
+
+static void assert_no_advice_to_migrate(void)
+{
+    sh("grep -c 'migrate up' $D/said");
+    assert_said(1, "0\n", NULL);
+}
+
+/* Migrating would not help, and is not what one is told to do. */
 static void test_schema_that_is_too_new_is_78(void **state)
 {
     (void)state;
     database_new();
     database_exec("UPDATE @meta SET version = 99, min_reader = 99");
     assert_all_end_with(78, "too new");
+    sh("sqlock $G reap 2>$D/said");
+    assert_said(78, "", NULL);
+    assert_no_advice_to_migrate();
     sh("sqlock $G migrate up");
     assert_said(78, "", "newer");
+}
+
+static void test_migration_of_another_file_is_78(void **state)
+{
+    (void)state;
+    database_new();
+    database_exec("UPDATE @migration SET checksum = '0123456789abcdef' WHERE version = 1");
+    sh("sqlock $G migrate up 2>$D/said; code=$?; cat $D/said >&2; exit $code");
+    assert_said(78, "", "another file");
+    assert_no_advice_to_migrate();
+    sh("sqlock $G migrate verify");
+    assert_said(78, "", "another file");
+    sh("sqlock $G migrate status");
+    assert_said(0, "drifted", "");
+    /* Programs at work go on. */
+    assert_sh("sqlock $G run -n nightly true");
+}
+
+static void test_tables_that_are_gone_are_78(void **state)
+{
+    (void)state;
+    database_new();
+    database_exec("DROP TABLE @lock");
+    sh("sqlock $G acquire -n nightly");
+    assert_said(78, "", "`sqlock migrate up`");
+    sh("sqlock $G run -n nightly touch $D/ran");
+    assert_said(78, "", NULL);
+    assert_sh("test ! -e $D/ran");
 }
 
 static void test_database_that_can_only_be_read_is_78(void **state)
@@ -149,6 +228,34 @@ static void test_database_that_cannot_write_is_74(void **state)
     assert_said(74, "", NULL);
     sh("sqlock show nightly");
     assert_said(1, NULL, NULL);
+}
+
+/* A server's own disk: what it answers then, from a trigger on the lock's row. */
+static void full_disk(void)
+{
+    if (on_postgres())
+        database_exec("CREATE FUNCTION @full() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE "
+                      "SQLSTATE '53100' USING MESSAGE = 'No space left on device'; END$$; "
+                      "CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON @lock "
+                      "FOR EACH ROW EXECUTE PROCEDURE @full()");
+    else
+        database_exec("CREATE TRIGGER @full BEFORE UPDATE ON @lock FOR EACH ROW "
+                      "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'disk full'");
+}
+
+static void test_server_that_cannot_write_is_74(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly >$D/grant");
+    full_disk();
+    sh("sqlock $G renew nightly $(cat $D/grant)");
+    assert_said(74, "", NULL);
+    sh("sqlock $G break nightly --token 1");
+    assert_said(74, "", NULL);
+    sh("sqlock $G run -w 1s another touch $D/ran");
+    assert_said(74, "", NULL);
+    assert_sh("test ! -e $D/ran");
 }
 
 /* ---- 79 -------------------------------------------------------------------------------------- */
@@ -218,6 +325,10 @@ int main(void)
         cmocka_unit_test(test_unreachable_database_is_69),
         cmocka_unit_test(test_damaged_database_is_65),
         cmocka_unit_test(test_refused_by_the_database_is_77),
+        cmocka_unit_test(test_row_of_a_newer_version_is_65),
+        cmocka_unit_test(test_schema_that_is_too_new_is_78),
+        cmocka_unit_test(test_migration_of_another_file_is_78),
+        cmocka_unit_test(test_tables_that_are_gone_are_78),
     };
     /* Where a full disk is one line; and what is the same on all. */
     static const struct CMUnitTest file[] = {
@@ -230,7 +341,8 @@ int main(void)
     };
     /* Where there is a network. */
     static const struct CMUnitTest server[] = {
-        cmocka_unit_test(test_schema_that_is_too_new_is_78),
+        cmocka_unit_test(test_wait_db_waits_for_a_server),
+        cmocka_unit_test(test_server_that_cannot_write_is_74),
         cmocka_unit_test(test_lost_reply_is_79_and_its_owner_settles_it),
         cmocka_unit_test(test_run_gives_back_what_it_was_granted_without_hearing_of_it),
     };

@@ -19,7 +19,7 @@ void database_empty(void);
 /* The same, and migrated. */
 void database_new(void);
 
-/* Run a statement past the library; in it @lock and @meta are the tables. */
+/* Run a statement past the library; in it @lock, @meta ... are the tables. */
 void database_exec(const char *sql);
 
 /* The schema or database of the test, on a server. */
