@@ -183,6 +183,88 @@ static void test_mysql_that_flushes_later_is_refused_unless_accepted(void **stat
 }
 #endif
 
+/* ---- passwords ------------------------------------------------------------------------------- */
+
+/* $PW_URL leads to the database, by a password that counts or not. Whatever sqlock says and shows
+ * is put into files of $D/all; while a command runs, the process list of it and of all its
+ * processes, and what it is given. */
+static void assert_password_is_seen_nowhere(void)
+{
+    static const char *const ways[] = {"-U \"$PW_URL\"", "--url=\"$PW_URL\"", "--url-file $D/url"};
+
+    unsetenv("SQLOCK_URL");
+    assert_sh("mkdir $D/all; echo \"$PW_URL\" >$D/url");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        assert_sh("s() { sqlock -v $G %s \"$@\"; }; exec >>$D/all/said 2>&1; "
+                  "s migrate up; s migrate status; s acquire -n a; "
+                  "s run -n a true; s acquire -n a; s ls; s --json ls; s show a; s waits; "
+                  "s break --yes --older-than 0; s reap --metrics-file $D/all/reap.prom; "
+                  "s ls --nonsense; s run -n b $D/absent; s --schema nowhere ls; true",
+                  ways[i]);
+        assert_sh("sqlock -v $G %s run --status-fd 3 b sh -c 'unset PW_URL; sleep 0.2; "
+                  "cat /proc/self/environ /proc/[0-9]*/cmdline; echo' "
+                  "3>$D/all/status >$D/all/seen.%d 2>>$D/all/said",
+                  ways[i], (int)i);
+    }
+    /* From the environment: what it was given there a command may find there. */
+    assert_sh("SQLOCK_URL=$PW_URL sqlock -v $G run b sh -c 'cat /proc/[0-9]*/cmdline' "
+              ">$D/all/seen.env 2>>$D/all/said; "
+              "SQLOCK_URL=$PW_URL sqlock -v $G run -n b $D/absent 2>>$D/all/said; true");
+    assert_sh("grep -q 'a is busy' $D/all/said && grep -q sqlock_reap $D/all/reap.prom && "
+              "grep -q -a 'lock-guardian.b' $D/all/seen.0 && grep -q token $D/all/status");
+    sh("grep -r -a -l 'h0rse\\|h0r%%73e' $D/all");
+    assert_said(1, "", NULL);
+}
+
+#ifdef TEST_HAVE_POSTGRES
+static void test_password_for_postgres_is_seen_nowhere(void **state)
+{
+    char url[400];
+
+    (void)state;
+    private_exec("DROP SCHEMA IF EXISTS secret CASCADE; CREATE SCHEMA secret");
+    database_at(private_url(), "secret");
+    snprintf(url, sizeof url, "postgresql://postgres:h0rse@/postgres?host=%s", private_dir());
+    setenv("PW_URL", url, 1);
+    assert_password_is_seen_nowhere();
+    assert_sh("sqlock -U \"$PW_URL\" $G run b true 2>/dev/null");
+    unsetenv("PW_URL");
+    assert_int_equal(private_number("SELECT count(*) FROM pg_stat_activity a "
+                                    "WHERE to_jsonb(a)::text LIKE '%%h0' || 'rse%%'"),
+                     0);
+}
+#endif
+
+#ifdef TEST_HAVE_MYSQL
+static void test_password_for_mysql_is_seen_nowhere(void **state)
+{
+    char url[400];
+
+    (void)state;
+    my_private_exec("CREATE DATABASE IF NOT EXISTS secret; CREATE USER keeper@localhost "
+                    "IDENTIFIED BY 'h0rse'; GRANT ALL ON *.* TO keeper@localhost");
+    database_at(my_private_url(), "secret");
+    snprintf(url, sizeof url, "mysql://keeper:h0r%%73e@localhost/test?socket=%s",
+             my_private_socket());
+    setenv("PW_URL", url, 1);
+    assert_password_is_seen_nowhere();
+    unsetenv("PW_URL");
+}
+
+static void test_mysql_that_can_only_be_read_is_78(void **state)
+{
+    (void)state;
+    my_private_exec("CREATE DATABASE IF NOT EXISTS frozen");
+    database_at(my_private_url(), "frozen");
+    assert_sh("sqlock $G migrate up");
+    my_private_exec("SET GLOBAL read_only = 1");
+    sh("sqlock $G run nightly touch $D/ran");
+    my_private_exec("SET GLOBAL read_only = 0");
+    assert_said(78, "", "read-only");
+    assert_sh("test ! -e $D/ran; sqlock $G ls");
+}
+#endif
+
 int main(void)
 {
     static const struct CMUnitTest file[] = {
@@ -195,10 +277,13 @@ int main(void)
         cmocka_unit_test(test_command_behind_a_pooler_that_is_gone_is_ended),
         cmocka_unit_test(test_postgres_without_fsync_is_refused_unless_accepted),
         cmocka_unit_test(test_postgres_that_commits_later_is_refused_where_it_counts),
+        cmocka_unit_test(test_password_for_postgres_is_seen_nowhere),
     };
 #endif
 #ifdef TEST_HAVE_MYSQL
     static const struct CMUnitTest mysql[] = {
+        cmocka_unit_test(test_mysql_that_can_only_be_read_is_78),
+        cmocka_unit_test(test_password_for_mysql_is_seen_nowhere),
         cmocka_unit_test(test_mysql_that_flushes_later_is_refused_unless_accepted),
     };
 #endif
