@@ -8,50 +8,9 @@
 #include <unistd.h>
 
 #include "tests/cli/shell.h"
+#include "tests/cli/survivors.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/proxy.h"
-
-/* Processes that tree.sh noted and that are alive: no zombies. */
-#define SURVIVORS "tests/cli/survivors.sh $D"
-
-/* The first child of a process: of a locker, its guardian. 0: none. */
-static pid_t child_of(pid_t pid)
-{
-    char path[64];
-    FILE *file;
-    int child = 0;
-
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    if ((file = fopen(path, "r")) == NULL)
-        return 0;
-    if (fscanf(file, "%d", &child) != 1)
-        child = 0;
-    fclose(file);
-    return child;
-}
-
-/* The lock is held by a command that starts everything that can be hard to find. */
-static pid_t start_tree(const char *options, const char *how)
-{
-    pid_t run = sh_start("exec sqlock $G run %s nightly tests/cli/tree.sh $D %s", options, how);
-
-    wait_for("ready");
-    assert_string_equal(sh("wc -l <$D/pids")->out, "4\n");
-    assert_string_not_equal(sh(SURVIVORS)->out, "");
-    return run;
-}
-
-/* Whoever gets the lock next finds nobody, and the last sign of life is older than its grant. */
-static void assert_successor_is_alone(void)
-{
-    const struct said *said =
-        sh("sqlock $G run -w 30s nightly sh -c 'date +%%s%%N >$D/granted; " SURVIVORS "'");
-
-    assert_said(0, NULL, NULL);
-    assert_string_equal(said->out, "");
-    assert_sh("test $(cat $D/granted) -gt $(tail -n 1 $D/beats)");
-    assert_string_equal(sh(SURVIVORS)->out, "");
-}
 
 /* ---- the locker ------------------------------------------------------------------------------ */
 

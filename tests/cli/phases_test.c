@@ -1,0 +1,240 @@
+/* `sqlock run` in each of its phases: what --status-fd is told, what --max-time, -k and --on-lost
+ * do; without descriptors, in pipes. Nothing of it is the database's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+#include "tests/cli/survivors.h"
+
+/* The line in $D/status is one, and says this. */
+static void assert_status(const char *outcome, int code)
+{
+    char words[100];
+    const char *text = text_of("status");
+
+    if (strchr(text, '\n') == NULL || strchr(text, '\n')[1] != '\0')
+        fail_msg("no line, or more than one: %s", text);
+    snprintf(words, sizeof words, "\"outcome\":\"%s\",\"exit\":%d,", outcome, code);
+    if (strstr(text, words) == NULL)
+        fail_msg("%s is not in %s", words, text);
+}
+
+/* ---- --status-fd ----------------------------------------------------------------------------- */
+
+static void test_status_line_of_a_database_that_is_not_there(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock -U sqlite:/nonexistent/x run --status-fd 3 nightly true 3>$D/status");
+    assert_said(69, NULL, NULL);
+    assert_status("error", 69);
+    assert_non_null(strstr(text_of("status"), "\"child_status\":null"));
+    assert_non_null(strstr(text_of("status"), "\"token\":null"));
+}
+
+static void test_status_line_of_a_lock_that_is_skipped(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock acquire -n nightly");
+    assert_sh("sqlock -q run -n -E 0 --status-fd 3 nightly true 3>$D/status");
+    assert_status("busy", 0);
+}
+
+static void test_status_line_of_a_wait_that_a_signal_ends(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock acquire -n nightly");
+    run = sh_start("exec sqlock -v run --status-fd 3 nightly true 3>$D/status");
+    /* It waits when its guardian is there and its database is open. */
+    assert_soon(child_of(run) > 0, patience_ms(5000));
+    sleep_ms(700);
+    kill(run, SIGTERM);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 128 + SIGTERM);
+    assert_status("signal", 128 + SIGTERM);
+}
+
+static void test_status_line_of_a_command_that_outlived_its_lock(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock run --ttl 1h --status-fd 3 -c nightly 'sqlock break nightly --token 1; exit 3' "
+       "3>$D/status");
+    assert_said(76, NULL, NULL);
+    assert_status("lost", 76);
+    assert_non_null(strstr(text_of("status"), "\"child_status\":3,"));
+    sh("sqlock run --ttl 1h --on-lost warn --status-fd 3 -c nightly "
+       "'sqlock break nightly --token 2; exit 3' 3>$D/status");
+    assert_said(3, NULL, NULL);
+    assert_status("lost", 3);
+}
+
+static void test_status_line_that_nobody_reads_changes_nothing(void **state)
+{
+    (void)state;
+    database_new();
+    sh("mkfifo $D/p; : <$D/p & "
+       "sqlock run --status-fd 3 -c nightly 'sleep 0.3; exit 5' 3>$D/p");
+    assert_said(5, NULL, "--status-fd: Broken pipe");
+    sh("sqlock run --status-fd 3 -c nightly 'exit 5' 3>/dev/full");
+    assert_said(5, NULL, "--status-fd: No space left");
+    assert_string_equal(sh("sqlock show nightly | grep -c free")->out, "1\n");
+}
+
+/* ---- --max-time, -k, --on-lost --------------------------------------------------------------- */
+
+/* It does not count while somebody else has the lock. */
+static void test_max_time_begins_with_the_command(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock acquire -n --ttl 1500ms nightly");
+    sh("sqlock run --max-time 1s -c nightly 'sleep 0.2; exit 5'");
+    assert_said(5, NULL, NULL);
+}
+
+static void test_max_time_ends_a_command_that_is_stopped(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock run --max-time 700ms -k 200ms -c nightly 'kill -STOP $$; sleep 100'");
+    assert_said(124, NULL, "--max-time");
+    /* TERM and CONT: it may tidy up. */
+    sh("sqlock run --max-time 700ms -k 20s -c nightly "
+       "'trap \"echo tidy; exit\" TERM; kill -STOP $$; sleep 100'");
+    assert_said(124, "tidy\n", "--max-time");
+}
+
+static void test_max_time_ends_what_does_not_care_for_its_lock(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 1s --on-lost warn --max-time 3s -k 200ms", "stubborn");
+    assert_sh("sqlock break nightly --token 1");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 124);
+    assert_string_equal(sh(SURVIVORS)->out, "");
+}
+
+static void test_no_grace_is_no_grace(void **state)
+{
+    const struct said *said;
+
+    (void)state;
+    database_new();
+    said = sh("sqlock run --max-time 300ms -k 0 nightly sh -c 'trap \"\" TERM; sleep 100'");
+    assert_said(124, NULL, NULL);
+    assert_between(300, said->took_ms, patience_ms(3000));
+}
+
+/* A grace that is longer than the lease ends with it. */
+static void test_grace_ends_with_the_lease(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 1h", "stubborn");
+    kill(run, SIGSTOP);
+    assert_successor_is_alone();
+    kill(run, SIGKILL);
+    child_wait(run, patience_ms(5000));
+}
+
+static void test_locker_that_warns_only_leaves_its_command_when_it_is_killed(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("exec sqlock run --ttl 1s --on-lost warn -c nightly "
+                   "'echo >$D/ready; sleep 2.5; echo >$D/done'");
+    wait_for("ready");
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    wait_for("done");
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static void test_killed_locker_without_descriptors_takes_its_command_along(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 3s -k 300ms", "stubborn <&- >&- 2>&-");
+    kill(run, SIGKILL);
+    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    assert_successor_is_alone();
+}
+
+static void test_stopped_locker_and_guardian_without_descriptors_lose_their_command(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = start_tree("--ttl 2s -k 300ms", "stubborn <&- >&- 2>&-");
+    kill(run, SIGSTOP);
+    kill(child_of(run), SIGSTOP);
+    assert_successor_is_alone();
+    kill(run, SIGCONT);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+}
+
+/* The pipe ends when the last process that can write to it is gone, whoever that is. */
+static void test_pipe_of_a_killed_locker_ends_with_its_command(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    run = sh_start("sh -c 'echo $$ >$D/locker; exec sqlock run --ttl 3s -k 300ms nightly "
+                   "tests/cli/tree.sh $D stubborn' 2>&1 | cat >$D/piped; echo >$D/eof");
+    wait_for("ready");
+    assert_sh("kill -9 $(cat $D/locker)");
+    assert_successor_is_alone();
+    wait_for("eof");
+    assert_int_equal(child_wait(run, patience_ms(5000)), 0);
+}
+
+/* What is inherited by mistake (a descriptor of the caller's) is the command's too, and not kept by
+ * us: whoever waits for its end is not kept waiting by a guardian. */
+static void test_descriptors_of_the_caller_end_with_the_command(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("mkfifo $D/p; (cat $D/p; date +%%s%%N >$D/eof) & "
+              "(exec 9>$D/p; exec sqlock run nightly sh -c 'exec 9>&-; sleep 2'); "
+              "test $(($(date +%%s%%N) - $(cat $D/eof))) -gt 1000000000");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status_line_of_a_database_that_is_not_there),
+        cmocka_unit_test(test_status_line_of_a_lock_that_is_skipped),
+        cmocka_unit_test(test_status_line_of_a_wait_that_a_signal_ends),
+        cmocka_unit_test(test_status_line_of_a_command_that_outlived_its_lock),
+        cmocka_unit_test(test_status_line_that_nobody_reads_changes_nothing),
+        cmocka_unit_test(test_max_time_begins_with_the_command),
+        cmocka_unit_test(test_max_time_ends_a_command_that_is_stopped),
+        cmocka_unit_test(test_max_time_ends_what_does_not_care_for_its_lock),
+        cmocka_unit_test(test_no_grace_is_no_grace),
+        cmocka_unit_test(test_grace_ends_with_the_lease),
+        cmocka_unit_test(test_locker_that_warns_only_leaves_its_command_when_it_is_killed),
+        cmocka_unit_test(test_killed_locker_without_descriptors_takes_its_command_along),
+        cmocka_unit_test(test_stopped_locker_and_guardian_without_descriptors_lose_their_command),
+        cmocka_unit_test(test_pipe_of_a_killed_locker_ends_with_its_command),
+        cmocka_unit_test(test_descriptors_of_the_caller_end_with_the_command),
+    };
+
+    return RUN_ON("sqlite", tests);
+}
