@@ -26,6 +26,17 @@
 -- :define many COALESCE({many_maria} {many_mysql} IF(@@version LIKE '5.6.%' AND @@version_comment LIKE '%wsrep%', '{galera}', NULL))
 -- :define many_maria /*M!100000 IF(@@global.wsrep_provider IN ('', 'none'), NULL, IF((SELECT s.variable_value FROM information_schema.global_status s WHERE s.variable_name = 'WSREP_CLUSTER_STATUS') = 'Primary', '{galera}', 'a Galera node that is not in the primary component')), */
 -- :define many_mysql /*!50708 (SELECT MAX(IF(v.variable_name = 'wsrep_provider', '{galera}', '{group}')) FROM performance_schema.global_variables v WHERE v.variable_name = 'wsrep_provider' AND v.variable_value NOT IN ('', 'none') OR v.variable_name = 'group_replication_single_primary_mode' AND v.variable_value = 'OFF'), */
+-- When it was started: both numbers are of one clock reading, so that their difference stands still. NULL: before
+-- MySQL 5.7.8 nobody may know.
+-- :define started COALESCE(/*!50708 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM performance_schema.global_status s WHERE s.variable_name = 'Uptime'), */ /*M!100000 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM information_schema.global_status s WHERE s.variable_name = 'UPTIME'), */ NULL)
+-- The redo log is off (ALTER INSTANCE DISABLE INNODB REDO_LOG).
+-- :define no_redo (FALSE /*!80021 OR EXISTS (SELECT 1 FROM performance_schema.global_status s WHERE s.variable_name = 'Innodb_redo_log_enabled' AND s.variable_value = 'OFF') */)
+-- Commits may be forgotten after a crash.
+-- :define weak (@@global.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@global.log_bin AND @@global.sync_binlog <> 1 OR {no_redo})
+-- What meta knows the server by. Where commits may be forgotten each start is another server.
+-- :define identity IF({weak}, CAST(CONCAT({started}, '@', {server}) AS BINARY), {server})
+-- meta's server is this one. When it was started need not be asked again: no session lives through that.
+-- :define known (m.server IN ({server}, CONCAT(SUBSTRING_INDEX(m.server, '@', 1), '@', {server})))
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The same, and what others have share-locked is not in the way.
@@ -46,7 +57,13 @@
 
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
--- is refused also where this user could write: it is a replica, or about to become one.
+-- is refused also where this user could write: it is a replica, or about to become one. So is a session
+-- whose changes reach no binlog: a replica that takes over would not know of incarnations and tokens.
+-- Weak are commits that the disk may not have; for as long as that is accepted, the start time is part of
+-- the identity, so each restart is another server.
+-- The last step does nothing three times, each of which the server denies to those who lack a right: with
+-- roles, wildcards and columns, only it knows who has one. It changes no row, so no binlog gets it.
+-- To a user without any right on the tables MySQL shows none, so he is told that there is no schema.
 -- Where several servers grant, one whose clock is ahead takes over a lease that runs by the clock of the one
 -- that granted it, and the holder believes in it until it renews. That row locks and guards know one server
 -- only, and that such a cluster can forget what it has committed when it is started anew, comes on top.
@@ -61,39 +78,54 @@ WHERE CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') OR @@global.innodb_re
 SELECT 0, 22, 0, 0, {now}, 0, NULL,
        CASE WHEN @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
             THEN 'binlog_format is STATEMENT, which READ COMMITTED cannot write'
+            WHEN @@global.log_bin AND NOT @@session.sql_log_bin
+            THEN 'sql_log_bin is off, so no replica learns what is changed here'
             WHEN SYSDATE(6) = NOW(6) THEN 'sysdate_is_now: the server has no clock that runs'
             ELSE 'a table of the schema is not InnoDB' END
 FROM DUAL
-WHERE @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
+WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@session.sql_log_bin)
    OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
               WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register')
                 AND t.engine <> 'InnoDB' AND {here});
 -- :step
-SELECT 0, 21, 0, 0, {now}, 0, NULL,
-       CASE WHEN @@global.innodb_flush_log_at_trx_commit <> 1
+SELECT 0, IF(:accept_weak = 0, 21, 22), 0, 0, {now}, 0, NULL,
+       CASE WHEN :accept_weak <> 0 THEN 'commits may be forgotten, and this version does not tell when it was started'
+            WHEN @@global.innodb_flush_log_at_trx_commit NOT IN (1, 3)
             THEN 'innodb_flush_log_at_trx_commit is not 1'
+            WHEN {no_redo} THEN 'the redo log is disabled'
             ELSE 'sync_binlog is not 1, and recovery follows the binlog' END
 FROM DUAL
-WHERE :accept_weak = 0
-  AND (@@global.innodb_flush_log_at_trx_commit <> 1
-       OR @@global.log_bin AND @@global.sync_binlog <> 1);
+WHERE {weak} AND (:accept_weak = 0 OR {started} IS NULL);
 -- :step
 SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {server}, {server} FROM {meta} m WHERE m.id = 1;
+INSERT INTO {lock} (ns, name, owner, token, exp, since, label, inc, idle_since)
+SELECT l.ns, l.name, l.owner, l.token, l.exp, l.since, l.label, l.inc, l.idle_since FROM {lock} l WHERE FALSE;
+UPDATE {lock} SET owner = owner, token = token, exp = exp, since = since, label = label, inc = inc,
+    ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, idle_since = idle_since
+WHERE FALSE;
+UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
+SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity} FROM {meta} m WHERE m.id = 1;
 
 -- :block reincarnate
 -- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
 -- jump by 2^32 for each incarnation that passed. The first server needs no jump. server is assigned
 -- last, so that what is read is old in either order. No row: somebody else was quicker.
+-- Where commits may be forgotten, this one may be: the server after the next crash would then draw the same
+-- tokens again. So it is made in two, and between them the log is written to the disk, as the server
+-- does at the latest after innodb_flush_log_at_timeout. Until the second, the server is not the one that
+-- meta knows, and nobody is granted anything; whoever comes meanwhile waits and does the second too.
 -- :step
 UPDATE {meta} SET
     fence_floor = fence_floor + IF(server = '', 0, 4294967296),
     inc = inc + IF(server = '', 0, 1),
-    server = :server
-WHERE id = 1 AND server <> :server;
-SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+    server = IF({weak}, CONCAT(:server, '/new'), :server)
+WHERE id = 1 AND server <> :server AND server <> CONCAT(:server, '/new');
+DO SLEEP((SELECT IF(MAX(server) = CONCAT(:server, '/new'), @@global.innodb_flush_log_at_timeout + 1, 0)
+          FROM {meta} WHERE id = 1));
+UPDATE {meta} SET server = :server WHERE id = 1 AND server = CONCAT(:server, '/new');
+SELECT 0, 1 FROM {meta} WHERE id = 1 AND server = :server;
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
@@ -104,7 +136,7 @@ SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
 -- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
 -- that the pruner's lock excludes; then all is asked again.
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.inc, c.ended_owner, c.ended_token,
            c.ended_why, {now} AS t
@@ -128,7 +160,7 @@ SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_i
 SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
-            WHEN m.server <> {server} THEN 13
+            WHEN NOT {known} THEN 13
             WHEN {now} > :not_after THEN 4
             WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner IS NULL OR h.owner = :owner OR h.exp <= {now} THEN 3

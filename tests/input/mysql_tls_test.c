@@ -76,7 +76,7 @@ static void serve(const char *name, const char *args)
     snprintf(words, sizeof words, "--skip-networking=0 --bind-address=127.0.0.1 --port=%d %s %s",
              port, tls, args);
     my_private_restart(words);
-    my_private_exec("CREATE OR REPLACE USER guest IDENTIFIED BY 'secret'; "
+    my_private_exec("DROP USER IF EXISTS guest; CREATE USER guest IDENTIFIED BY 'secret'; "
                     "GRANT ALL ON test.* TO guest");
 }
 

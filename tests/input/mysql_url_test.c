@@ -87,9 +87,9 @@ static void test_names_and_passwords_may_hold_any_sign(void **state)
     sqlock_error err = {0};
 
     (void)state;
-    my_private_exec(
-        "CREATE OR REPLACE USER 'o@d:u/r'@localhost IDENTIFIED BY 'p@:/?#%%& +'; "
-        "CREATE DATABASE IF NOT EXISTS `d/t a`; GRANT ALL ON `d/t a`.* TO 'o@d:u/r'@localhost");
+    mysql_new_user("o@d:u/r", "localhost", "p@:/?#%& +");
+    my_private_exec("CREATE DATABASE IF NOT EXISTS `d/t a`; "
+                    "GRANT ALL ON `d/t a`.* TO 'o@d:u/r'@localhost");
     snprintf(url, sizeof url,
              "mysql://o%%40d%%3Au%%2fr:p%%40%%3A%%2F%%3F%%23%%25%%26%%20+@localhost/"
              "d%%2Ft%%20a?socket=%s",
@@ -114,8 +114,8 @@ static void put_file(char *dir, const char *name, char *out_path, size_t size, c
 static void a_guest(void)
 {
     mysql_migrated();
-    my_private_exec("CREATE OR REPLACE USER guest@localhost IDENTIFIED BY 'right way'; "
-                    "GRANT ALL ON test.* TO guest@localhost");
+    mysql_new_user("guest", "localhost", "right way");
+    my_private_exec("GRANT ALL ON test.* TO guest@localhost");
 }
 
 static void test_an_option_file_tells_what_the_url_leaves_open(void **state)
