@@ -3,7 +3,12 @@
 #include "mysql.h"
 
 #ifdef MARIADB_PACKAGE_VERSION_ID
+#include <errno.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define NAP_US 1000
 
 /* What the library waits for, in poll()'s words; 0: the call is done. */
 static int waits(struct my_op *op, int status)
@@ -47,23 +52,30 @@ const char *my_client_strays(MYSQL *my)
     return reconnects ? "MYSQL_OPT_RECONNECT" : skips ? "MARIADB_OPT_SKIP_READ_RESPONSE" : NULL;
 }
 
-/* Enforced TLS is dropped without a word where the server has none, unless certificates are
- * verified: conn.c looks again. There is no verifying without the host's name. */
-const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
+/* 1: an option file names something that is of use to TLS alone. */
+static int asks_for_tls(const struct st_mysql_options *files)
+{
+    return files->use_ssl || files->ssl_ca != NULL || files->ssl_capath != NULL ||
+           files->ssl_cert != NULL || files->ssl_key != NULL || files->ssl_cipher != NULL;
+}
+
+/* There is no verifying without the host's name. */
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 {
     static const enum mysql_option texts[] = {MARIADB_OPT_TLS_PEER_FP, MARIADB_OPT_TLS_PEER_FP_LIST,
                                               MARIADB_OPT_TLS_PASSPHRASE};
-    my_bool enforce = mode >= MY_SSL_PREFERRED, verify = mode == MY_SSL_VERIFY_IDENTITY;
+    my_bool enforce, verify = *mode == MY_SSL_VERIFY_IDENTITY;
 
-    if (mode == MY_SSL_VERIFY_CA)
+    if (*mode == MY_SSL_VERIFY_CA)
         return "MariaDB's client library knows no ssl-mode=verify_ca; verify_identity is stricter";
-    if (mode == MY_SSL_UNSAID) {
-        mysql_get_option(files, MYSQL_OPT_SSL_ENFORCE, &enforce);
+    if (*mode == MY_SSL_UNSAID) {
         mysql_get_option(files, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+        *mode = verify || asks_for_tls(&files->options) ? MY_SSL_REQUIRED : MY_SSL_UNSAID;
     }
+    enforce = *mode >= MY_SSL_PREFERRED;
     mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &enforce);
     mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
-    for (size_t i = 0; mode != MY_SSL_DISABLED && i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; *mode >= MY_SSL_REQUIRED && i < sizeof texts / sizeof *texts; i++) {
         const char *value = NULL;
 
         mysql_get_option(files, texts[i], &value);
@@ -73,14 +85,68 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
     return NULL;
 }
 
+/* The server's greeting, which is left where it is: 1: it speaks TLS, or says something else, which
+ * the library will read; 0: it does not; -1: not all of it is here. */
+static int greets_with_tls(int fd, int *out_part)
+{
+    unsigned char b[512];
+    ssize_t n = recv(fd, b, sizeof b, MSG_PEEK | MSG_DONTWAIT);
+    const unsigned char *end, *flags;
+
+    if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 4 && b[4] != PROTOCOL_VERSION))
+        return 1;
+    end = n > 5 ? memchr(b + 5, '\0', (size_t)n - 5) : NULL; /* of the version */
+    flags = end != NULL ? end + 1 + 4 + 8 + 1 : b + sizeof b;
+    *out_part = n > 0;
+    if (flags + 2 > b + n && n > 0 && sqlock_wait_fd(fd, POLLRDHUP, -1, sqlock_now_us()) == 1)
+        return 1;
+    if (flags + 2 > b + n)
+        return n == sizeof b ? 0 : -1;
+    return (flags[0] | flags[1] << 8) & CLIENT_SSL ? 1 : 0;
+}
+
+/* Where TLS was asked for and the server has none, the library goes on without a word, believes in
+ * TLS, and may send the password as it is. So the greeting is looked at before the library reads
+ * it. Only a connection that is made at once, on this machine, may be ahead of that. 1: not yet. */
+static int look_at_greeting(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int fd = my_client_socket(my), part, speaks;
+    my_bool off = 0;
+
+    if (op->greeted || tls < MY_SSL_PREFERRED ||
+        getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
+        return 0;
+    if ((speaks = greets_with_tls(fd, &part)) < 0) {
+        op->events =
+            part ? 0 : POLLIN; /* a part that is left where it is would end the wait at once */
+        op->nap_us = part ? NAP_US : 0;
+        return 1;
+    }
+    op->greeted = 1;
+    op->nap_us = 0;
+    op->refused = !speaks && tls >= MY_SSL_REQUIRED;
+    if (!speaks)
+        mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &off);
+    return 0;
+}
+
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
 {
     MYSQL *done = NULL;
-    int status = op->status != 0 ? mysql_real_connect_cont(&done, my, op->status)
-                                 : mysql_real_connect_start(&done, my, t->host, t->user,
-                                                            t->password, t->database, t->port,
-                                                            t->socket, CLIENT_MULTI_STATEMENTS);
+    int status = op->status;
 
+    if (status != 0 && look_at_greeting(my, op, t->tls))
+        return 1;
+    if (op->refused) {
+        op->failed = 1;
+        return 0;
+    }
+    status = status != 0
+                 ? mysql_real_connect_cont(&done, my, status)
+                 : mysql_real_connect_start(&done, my, t->host, t->user, t->password, t->database,
+                                            t->port, t->socket, CLIENT_MULTI_STATEMENTS);
     op->failed = done == NULL;
     return waits(op, status);
 }

@@ -52,7 +52,7 @@ static int names_an_authority(MYSQL *files)
 
 /* The library reads ssl-mode in no option file. Where one names an authority, it is asked, as the
  * mysql command does. */
-const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 {
     static const unsigned modes[] = {
         [MY_SSL_DISABLED] = SSL_MODE_DISABLED,
@@ -61,12 +61,12 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode)
         [MY_SSL_VERIFY_CA] = SSL_MODE_VERIFY_CA,
         [MY_SSL_VERIFY_IDENTITY] = SSL_MODE_VERIFY_IDENTITY,
     };
-    unsigned asked = modes[mode];
+    unsigned asked = modes[*mode];
     const char *suites = NULL;
 
-    if (mode == MY_SSL_UNSAID)
+    if (*mode == MY_SSL_UNSAID)
         mysql_get_option(files, MYSQL_OPT_SSL_MODE, &asked);
-    if (mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && names_an_authority(files))
+    if (*mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && names_an_authority(files))
         asked = SSL_MODE_VERIFY_CA;
     if (asked != 0)
         mysql_options(my, MYSQL_OPT_SSL_MODE, &asked);

@@ -72,6 +72,12 @@ int my_check_version(struct my_conn *c, sqlock_error *err)
                             "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed", info);
 }
 
+static int no_tls(sqlock_error *err)
+{
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the server speaks no TLS, which ssl-mode or an option file asks for");
+}
+
 static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t deadline,
                         sqlock_error *err)
 {
@@ -88,25 +94,15 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
                        : rc;
     }
     if (op.failed)
-        return my_fail_connect(c, err);
+        return op.refused ? no_tls(err) : my_fail_connect(c, err);
     close_on_exec(c->my);
-    return 0;
-}
-
-/* MariaDB's client library may have gone on without TLS. */
-static int check_tls(struct my_conn *c, enum my_ssl_mode mode, sqlock_error *err)
-{
-    if (mode < MY_SSL_REQUIRED || mysql_get_ssl_cipher(c->my) != NULL)
-        return 0;
-    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the server speaks no TLS, which ssl-mode asks for");
+    return t->tls >= MY_SSL_REQUIRED && mysql_get_ssl_cipher(c->my) == NULL ? no_tls(err) : 0;
 }
 
 static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
 {
     struct my_url u;
     struct my_target to;
-    enum my_ssl_mode mode;
     MYSQL *files = NULL;
     int rc = my_url_parse(url, &u, err);
 
@@ -115,11 +111,9 @@ static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sql
                     (files = mysql_init(NULL)) == NULL))
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     if (rc == 0)
-        rc = my_options_set(c->my, files, &u, &to, &mode, err);
+        rc = my_options_set(c->my, files, &u, &to, err);
     if (rc == 0)
         rc = connect_wait(c, &to, deadline, err);
-    if (rc == 0)
-        rc = check_tls(c, mode, err);
     if (files != NULL)
         mysql_close(files);
     my_url_free(&u);

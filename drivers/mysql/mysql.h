@@ -80,9 +80,18 @@ int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, 
            sqlock_rows *rows, sqlock_error *err);
 
 /* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
+enum my_ssl_mode {
+    MY_SSL_UNSAID, /* as the option files have it, else the client library */
+    MY_SSL_DISABLED,
+    MY_SSL_PREFERRED,
+    MY_SSL_REQUIRED,
+    MY_SSL_VERIFY_CA,
+    MY_SSL_VERIFY_IDENTITY
+};
 struct my_target { /* NULL or 0: not said */
     const char *user, *password, *host, *database, *socket;
     unsigned port;
+    enum my_ssl_mode tls;
 };
 /* A call in pieces: {0} before the first. A piece returns 1 when it would block: wait by my_wait(),
  * and call it again with the same arguments; 0: done, or failed. */
@@ -91,6 +100,8 @@ struct my_op {
     int events;     /* what to wait for, in poll()'s words */
     int64_t nap_us; /* go on after so long even if nothing came; 0: no */
     int failed;
+    int greeted; /* the server's greeting has been looked at */
+    int refused; /* it does not speak TLS */
 };
 /* -1: none. */
 int my_client_socket(MYSQL *my);
@@ -101,16 +112,9 @@ int my_client_adopts(MYSQL *my, const char **out_why);
 /* A mode of the application's connection in which it would answer for another session, or not at
  * all: its name; NULL: none. */
 const char *my_client_strays(MYSQL *my);
-enum my_ssl_mode {
-    MY_SSL_UNSAID, /* as the option files have it, else the client library */
-    MY_SSL_DISABLED,
-    MY_SSL_PREFERRED,
-    MY_SSL_REQUIRED,
-    MY_SSL_VERIFY_CA,
-    MY_SSL_VERIFY_IDENTITY
-};
-/* NULL, or why the client library cannot keep that. */
-const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode mode);
+/* NULL, or why the client library cannot keep that. *mode: as the URL has it; MY_SSL_UNSAID becomes
+ * what the option files ask for. */
+const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode);
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t);
 int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len);
 int my_client_next(MYSQL *my, struct my_op *op);
@@ -142,7 +146,7 @@ void my_url_free(struct my_url *u);
 /* options.c: ask for all this before my connects. What *out points to is the URL's, or files', a
  * handle of its own for this. */
 int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
-                   enum my_ssl_mode *out_mode, sqlock_error *err);
+                   sqlock_error *err);
 
 /* wire.c: a statement's way to the server and back, never past its deadline */
 void my_cancel(void *conn);

@@ -114,13 +114,16 @@ static int set_text(MYSQL *my, enum mysql_option option, const char *value, sqlo
     return 0;
 }
 
-static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode mode,
+/* A key or an authority would make MariaDB's client library believe in TLS where it may do without.
+ */
+static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode *mode,
                    sqlock_error *err)
 {
+    int silent = *mode == MY_SSL_DISABLED || *mode == MY_SSL_PREFERRED;
     const char *why = my_client_tls(my, files, mode);
     int rc = why != NULL ? refuse(err, why) : 0;
 
-    for (size_t i = 0; rc == 0 && mode != MY_SSL_DISABLED && i < sizeof tls / sizeof *tls; i++) {
+    for (size_t i = 0; rc == 0 && !silent && i < sizeof tls / sizeof *tls; i++) {
         const char *value = u->options[tls[i].option];
 
         if (value == NULL)
@@ -160,17 +163,17 @@ static void aim(const struct my_url *u, const MYSQL *files, struct my_target *ou
 }
 
 int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
-                   enum my_ssl_mode *out_mode, sqlock_error *err)
+                   sqlock_error *err)
 {
     unsigned off = 0;
     int rc;
 
     if (u->options[MY_SOCKET] != NULL && u->to.host != NULL && strcmp(u->to.host, "localhost") != 0)
         return refuse(err, "a socket is on localhost");
-    if ((rc = parse_mode(u->options[MY_SSL_MODE], out_mode, err)) != 0 ||
-        (rc = check_tls(u, *out_mode, err)) != 0 || (rc = check_files(u, err)) != 0 ||
+    if ((rc = parse_mode(u->options[MY_SSL_MODE], &out->tls, err)) != 0 ||
+        (rc = check_tls(u, out->tls, err)) != 0 || (rc = check_files(u, err)) != 0 ||
         (rc = read_files(files, u->options[MY_DEFAULTS_FILE], err)) != 0 ||
-        (rc = set_tls(my, files, u, *out_mode, err)) != 0)
+        (rc = set_tls(my, files, u, &out->tls, err)) != 0)
         return rc;
     take_from_files(my, files);
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");

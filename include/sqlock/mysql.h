@@ -13,7 +13,7 @@
  *            verify_identity  and it is made out to the host. It is checked before the login
  *   ssl-ca=FILE, ssl-capath=FOLDER            authorities, for verify_ca and verify_identity
  *   ssl-cert=FILE and ssl-key=FILE            the client's own certificate, from required on
- *   ssl-cipher=LIST, tls-version=TLSv1.2,TLSv1.3  from required on
+ *   ssl-cipher=LIST, tls-version=TLSv1.2,TLSv1.3  also from required on
  * An option that is unknown, stands twice, has no value, names a file that cannot be read, or asks
  * for what the client library does not keep is SQLOCK_EINVAL; a server that does not speak TLS as
  * it was asked to, SQLOCK_EREFUSED or SQLOCK_EUNREACH.
@@ -22,7 +22,8 @@
  * [client] and [sqlock], with MariaDB's library [client-server] and [client-mariadb] too. Taken are
  * host, port, socket, user, password, database, what belongs to TLS, bind-address, plugin-dir and
  * default-auth; nothing else. Neither library reads ssl-mode there. With MySQL's, a file that names
- * ssl-ca asks for verify_ca; with MariaDB's, ssl-verify-server-cert asks for verify_identity.
+ * ssl-ca asks for verify_ca; with MariaDB's, one that names anything of TLS asks for required, and
+ * ssl-verify-server-cert for verify_identity.
  *
  * A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
  * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before
