@@ -61,7 +61,7 @@
 -- whose changes reach no binlog: a replica that takes over would not know of incarnations and tokens.
 -- Weak are commits that the disk may not have; for as long as that is accepted, the start time is part of
 -- the identity, so each restart is another server.
--- The last step does nothing three times, each of which the server denies to those who lack a right: with
+-- The last step but one does nothing three times, each of which the server denies to those who lack a right: with
 -- roles, wildcards and columns, only it knows who has one. It changes no row, so no binlog gets it.
 -- To a user without any right on the tables MySQL shows none, so he is told that there is no schema.
 -- Where several servers grant, one whose clock is ahead takes over a lease that runs by the clock of the one
@@ -106,6 +106,7 @@ UPDATE {lock} SET owner = owner, token = token, exp = exp, since = since, label 
     ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, idle_since = idle_since
 WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
+-- :step
 SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity} FROM {meta} m WHERE m.id = 1;
 
 -- :block reincarnate
