@@ -620,7 +620,8 @@ FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 -- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
 -- incarnation, as tokens do: above those that a failover forgot.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
--- nothing was done. Of two creators the second one's INSERT fails (1062, ask again).
+-- nothing was done. Of two creators the second one's INSERT fails (1062, ask again); it waits for the first
+-- one for the session's lock wait timeout at most, by which it may be late.
 -- :step
 SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
 UPDATE {register} SET

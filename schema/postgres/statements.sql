@@ -573,7 +573,8 @@ FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
 -- incarnation, as tokens do: above those that a failover forgot.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
--- nothing was done. Two creators: the second waits for the first, and makes nothing.
+-- nothing was done. Two creators: the second waits for the first, and makes nothing; but if the first one is
+-- undone when it is too late for the second, that is undone by an error, which nobody is left to hear.
 -- :step
 WITH k AS (
     SELECT r.version FROM {register} r
@@ -600,12 +601,16 @@ SELECT 0,
 FROM {register} h CROSS JOIN {meta} m LEFT JOIN g ON true
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 -- :step
-INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
-SELECT :ns, :name, {now} + m.inc::bigint * 4294967296, :value, :writer, m.inc, {now}
-FROM {meta} m
-WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
-ON CONFLICT (ns, name) DO NOTHING
-RETURNING 0, 1, version, NULL::bigint, {now};
+WITH g AS (
+    INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
+    SELECT :ns, :name, {now} + m.inc::bigint * 4294967296, :value, :writer, m.inc, {now}
+    FROM {meta} m
+    WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
+    ON CONFLICT (ns, name) DO NOTHING
+    RETURNING version
+)
+SELECT 0, 1, g.version, NULL::bigint, {now} FROM g
+WHERE {now} <= :not_after OR 1 / (g.version - g.version) = 0;
 -- :step
 SELECT 0,
        CASE WHEN h.writer = :writer THEN 1

@@ -208,6 +208,31 @@ static void set_that_is_held_up_past_not_after_does_nothing(const struct db *db)
     assert_int_equal(number(c, db->first_byte), 'B');
 }
 
+/* B waits behind a creator who is undone when it is too late for B. How many registers there are.
+ */
+static int64_t created_behind(const struct db *db, const script *s)
+{
+    conn a = db->open(), b = db->open();
+    request r = setter('B', 0);
+    r.not_after = number(b, "SELECT " PG_NOW) + 100 * MS;
+    run(a, "BEGIN");
+    EXPECT(set(a, setter('A', 0)), SQLOCK_OUT_DONE);
+    pg_start(b, s, 1, &r);
+    assert_int_equal(pg_waits(b), 1);
+    pause_ms(200);
+    run(a, "ROLLBACK");
+    pg_finish(b);
+    return number(a, "SELECT count(*) FROM {register}");
+}
+
+static void creator_that_is_held_up_past_not_after_makes_nothing(const struct db *db)
+{
+    script right = ours_set(),
+           wrong = changed(right, "OR 1 / (g.version - g.version) = 0", "OR true");
+    assert_int_equal(created_behind(db, &right), 0);
+    assert_int_equal(created_behind(db, &wrong), 1);
+}
+
 /* An operator deletes the row; somebody makes it again; a client comes with what it read before. */
 static answer set_with_a_version_of_a_row_that_was_deleted(const struct db *db, const script *s)
 {
@@ -330,6 +355,7 @@ TEST_ON_ALL(version_that_a_failover_forgot_never_comes_again)
 TEST_ON_ALL(row_that_a_transaction_keeps_locked_is_found_at_once)
 TEST_ON(postgres, set_on_a_server_that_meta_does_not_know_does_nothing)
 TEST_ON(mysql, set_on_a_server_that_meta_does_not_know_does_nothing)
+TEST_ON(postgres, creator_that_is_held_up_past_not_after_makes_nothing)
 TEST_ON(postgres, row_is_made_once_whoever_comes)
 
 #define RACES(ON, db)                                                                              \
@@ -346,6 +372,7 @@ int main(void)
     const struct CMUnitTest on_postgres[] = {
         RACES(ON_POSTGRES, postgres),
         ON_POSTGRES(test_set_on_a_server_that_meta_does_not_know_does_nothing_postgres),
+        ON_POSTGRES(test_creator_that_is_held_up_past_not_after_makes_nothing_postgres),
         ON_POSTGRES(test_row_is_made_once_whoever_comes_postgres),
     };
     const struct CMUnitTest on_mysql[] = {
