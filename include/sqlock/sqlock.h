@@ -173,7 +173,7 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
  *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
- *            SQLOCK_OPEN_ACCEPT_WEAK, SQLite in a child of a process that had a manager open),
+ *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, SQLite in a child of a process that had a manager open),
  *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API int sqlock_open(const sqlock_driver *driver, const char *url,
                            const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
