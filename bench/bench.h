@@ -50,6 +50,7 @@ extern const struct bench_way bench_bare_mysql;
 struct bench_run {
     double pairs_per_s;
     double p50_us, p99_us; /* of a pair */
+    double cpu_us;         /* of this process, all threads, for a pair */
 };
 
 struct bench_ratio {
@@ -80,6 +81,7 @@ struct bench_renewals {
 /* A manager holds so many leases for some seconds and renews them by itself. */
 struct bench_renewals bench_renew(const struct bench_db *db, int leases, int seconds);
 
+double bench_cpu_us(void);                                   /* of this process, so far */
 double bench_percentile(double *values, size_t n, double p); /* sorts values */
 void bench_owner(unsigned char owner[SQLOCK_OWNER_SIZE]);
 void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

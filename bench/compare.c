@@ -23,6 +23,7 @@ struct worker {
     double *samples; /* microseconds of each pair */
     size_t n;
     int64_t begun, ended; /* of what was counted */
+    double cpu_us;        /* of the whole process in that time */
 };
 
 static void *work(void *arg)
@@ -38,6 +39,7 @@ static void *work(void *arg)
     for (now = start; now < start + c->warm_us; now = sqlock_now_us())
         c->way->pair(own);
     w->begun = now;
+    w->cpu_us = -bench_cpu_us();
     while (now < start + c->warm_us + c->run_us) {
         int64_t before = now;
 
@@ -47,6 +49,7 @@ static void *work(void *arg)
             w->samples[w->n++] = (double)(now - before);
     }
     w->ended = now;
+    w->cpu_us += bench_cpu_us();
     c->way->end(own);
     return NULL;
 }
@@ -57,11 +60,14 @@ static struct bench_run sum_up(struct worker *workers, int threads)
     double *all = NULL;
     size_t n = 0, at = 0;
     int64_t begun = INT64_MAX, ended = 0;
+    int longest = 0;
 
     for (int i = 0; i < threads; i++) {
         n += workers[i].n;
         begun = workers[i].begun < begun ? workers[i].begun : begun;
         ended = workers[i].ended > ended ? workers[i].ended : ended;
+        if (workers[i].ended - workers[i].begun > workers[longest].ended - workers[longest].begun)
+            longest = i;
     }
     run.pairs_per_s = (double)n * 1e6 / (double)(ended - begun);
     if ((all = malloc((n + 1) * sizeof *all)) == NULL)
@@ -69,6 +75,7 @@ static struct bench_run sum_up(struct worker *workers, int threads)
     for (int i = 0; i < threads; i++)
         for (size_t k = 0; k < workers[i].n; k++)
             all[at++] = workers[i].samples[k];
+    run.cpu_us = workers[longest].cpu_us / (double)n; /* who was starved has counted little */
     run.p50_us = bench_percentile(all, n, 0.50);
     run.p99_us = bench_percentile(all, n, 0.99);
     free(all);
@@ -106,16 +113,17 @@ static struct bench_run run_way(const struct bench_db *db, const struct bench_wa
 
 static struct bench_run median(const struct bench_run *runs, int n)
 {
-    double rate[BENCH_PAIRS_MAX], p50[BENCH_PAIRS_MAX], p99[BENCH_PAIRS_MAX];
+    double rate[BENCH_PAIRS_MAX], p50[BENCH_PAIRS_MAX], p99[BENCH_PAIRS_MAX], cpu[BENCH_PAIRS_MAX];
 
     for (int i = 0; i < n; i++) {
         rate[i] = runs[i].pairs_per_s;
         p50[i] = runs[i].p50_us;
         p99[i] = runs[i].p99_us;
+        cpu[i] = runs[i].cpu_us;
     }
-    return (struct bench_run){bench_percentile(rate, (size_t)n, 0.5),
-                              bench_percentile(p50, (size_t)n, 0.5),
-                              bench_percentile(p99, (size_t)n, 0.5)};
+    return (struct bench_run){
+        bench_percentile(rate, (size_t)n, 0.5), bench_percentile(p50, (size_t)n, 0.5),
+        bench_percentile(p99, (size_t)n, 0.5), bench_percentile(cpu, (size_t)n, 0.5)};
 }
 
 struct bench_ratio bench_compare(const struct bench_db *db, int threads, int runs, int ms)

@@ -41,17 +41,18 @@ static const struct bench_way *find_bare(const char *name, size_t len)
 
 static json_t *json_run(const struct bench_run *run)
 {
-    return json_pack("{s:f, s:f, s:f}", "pairs_per_s", run->pairs_per_s, "p50_us", run->p50_us,
-                     "p99_us", run->p99_us);
+    return json_pack("{s:f, s:f, s:f, s:f}", "pairs_per_s", run->pairs_per_s, "p50_us", run->p50_us,
+                     "p99_us", run->p99_us, "cpu_us", run->cpu_us);
 }
 
 static json_t *compare(const struct bench_db *db, int threads, const struct settings *s)
 {
     struct bench_ratio r = bench_compare(db, threads, s->runs, s->ms);
 
-    printf("%-9s %7d  %9.0f %8.0f %8.0f  %9.0f %8.0f %8.0f   %4.2f  (%4.2f to %4.2f)\n", db->name,
-           threads, r.ours.pairs_per_s, r.ours.p50_us, r.ours.p99_us, r.bare.pairs_per_s,
-           r.bare.p50_us, r.bare.p99_us, r.ratio, r.ratio_low, r.ratio_high);
+    printf("%-9s %7d  %8.0f %7.0f %7.0f %6.0f  %8.0f %7.0f %7.0f %6.0f   %4.2f  (%4.2f to %4.2f)\n",
+           db->name, threads, r.ours.pairs_per_s, r.ours.p50_us, r.ours.p99_us, r.ours.cpu_us,
+           r.bare.pairs_per_s, r.bare.p50_us, r.bare.p99_us, r.bare.cpu_us, r.ratio, r.ratio_low,
+           r.ratio_high);
     fflush(stdout);
     return json_pack("{s:i, s:i, s:i, s:o, s:o, s:f, s:f, s:f}", "threads", threads, "runs", r.runs,
                      "ms", s->ms, "sqlock", json_run(&r.ours), "bare", json_run(&r.bare), "ratio",
@@ -132,8 +133,9 @@ int main(int argc, char **argv)
     read_options(argc, argv, &s);
     printf("acquire and release, each thread its own lock; medians of %d runs of %d ms each way,\n"
            "run in turns; the ratio is the median of the %d, with the least and the most\n\n"
-           "                     sqlock                       bare loop\n"
-           "database  threads    pairs/s   p50 us   p99 us    pairs/s   p50 us   p99 us  ratio\n",
+           "                    sqlock                             bare loop\n"
+           "database  threads   pairs/s  p50 us  p99 us cpu us   pairs/s  p50 us  p99 us cpu us  "
+           "ratio\n",
            s.runs, s.ms, s.runs);
     for (int i = optind; i < argc; i++) {
         const char *eq = strchr(argv[i], '=');

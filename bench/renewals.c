@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "bench.h"
 
@@ -43,15 +42,6 @@ static void count(int on)
     pthread_mutex_unlock(&mu);
 }
 
-static double cpu_ms(void)
-{
-    struct rusage u;
-
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000;
-}
-
 static sqlock_lock *acquire(sqlock *m, int i)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
@@ -84,9 +74,9 @@ struct bench_renewals bench_renew(const struct bench_db *db, int leases, int sec
         locks[i] = acquire(m, i);
     sqlock_sleep_us(2 * RENEW_MS * 1000); /* until they come together */
     count(1);
-    cpu = cpu_ms();
+    cpu = bench_cpu_us();
     sqlock_sleep_us((int64_t)seconds * 1000000);
-    cpu = cpu_ms() - cpu;
+    cpu = bench_cpu_us() - cpu;
     count(0);
     for (int i = 0; i < leases; i++) {
         if (!sqlock_is_held(locks[i]))
@@ -102,6 +92,6 @@ struct bench_renewals bench_renew(const struct bench_db *db, int leases, int sec
     result.requests = (int)requests;
     result.leases_per_batch = (double)renewed / (double)requests;
     result.batch_ms = bench_percentile(times_ms, requests, 0.5);
-    result.cpu_ms_per_round = cpu / result.rounds;
+    result.cpu_ms_per_round = cpu / 1000 / result.rounds;
     return result;
 }

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "bench.h"
 
@@ -15,6 +16,15 @@ void bench_die(const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     exit(1);
+}
+
+double bench_cpu_us(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static int by_value(const void *a, const void *b)
