@@ -169,6 +169,9 @@ struct my_batch {
 };
 /* The step's text for the batch, ended by NUL, to be freed; NULL: no memory. */
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);
+/* Where `what` stands next, outside of names in backquotes: they are the application's, and may
+ * hold anything. NULL: nowhere. */
+const char *my_find(const char *from, const char *end, char what);
 
 /* stmt.c */
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);

@@ -56,16 +56,18 @@ static void put_value(struct sink *out, const sqlock_value *v, const char *chars
         put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
 }
 
-/* Names in backquotes are the application's, and may hold a `?`; other texts hold none but
- * placeholders. */
-static const char *next_placeholder(const char *from, const char *end)
+const char *my_find(const char *from, const char *end, char what)
 {
-    for (int name = 0; from < end; from++) {
-        name ^= *from == '`';
-        if (*from == '?' && !name)
-            return from;
+    for (;;) {
+        const char *found = memchr(from, what, (size_t)(end - from));
+        const char *name = memchr(from, '`', (size_t)((found != NULL ? found : end) - from));
+
+        if (found == NULL || name == NULL)
+            return found;
+        if ((name = memchr(name + 1, '`', (size_t)(end - name - 1))) == NULL)
+            return NULL;
+        from = name + 1;
     }
-    return NULL;
 }
 
 /* A piece of the step for request number r. Its first placeholder is the step's number `at`;
@@ -76,7 +78,7 @@ static size_t put_piece(struct sink *out, const char *from, const char *end, con
     sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
     const char *mark;
 
-    for (; (mark = next_placeholder(from, end)) != NULL; from = mark + 1, at++) {
+    for (; (mark = my_find(from, end, '?')) != NULL; from = mark + 1, at++) {
         size_t which = order != NULL ? order[at] : at;
         int by_number = order != NULL && which == SQLOCK_ORDER_INDEX;
 

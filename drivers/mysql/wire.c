@@ -107,14 +107,14 @@ static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
     return 0;
 }
 
-/* No value holds a `;`; a name in backquotes may hold anything. */
+/* No value holds a `;`. */
 const char *my_next_statement(const char *sql)
 {
-    for (int name = 0; *sql != '\0'; sql++) {
-        name ^= *sql == '`';
-        if (!name && sql[0] == ';' && sql[1] == '\n')
+    const char *end = sql + strlen(sql);
+
+    for (; (sql = my_find(sql, end, ';')) != NULL; sql++)
+        if (sql[1] == '\n')
             return sql + 2;
-    }
     return NULL;
 }
 
