@@ -26,6 +26,7 @@ struct rendered {
     sqlock_script scripts[SQLOCK_STMT_COUNT];
     char word[WORDS]
              [208]; /* two quoted identifiers of 63 and 34 bytes fit, also with quotes doubled */
+    char schema[64];
 };
 
 static void make_words(struct rendered *r, const sqlock_dialect *d, const char *schema,
@@ -34,6 +35,7 @@ static void make_words(struct rendered *r, const sqlock_dialect *d, const char *
     char q = d->quote;
     char in[80] = ""; /* of the schema; none: the connection's own */
 
+    snprintf(r->schema, sizeof r->schema, "%s", schema);
     if (schema[0] != '\0')
         snprintf(in, sizeof in, "%c%s%c.", q, schema, q);
     for (int i = 0; i < TABLES; i++) {
@@ -121,6 +123,17 @@ void rendered_free(struct rendered *r)
 const sqlock_script *rendered_scripts(const struct rendered *r)
 {
     return r->scripts;
+}
+
+const char *rendered_schema(const struct rendered *r)
+{
+    return r->schema[0] != '\0' ? r->schema : NULL;
+}
+
+const char *rendered_table(const struct rendered *r, const char *name, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", r->word[WORD_PREFIX], name);
+    return out;
 }
 
 int rendered_has(const struct rendered *r, sqlock_stmt stmt, sqlock_error *err)

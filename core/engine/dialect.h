@@ -13,6 +13,10 @@ int dialect_render(const sqlock_dialect *d, const char *schema, const char *pref
 void rendered_free(struct rendered *r);
 /* SQLOCK_STMT_COUNT of them; they live as long as r. One that the dialect lacks has no steps. */
 const sqlock_script *rendered_scripts(const struct rendered *r);
+/* The schema as it was given, unquoted; NULL: the connection's own. */
+const char *rendered_schema(const struct rendered *r);
+/* A table of ours by its name without the prefix; unquoted, to out, which is returned. */
+const char *rendered_table(const struct rendered *r, const char *name, char *out, size_t size);
 /* 0, or SQLOCK_EREFUSED: the dialect, of an older driver, lacks this request. */
 int rendered_has(const struct rendered *r, sqlock_stmt stmt, sqlock_error *err);
 /* One more text of the same dialect, for migrations; NULL: out of memory. sqlock_mem_free() it. */

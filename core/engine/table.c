@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/engine/catalogue.h"
 #include "core/engine/table.h"
 
 enum { NAME_MAX_BYTES = 256 }; /* 64 characters on MySQL; what else is too long is not there */
@@ -231,8 +232,7 @@ static int fits(const char *letters, const sqlock_value *v)
         return strchr(letters, 'i') != NULL;
     if (v->type == SQLOCK_BYTES)
         return strchr(letters, 'b') != NULL;
-    return strchr(letters, 't') != NULL || strchr(letters, 's') != NULL ||
-           (strchr(letters, 'm') != NULL && is_within(v, 0xEF)) ||
+    return strchr(letters, 't') != NULL || (strchr(letters, 'm') != NULL && is_within(v, 0xEF)) ||
            (strchr(letters, 'a') != NULL && is_within(v, 0x7F));
 }
 
@@ -308,20 +308,11 @@ static int look_up(struct table *t, int64_t deadline, sqlock_error *err)
 
     if (rows == NULL)
         return error_nomem(err);
-    rc = guest_rows(t->conn, SQLOCK_STMT_TABLE_KEY, values, deadline, rows, err);
+    rc = catalogue_ask(t->conn, SQLOCK_STMT_TABLE_KEY, values, 2, deadline, rows, err);
     if (rc == 0)
         rc = judge(rows, t->row, &t->key, err);
     rows_free(rows);
     return rc;
-}
-
-/* What holds as the session stands now is not remembered. */
-static int lasts(const struct table *t)
-{
-    for (size_t i = 0; i < t->row->n_key; i++)
-        if (strchr(t->key.fits[i], 's') != NULL)
-            return 0;
-    return 1;
 }
 
 static int look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
@@ -335,7 +326,7 @@ static int look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
         t->key = old->key;
     else
         rc = look_up(t, deadline, err);
-    if (old != NULL || rc != 0 || !lasts(t)) {
+    if (old != NULL || rc != 0) {
         sqlock_mem_free(k);
         return rc;
     }

@@ -29,6 +29,11 @@ void sqlock_reap_opts_init(sqlock_reap_opts *opts)
     *opts = (sqlock_reap_opts)SQLOCK_REAP_OPTS_INIT;
 }
 
+void sqlock_row_opts_init(sqlock_row_opts *opts)
+{
+    *opts = (sqlock_row_opts)SQLOCK_ROW_OPTS_INIT;
+}
+
 void sqlock_retry_opts_init(sqlock_retry_opts *opts)
 {
     *opts = (sqlock_retry_opts)SQLOCK_RETRY_OPTS_INIT;
@@ -59,6 +64,11 @@ static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
     FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
     FIELD(sqlock_acquire_opts, owner),
+};
+static const struct field row_fields[] = {
+    FIELD(sqlock_row_opts, flags),
+    FIELD(sqlock_row_opts, wait_ms),
+    FIELD(sqlock_row_opts, outcomes),
 };
 static const struct field list_fields[] = {
     FIELD(sqlock_list_opts, flags),
@@ -172,6 +182,19 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
                                 (int)out->renew_ms, (long long)lease_ms);
     return out->holder == NULL ? 0
                                : check_size(out->holder->size, "the holder's size is not set", err);
+}
+
+int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error *err)
+{
+    int rc;
+
+    sqlock_row_opts_init(out);
+    if ((rc = copy_opts(out, sizeof *out, row_fields, COUNT(row_fields), in, err)) != 0 ||
+        (rc = check_wait(out->wait_ms, err)) != 0)
+        return rc;
+    if (out->flags & ~(SQLOCK_ROW_SKIP_LOCKED | SQLOCK_ROW_KEEPS_KEY))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
+    return 0;
 }
 
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err)

@@ -2,6 +2,7 @@
 #define SQLOCK_VERBS_CHECK_H
 
 #include <sqlock/retry.h>
+#include <sqlock/rows.h>
 
 #include "core/engine/manager.h"
 
@@ -10,6 +11,7 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err);
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err);
+int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error *err);
 /* A struct's size that the caller has set; `what` is said if not. */
 int check_size(uint32_t size, const char *what, sqlock_error *err);
 int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_error *err);

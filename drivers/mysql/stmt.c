@@ -198,7 +198,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_ADOPT,
+        .caps = SQLOCK_CAP_ADOPT | SQLOCK_CAP_BESIDE,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,

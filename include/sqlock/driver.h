@@ -63,7 +63,9 @@ extern "C" {
     X(ENSURE, "ensure", "b:ns b:name")                                                             \
     X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
     X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \
-    X(TABLE_KEY, "table_key", "b:schema b:table")
+    X(TABLE_KEY, "table_key", "b:schema b:table")                                                  \
+    X(TABLE_AT, "table_at", "")                                                                    \
+    X(ROW_LOCK, "row_lock", "")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -159,6 +161,8 @@ enum {
                               four bytes, a: of ASCII alone */
     SQLOCK_COL_INSTANT = 5 /* 1: the server can tell that a row is locked without waiting for it */
 };
+/* table_at */
+enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };
 
 /* ---- values and rows -------------------------------------------------------------------------- */
 
@@ -261,6 +265,10 @@ typedef struct sqlock_conn_opts {
 
 #define SQLOCK_CAP_ONE_WRITER 0x20u /* no slot. A write transaction keeps all other writers out: a guard
                                        keeps out the holder's renewals too, and has to extend the lease */
+
+#define SQLOCK_CAP_BESIDE 0x40u /* no slot. To look into the catalogue makes a transaction's snapshot: core
+                                   does that on a connection of its own, and asks the adopted one for
+                                   its schema alone (table_at) */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {

@@ -96,7 +96,8 @@ enum sqlock_code {
 
 /* Outcomes that are no errors are positive: there the sqlock_error is left alone. */
 #define SQLOCK_CONFLICT 1 /* compare and set: the version is another one than expected; nothing was
-                             changed */
+                             changed. Row locks: another transaction has locked it */
+#define SQLOCK_ABSENT 2   /* there is no such row */
 
 /* What to do, in sqlock_error.flags. */
 #define SQLOCK_RETRY 0x1u     /* the same call may work if made again */

@@ -111,3 +111,11 @@ register_set;
 -- :block table_key
 -- :step
 table_key;
+
+-- :block table_at
+-- :step
+table_at;
+
+-- :block row_lock
+-- :step
+row_lock;

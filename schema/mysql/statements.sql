@@ -47,8 +47,10 @@
 -- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
 -- The unique keys beyond the primary one, of all tables in the schema.
 -- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {here} GROUP BY t.table_name, t.index_name
+-- A row that somebody has locked is an error, at once (3572; 1205 on MariaDB).
+-- :define nowait /*!80001 NOWAIT */ /*M!100301 NOWAIT */
 -- Where a table of the application's is, and what it is called.
--- :define of_schema COALESCE(CONVERT(:schema USING utf8), DATABASE())
+-- :define of_schema CONVERT(:schema USING utf8)
 -- :define of_table CONVERT(:table USING utf8)
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
@@ -656,11 +658,11 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block table_key
--- In the application's transaction: the unique indexes of a table of its own, by their columns. What is part of
--- a column, or no column, is NULL, so that it is no key. A value of another kind than the column does not find
+-- The unique indexes of a table of the application's, by their columns. Not in its transaction: MySQL 8 keeps the
+-- catalogue in tables, and to read them would make the transaction's snapshot, before it has the lock that the
+-- application reads under. What is part of a column, or no column, is NULL, so that it is no key. A value of another kind than the column does not find
 -- its place in the index: all of that is read then, and locked. So it is with numbers and texts; with a text
--- that cannot be turned into the column's character set, and with dates that are none. Nothing is read from
--- the application's tables, so that its snapshot is not made here.
+-- that cannot be turned into the column's character set, and with dates that are none.
 -- In a cluster of several writers a row lock is known to one of them alone.
 -- No row: there is no such table.
 -- :step
@@ -673,7 +675,6 @@ SELECT 0,
             WHEN c.data_type IN ('binary', 'varbinary', 'tinyblob', 'blob', 'mediumblob', 'longblob') THEN 'bt'
             WHEN c.character_set_name = 'utf8mb4' THEN 't'
             WHEN c.character_set_name IN ('utf8', 'utf8mb3') THEN 'm'
-            WHEN c.character_set_name = @@character_set_client THEN 's'
             WHEN c.character_set_name IS NOT NULL THEN 'a'
             ELSE '' END,
        0 /*!80001 + 1 */ /*M!100301 + 1 */,
@@ -694,3 +695,23 @@ LEFT JOIN information_schema.statistics s
 LEFT JOIN information_schema.columns c
   ON c.table_schema = {of_schema} AND c.table_name = {of_table} AND c.column_name = s.column_name
 ORDER BY s.index_name;
+
+-- :block table_at
+-- In the application's transaction: where it finds its tables. No table is read for it.
+-- :step
+SELECT 0, 1, CAST(DATABASE() AS BINARY);
+
+-- :block row_lock
+-- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
+-- The index is forced: if it is gone meanwhile, that is an error (1176), where the server would else read, and
+-- lock, the table. NOWAIT, not SKIP LOCKED: that does not tell a row that is locked from one that is not there,
+-- and a plain read that could tell would make the transaction's snapshot, before the application has read
+-- anything. So the look is a locking one too, and locks what was inserted anew while the first one waited.
+-- :step
+SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
+-- :step
+SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+-- :step
+SELECT 0, IF(COUNT(*) > 0, 1, 9) FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
+-- :step same 1
+-- :step same 2

@@ -660,3 +660,25 @@ WITH t AS (
 )
 SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits, 1, NULL::bigint, t.detail
 FROM t LEFT JOIN k ON true ORDER BY k.key;
+
+-- :block table_at
+-- The catalogue is asked in the application's transaction here: never asked for.
+-- :step
+SELECT 0, 1, pg_catalog.current_schema()::text;
+
+-- :block row_lock
+-- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
+-- SKIP LOCKED, not NOWAIT: that writes an error into the server's log for each row that is locked. Who waited and
+-- finds that the row was deleted meanwhile gets no row, also when the same transaction has inserted it anew; so
+-- a look with a newer snapshot tells: 3, ask again; 9, it does not exist. The levels with one snapshot raise
+-- 40001 instead.
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE SKIP LOCKED;
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE;
+-- :step
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 3 ELSE 9 END;
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE SKIP LOCKED;
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE;

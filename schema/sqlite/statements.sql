@@ -385,7 +385,11 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- In the application's transaction: the unique indexes of a table of its own, by their columns. The columns of
 -- a primary key are one, also where it is the rowid, which no index shows. Values of any type are compared as
 -- the column's affinity has it. No row: there is no such table.
--- :step
+-- The write lock comes first, with a statement that writes nothing. A transaction that has read cannot take it
+-- any more while somebody else writes; and what the key is asked for wants it.
+-- :step write
+DELETE FROM {meta} WHERE 0;
+-- :step write
 SELECT 0, 1, k.key, k.col, 'itb', 1
 FROM (SELECT 1 FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) LIMIT 1) t
 LEFT JOIN (
@@ -398,3 +402,23 @@ LEFT JOIN (
     WHERE l."unique" AND NOT l.partial
 ) k ON 1
 ORDER BY k.key;
+
+-- :block table_at
+-- The catalogue is asked in the application's transaction here: never asked for.
+-- :step
+SELECT 0, 1, 'main';
+
+-- :block row_lock
+-- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
+-- A statement that writes takes the write lock, which is for the whole file, also when it finds no row to write;
+-- no trigger runs. No row comes of it. The look is made under that lock.
+-- :step write
+DELETE FROM {table} WHERE 0;
+-- :step write
+DELETE FROM {table} WHERE 0;
+-- :step write
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 1 ELSE 9 END;
+-- :step write
+DELETE FROM {table} WHERE 0;
+-- :step write
+DELETE FROM {table} WHERE 0;

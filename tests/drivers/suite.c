@@ -431,7 +431,10 @@ int suite_run(const struct quirks *q)
                  {&suite_guard_alone, guards && one_writer},
                  {&suite_guard_refused, q->app != NULL && !guards},
                  {&suite_stale, guards && q->between_processes},
-                 {&suite_stale_inside, guards && q->between_processes && !one_writer}};
+                 {&suite_stale_inside, guards && q->between_processes && !one_writer},
+                 {&suite_rowlock, guards},
+                 {&suite_rowlock_server, guards && q->app->kill != NULL},
+                 {&suite_rowlock_slow, q->app != NULL}};
     struct CMUnitTest tests[320];
     size_t n = 0;
 

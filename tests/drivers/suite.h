@@ -139,6 +139,8 @@ extern const struct part suite_load;                /* where rows can be made by
 extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
 extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
 extern const struct part suite_guard_refused; /* where the server cannot keep one */
+extern const struct part suite_rowlock, suite_rowlock_server;
+extern const struct part suite_rowlock_slow; /* also where a server knows no NOWAIT */
 
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 

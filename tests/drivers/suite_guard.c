@@ -5,18 +5,6 @@
 
 enum { LEASE_MS = 600 };
 
-/* The application's connection, adopted through the public header. */
-static sqlock_conn *adopted(sqlock *m, void *app)
-{
-    sqlock_adopt_opts o = {.size = sizeof o};
-    sqlock_conn *conn = NULL;
-    sqlock_error err;
-
-    g.side->offer(app, &o);
-    assert_ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &err), &err);
-    return conn;
-}
-
 /* A holder, a thief with little patience, and the holder's adopted connection. */
 static struct stage {
     sqlock *m, *thief;

@@ -44,6 +44,17 @@ int adopt(void *app, void **out_conn)
     return g.driver->adopt(&o, out_conn, &g.err);
 }
 
+sqlock_conn *adopted(sqlock *m, void *app)
+{
+    sqlock_adopt_opts o = {.size = sizeof o};
+    sqlock_conn *conn = NULL;
+    sqlock_error err;
+
+    g.side->offer(app, &o);
+    assert_ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &err), &err);
+    return conn;
+}
+
 /* Nothing of the last test is left but memory that an assertion jumped over. */
 static void free_guest(void)
 {

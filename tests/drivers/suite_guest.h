@@ -3,6 +3,8 @@
 #ifndef SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
 #define SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
 
+#include <sqlock/transaction.h>
+
 #include "tests/drivers/adopt_app.h"
 
 #include "core/engine/rows.h"
@@ -31,6 +33,9 @@ void begin_app(void **state);
 void begin_guest(void **state);
 int adopt(void *app, void **out_conn);
 void end_guest(void); /* not where an assertion failed: the next test does it */
+
+/* The application's connection, adopted through the public header. */
+sqlock_conn *adopted(sqlock *m, void *app);
 
 /* One more connection of the application's, closed when the test ends. */
 void *app_connect(void);

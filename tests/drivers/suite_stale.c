@@ -22,17 +22,6 @@ static void stand_still(const struct sale *sale)
     raise(SIGSTOP);
 }
 
-static sqlock_conn *adopted(sqlock *m, void *app)
-{
-    sqlock_adopt_opts o = {.size = sizeof o};
-    sqlock_conn *conn = NULL;
-    sqlock_error err;
-
-    g.side->offer(app, &o);
-    assert_ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &err), &err);
-    return conn;
-}
-
 /* Sell one unit, in a process of its own: read the stock, and write it less one from memory. */
 static int sell(void *arg)
 {

@@ -187,11 +187,17 @@ static void test_migrations_rise_from_one_and_can_be_taken_back(void **state)
 /* ---- rendering --------------------------------------------------------------------------------
  */
 
+/* What is written out when it is asked for, about a table of the application's. */
+static const char *const made[] = {"{table}", "{match}", "{key}"};
+
 /* "{word}" or "{word:word}" at p. */
 static bool is_template(const char *p)
 {
     size_t n = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_:");
 
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (strncmp(p, made[i], strlen(made[i])) == 0)
+            return false;
     return n > 1 && p[n] == '}';
 }
 
