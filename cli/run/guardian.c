@@ -140,7 +140,7 @@ static void start(struct guardian *g, const struct order *order)
 
     g->deadline_us = order->deadline_us;
     g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
-    waker_start(&g->waker);
+    waker_start(&g->waker, g->plan->locker, g->plan->on_lost == ON_LOST_WARN ? NULL : order->owner);
     tree_spare(g->waker.pid);
     pid = command_start(g->plan, order, &g->error_fd);
     if (pid < 0) {

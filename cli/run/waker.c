@@ -1,62 +1,151 @@
 #include "cli/run/waker.h"
 
-#include <poll.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlock/sqlock.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/base/fds.h"
 
-#define LOOK_MS 200            /* due_us may become an earlier one */
-#define LATE_US INT64_C(10000) /* who is as late as that is not merely slow */
+#define LOOK_MS     200            /* due_us may become an earlier one */
+#define LATE_US     INT64_C(10000) /* who is as late as that is not merely slow */
+#define SEEK_MS     50
+#define SEEN_NOBODY 3 /* looks in a row: one that just calls exec has no environment */
 
-static int wait_ms(int64_t left_us)
+/* Until then, or until a parent has died: the kernel tells that by SIGUSR1. */
+static void wait_ms(int64_t ms)
 {
-    int64_t ms = left_us / 1000 + 1;
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    sigset_t set;
 
-    return ms < 1 ? 1 : ms < LOOK_MS ? (int)ms : LOOK_MS;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigtimedwait(&set, NULL, &time);
 }
 
+/* ---- a guardian that is stopped ----------------------------------------------------------------
+ */
+
 /* SIGCONT does nothing to a process that runs: so it needs no look whether it is stopped, and is
- * sent again and again as long as nothing happens. */
-static void wake(pid_t guardian, const _Atomic int64_t *due_us) __attribute__((noreturn));
+ * sent again and again as long as nothing happens. Returns when the guardian is dead. */
 static void wake(pid_t guardian, const _Atomic int64_t *due_us)
 {
-    for (;;) {
-        int64_t due = atomic_load(due_us), now = sqlock_now_us();
+    while (getppid() == guardian) {
+        int64_t due = atomic_load(due_us), left;
 
-        if (due == INT64_MAX)
-            poll(NULL, 0, LOOK_MS);
-        else if (now < due + LATE_US)
-            poll(NULL, 0, wait_ms(due + LATE_US - now));
-        else if (kill(guardian, SIGCONT) != 0)
-            _exit(0);
-        else
-            poll(NULL, 0, 1);
+        left = due == INT64_MAX ? LOOK_MS : (due + LATE_US - sqlock_now_us()) / 1000 + 1;
+        if (left > 0) {
+            wait_ms(left < LOOK_MS ? left : LOOK_MS);
+        } else {
+            kill(guardian, SIGCONT);
+            wait_ms(1);
+        }
     }
 }
 
-/* A session of its own: what stops the guardian's whole group does not stop it. It inherits that
- * every signal is blocked, and keeps nothing open. */
-static void live(pid_t guardian, const _Atomic int64_t *due_us)
+/* ---- nobody else is left -----------------------------------------------------------------------
+ */
+
+/* In what a process was started with: at its end, where run has put it. */
+static bool has_owner(const char *pid, const char *owner)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != guardian)
-        _exit(0);
+    static char text[2 << 20]; /* more is not given to a process */
+    char path[300], word[64];
+    size_t used = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    snprintf(word, sizeof word, "SQLOCK_OWNER=%s", owner);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    while (used < sizeof text && (n = read(fd, text + used, sizeof text - used)) > 0)
+        used += (size_t)n;
+    close(fd);
+    return memmem(text, used, word, strlen(word) + 1) != NULL;
+}
+
+/* Its number may be a stranger's by now: so first a descriptor, which means one process for good,
+ * and then the look. */
+static bool end_if_owned(const char *name, const char *owner, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, atoi(name), 0);
+    bool owned = fd >= 0 && has_owner(name, owner);
+
+    if (owned && signal != 0)
+        syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+    if (fd >= 0)
+        close(fd);
+    return owned;
+}
+
+/* Send it to all of the command's; 0: only count them. */
+static int for_all(const char *owner, int signal)
+{
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    int n = 0;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+            n += end_if_owned(entry->d_name, owner, signal);
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+/* The locker, if it lives, guards now: orphans of the guardian are its children, and so are we.
+ * Without it they are anybody's, and only what they were given tells them. Stopped first, or who is
+ * killed late could start others meanwhile. */
+static void avenge(pid_t locker, const char *owner)
+{
+    for (int nobody = 0; nobody < SEEN_NOBODY;) {
+        bool alone = getppid() != locker;
+        int n = for_all(owner, alone ? SIGSTOP : 0);
+
+        if (alone)
+            for_all(owner, SIGKILL);
+        nobody = n == 0 ? nobody + 1 : 0;
+        wait_ms(alone && n > 0 ? 1 : SEEK_MS);
+    }
+}
+
+/* ---- its life ----------------------------------------------------------------------------------
+ */
+
+/* A session of its own: what stops the guardian's whole group does not stop it. `pkill` knows it by
+ * another name than the two others. It inherits that every signal is blocked, and
+ * keeps nothing open. */
+static void live(pid_t guardian, pid_t locker, const char *owner, const _Atomic int64_t *due_us)
+{
+    char keep[40] = "";
+
+    if (owner != NULL)
+        snprintf(keep, sizeof keep, "%s", owner);
+    prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     setsid();
     prctl(PR_SET_NAME, "lock-waker", 0, 0, 0);
     fds_silence();
     fds_close_others(NULL, 0);
     close(STDERR_FILENO);
     wake(guardian, due_us);
+    if (keep[0] != '\0')
+        avenge(locker, keep);
+    _exit(0);
 }
 
-void waker_start(struct waker *w)
+void waker_start(struct waker *w, pid_t locker, const char *owner)
 {
     pid_t guardian = getpid();
     void *page =
@@ -70,7 +159,7 @@ void waker_start(struct waker *w)
     atomic_init(w->due_us, INT64_MAX);
     w->pid = fork();
     if (w->pid == 0)
-        live(guardian, w->due_us);
+        live(guardian, locker, owner, w->due_us);
     if (w->pid < 0)
         w->pid = 0;
 }

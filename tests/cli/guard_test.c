@@ -198,22 +198,44 @@ static void test_killed_waker_costs_nothing(void **state)
     assert_string_equal(sh(SURVIVORS)->out, "");
 }
 
-/* Its own process is ended by the kernel at least. */
+/* Its own process is ended by the kernel, the others by the waker, in whatever order they died. */
 static void test_both_killed_at_once_end_the_command(void **state)
+{
+    (void)state;
+    database_new();
+    for (int i = 0; i < 3; i++) {
+        pid_t run, guardian;
+
+        assert_sh("rm -f $D/pids $D/ready $D/beats");
+        run = start_tree("--ttl 2s", "stubborn");
+        guardian = child_of(run);
+        if (i == 0)
+            kill(run, SIGSTOP);
+        kill(i == 1 ? run : guardian, SIGKILL);
+        kill(i == 1 ? guardian : run, SIGKILL);
+        child_wait(run, patience_ms(5000));
+        assert_successor_is_alone();
+    }
+}
+
+/* One that forks all the time, too. */
+static void test_both_killed_at_once_end_what_forks_all_the_time(void **state)
 {
     pid_t run, guardian;
 
     (void)state;
     database_new();
-    run = sh_start("exec sqlock $G run --ttl 1s nightly sh -c 'echo $$ >$D/pids; echo >$D/ready; "
-                   "while :; do date +%%s%%N >$D/beats; sleep 0.02; done'");
-    wait_for("beats");
+    run =
+        sh_start("exec sqlock $G run --ttl 2s nightly sh -c 'tests/cli/runner.sh $D & sleep 100'");
+    wait_for("steps");
     guardian = child_of(run);
     kill(run, SIGSTOP);
     kill(guardian, SIGKILL);
     kill(run, SIGKILL);
     child_wait(run, patience_ms(5000));
-    assert_successor_is_alone();
+    sh("sqlock $G run -w 30s nightly sh -c 'wc -c <$D/steps >$D/a; sleep 0.3; wc -c <$D/steps | "
+       "cmp - $D/a'");
+    assert_said(0, NULL, NULL);
 }
 
 static void test_pkill_by_name_meets_the_locker_only(void **state)
@@ -427,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_guardian_that_is_stopped_all_the_time_gets_its_work_done),
         cmocka_unit_test(test_killed_waker_costs_nothing),
         cmocka_unit_test(test_both_killed_at_once_end_the_command),
+        cmocka_unit_test(test_both_killed_at_once_end_what_forks_all_the_time),
         cmocka_unit_test(test_pkill_by_name_meets_the_locker_only),
         cmocka_unit_test(test_command_whose_lock_was_broken_is_stopped),
         cmocka_unit_test(test_on_lost_warn_lets_the_command_go_on),
