@@ -12,7 +12,8 @@
 struct market {
     const char *name;
     const sqlock_driver *(*driver)(void);
-    const char *begin; /* a transaction that writes */
+    const char *schema; /* of the tables */
+    const char *begin;  /* a transaction that writes */
     void *(*open)(const char *url);
     void (*close)(void *db);
     /* 1: done; 0: others were in the way, and nothing is left of the transaction. Anything else

@@ -65,6 +65,7 @@ static int adopt(sqlock *m, void *db, sqlock_conn **out_conn, sqlock_error *err)
 const struct market market = {
     .name = "MariaDB",
     .driver = sqlock_driver_mysql,
+    .schema = "test",
     .begin = "START TRANSACTION",
     .open = open_server,
     .close = close_server,

@@ -76,6 +76,7 @@ static int adopt(sqlock *m, void *db, sqlock_conn **out_conn, sqlock_error *err)
 const struct market market = {
     .name = "PostgreSQL",
     .driver = sqlock_driver_postgres,
+    .schema = "public",
     .begin = "BEGIN",
     .open = open_server,
     .close = close_server,

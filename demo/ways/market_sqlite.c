@@ -69,6 +69,7 @@ static int adopt(sqlock *m, void *db, sqlock_conn **out_conn, sqlock_error *err)
 const struct market market = {
     .name = "SQLite",
     .driver = driver,
+    .schema = "main",
     .begin = "BEGIN IMMEDIATE",
     .open = open_file,
     .close = close_file,

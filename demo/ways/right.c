@@ -1,6 +1,7 @@
 /* How each unit is sold once. These are to be copied. */
 #include "ways.h"
 
+#include <sqlock/rows.h>
 #include <stdlib.h>
 
 /* A lease: for work that does not fit into one transaction. It asks now and then whether it still
@@ -43,6 +44,34 @@ enum sold sell_behind_guard(struct seller *s)
         }
     }
     drop_lock(lock);
+    return out;
+}
+
+/* SELECT ... FOR UPDATE, on the item itself: the lock ends with the transaction, and so whoever
+ * waited for it reads what was committed. Under SQLite it is the lock of BEGIN IMMEDIATE. */
+enum sold sell_behind_row_lock(struct seller *s)
+{
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row item = {sizeof item, market.schema, "item", &key, 1};
+    sqlock_row_opts opts = SQLOCK_ROW_OPTS_INIT;
+    sqlock_error err;
+    enum sold out = AGAIN;
+    long stock;
+
+    opts.wait_ms = SQLOCK_WAIT_FOREVER;
+    if (!market.run(s->db, market.begin))
+        return AGAIN;
+    if (sqlock_row_lock(s->conn, &item, 1, &opts, &err) != 0) {
+        if (err.code != SQLOCK_ETXRESTART && err.code != SQLOCK_ETXGONE)
+            die("%s", err.text);
+        market.run(s->db, "ROLLBACK");
+    } else if ((stock = stock_of(s)) <= 0) {
+        market.run(s->db, "ROLLBACK");
+        out = SOLD_OUT;
+    } else {
+        think();
+        out = put_sale(s, stock - 1) && market.run(s->db, "COMMIT") ? SOLD : AGAIN;
+    }
     return out;
 }
 
