@@ -13,8 +13,10 @@
 const struct lease_edge lease_edges[] = {
     {SQLOCK_UNSURE, LEASE_GRANTED, SQLOCK_HELD, "the deadline counts from before the request"},
     {SQLOCK_UNSURE, LEASE_RENEWED, SQLOCK_HELD, "it was guarded, and still is ours"},
-    {SQLOCK_UNSURE, LEASE_TICK, SQLOCK_LOST, "it is guarded, and its longest hold is over"},
+    {SQLOCK_UNSURE, LEASE_TICK, SQLOCK_LOST, "it was guarded, and nothing can prolong it any more"},
     {SQLOCK_UNSURE, LEASE_DENIED, SQLOCK_LOST, "settled: it is not ours"},
+    {SQLOCK_UNSURE, LEASE_RELEASING, SQLOCK_UNSURE,
+     "it was guarded; from here on that is no matter"},
     {SQLOCK_UNSURE, LEASE_RELEASED, SQLOCK_RELEASED, "settled: the release was applied"},
     {SQLOCK_UNSURE, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to settle it"},
     {SQLOCK_HELD, LEASE_RENEWED, SQLOCK_HELD, "the deadline counts from before the request"},
@@ -73,7 +75,7 @@ int lease_is_held(const struct lease *l, int64_t now)
 
 int lease_is_pinned(const struct lease *l)
 {
-    return l->state == SQLOCK_UNSURE && l->guarded != 0;
+    return l->state == SQLOCK_UNSURE && l->guarded != 0 && !l->releasing;
 }
 
 void lease_guard(struct lease *l, int64_t now)
@@ -88,10 +90,17 @@ static int is_held_too_long(const struct lease *l, int64_t now)
     return now >= l->hold_until && !l->manual;
 }
 
+/* When a pinned lease is lost though nobody has said so. Where nobody renews it, the guard's is the
+ * last extension: the row ends then, or has run out when the guarding transaction ends. */
+static int64_t pinned_until(const struct lease *l)
+{
+    return l->manual ? l->guarded + l->ttl : l->hold_until;
+}
+
 int64_t lease_next_tick(const struct lease *l)
 {
-    if (lease_is_pinned(l) && !l->manual)
-        return l->hold_until;
+    if (lease_is_pinned(l))
+        return pinned_until(l);
     if (!is_believed(l))
         return INT64_MAX;
     return l->state == SQLOCK_HELD && l->risk_at < l->deadline ? l->risk_at : l->deadline;
@@ -134,8 +143,10 @@ static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
 
 static unsigned tick(struct lease *l, int64_t now)
 {
+    if (lease_is_pinned(l) && now < pinned_until(l))
+        return 0;
     if (lease_is_pinned(l))
-        return is_held_too_long(l, now) ? lose(l, LEASE_TICK, SQLOCK_WHY_MAX_HOLD) : 0;
+        return lose(l, LEASE_TICK, l->manual ? SQLOCK_WHY_EXPIRED : SQLOCK_WHY_MAX_HOLD);
     if (!is_believed(l))
         return 0;
     if (now >= l->deadline && l->guarded != 0 && !l->jumped && !is_held_too_long(l, now)) {
@@ -199,8 +210,9 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
     case LEASE_DENIED:
         return is_believed(l) || l->state == SQLOCK_UNSURE ? lose(l, event, (sqlock_why)arg) : 0;
     case LEASE_RELEASING:
-        if (!is_believed(l))
+        if (!is_believed(l) && !lease_is_pinned(l))
             return 0;
+        l->releasing = 1;
         move(l, event, SQLOCK_UNSURE);
         return LEASE_ARM;
     case LEASE_RELEASED:

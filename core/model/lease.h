@@ -15,6 +15,7 @@ struct lease {
     int64_t hold_until;         /* ... which is then; INT64_MAX: never, or not granted yet */
     int jumped;                 /* the server's clock jump cut the deadline */
     int manual;                 /* the holder renews: that none came is no matter of hold_until */
+    int releasing;              /* a release has been asked for: its answer alone tells */
     int64_t guarded; /* since then a transaction that keeps renewals out may guard it; 0 */
 };
 

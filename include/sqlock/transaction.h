@@ -58,7 +58,8 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  * get 0 must roll back: then nothing that a lost lock's holder wrote is ever committed (P11).
  * On PostgreSQL and MySQL renewals go on meanwhile. SQLite has one writer: there the transaction itself
  * keeps everybody out, and the guard extends the lease by a full one from now, which counts once it is
- * committed. The transaction becomes a writing one by it.
+ * committed. The transaction becomes a writing one by it; a lease that it outlives is UNSURE until a
+ * renewal tells, and, with SQLOCK_NO_RENEW, LOST when the extension has passed without one.
  * - Guard first: what was read in the transaction before may be older than the lease.
  * - After ROLLBACK TO a savepoint from before the guard, guard again.
  * - It keeps other holders out, not a second transaction under the same lock; and it covers what is in

@@ -209,6 +209,44 @@ static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
     strike_stage();
 }
 
+/* P6: nobody renews it, so nobody but the clock can tell. */
+static void test_guarded_lease_that_is_not_renewed_is_told_lost(void **state)
+{
+    int fd;
+
+    set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
+    assert_true((fd = sqlock_lock_fd(s.lock, &s.err)) >= 0);
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(guard(), &s.err);
+    app_exec(g.app, "COMMIT");
+    await_state(SQLOCK_LOST, 2 * LEASE_MS);
+    assert_true(readable_within(fd, LEASE_MS));
+    assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
+    assert_true(is_free(s.thief, "sale"));
+    strike_stage();
+}
+
+/* P5: the release was not applied, which its answer alone may tell. */
+static void test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold(void **state)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+
+    set_stage(state, 10000, 0);
+    sqlock_lock_free(s.lock);
+    o.lease_ms = 10000;
+    o.max_hold_ms = 1;
+    s.lock = take_with(s.m, "order", &o);
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(guard(), &s.err);
+    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_UNSURE);
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_settle(s.lock, 400, &s.err), &s.err);
+    assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_RELEASED);
+    assert_true(is_free(s.thief, "order"));
+    strike_stage();
+}
+
 static void test_handles_may_be_freed_in_any_order(void **state)
 {
     set_stage(state, 10000, 0);
@@ -258,5 +296,7 @@ PART(suite_guard_renewed, beside_renewals);
 static const struct CMUnitTest alone[] = {
     cmocka_unit_test(test_lease_is_unsure_while_its_only_writer_is_the_guard),
     cmocka_unit_test(test_settling_tells_what_became_of_a_guarded_lease),
+    cmocka_unit_test(test_guarded_lease_that_is_not_renewed_is_told_lost),
+    cmocka_unit_test(test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold),
 };
 PART(suite_guard_alone, alone);

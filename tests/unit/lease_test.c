@@ -285,6 +285,41 @@ static void test_jump_of_the_clock_ends_a_guarded_lease(void **state)
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
 
+/* From then on the release's answer alone tells, whatever guarded it before. */
+static void test_release_of_a_guarded_lease_is_ended_by_its_answer_alone(void **state)
+{
+    static const sqlock_state from[] = {SQLOCK_HELD, SQLOCK_AT_RISK, SQLOCK_UNSURE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        struct lease l = guarded_lease(from[i]);
+
+        l.hold_until = END + 1;
+        assert_int_equal(lease_apply(&l, LEASE_RELEASING, END, 0), LEASE_ARM);
+        assert_false(lease_is_pinned(&l));
+        assert_int_equal(lease_next_tick(&l), INT64_MAX);
+        assert_int_equal(lease_apply(&l, LEASE_RENEWED, END + 10, END), 0);
+        assert_int_equal(lease_apply(&l, LEASE_TICK, END + TTL, 0), 0);
+        assert_int_equal(l.state, SQLOCK_UNSURE);
+        assert_int_equal(lease_apply(&l, LEASE_RELEASED, END + TTL, 0), LEASE_ARM);
+        assert_int_equal(l.state, SQLOCK_RELEASED);
+    }
+}
+
+/* What the guard made of it is the last that the row can say (P6). */
+static void test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension(void **state)
+{
+    struct lease l = guarded_lease(SQLOCK_UNSURE);
+
+    (void)state;
+    l.manual = 1;
+    assert_int_equal(lease_next_tick(&l), START + 5000 + TTL);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL - 1, 0), 0);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL, 0), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(l.state, SQLOCK_LOST);
+    assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
+}
+
 static void test_unsure_lease_without_a_guard_is_moved_by_no_renewal(void **state)
 {
     struct lease l = lease_in(SQLOCK_UNSURE), before;
@@ -698,6 +733,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renewal_from_before_the_guard_does_not_end_it),
     cmocka_unit_test(test_late_proof_does_not_revive_a_guarded_lease),
     cmocka_unit_test(test_jump_of_the_clock_ends_a_guarded_lease),
+    cmocka_unit_test(test_release_of_a_guarded_lease_is_ended_by_its_answer_alone),
+    cmocka_unit_test(test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension),
     cmocka_unit_test(test_unsure_lease_without_a_guard_is_moved_by_no_renewal),
     cmocka_unit_test(test_margin_covers_a_small_step_and_the_drift_of_two_clocks),
     cmocka_unit_test(test_deadline_counts_from_before_the_request),
