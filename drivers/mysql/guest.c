@@ -12,6 +12,10 @@
 /* For an answer that is late; after that the link is dead. */
 #define PATIENCE_US INT64_C(5000000)
 
+/* Answers to XA END. */
+#define XA_OTHER_NAME 1397
+#define XA_NONE       1399
+
 /* A number of packets that no command comes to; each begins at 0. */
 #define UNDISTURBED UINT32_MAX
 
@@ -192,4 +196,23 @@ int my_guest_say(struct my_conn *c, const struct my_call *call, const char *sql)
 
     mysql_free_result(res);
     return rc;
+}
+
+/* What a prepared transaction has share-locked is let go: by MariaDB at once, by MySQL when it is
+ * started anew. Nothing tells XA's transactions from others but how they are spoken to: to end one
+ * of another name fails in each case and does nothing, here because there is none, there because of
+ * the name. */
+int my_guest_refuse_xa(struct my_conn *c, const struct my_call *call)
+{
+    static const char sql[] = "XA END 'sqlock guard'";
+    MYSQL_RES *res = NULL;
+    int rc = answer(c, call, sql, sizeof sql - 1, &res);
+
+    mysql_free_result(res);
+    if (rc != 0 && !c->broken && call->err->native == XA_NONE)
+        return 0;
+    if (rc != 0 && (c->broken || call->err->native != XA_OTHER_NAME))
+        return rc;
+    return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
+                            "an XA transaction: what it keeps is let go when it is prepared");
 }

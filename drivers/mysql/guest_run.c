@@ -251,6 +251,15 @@ static int sets_insert_id(const struct job *job)
     return 0;
 }
 
+/* A guard keeps others out by a share lock. */
+static int share_locks(const struct job *job)
+{
+    for (size_t i = 0; i < job->script->n_steps; i++)
+        if (strstr(job->script->steps[i].sql, "LOCK IN SHARE MODE") != NULL)
+            return 1;
+    return 0;
+}
+
 /* Which character set the server takes a text of the application's for: the client library does not
  * see each change. And the session's last insert id, which the library may not have seen either. */
 static int ask_session(struct my_conn *c, const struct my_call *call, struct job *job)
@@ -303,6 +312,8 @@ static int run_job(struct my_conn *c, const struct my_call *call, struct job *jo
     sqlock_error err;
     int rc = look_first(c, call, job);
 
+    if (rc == 0 && share_locks(job))
+        rc = my_guest_refuse_xa(c, call);
     if (rc != 0)
         return rc;
     rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);

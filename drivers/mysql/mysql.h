@@ -70,6 +70,8 @@ int my_guest_ready(struct my_conn *c, const struct my_call *call);
 int my_guest_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
                  MYSQL_RES **out_res);
 int my_guest_say(struct my_conn *c, const struct my_call *call, const char *sql);
+/* 0: the transaction is none of XA's. */
+int my_guest_refuse_xa(struct my_conn *c, const struct my_call *call);
 /* End the link: the application must not go on with it. */
 void my_guest_hang_up(struct my_conn *c);
 

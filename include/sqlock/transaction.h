@@ -71,8 +71,9 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *            SQLOCK_ETXRESTART (the transaction's snapshot is older than the grant or its renewal;
  *            under SQLite it has read before somebody wrote), SQLOCK_ETXGONE, SQLOCK_EREADONLY (a
  *            read-only transaction, a replica), SQLOCK_ETIMEOUT, SQLOCK_EINVAL (lock and conn are of
- *            two managers), SQLOCK_EREFUSED (MySQL before 8.0: others would hang on it), SQLOCK_EFORK,
- *            or the database's codes. */
+ *            two managers), SQLOCK_EREFUSED (MySQL before 8.0: others would hang on it; MariaDB and MySQL:
+ *            an XA transaction, which does not keep it once it is prepared), SQLOCK_EFORK, or the
+ *            database's codes. */
 SQLOCK_API int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err);
 
 /* ---- rows to lock by name --------------------------------------------------------------------- */

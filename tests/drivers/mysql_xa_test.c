@@ -1,0 +1,114 @@
+/* P11, P16 on MariaDB and MySQL: what a guard keeps is lost when an XA transaction is prepared, so
+ * it is refused in one. */
+#include <mysql.h>
+
+#include <sqlock/mysql.h>
+#include <sqlock/transaction.h>
+
+#include "tests/drivers/mysql_guest.h"
+#include "tests/drivers/mysql_quirks.h"
+#include "tests/lib/my.h"
+
+static struct {
+    sqlock *m;
+    sqlock_lock *lock;
+    sqlock_conn *conn;
+    sqlock_error err;
+} s;
+
+static void begin(void **state)
+{
+    begin_mysql(state);
+    s.m = open_manager(g.w, NULL);
+    s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
+    assert_ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &s.err), &s.err);
+}
+
+static void end(void)
+{
+    sqlock_conn_free(s.conn);
+    sqlock_lock_free(s.lock);
+    end_guest();
+}
+
+static int guard(void)
+{
+    return sqlock_guard(s.lock, s.conn, &s.err);
+}
+
+/* A guard as it is written by hand keeps nobody out there: so this is what is refused. */
+static void test_prepared_transaction_of_mariadb_lets_go_of_share_locks(void **state)
+{
+    sqlock_lock *thiefs;
+
+    begin(state);
+    if (strstr(mysql_get_server_info(native(g.app)), "MariaDB") == NULL)
+        skip();
+    app_exec(g.app, "XA START 'order'");
+    app_exec(g.app, "SELECT 1 FROM sqlock_lock FORCE INDEX (nt) WHERE ns = '' AND name = 'sale' "
+                    "LOCK IN SHARE MODE");
+    app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
+    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    assert_int_equal(try_once(s.m, "sale"), SQLOCK_EGUARDED);
+    app_exec(g.app, "XA END 'order'");
+    app_exec(g.app, "XA PREPARE 'order'");
+    thiefs = take(s.m, "sale");
+    app_exec(g.app, "XA COMMIT 'order'");
+    assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 1);
+    give(thiefs);
+    end();
+}
+
+static void test_guard_is_refused_in_an_xa_transaction_which_goes_on(void **state)
+{
+    begin(state);
+    app_exec(g.app, "XA START 'order'");
+    assert_code(SQLOCK_EREFUSED, guard(), &s.err); /* nothing was said in it yet */
+    app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
+    assert_code(SQLOCK_EREFUSED, guard(), &s.err);
+    app_exec(g.app, "INSERT INTO app_new (n) VALUES (2)");
+    app_exec(g.app, "XA END 'order'");
+    app_exec(g.app, "XA PREPARE 'order'");
+    app_exec(g.app, "XA COMMIT 'order'");
+    assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 2);
+    end();
+}
+
+/* However it began, and before and behind the application's first statement. */
+static void test_guard_in_other_transactions_disturbs_nothing(void **state)
+{
+    static const char *const begins[] = {"START TRANSACTION", "SET autocommit = 0"};
+    char sql[80];
+
+    begin(state);
+    if (!my_skips_locked())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        app_exec(g.app, begins[i]);
+        assert_ok(guard(), &s.err);
+        snprintf(sql, sizeof sql, "INSERT INTO app_new (n) VALUES (%d)", i);
+        app_exec(g.app, sql);
+        assert_ok(guard(), &s.err);
+        assert_int_equal(mysql_errno(native(g.app)), 0);
+        assert_true(mysql_affected_rows(native(g.app)) == 1);
+        assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
+        app_exec(g.app, "COMMIT");
+    }
+    assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 2);
+    end();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_prepared_transaction_of_mariadb_lets_go_of_share_locks),
+    cmocka_unit_test(test_guard_is_refused_in_an_xa_transaction_which_goes_on),
+    cmocka_unit_test(test_guard_in_other_transactions_disturbs_nothing),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return mysql_is_missing(&code)
+               ? code
+               : suite_run_tests(&mysql_quirks, "mysql_xa", tests, sizeof tests / sizeof *tests);
+}
