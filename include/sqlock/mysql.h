@@ -29,10 +29,15 @@
  * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before
  * it connected. It is of the library that the driver was built with: MariaDB's, or MySQL's 8.0.16
  * or newer.
+ *
  * MariaDB 10.6 or MySQL 5.6, or newer, and InnoDB. A Galera node, and a member of a replication group
  * with several primaries, is refused: each of them grants by a clock of its own. Where the server cannot
  * step over locked rows (MySQL before 8.0), a try on a name that an open transaction guards, or whose
- * row it keeps locked, takes two to four seconds; newer servers answer at once. */
+ * row it keeps locked, takes two to four seconds; newer servers answer at once.
+ * A user needs SELECT, INSERT and UPDATE on the lock table, SELECT and UPDATE on meta. What is missing
+ * is told when it is opened (SQLOCK_EDENIED); who has no right on them at all is told that there is no
+ * schema. With SQLOCK_OPEN_ACCEPT_WEAK the first manager after a server's start waits for
+ * innodb_flush_log_at_timeout and a second, usually two; MySQL before 5.7.8 is refused all the same. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H
 

@@ -211,6 +211,53 @@ static void test_a_forgetful_server_is_another_one_after_each_start(void **state
     assert_int_equal(incarnation(), before + 3);
 }
 
+/* The token of a grant, which is given up with its client. */
+static int64_t draw(const char *name)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    int64_t token;
+
+    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
+    o.request_ms = patience_ms(8000);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
+    assert_ok(sqlock_acquire(m, name, NULL, &lock, &err), &err);
+    token = sqlock_lock_token(lock);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    return token;
+}
+
+/* The last second of commits is gone with the server, and the grant with them. */
+static void test_tokens_rise_over_a_crash_that_forgot_a_grant(void **state)
+{
+    const char *weak = "--innodb-flush-log-at-trx-commit=0";
+    int64_t first, last = 0, forgotten = 0;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0)
+        skip();
+    mysql_migrated();
+    my_private_restart(weak);
+    for (int i = 0; i < 8 && forgotten == 0; i++) {
+        first = draw("forgotten");
+        assert_true(first > last);
+        my_private_restart(weak);
+        forgotten = my_private_number("SELECT COUNT(*) = 0 FROM test.sqlock_lock "
+                                      "WHERE name = 'forgotten' AND token >= %lld",
+                                      (long long)first);
+        my_private_exec("UPDATE test.sqlock_lock SET owner = NULL, exp = NULL, since = NULL, "
+                        "label = NULL WHERE name = 'forgotten'");
+        last = first;
+    }
+    assert_int_equal(forgotten, 1);
+    assert_true(draw("forgotten") > last);
+    my_private_exec("DELETE FROM test.sqlock_lock WHERE name = 'forgotten'");
+    my_private_restart("");
+}
+
 /* The incarnation itself may be forgotten: nobody may draw a token under it before it is on the
  * disk. */
 static void test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe(void **state)
@@ -451,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_a_read_only_server_is_refused),
         cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
         cmocka_unit_test(test_a_forgetful_server_is_another_one_after_each_start),
+        cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
         cmocka_unit_test(test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe),
         cmocka_unit_test(test_a_missing_right_is_told_when_it_is_opened),
         cmocka_unit_test(test_rights_by_role_wildcard_and_column_are_enough),
