@@ -94,7 +94,8 @@ static void put_step(struct sink *out, const sqlock_step *step, const struct my_
     const char *s = step->sql, *each;
     size_t at = 0, next = 0;
 
-    while ((each = strstr(s, EACH)) != NULL) {
+    /* a text that core made has no order: there such a comment is part of a name */
+    while (step->order != NULL && (each = strstr(s, EACH)) != NULL) {
         const char *separator = each + strlen(EACH), *body = strstr(separator, "*/"), *end;
 
         if (body == NULL || (end = strstr(body, END)) == NULL)
