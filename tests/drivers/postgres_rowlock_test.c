@@ -1,0 +1,224 @@
+/* P12 on PostgreSQL: which indexes make a key, and what a lock keeps out. */
+#include <sqlock/rows.h>
+
+#include "tests/drivers/postgres_app.h"
+#include "tests/drivers/postgres_quirks.h"
+#include "tests/drivers/suite_guest.h"
+#include "tests/lib/pg.h"
+
+static struct stage {
+    sqlock *m;
+    void *other_app;
+    sqlock_conn *conn;
+    sqlock_error err;
+} s;
+
+static void set_stage(void **state)
+{
+    begin_app(state);
+    s.m = open_manager(g.w, NULL);
+    s.conn = adopted(s.m, g.app);
+    s.other_app = app_connect();
+}
+
+static void strike_stage(void)
+{
+    sqlock_conn_free(s.conn);
+    end_guest();
+}
+
+static int lock(const char *table, const char *column, sqlock_value value, unsigned flags)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = column, .value = value}};
+    sqlock_row row = {sizeof row, NULL, table, key, 1};
+
+    o.wait_ms = 0;
+    o.flags = flags;
+    return sqlock_row_lock(s.conn, &row, 1, &o, &s.err);
+}
+
+/* Made, asked about, and gone again. */
+static int lock_in(const char *sql, const char *table, const char *column)
+{
+    int rc;
+
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, sql);
+    rc = lock(table, column, sqlock_int(1), 0);
+    app_exec(g.app, "ROLLBACK");
+    return rc;
+}
+
+static void test_indexes_that_make_a_key(void **state)
+{
+    static const char *const good[] = {
+        "CREATE TABLE x (k text UNIQUE)",
+        "CREATE TABLE x (k int, v text); CREATE UNIQUE INDEX ON x (k) INCLUDE (v)",
+        "CREATE TABLE x (k numeric PRIMARY KEY)",
+        "CREATE TABLE x (k int PRIMARY KEY) PARTITION BY RANGE (k);"
+        "CREATE TABLE x1 PARTITION OF x FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE x (k text COLLATE \"C\"); CREATE UNIQUE INDEX ON x (k)",
+        "CREATE TEMP TABLE x (k int PRIMARY KEY)",
+        "CREATE TABLE x (k int UNIQUE DEFERRABLE); CREATE UNIQUE INDEX ON x (k)",
+    };
+
+    set_stage(state);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (lock_in(good[i], "x", "k") != SQLOCK_ABSENT)
+            fail_msg("%s: %s", good[i], s.err.text);
+    strike_stage();
+}
+
+static void test_indexes_that_do_not_make_a_key(void **state)
+{
+    static const char *const bad[] = {
+        "CREATE TABLE x (k int); CREATE INDEX ON x (k)",
+        "CREATE TABLE x (k int); CREATE UNIQUE INDEX ON x (k) WHERE k > 0",
+        "CREATE TABLE x (k int); CREATE UNIQUE INDEX ON x ((k + 0))",
+        "CREATE TABLE x (k int UNIQUE DEFERRABLE)",
+        "CREATE TABLE x (k int, v int, PRIMARY KEY (k, v))",
+        "CREATE TABLE x (k text); CREATE UNIQUE INDEX ON x (k COLLATE \"C\")",
+        "CREATE TABLE x (k text); CREATE UNIQUE INDEX ON x (k text_pattern_ops)",
+        "CREATE TABLE x (k int, EXCLUDE (k WITH =))",
+        "CREATE TABLE x (k int PRIMARY KEY); CREATE TABLE y () INHERITS (x)",
+        "CREATE TABLE y (k int PRIMARY KEY); CREATE VIEW x AS SELECT k FROM y",
+        "CREATE TABLE y (k int PRIMARY KEY); CREATE MATERIALIZED VIEW x AS SELECT k FROM y;"
+        "CREATE UNIQUE INDEX ON x (k)",
+        "CREATE TABLE x (k int PRIMARY KEY);"
+        "CREATE RULE r AS ON UPDATE TO x DO INSTEAD NOTHING",
+        "CREATE TABLE x (k int PRIMARY KEY); ALTER TABLE x RENAME k TO \"K\"",
+        "CREATE SEQUENCE x",
+    };
+
+    set_stage(state);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (lock_in(bad[i], "x", "k") != SQLOCK_EREFUSED)
+            fail_msg("%s: %s", bad[i], s.err.text);
+    strike_stage();
+}
+
+/* An index that was never finished (CREATE INDEX CONCURRENTLY) holds not all rows. */
+static void test_invalid_index_is_no_key(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE TABLE x (k int)");
+    app_exec(g.app, "INSERT INTO x VALUES (1), (1)");
+    assert_false(g.side->exec(g.app, "CREATE UNIQUE INDEX CONCURRENTLY ON x (k)"));
+    app_exec(g.app, "BEGIN");
+    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* The table is another one when the path has changed: it has no key. */
+static void test_search_path_is_followed(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE TABLE x (k int PRIMARY KEY)");
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(lock("x", "k", sqlock_int(1), 0), SQLOCK_ABSENT);
+    app_exec(g.app, "CREATE SCHEMA \"of others\"");
+    app_exec(g.app, "CREATE TABLE \"of others\".x (k int)");
+    app_exec(g.app, "SET LOCAL search_path = \"of others\"");
+    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static void test_bytes_are_for_bytea_and_nothing_else(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE TABLE x (k bytea PRIMARY KEY, i int UNIQUE)");
+    app_exec(g.app, "INSERT INTO x VALUES ('\\x610062', 5)");
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock("x", "k", sqlock_bytes("a\0b", 3), 0), &s.err);
+    assert_int_equal(lock("x", "k", sqlock_bytes("a", 1), 0), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_text("a"), 0), &s.err);
+    assert_code(SQLOCK_EREFUSED, lock("x", "i", sqlock_bytes("\0\0\0\5", 4), 0), &s.err);
+    assert_ok(lock("x", "i", sqlock_text("5"), 0), &s.err);
+    assert_code(SQLOCK_EDB, lock("x", "i", sqlock_text("5 OR true"), 0), &s.err);
+    assert_string_equal(s.err.sqlstate, "22P02");
+    assert_ok(lock("x", "i", sqlock_int(5), 0), &s.err); /* it goes on */
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* 1: who inserts a row that refers to the locked one has to wait. */
+static bool children_wait(unsigned flags)
+{
+    bool waited;
+
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock("app_row", "id", sqlock_int(1), flags), &s.err);
+    app_exec(s.other_app, "SET lock_timeout = '100ms'");
+    waited = !g.side->exec(s.other_app, "INSERT INTO app_child VALUES (1)");
+    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 0 WHERE id = 1"));
+    app_exec(g.app, "ROLLBACK");
+    return waited;
+}
+
+static void test_children_wait_unless_the_key_is_kept(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE TABLE app_child (id int REFERENCES app_row)");
+    assert_true(children_wait(0));
+    assert_false(children_wait(SQLOCK_ROW_KEEPS_KEY));
+    strike_stage();
+}
+
+/* Deleted and made anew by the transaction that was waited for: it is there. A statement that waits
+ * finds no row then. */
+static void test_row_that_was_made_anew_during_the_wait_is_found(void **state)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    PGconn *other;
+
+    set_stage(state);
+    other = ((struct postgres_app_conn *)s.other_app)->pg;
+    app_exec(s.other_app, "BEGIN");
+    app_exec(s.other_app, "DELETE FROM app_row WHERE id = 1");
+    app_exec(s.other_app, "INSERT INTO app_row VALUES (1, 77)");
+    assert_int_equal(PQsendQuery(other, "SELECT pg_sleep(0.3); COMMIT"), 1);
+    app_exec(g.app, "BEGIN");
+    o.wait_ms = patience_ms(10000);
+    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    assert_int_equal(seen_by(g.app), 77);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static void test_right_that_is_missing_is_told(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "CREATE ROLE sqlock_reader_of_rows");
+    app_exec(g.app, "GRANT SELECT ON app_row TO sqlock_reader_of_rows");
+    app_exec(g.app, "SET LOCAL ROLE sqlock_reader_of_rows");
+    assert_true(lock("app_row", "id", sqlock_int(1), 0) < 0);
+    assert_true(s.err.code == SQLOCK_EDENIED || s.err.code == SQLOCK_EREFUSED);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_indexes_that_make_a_key),
+    cmocka_unit_test(test_indexes_that_do_not_make_a_key),
+    cmocka_unit_test(test_invalid_index_is_no_key),
+    cmocka_unit_test(test_search_path_is_followed),
+    cmocka_unit_test(test_bytes_are_for_bytea_and_nothing_else),
+    cmocka_unit_test(test_children_wait_unless_the_key_is_kept),
+    cmocka_unit_test(test_row_that_was_made_anew_during_the_wait_is_found),
+    cmocka_unit_test(test_right_that_is_missing_is_told),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return postgres_is_missing(&code) ? code
+                                      : suite_run_tests(&postgres_quirks, "postgres_rowlock", tests,
+                                                        sizeof tests / sizeof *tests);
+}
