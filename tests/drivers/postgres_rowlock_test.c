@@ -203,7 +203,35 @@ static void test_right_that_is_missing_is_told(void **state)
     strike_stage();
 }
 
+/* lock_timeout is for each wait, and not ours; statement_timeout is the application's last word. */
+static void test_timeouts_of_the_application_are_kept_apart(void **state)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    int64_t began;
+
+    set_stage(state);
+    app_exec(s.other_app, "BEGIN");
+    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "SET LOCAL lock_timeout = '100ms'");
+    o.wait_ms = 500;
+    began = sqlock_now_us();
+    assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    assert_in_range(sqlock_now_us() - began, 500000, 500000 + patience_ms(2000) * 1000);
+    app_exec(g.app, "SET LOCAL lock_timeout = 0");
+    app_exec(g.app, "SET LOCAL statement_timeout = '200ms'");
+    o.wait_ms = SQLOCK_WAIT_FOREVER;
+    assert_code(SQLOCK_EDB, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    assert_string_equal(s.err.sqlstate, "57014");
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+    strike_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_timeouts_of_the_application_are_kept_apart),
     cmocka_unit_test(test_indexes_that_make_a_key),
     cmocka_unit_test(test_indexes_that_do_not_make_a_key),
     cmocka_unit_test(test_invalid_index_is_no_key),

@@ -1,0 +1,252 @@
+/* P12 on MariaDB and MySQL: which indexes and values make a key, and what is locked without one. */
+#include <mysql.h>
+#include <sqlock/rows.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/drivers/mysql_app.h"
+#include "tests/drivers/mysql_quirks.h"
+#include "tests/drivers/suite_guest.h"
+#include "tests/lib/my.h"
+
+static struct stage {
+    sqlock *m;
+    void *other_app;
+    sqlock_conn *conn;
+    char schema[80];
+    int32_t wait_ms; /* none, where the server can tell so */
+    sqlock_error err;
+} s;
+
+static void set_stage(void **state)
+{
+    char *schema;
+
+    begin_app(state);
+    s.m = open_manager(g.w, NULL);
+    s.conn = adopted(s.m, g.app);
+    s.other_app = app_connect();
+    s.wait_ms = my_skips_locked() ? 0 : SQLOCK_WAIT_FOREVER;
+    schema = g.side->ask(g.app, "SELECT DATABASE()");
+    assert_non_null(schema);
+    snprintf(s.schema, sizeof s.schema, "%s", schema);
+    free(schema);
+    app_exec(s.other_app, "SET innodb_lock_wait_timeout = 1");
+    app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
+}
+
+static void strike_stage(void)
+{
+    sqlock_conn_free(s.conn);
+    end_guest();
+}
+
+static int lock_in(const char *schema, const char *table, const char *column, sqlock_value value)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = column, .value = value}};
+    sqlock_row row = {sizeof row, schema, table, key, 1};
+
+    o.wait_ms = s.wait_ms;
+    return sqlock_row_lock(s.conn, &row, 1, &o, &s.err);
+}
+
+static int lock(const char *column, sqlock_value value)
+{
+    return lock_in(NULL, "x", column, value);
+}
+
+static void test_values_of_another_kind_are_refused(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE TABLE x (i INT PRIMARY KEY, t VARCHAR(20) CHARACTER SET utf8mb4 UNIQUE,"
+                    " l VARCHAR(20) CHARACTER SET latin1 UNIQUE, m VARCHAR(20) CHARACTER SET utf8 "
+                    "UNIQUE, b VARBINARY(20) UNIQUE, d DATETIME UNIQUE) ENGINE=InnoDB");
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(lock("i", sqlock_int(5)), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("i", sqlock_text("5")), &s.err);
+    assert_code(SQLOCK_EREFUSED, lock("i", sqlock_bytes("5", 1)), &s.err);
+    assert_int_equal(lock("t", sqlock_text("5")), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("t", sqlock_int(5)), &s.err);
+    assert_code(SQLOCK_EREFUSED, lock("t", sqlock_bytes("5", 1)), &s.err);
+    assert_int_equal(lock("l", sqlock_text("a")), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("l", sqlock_text("\xE2\x82\xAC")), &s.err);
+    assert_int_equal(lock("m", sqlock_text("\xE2\x82\xAC")), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("m", sqlock_text("\xF0\x9F\x98\x80")), &s.err);
+    assert_int_equal(lock("b", sqlock_bytes("\0\xFF", 2)), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock("b", sqlock_int(1)), &s.err);
+    assert_code(SQLOCK_EREFUSED, lock("d", sqlock_text("2026-01-01")), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static void test_indexes_that_do_not_make_a_key(void **state)
+{
+    static const char *const bad[] = {
+        "CREATE TABLE x (k VARCHAR(40), UNIQUE (k(10))) ENGINE=InnoDB",
+        "CREATE TABLE x (k INT, INDEX (k)) ENGINE=InnoDB",
+        "CREATE TABLE x (k INT, v INT, PRIMARY KEY (k, v)) ENGINE=InnoDB",
+        "CREATE TABLE x (k INT PRIMARY KEY) ENGINE=MyISAM",
+        "CREATE TEMPORARY TABLE x (k INT) ENGINE=InnoDB",
+        "CREATE VIEW x AS SELECT id AS k FROM app_row",
+        "CREATE TABLE x (K INT PRIMARY KEY) ENGINE=InnoDB",
+    };
+
+    set_stage(state);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        app_exec(g.app, bad[i]);
+        app_exec(g.app, "BEGIN");
+        if (lock("k", sqlock_int(1)) != SQLOCK_EREFUSED)
+            fail_msg("%s: %s", bad[i], s.err.text);
+        app_exec(g.app, "ROLLBACK");
+        app_exec(g.app, strncmp(bad[i], "CREATE VIEW", 11) == 0 ? "DROP VIEW x" : "DROP TABLE x");
+    }
+    strike_stage();
+}
+
+/* What is refused, done by hand: the twin of all refusals. */
+static void test_lock_without_an_index_is_on_the_whole_table(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "SELECT id FROM app_row WHERE n = 10 FOR UPDATE");
+    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2"));
+    app_exec(g.app, "ROLLBACK");
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    app_exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2");
+    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* The row, not only the index's entry. */
+static void test_lock_by_a_second_key_is_on_the_row(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_in(NULL, "app_row", "n", sqlock_int(10)), &s.err);
+    assert_false(g.side->exec(s.other_app, "DELETE FROM app_row WHERE id = 1"));
+    app_exec(s.other_app, "DELETE FROM app_row WHERE id = 2");
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* It is remembered, and fails: it does not lock the table. */
+static void test_index_that_has_gone_since_is_an_error_and_locks_nothing(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_in(s.schema, "app_row", "n", sqlock_int(10)), &s.err);
+    app_exec(g.app, "COMMIT");
+    app_exec(s.other_app, "DROP INDEX by_n ON app_row");
+    app_exec(g.app, "BEGIN");
+    assert_code(SQLOCK_EDB, lock_in(s.schema, "app_row", "n", sqlock_int(10)), &s.err);
+    assert_int_equal(s.err.native, 1176);
+    app_exec(s.other_app, "UPDATE app_row SET n = n + 1");
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* As the header says, and no wider than that. */
+static void test_absent_row_leaves_a_gap_locked_but_in_read_committed(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "INSERT INTO app_row VALUES (10, 100)");
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
+    assert_false(g.side->exec(s.other_app, "INSERT INTO app_row VALUES (5, 0)"));
+    app_exec(s.other_app, "INSERT INTO app_row VALUES (11, 0)");
+    app_exec(g.app, "ROLLBACK");
+    app_exec(g.app, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
+    app_exec(s.other_app, "INSERT INTO app_row VALUES (5, 0)");
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+/* The catalogue and the lock make no snapshot: what is read then is as new as the lock. */
+static void test_first_read_under_the_lock_is_new(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(2)), &s.err);
+    assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(99)), SQLOCK_ABSENT);
+    assert_code(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "n", sqlock_int(99)), &s.err);
+    app_exec(s.other_app, "UPDATE app_row SET n = 55 WHERE id = 1");
+    assert_int_equal(seen_by(g.app), 55);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static void test_lock_works_with_autocommit_off(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "SET autocommit = 0");
+    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
+    app_exec(g.app, "COMMIT");
+    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    strike_stage();
+}
+
+static void test_selected_database_is_followed(void **state)
+{
+    set_stage(state);
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    app_exec(g.app, "USE information_schema");
+    assert_code(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    assert_ok(lock_in(s.schema, "app_row", "id", sqlock_int(1)), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static void test_lock_wait_timeout_of_the_application_does_not_end_a_wait(void **state)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    int64_t began;
+
+    set_stage(state);
+    if (s.wait_ms == SQLOCK_WAIT_FOREVER)
+        skip(); /* it knows no bounded wait */
+    app_exec(s.other_app, "BEGIN");
+    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "SET innodb_lock_wait_timeout = 1");
+    app_exec(g.app, "BEGIN");
+    o.wait_ms = 2500;
+    began = sqlock_now_us();
+    assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    assert_in_range(sqlock_now_us() - began, 2500000, 2500000 + patience_ms(2000) * 1000);
+    assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
+    app_exec(g.app, "ROLLBACK");
+    strike_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_lock_wait_timeout_of_the_application_does_not_end_a_wait),
+    cmocka_unit_test(test_values_of_another_kind_are_refused),
+    cmocka_unit_test(test_indexes_that_do_not_make_a_key),
+    cmocka_unit_test(test_lock_without_an_index_is_on_the_whole_table),
+    cmocka_unit_test(test_lock_by_a_second_key_is_on_the_row),
+    cmocka_unit_test(test_index_that_has_gone_since_is_an_error_and_locks_nothing),
+    cmocka_unit_test(test_absent_row_leaves_a_gap_locked_but_in_read_committed),
+    cmocka_unit_test(test_first_read_under_the_lock_is_new),
+    cmocka_unit_test(test_lock_works_with_autocommit_off),
+    cmocka_unit_test(test_selected_database_is_followed),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return mysql_is_missing(&code) ? code
+                                   : suite_run_tests(&mysql_quirks, "mysql_rowlock", tests,
+                                                     sizeof tests / sizeof *tests);
+}
