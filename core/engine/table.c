@@ -78,8 +78,9 @@ int table_check(const sqlock_row *row, sqlock_error *err)
 {
     int rc;
 
-    if (row == NULL || row->size < sizeof *row)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "a row is NULL, or its size is not set");
+    if (row == NULL || row->size != sizeof *row)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "a row is NULL, or its size is not sizeof(sqlock_row)");
     if ((row->schema != NULL && (rc = table_check_name(row->schema, "a schema", err)) != 0) ||
         (rc = table_check_name(row->table, "a table", err)) != 0)
         return rc;

@@ -56,9 +56,10 @@ static int check_server(const struct job *j, const struct table *t)
 {
     if (t->key.instant || (!skips(j) && j->o.wait_ms == SQLOCK_WAIT_FOREVER))
         return 0;
-    return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
-                            "this server cannot tell in time that a row is locked: it knows no "
-                            "NOWAIT");
+    return sqlock_error_set(
+        j->err, SQLOCK_EREFUSED, 0,
+        "this server cannot tell that a row is locked without waiting for it: it "
+        "takes no wait but SQLOCK_WAIT_FOREVER");
 }
 
 /* The table is looked up by the first attempt: where there is one writer, that needs the write lock

@@ -71,8 +71,8 @@ SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
  * - A row that does not exist is told, and nothing of it is locked; but in REPEATABLE READ and SERIALIZABLE
  *   MySQL locks the gap where it would be: nobody inserts there until the transaction ends. The others are
  *   locked all the same. On PostgreSQL these levels know only rows that their snapshot shows.
- * - To be able to say that a row is busy without waiting, MySQL has to be 8.0 and MariaDB 10.3; for older
- *   ones only SQLOCK_WAIT_FOREVER is not refused.
+ * - To be able to say that a row is busy without waiting, MySQL has to be 8.0, and MariaDB 10.3 without
+ *   innodb_rollback_on_timeout; for others only SQLOCK_WAIT_FOREVER is not refused.
  * - A busy row costs a bounded wait on PostgreSQL one connection more for a moment, by which it is cut.
  *   lock_timeout and the like of the application's do not end a wait; a statement_timeout does (SQLOCK_EDB).
  * Returns:   0 (all are locked), or the greatest of the rows' outcomes: SQLOCK_CONFLICT (1: some are locked by

@@ -663,6 +663,7 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- application reads under. What is part of a column, or no column, is NULL, so that it is no key. A value of another kind than the column does not find
 -- its place in the index: all of that is read then, and locked. So it is with numbers and texts; with a text
 -- that cannot be turned into the column's character set, and with dates that are none.
+-- MariaDB's NOWAIT is a timeout to innodb_rollback_on_timeout, and ends the transaction: so it is not used then.
 -- In a cluster of several writers a row lock is known to one of them alone.
 -- No row: there is no such table.
 -- :step
@@ -677,7 +678,7 @@ SELECT 0,
             WHEN c.character_set_name IN ('utf8', 'utf8mb3') THEN 'm'
             WHEN c.character_set_name IS NOT NULL THEN 'a'
             ELSE '' END,
-       0 /*!80001 + 1 */ /*M!100301 + 1 */,
+       0 /*!80001 + 1 */ /*M!100301 + 1 - @@innodb_rollback_on_timeout */,
        NULL,
        t.detail
 FROM (
