@@ -1,5 +1,6 @@
 /* P12 on MariaDB and MySQL: which indexes and values make a key, and what is locked without one. */
 #include <mysql.h>
+#include <sqlock/mysql.h>
 #include <sqlock/rows.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "tests/drivers/mysql_quirks.h"
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/my.h"
+#include "tests/lib/my_private.h"
 
 static struct stage {
     sqlock *m;
@@ -229,7 +231,64 @@ static void test_lock_wait_timeout_of_the_application_does_not_end_a_wait(void *
     strike_stage();
 }
 
+static MYSQL *private_client(void)
+{
+    MYSQL *my = mysql_init(NULL);
+
+    assert_non_null(my);
+    assert_non_null(mysql_real_connect(my, NULL, "root", "", "test", 0, my_private_socket(), 0));
+    return my;
+}
+
+static void say(MYSQL *my, const char *sql)
+{
+    if (mysql_query(my, sql) != 0)
+        fail_msg("%s: %s", sql, mysql_error(my));
+    mysql_free_result(mysql_store_result(my));
+}
+
+/* With innodb_rollback_on_timeout MariaDB's NOWAIT ends the transaction of who finds a busy row. */
+static void test_busy_row_never_ends_the_transaction(void **state)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "x", key, 1};
+    sqlock_error err;
+    sqlock_conn *conn;
+    sqlock *m;
+    MYSQL *app, *other;
+    int busy;
+
+    (void)state;
+    my_private_url();
+    my_private_restart("--innodb-rollback-on-timeout=ON");
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), NULL, &m, &err), &err);
+    app = private_client();
+    other = private_client();
+    say(app, "CREATE TABLE x (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
+    say(app, "INSERT INTO x VALUES (1, 10), (2, 20)");
+    say(other, "BEGIN");
+    say(other, "UPDATE x SET n = 11 WHERE id = 1");
+    assert_ok(sqlock_adopt_mysql(m, app, &conn, &err), &err);
+    say(app, "BEGIN");
+    say(app, "UPDATE x SET n = 21 WHERE id = 2");
+    busy = my_private_number("SELECT VERSION() LIKE '%%MariaDB%%' OR VERSION() LIKE '5.%%'") == 1
+               ? SQLOCK_EREFUSED
+               : SQLOCK_EBUSY;
+    for (o.wait_ms = 0; o.wait_ms <= 200; o.wait_ms += 200)
+        assert_code(busy, sqlock_row_lock(conn, &row, 1, &o, &err), &err);
+    say(app, "COMMIT");
+    assert_int_equal(my_private_number("SELECT n FROM test.x WHERE id = 2"), 21);
+    sqlock_conn_free(conn);
+    sqlock_close(m);
+    mysql_close(app);
+    mysql_close(other);
+    my_private_restart("");
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_busy_row_never_ends_the_transaction),
     cmocka_unit_test(test_lock_wait_timeout_of_the_application_does_not_end_a_wait),
     cmocka_unit_test(test_values_of_another_kind_are_refused),
     cmocka_unit_test(test_indexes_that_do_not_make_a_key),

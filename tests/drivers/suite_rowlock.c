@@ -596,6 +596,31 @@ static void test_lost_connection_is_told(void **state)
     strike_stage();
 }
 
+static void *kill_later(void *app)
+{
+    sleep_ms(300);
+    g.side->kill(app);
+    return NULL;
+}
+
+static void test_connection_that_is_lost_in_a_wait_is_told(void **state)
+{
+    pthread_t thread;
+    int rc;
+
+    set_stage(state);
+    begin_both();
+    assert_ok(lock(s.other, 1), &s.err);
+    assert_int_equal(pthread_create(&thread, NULL, kill_later, g.app), 0);
+    rc = lock_with(s.conn, 1, 0, SQLOCK_WAIT_FOREVER);
+    pthread_join(thread, NULL);
+    assert_code(SQLOCK_ETXGONE, rc, &s.err);
+    assert_true((s.err.flags & SQLOCK_RECONNECT) != 0);
+    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"); /* its own goes on */
+    app_exec(s.other_app, "COMMIT");
+    strike_stage();
+}
+
 /* What the transaction has seen is older than the row's newest version. Either only a restart
  * helps, or the lock is that of the newest. */
 static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **state)
@@ -744,6 +769,7 @@ PART(suite_rowlock, tests);
 static const struct CMUnitTest on_servers[] = {
     cmocka_unit_test(test_deadlock_is_told_with_what_is_left_of_the_transaction),
     cmocka_unit_test(test_lost_connection_is_told),
+    cmocka_unit_test(test_connection_that_is_lost_in_a_wait_is_told),
 };
 PART(suite_rowlock_server, on_servers);
 
