@@ -516,8 +516,9 @@ COMMIT;
 -- KEY SHARE lets renewals and releases pass, which change no key, and not the FOR UPDATE that every grant
 -- begins with. It waits for a grant that is being written, and for nothing else. The row is judged as it is
 -- when it is locked; in REPEATABLE READ and SERIALIZABLE by the transaction's snapshot, which cannot tell
--- a lease that was lost from one that is younger than the snapshot, or was renewed since (17); a row that
--- was granted to others since is an error there, 40001.
+-- a lease that has run out from one that is younger than the snapshot, or was renewed since (17); that it
+-- has ended, or that there was a later one, is true in any snapshot. A row that was granted to others since
+-- is an error there, 40001.
 -- Always one row; 3: look again.
 -- :step
 WITH k AS (
@@ -529,7 +530,9 @@ WITH k AS (
 SELECT 0,
        CASE WHEN k.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
-            WHEN pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN 17
+            WHEN pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                 AND NOT coalesce(h.token > :token OR h.ended_owner = :owner AND h.ended_token = :token, false)
+                 THEN 17
             WHEN h.name IS NULL THEN 9
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {guest_now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10

@@ -171,7 +171,8 @@ static void app_kill(void *conn)
                 patience_ms(10000));
 }
 
-static const char *const begins[] = {"BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ",
+static const char *const begins[] = {"BEGIN", "BEGIN ISOLATION LEVEL READ UNCOMMITTED",
+                                     "BEGIN ISOLATION LEVEL REPEATABLE READ",
                                      "BEGIN ISOLATION LEVEL SERIALIZABLE", NULL};
 
 const struct adopt_app postgres_app = {.connect = app_connect,
