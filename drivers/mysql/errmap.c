@@ -90,6 +90,8 @@ int my_fail(struct my_conn *c, const struct my_call *call)
         flags |= SQLOCK_MAYBE;
     if (client && m == NULL)
         state = "08006";
+    if (c->adopted && number == 1062) /* in a table of the application's: no race of ours */
+        state = "23505";
     /* a failure inside what must have been autocommit */
     if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS))
         flags |= SQLOCK_RECONNECT;

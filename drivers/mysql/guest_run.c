@@ -242,11 +242,13 @@ static int has_text(const struct job *job)
     return 0;
 }
 
-/* A statement that hands a number on that way takes the place of the application's. */
+/* A statement that hands a number on that way, or inserts into a table that counts by itself, takes
+ * the place of the application's. */
 static int sets_insert_id(const struct job *job)
 {
     for (size_t i = 0; i < job->script->n_steps; i++)
-        if (strstr(job->script->steps[i].sql, "LAST_INSERT_ID(") != NULL)
+        if (strstr(job->script->steps[i].sql, "LAST_INSERT_ID(") != NULL ||
+            strncmp(job->script->steps[i].sql, "INSERT ", 7) == 0)
             return 1;
     return 0;
 }
