@@ -42,6 +42,15 @@ int guest_was_busy(const sqlock_error *err)
     return err->code == SQLOCK_EDB && is_state(err, "55P03");
 }
 
+int guest_next(int n, int64_t deadline, sqlock_error *err)
+{
+    if (sqlock_now_us() >= deadline)
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                "somebody else kept the row, or the file, locked");
+    sqlock_sleep_us(1000 + sqlock_random_below(n < 4 ? 1000u << n : 20000u));
+    return 0;
+}
+
 /* Nothing of it is applied before the application commits: so nothing is unsure. */
 static int failed(const sqlock_conn *c, int rc, sqlock_error *err)
 {

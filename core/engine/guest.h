@@ -27,6 +27,9 @@ int guest_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int
 /* The same with a script that is not one of the dialect's. */
 int guest_ask(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
               int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* After a failure, or an answer, that was busy, the n-th (from 0): 0 after a short sleep, to ask
+ * again; or time is up, SQLOCK_ETIMEOUT. */
+int guest_next(int n, int64_t deadline, sqlock_error *err);
 /* 1: the failure is that somebody else has what was asked for, or had it; it may be asked again. */
 int guest_was_busy(const sqlock_error *err);
 

@@ -141,6 +141,13 @@ int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherw
     return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
 }
 
+sqlock_value rows_number(const sqlock_rows *r, size_t row, size_t column)
+{
+    const struct cell *cell = cell_at(r, row, column);
+
+    return cell != NULL && cell->type == SQLOCK_INT ? sqlock_int(cell->i) : sqlock_null();
+}
+
 const void *rows_bytes(const sqlock_rows *r, size_t row, size_t column, size_t *out_len)
 {
     const struct cell *cell = cell_at(r, row, column);

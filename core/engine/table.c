@@ -94,8 +94,9 @@ int table_check(const sqlock_row *row, sqlock_error *err)
 struct known {
     struct known *next;
     struct table_key key;
+    struct table_version kind;
     size_t len;
-    char what[]; /* schema, table and columns, each with its NUL */
+    char what[]; /* schema, table, the version's column and the key's, each with its NUL */
 };
 
 enum { KNOWN_MAX = 32 };
@@ -110,10 +111,12 @@ static size_t put_part(char *out, size_t at, const char *text)
 }
 
 /* Write what tells a row's table and key; NULL: only measure. */
-static size_t put_what(const sqlock_row *row, char *out)
+static size_t put_what(const struct table *t, char *out)
 {
+    const sqlock_row *row = t->row;
     size_t at = put_part(out, put_part(out, 0, row->schema), row->table);
 
+    at = put_part(out, at, t->version != NULL ? t->version : "");
     for (size_t i = 0; i < row->n_key; i++)
         at = put_part(out, at, row->key[i].name);
     return at;
@@ -127,13 +130,13 @@ static struct known *remembered(sqlock_conn *c, const struct known *wanted)
     return NULL;
 }
 
-static struct known *known_new(const sqlock_row *row)
+static struct known *known_new(const struct table *t)
 {
-    size_t len = put_what(row, NULL);
+    size_t len = put_what(t, NULL);
     struct known *k = sqlock_mem_alloc(sizeof *k + len);
 
     if (k != NULL)
-        k->len = put_what(row, k->what);
+        k->len = put_what(t, k->what);
     return k;
 }
 
@@ -301,9 +304,30 @@ static sqlock_value name_value(const char *name)
     return name != NULL ? sqlock_bytes(name, strlen(name)) : sqlock_null();
 }
 
+static int judge_version(const sqlock_rows *rows, struct table *t, sqlock_error *err)
+{
+    const char *detail = cell(rows, 0, SQLOCK_COL_DETAIL);
+    char why[160], shown[80];
+
+    text_show(shown, sizeof shown, t->version, strlen(t->version));
+    if (sqlock_rows_count(rows) == 0)
+        detail = "is not there";
+    else if (rows_int(rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
+        detail = detail != NULL ? detail : "cannot be used";
+    else
+        detail = NULL;
+    t->kind.is_timestamp = (int)rows_int(rows, 0, SQLOCK_COL_TIMESTAMP, 0);
+    t->kind.most = rows_int(rows, 0, SQLOCK_COL_MOST, 0);
+    if (detail == NULL)
+        return 0;
+    snprintf(why, sizeof why, "the column \"%s\" %s", shown, detail);
+    return refuse(t->row, why, err);
+}
+
 static int look_up(struct table *t, int64_t deadline, sqlock_error *err)
 {
-    sqlock_value values[] = {name_value(t->row->schema), name_value(t->row->table)};
+    sqlock_value values[] = {name_value(t->row->schema), name_value(t->row->table),
+                             name_value(t->version)};
     sqlock_rows *rows = rows_new();
     int rc;
 
@@ -312,26 +336,34 @@ static int look_up(struct table *t, int64_t deadline, sqlock_error *err)
     rc = catalogue_ask(t->conn, SQLOCK_STMT_TABLE_KEY, values, 2, deadline, rows, err);
     if (rc == 0)
         rc = judge(rows, t->row, &t->key, err);
+    rows_clear(rows);
+    if (rc == 0 && t->version != NULL &&
+        (rc = catalogue_ask(t->conn, SQLOCK_STMT_TABLE_VERSION, values, 3, deadline, rows, err)) ==
+            0)
+        rc = judge_version(rows, t, err);
     rows_free(rows);
     return rc;
 }
 
 static int look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
 {
-    struct known *k = known_new(t->row), *old;
+    struct known *k = known_new(t), *old;
     int rc = 0;
 
     if (k == NULL)
         return error_nomem(err);
-    if ((old = remembered(t->conn, k)) != NULL)
+    if ((old = remembered(t->conn, k)) != NULL) {
         t->key = old->key;
-    else
+        t->kind = old->kind;
+    } else {
         rc = look_up(t, deadline, err);
+    }
     if (old != NULL || rc != 0) {
         sqlock_mem_free(k);
         return rc;
     }
     k->key = t->key;
+    k->kind = t->kind;
     keep(t->conn, k);
     return 0;
 }
@@ -339,11 +371,18 @@ static int look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
 int table_open(sqlock_conn *c, const sqlock_row *row, int64_t deadline, struct table *out,
                sqlock_error *err)
 {
+    return table_open_version(c, row, NULL, deadline, out, err);
+}
+
+int table_open_version(sqlock_conn *c, const sqlock_row *row, const char *version, int64_t deadline,
+                       struct table *out, sqlock_error *err)
+{
     int rc;
 
     memset(out, 0, sizeof *out);
     out->conn = c;
     out->row = row;
+    out->version = version;
     rc = row->schema != NULL ? look_up_once(out, deadline, err) : look_up(out, deadline, err);
     return rc == 0 ? check_fit(out, err) : rc;
 }

@@ -13,12 +13,20 @@ struct table_key {
     char fits[SQLOCK_KEY_MAX][8];
 };
 
+/* What the catalogue says of a version's column. */
+struct table_version {
+    int is_timestamp;
+    int64_t most; /* the largest integer that it can hold */
+};
+
 /* A row of the application's, its table having been looked up. Good for one call: another session
  * may change the table, and the application its search path. */
 struct table {
     sqlock_conn *conn;
     const sqlock_row *row;
+    const char *version; /* a column of versions; NULL: none is asked about */
     struct table_key key;
+    struct table_version kind; /* of that column */
 };
 
 /* What can be told without I/O: names that cannot be quoted, values that no key has. */
@@ -32,6 +40,10 @@ int table_check_name(const char *name, const char *what, sqlock_error *err);
  */
 int table_open(sqlock_conn *conn, const sqlock_row *row, int64_t deadline, struct table *out,
                sqlock_error *err);
+/* The same with a column of versions, which has to be there: SQLOCK_EREFUSED unless it is a kind of
+ * column that can be one. */
+int table_open_version(sqlock_conn *conn, const sqlock_row *row, const char *version,
+                       int64_t deadline, struct table *out, sqlock_error *err);
 /* Forget all; the connection is let go of. */
 void table_forget(sqlock_conn *conn);
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/engine/guest.h"
-#include "core/model/backoff.h"
 #include "core/verbs/check.h"
 
 static int check_both(sqlock_lock *lock, const sqlock_conn *conn, sqlock_error *err)
@@ -88,10 +87,8 @@ static int guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
             return judge(lock, &a, err);
         if (rc != 0 && !guest_was_busy(err))
             return rc;
-        if (sqlock_now_us() >= deadline)
-            return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                    "somebody else kept the row, or the file, locked");
-        sqlock_sleep_us(1000 + sqlock_random_below((uint32_t)time_min(1000 << tries % 5, 20000)));
+        if ((rc = guest_next(tries, deadline, err)) != 0)
+            return rc;
     }
 }
 

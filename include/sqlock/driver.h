@@ -65,7 +65,15 @@ extern "C" {
     X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \
     X(TABLE_KEY, "table_key", "b:schema b:table")                                                  \
     X(TABLE_AT, "table_at", "")                                                                    \
-    X(ROW_LOCK, "row_lock", "")
+    X(ROW_LOCK, "row_lock", "")                                                                    \
+    X(TABLE_VERSION, "table_version", "b:schema b:table b:column")                                 \
+    X(VERSION_INTEGER, "version_integer", "")                                                      \
+    X(VERSION_TIMESTAMP, "version_timestamp", "")                                                  \
+    X(CAS_UPDATE, "cas_update", "")                                                                \
+    X(CAS_DELETE, "cas_delete", "")                                                                \
+    X(CAS_INSERT, "cas_insert", "")                                                                \
+    X(CAS_MET, "cas_met", "")                                                                      \
+    X(FENCE, "fence", "")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -163,6 +171,15 @@ enum {
 };
 /* table_at */
 enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };
+
+/* table_version: one row, or none where there is no such column. UNFIT, with SQLOCK_COL_DETAIL */
+enum {
+    SQLOCK_COL_TIMESTAMP = 2, /* 0: the column is an integer, 1: a timestamp with microseconds */
+    SQLOCK_COL_MOST = 3       /* the largest integer that it can hold */
+};
+/* cas_update, cas_delete, cas_insert, cas_met, fence: the version, as an integer or NULL. NONE: a look at
+ * the row, once it is locked; what it showed is {seen} for the steps that follow */
+enum { SQLOCK_COL_SEEN = 2 };
 
 /* ---- values and rows -------------------------------------------------------------------------- */
 

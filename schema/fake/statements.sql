@@ -119,3 +119,35 @@ table_at;
 -- :block row_lock
 -- :step
 row_lock;
+
+-- :block table_version
+-- :step
+table_version;
+
+-- :block version_integer
+-- :step
+version_integer;
+
+-- :block version_timestamp
+-- :step
+version_timestamp;
+
+-- :block cas_update
+-- :step
+cas_update;
+
+-- :block cas_delete
+-- :step
+cas_delete;
+
+-- :block cas_insert
+-- :step
+cas_insert;
+
+-- :block cas_met
+-- :step
+cas_met;
+
+-- :block fence
+-- :step
+fence;

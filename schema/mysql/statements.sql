@@ -716,3 +716,122 @@ SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 SELECT 0, IF(COUNT(*) > 0, 1, 9) FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step same 1
 -- :step same 2
+
+-- :block table_version
+-- Whether a column of a table of the application's can hold versions; asked as table_key is. Of timestamps only
+-- those that keep every microsecond. No row: there is no such column, or table.
+-- :step
+SELECT 0,
+       CASE WHEN k.kind IS NULL THEN 22 ELSE 1 END,
+       k.kind,
+       CASE WHEN k.data_type = 'bigint' THEN 9223372036854775807
+            WHEN k.column_type LIKE '%unsigned%' THEN 4294967295
+            ELSE 2147483647 END,
+       NULL, NULL, NULL,
+       CASE WHEN k.kind IS NULL
+            THEN 'is no integer of 32 or 64 bits, and no timestamp with microseconds' END
+FROM (
+    SELECT c.data_type, c.column_type,
+           CASE WHEN c.data_type IN ('int', 'bigint') THEN 0
+                WHEN c.data_type IN ('datetime', 'timestamp') AND c.datetime_precision = 6 THEN 1
+           END AS kind
+    FROM information_schema.columns c
+    WHERE c.table_schema = {of_schema} AND c.table_name = {of_table} AND BINARY c.column_name = :column
+) k;
+
+-- :block version_integer
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
+-- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- :step
+{column}
+-- :step
+COALESCE({column} + 1, {start})
+-- :step
+{start}
+
+-- :block version_timestamp
+-- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes
+-- fall into one microsecond, or the clock was put back.
+-- :step
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})
+-- :step
+COALESCE(GREATEST(NOW(6), {column} + INTERVAL 1 MICROSECOND), NOW(6))
+-- :step
+NOW(6)
+
+-- :block cas_update
+-- Changes a row of the application's if it has the expected version. Whoever is changing it is waited for by the
+-- first step, which locks it and reads the newest version ({there} and {seen} from then on); the index is forced
+-- as in row_lock, and cannot go after that. What is locked does not change, so the second step changes the
+-- row, or does not, by that alone. The third one reads as the application does: of a row that was changed it
+-- tells the new version. Of another one it tells a conflict (18) if that is what the application would read
+-- now; if its snapshot shows something else, it would go on doing so (17). 9: there is no row.
+-- :step
+SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+-- :step write
+UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} <=> {expected};
+-- :step write
+SELECT 0,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
+            WHEN {there} = 0 OR p.there IS NULL THEN 17
+            WHEN {seen} <=> {expected} THEN 1
+            WHEN {seen} <=> p.version THEN 18
+            ELSE 17 END,
+       p.version
+FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
+
+-- :block cas_delete
+-- The same, and the row is gone.
+-- :step
+SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+-- :step write
+DELETE FROM {table} WHERE {match} AND {version} <=> {expected};
+-- :step write
+SELECT 0,
+       CASE WHEN {there} = 1 AND {seen} <=> {expected} THEN 1
+            WHEN {there} = 0 AND p.there IS NULL THEN 9
+            WHEN {there} = 0 OR p.there IS NULL THEN 17
+            WHEN {seen} <=> p.version THEN 18
+            ELSE 17 END,
+       {seen}
+FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
+
+-- :block cas_insert
+-- Makes a row that is not there. Whoever is making or deleting it is waited for. One that is there is an error
+-- (1062), and so is one that has the values of another unique index.
+-- :step write
+INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first});
+-- :step write
+SELECT 0, 1, {version} FROM {table} WHERE {match};
+
+-- :block cas_met
+-- What was in the way of cas_insert: as the third step of cas_update. It is share-locked by that already.
+-- :step
+SELECT 0, 0, {version} FROM {table} WHERE {match} LOCK IN SHARE MODE;
+-- :step
+SELECT 0,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
+            WHEN {there} = 1 AND p.there = 1 AND {seen} <=> p.version THEN 18
+            ELSE 17 END,
+       {seen}
+FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
+
+-- :block fence
+-- Lets a token through that is not smaller than the largest so far, and keeps it. Who comes later waits for this
+-- transaction's end, and is judged by what it left. The second step looks, before anything is changed, whether the
+-- transaction's snapshot is older than the row (17); if it has none yet, it is made now, behind the lock. 18:
+-- there was a larger one. 9: there is no row.
+-- :step
+SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+-- :step
+SELECT 0,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
+            WHEN {there} = 0 OR p.there IS NULL OR NOT ({seen} <=> p.version) THEN 17
+            WHEN {seen} > {token} THEN 18
+            ELSE 0 END,
+       {seen}
+FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
+-- :step write
+UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token});
+-- :step write
+SELECT 0, 1, {version} FROM {table} WHERE {match};

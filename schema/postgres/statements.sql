@@ -685,3 +685,94 @@ SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 3 ELSE 9 E
 SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE SKIP LOCKED;
 -- :step
 SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE;
+
+-- :block table_version
+-- In the application's transaction: whether a column of a table of its own can hold versions. Of timestamps only
+-- those that keep every microsecond. No row: there is no such column, or table.
+-- :step
+SELECT 0,
+       CASE WHEN k.timestamp IS NULL THEN 22 ELSE 1 END,
+       k.timestamp,
+       CASE k.base WHEN 'pg_catalog.int4'::pg_catalog.regtype THEN 2147483647 ELSE 9223372036854775807 END,
+       NULL::bigint, NULL::bigint, NULL::bigint,
+       CASE WHEN k.timestamp IS NULL
+            THEN 'is no integer of 32 or 64 bits, and no timestamp with microseconds' END
+FROM (
+    SELECT b.base,
+           CASE WHEN b.base IN ('pg_catalog.int4'::pg_catalog.regtype, 'pg_catalog.int8'::pg_catalog.regtype) THEN 0
+                WHEN b.base IN ('pg_catalog.timestamp'::pg_catalog.regtype, 'pg_catalog.timestamptz'::pg_catalog.regtype)
+                 AND b.modifier IN (-1, 6) THEN 1
+           END AS timestamp
+    FROM (
+        SELECT CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END AS base,
+               CASE y.typtype WHEN 'd' THEN y.typtypmod ELSE a.atttypmod END AS modifier
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = pg_catalog.to_regclass(
+                  coalesce(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.', '')
+                  || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
+          AND a.attname::text = pg_catalog.convert_from(:column, 'UTF8')
+          AND a.attnum > 0 AND NOT a.attisdropped
+    ) b
+) k;
+
+-- :block version_integer
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
+-- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- :step
+{column}
+-- :step
+coalesce({column} + 1, {start})
+-- :step
+{start}
+
+-- :block version_timestamp
+-- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes
+-- fall into one microsecond, or the clock was put back; and it is the clock's time, not the transaction's.
+-- :step
+(extract(epoch FROM {column}) * 1000000)::bigint
+-- :step
+CASE WHEN {column} IS NULL OR {column} < pg_catalog.clock_timestamp() THEN pg_catalog.clock_timestamp()
+     ELSE {column} + '1 microsecond'::pg_catalog.interval END
+-- :step
+pg_catalog.clock_timestamp()
+
+-- :block cas_update
+-- Changes a row of the application's if it has the expected version. Whoever is changing it is waited for, and
+-- the condition is judged again on what they made of it. In a snapshot older than their commit that is an
+-- error (40001). The second step tells why nothing was changed; 3: it would be now, ask again. No row: there
+-- is none.
+-- :step write
+UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS NOT DISTINCT FROM {expected}
+RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS NOT DISTINCT FROM {expected} THEN 3 ELSE 18 END, {version}
+FROM {table} WHERE {match};
+
+-- :block cas_delete
+-- The same, and the row is gone.
+-- :step write
+DELETE FROM {table} WHERE {match} AND {version} IS NOT DISTINCT FROM {expected} RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS NOT DISTINCT FROM {expected} THEN 3 ELSE 18 END, {version}
+FROM {table} WHERE {match};
+
+-- :block cas_insert
+-- Makes a row that is not there. Whoever is making or deleting it is waited for. No row: it is there.
+-- :step write
+INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first})
+ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, 1, {version};
+
+-- :block cas_met
+-- What was in the way of cas_insert. No row: it is not there any more.
+-- :step
+SELECT 0, 18, {version} FROM {table} WHERE {match};
+
+-- :block fence
+-- Lets a token through that is not smaller than the largest so far, and keeps it. Who comes later waits for this
+-- transaction's end, and is judged by what it left. Steps as in cas_update; 18: there was a larger one.
+-- :step write
+UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
+RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
+FROM {table} WHERE {match};

@@ -422,3 +422,68 @@ SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 1 ELSE 9 E
 DELETE FROM {table} WHERE 0;
 -- :step write
 DELETE FROM {table} WHERE 0;
+
+-- :block table_version
+-- In the application's transaction: whether a column of a table of its own can hold versions. Dates are texts or
+-- numbers here, so that none has microseconds for sure. No row: there is no such column, or table.
+-- :step
+SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN 1 ELSE 22 END, 0, 9223372036854775807, NULL, NULL, NULL,
+       CASE WHEN upper(c.type) NOT LIKE '%INT%' THEN 'is no integer, and SQLite has no timestamps' END
+FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) c WHERE c.name = CAST(:column AS TEXT);
+
+-- :block version_integer
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
+-- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- :step
+{column}
+-- :step
+coalesce({column} + 1, {start})
+-- :step
+{start}
+
+-- :block version_timestamp
+-- Not used: table_version finds no timestamps.
+-- :step
+{column}
+-- :step
+{column}
+-- :step
+{column}
+
+-- :block cas_update
+-- Changes a row of the application's if it has the expected version. From the first step on the transaction is
+-- the only writer, and what it reads is the newest; where somebody wrote after it had begun to read, the first
+-- step fails (40001). The second one tells why nothing was changed; 3: it would be now, ask again. No row:
+-- there is none.
+-- :step write
+UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS {expected} RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS {expected} THEN 3 ELSE 18 END, {version} FROM {table} WHERE {match};
+
+-- :block cas_delete
+-- The same, and the row is gone.
+-- :step write
+DELETE FROM {table} WHERE {match} AND {version} IS {expected} RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS {expected} THEN 3 ELSE 18 END, {version} FROM {table} WHERE {match};
+
+-- :block cas_insert
+-- Makes a row that is not there. No row: it is there.
+-- :step write
+INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first})
+ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, 1, {version};
+
+-- :block cas_met
+-- What was in the way of cas_insert. No row: it is not there any more.
+-- :step
+SELECT 0, 18, {version} FROM {table} WHERE {match};
+
+-- :block fence
+-- Lets a token through that is not smaller than the largest so far, and keeps it. Steps as in cas_update; 18:
+-- there was a larger one.
+-- :step write
+UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
+RETURNING 0, 1, {version};
+-- :step write
+SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
+FROM {table} WHERE {match};

@@ -13,6 +13,12 @@
 
 enum { APP_ROWS = 3 }; /* of start_reading() */
 
+/* A way into a transaction; any of them NULL: nothing is to be said there. */
+struct way {
+    const char *name;
+    const char *before, *begin, *after; /* after: when the transaction has ended */
+};
+
 /* Where a statement fails the test fails, unless it is told in another way. Strings are free()d by
  * the caller. */
 struct adopt_app {
@@ -41,7 +47,11 @@ struct adopt_app {
     void (*kill)(void *app);
 
     const char *const
-        *begins; /* ways to begin a transaction, then NULL: isolation levels and such */
+        *begins;            /* ways to begin a transaction, then NULL: isolation levels and such */
+    const struct way *ways; /* at every isolation level; the last one has no name */
+    /* A type of columns for timestamps with microseconds, and what tells them as an integer; NULL.
+     */
+    const char *timestamp, *timestamp_read;
     /* A table app_types: t for 40 characters of text, s for 16 bits, b for 64 bits, n for a number
      * that may be NULL, o for 40 bytes. */
     const char *table_of_types;

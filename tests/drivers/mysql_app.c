@@ -190,6 +190,19 @@ static void app_kill(void *conn)
 static const char *const begins[] = {"START TRANSACTION",
                                      "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN", NULL};
 
+#define LEVEL "SET SESSION TRANSACTION ISOLATION LEVEL "
+#define BACK  LEVEL "REPEATABLE READ"
+
+static const struct way ways[] = {
+    {"repeatable read", NULL, "START TRANSACTION", NULL},
+    {"read uncommitted", LEVEL "READ UNCOMMITTED", "START TRANSACTION", BACK},
+    {"read committed", LEVEL "READ COMMITTED", "START TRANSACTION", BACK},
+    {"serializable", LEVEL "SERIALIZABLE", "START TRANSACTION", BACK},
+    {"this one only", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION", NULL},
+    {"an old one", NULL, "START TRANSACTION WITH CONSISTENT SNAPSHOT", NULL},
+    {"autocommit off", "SET autocommit = 0", NULL, "SET autocommit = 1"},
+    {0}};
+
 /* Slow is what waits: before 5.7 MySQL can end nothing else. */
 const struct adopt_app mysql_app = {
     .connect = app_connect,
@@ -205,6 +218,9 @@ const struct adopt_app mysql_app = {
     .run_prepared = app_run_prepared,
     .kill = app_kill,
     .begins = begins,
+    .ways = ways,
+    .timestamp = "DATETIME(6)",
+    .timestamp_read = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', version)",
     .table_of_types = "CREATE TABLE app_types (t VARCHAR(40) PRIMARY KEY, s SMALLINT, b BIGINT, "
                       "n DECIMAL(20, 5), o VARBINARY(40)) ENGINE=InnoDB",
     .slow = "SELECT 0, 1 FROM app_kept WHERE id = 1 FOR UPDATE",

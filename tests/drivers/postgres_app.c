@@ -175,23 +175,33 @@ static const char *const begins[] = {"BEGIN", "BEGIN ISOLATION LEVEL READ UNCOMM
                                      "BEGIN ISOLATION LEVEL REPEATABLE READ",
                                      "BEGIN ISOLATION LEVEL SERIALIZABLE", NULL};
 
-const struct adopt_app postgres_app = {.connect = app_connect,
-                                       .close = app_close,
-                                       .offer = app_offer,
-                                       .exec = app_exec,
-                                       .ask = app_ask,
-                                       .settings = app_settings,
-                                       .last = app_last,
-                                       .start_reading = app_start_reading,
-                                       .read_rest = app_read_rest,
-                                       .prepare = app_prepare,
-                                       .run_prepared = app_run_prepared,
-                                       .kill = app_kill,
-                                       .begins = begins,
-                                       .table_of_types =
-                                           "CREATE TABLE app_types (t varchar(40) PRIMARY KEY, "
-                                           "s smallint, b bigint, n numeric, o bytea)",
-                                       .slow = "SELECT 0, 1 FROM pg_catalog.pg_sleep(10)",
-                                       .one_answer = true,
-                                       .fails_whole = true};
+static const struct way ways[] = {
+    {"read committed", NULL, "BEGIN", NULL},
+    {"repeatable read", NULL, "BEGIN ISOLATION LEVEL REPEATABLE READ", NULL},
+    {"serializable", NULL, "BEGIN ISOLATION LEVEL SERIALIZABLE", NULL},
+    {"an old one", NULL, "BEGIN; SELECT n FROM app_row", NULL},
+    {0}};
+
+const struct adopt_app postgres_app = {
+    .connect = app_connect,
+    .close = app_close,
+    .offer = app_offer,
+    .exec = app_exec,
+    .ask = app_ask,
+    .settings = app_settings,
+    .last = app_last,
+    .start_reading = app_start_reading,
+    .read_rest = app_read_rest,
+    .prepare = app_prepare,
+    .run_prepared = app_run_prepared,
+    .kill = app_kill,
+    .begins = begins,
+    .ways = ways,
+    .timestamp = "timestamptz",
+    .timestamp_read = "(extract(epoch FROM version) * 1000000)::bigint",
+    .table_of_types = "CREATE TABLE app_types (t varchar(40) PRIMARY KEY, "
+                      "s smallint, b bigint, n numeric, o bytea)",
+    .slow = "SELECT 0, 1 FROM pg_catalog.pg_sleep(10)",
+    .one_answer = true,
+    .fails_whole = true};
 #endif

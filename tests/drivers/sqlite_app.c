@@ -159,6 +159,11 @@ static int64_t app_run_prepared(void *app)
 
 static const char *const begins[] = {"BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT app", NULL};
 
+static const struct way ways[] = {{"deferred", NULL, "BEGIN", NULL},
+                                  {"immediate", NULL, "BEGIN IMMEDIATE", NULL},
+                                  {"a savepoint", NULL, "SAVEPOINT app", NULL},
+                                  {0}};
+
 const struct adopt_app sqlite_app = {
     .connect = app_connect,
     .close = app_close,
@@ -172,6 +177,7 @@ const struct adopt_app sqlite_app = {
     .prepare = app_prepare,
     .run_prepared = app_run_prepared,
     .begins = begins,
+    .ways = ways,
     .table_of_types =
         "CREATE TABLE app_types (t TEXT PRIMARY KEY, s INTEGER, b INTEGER, n NUMERIC, o BLOB)",
     .tells_locked = true};

@@ -434,8 +434,12 @@ int suite_run(const struct quirks *q)
                  {&suite_stale_inside, guards && q->between_processes && !one_writer},
                  {&suite_rowlock, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
+                 {&suite_cas, q->app != NULL},
+                 {&suite_cas_race, q->app != NULL},
+                 {&suite_fence, q->app != NULL},
+                 {&suite_retry, true},
                  {&suite_rowlock_slow, q->app != NULL}};
-    struct CMUnitTest tests[320];
+    struct CMUnitTest tests[360];
     size_t n = 0;
 
     if (getenv(ENV_NAME))

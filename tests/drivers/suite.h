@@ -58,7 +58,7 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
 
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
-enum { WORLD_MANAGERS = 32, WORLD_APPS = 4 };
+enum { WORLD_MANAGERS = 32, WORLD_APPS = 8 };
 
 struct world {
     const struct quirks *q;
@@ -137,6 +137,7 @@ extern const struct part suite_load;                /* where rows can be made by
 /* Where an application's connection can be adopted; then where a statement on it can be cut, and
  * whether renewals go on beside its transactions, or they keep everybody out. */
 extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
+extern const struct part suite_cas, suite_cas_race, suite_fence, suite_retry;
 extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
 extern const struct part suite_guard_refused; /* where the server cannot keep one */
 extern const struct part suite_rowlock, suite_rowlock_server;

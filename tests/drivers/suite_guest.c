@@ -55,6 +55,25 @@ sqlock_conn *adopted(sqlock *m, void *app)
     return conn;
 }
 
+void go_in(void *app, const struct way *way)
+{
+    if (way->before)
+        app_exec(app, way->before);
+    if (way->begin)
+        app_exec(app, way->begin);
+}
+
+bool go_out(void *app, const struct way *way, const char *end)
+{
+    bool ended = g.side->exec(app, end);
+
+    if (!ended)
+        app_exec(app, "ROLLBACK");
+    if (way->after)
+        app_exec(app, way->after);
+    return ended;
+}
+
 /* Nothing of the last test is left but memory that an assertion jumped over. */
 static void free_guest(void)
 {

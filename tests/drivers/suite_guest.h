@@ -37,6 +37,11 @@ void end_guest(void); /* not where an assertion failed: the next test does it */
 /* The application's connection, adopted through the public header. */
 sqlock_conn *adopted(sqlock *m, void *app);
 
+/* Into a transaction, and out of it. */
+void go_in(void *app, const struct way *way);
+bool go_out(void *app, const struct way *way,
+            const char *end); /* false: it failed, and is undone */
+
 /* One more connection of the application's, closed when the test ends. */
 void *app_connect(void);
 void app_exec(void *app, const char *sql);

@@ -188,7 +188,10 @@ static void test_migrations_rise_from_one_and_can_be_taken_back(void **state)
  */
 
 /* What is written out when it is asked for, about a table of the application's. */
-static const char *const made[] = {"{table}", "{match}", "{key}"};
+static const char *const made[] = {"{table}",    "{match}",  "{key}",   "{name}", "{version}",
+                                   "{expected}", "{next}",   "{first}", "{set}",  "{names}",
+                                   "{arbiter}",  "{values}", "{there}", "{seen}", "{token}",
+                                   "{column}",   "{start}"};
 
 /* "{word}" or "{word:word}" at p. */
 static bool is_template(const char *p)

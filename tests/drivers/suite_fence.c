@@ -1,0 +1,162 @@
+/* Data beside the lock's own database: an older holder's token does not pass where a newer one was.
+ */
+#include <sqlock/cas.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "tests/drivers/suite_guest.h"
+
+/* A table of things: number 1 with no token yet, number 2 with a fence of 32 bits. */
+static struct stage {
+    sqlock *m;
+    sqlock_conn *conn;
+    void *other;
+    sqlock_error err;
+} s;
+
+static void set_stage(void **state)
+{
+    begin_app(state);
+    app_exec(g.app, "CREATE TABLE app_thing (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, "
+                    "fence BIGINT, brief SMALLINT)");
+    app_exec(g.app, "INSERT INTO app_thing (id, n) VALUES (1, 0)");
+    s.m = open_manager(g.w, NULL);
+    s.conn = adopted(s.m, g.app);
+    s.other = app_connect();
+}
+
+static void strike_stage(void)
+{
+    sqlock_conn_free(s.conn);
+    end_guest();
+}
+
+static int fence_in(const char *column, int64_t id, int64_t token)
+{
+    sqlock_column key = {"id", sqlock_int(id), NULL};
+    sqlock_row row = {sizeof row, NULL, "app_thing", &key, 1};
+
+    return sqlock_fence(s.conn, &row, column, token, &s.err);
+}
+
+static int fence(int64_t token)
+{
+    return fence_in("fence", 1, token);
+}
+
+static int64_t fence_seen_by(void *app)
+{
+    return app_number(app, "SELECT fence FROM app_thing WHERE id = 1");
+}
+
+static void test_token_passes_unless_a_larger_one_was_here(void **state)
+{
+    int64_t token = 7;
+
+    set_stage(state);
+    for (const struct way *way = g.side->ways; way->name; way++, token++) {
+        go_in(g.app, way);
+        assert_ok(fence(token), &s.err);
+        assert_ok(fence(token), &s.err); /* one holder writes many times */
+        assert_code(SQLOCK_ELOST, fence(token - 1), &s.err);
+        assert_int_equal(fence_in("fence", 9, token), SQLOCK_ABSENT);
+        assert_true(go_out(g.app, way, "COMMIT"));
+        assert_int_equal(fence_seen_by(s.other), token);
+        go_in(g.app, way);
+        assert_code(SQLOCK_ELOST, fence(1), &s.err);
+        assert_ok(fence(token), &s.err);
+        assert_ok(fence(token + 5), &s.err);
+        go_out(g.app, way, "ROLLBACK");
+        assert_int_equal(fence_seen_by(s.other), token);
+    }
+    strike_stage();
+}
+
+/* What the older holder has read is older than the newer one's write. */
+static void test_transaction_that_read_before_the_last_write_does_not_pass(void **state)
+{
+    set_stage(state);
+    for (const struct way *way = g.side->ways; way->name; way++) {
+        int64_t n;
+        int rc;
+
+        app_exec(s.other, "UPDATE app_thing SET fence = 5, n = 0");
+        go_in(g.app, way);
+        n = app_number(g.app, "SELECT n FROM app_thing WHERE id = 1");
+        if (!g.side->exec(s.other, "UPDATE app_thing SET fence = 6, n = n + 1")) {
+            go_out(g.app, way, "ROLLBACK"); /* SQLite keeps it out */
+            continue;
+        }
+        rc = fence(9); /* the newest of all */
+        if (rc == 0)   /* then it reads what was written */
+            assert_int_equal(app_number(g.app, "SELECT n FROM app_thing WHERE id = 1"), n + 1);
+        else
+            assert_code(SQLOCK_ETXRESTART, rc, &s.err);
+        go_out(g.app, way, "ROLLBACK");
+    }
+    strike_stage();
+}
+
+static void *pass_and_commit(void *arg)
+{
+    (void)arg;
+    sleep_ms(200);
+    app_exec(g.app, "UPDATE app_thing SET n = n + 1 WHERE id = 1");
+    app_exec(g.app, "COMMIT");
+    return NULL;
+}
+
+/* Who passed keeps the row: a newer holder's fence waits, and an older one's is judged by it. */
+static void test_fenced_row_is_kept_until_the_transaction_ends(void **state)
+{
+    sqlock_conn *mine, *others;
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row row = {sizeof row, NULL, "app_thing", &key, 1};
+    pthread_t t;
+    int rc;
+
+    set_stage(state);
+    mine = s.conn;
+    others = adopted(s.m, s.other);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(fence(8), &s.err);
+    app_exec(s.other, g.side->begins[0]);
+    assert_int_equal(pthread_create(&t, NULL, pass_and_commit, NULL), 0);
+    rc = sqlock_fence(others, &row, "fence", 7, &s.err);
+    pthread_join(t, NULL);
+    assert_code(SQLOCK_ELOST, rc, &s.err);
+    app_exec(s.other, "ROLLBACK");
+    assert_int_equal(app_number(s.other, "SELECT n FROM app_thing WHERE id = 1"), 1);
+    sqlock_conn_free(others);
+    s.conn = mine;
+    strike_stage();
+}
+
+static void test_fence_must_have_room_for_every_token(void **state)
+{
+    set_stage(state);
+    assert_code(SQLOCK_ESTATE, fence(1), &s.err);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_EREFUSED, fence_in("absent", 1, 5), &s.err);
+    if (!(g.driver->caps & SQLOCK_CAP_ONE_WRITER)) {
+        assert_code(SQLOCK_EREFUSED, fence_in("n", 1, 5), &s.err); /* 32 bits */
+        assert_code(SQLOCK_EREFUSED, fence_in("brief", 1, 5), &s.err);
+    }
+    assert_code(SQLOCK_EINVAL, fence_in("id", 1, 5), &s.err);
+    assert_code(SQLOCK_EINVAL, fence_in(NULL, 1, 5), &s.err);
+    assert_code(SQLOCK_EINVAL, fence(0), &s.err);
+    assert_code(SQLOCK_EINVAL, fence(-1), &s.err);
+    assert_code(SQLOCK_EINVAL, fence(INT64_C(1) << 53), &s.err);
+    assert_ok(fence((INT64_C(1) << 53) - 1), &s.err);
+    app_exec(g.app, "COMMIT");
+    strike_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_token_passes_unless_a_larger_one_was_here),
+    cmocka_unit_test(test_transaction_that_read_before_the_last_write_does_not_pass),
+    cmocka_unit_test(test_fenced_row_is_kept_until_the_transaction_ends),
+    cmocka_unit_test(test_fence_must_have_room_for_every_token),
+};
+PART(suite_fence, tests);
