@@ -23,6 +23,7 @@ static const struct way {
     {"lease", sell_under_lease, 1, 0},
     {"lease and guard, paused", sell_behind_guard, 1, 1},
     {"FOR UPDATE", sell_behind_row_lock, 1, 0},
+    {"version, compare and set", sell_by_version, 1, 0},
     {"striped stock", sell_from_stripe, 1, 0},
 };
 
