@@ -64,15 +64,19 @@ ran() { grep -cx "$1" "$dir/ran"; }
 # printed is larger the second time.
 run_program()
 {
-    local driver=sqlite file=$dir/work/app.c first second
+    local driver=sqlite file=$dir/work/app.c client= first second
     grep -q 'sqlock/fake.h' "$1" && driver=fake
+    if grep -q '<sqlite3.h>' "$1"; then # it speaks to that database by itself
+        [ $database = sqlite ] || return 0
+        client=sqlite3
+    fi
     cp "$1" "$file"
     if [ $driver != fake ]; then
         driver=$database
         sed -i -e "s|<sqlock/sqlite.h>|<sqlock/$driver.h>|; s|sqlock_driver_sqlite()|sqlock_driver_$driver()|" "$file"
         [ $driver = sqlite ] || sed -i "s|\"sqlite:app.db\"|\"${url//&/\\&}\"|" "$file"
     fi
-    as_reader sh -c "cc -o app app.c \$(pkg-config --cflags --libs libsqlock-$driver)" || return 1
+    as_reader sh -c "cc -o app app.c \$(pkg-config --cflags --libs libsqlock-$driver $client)" || return 1
     first=$(as_reader ./app) && second=$(as_reader ./app) || { echo "it failed: $first$second"; return 1; }
     [ $driver != fake ] || return 0
     [ "$first" = "ours, token 1" ] && [ "$second" = "ours, token 2" ] && return
