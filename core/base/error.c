@@ -146,3 +146,10 @@ int error_give(sqlock_error *err, const sqlock_error *from)
         *err = *from;
     return from->code;
 }
+
+int error_contention(sqlock_error *err)
+{
+    if (err->code == SQLOCK_EDB && strcmp(err->sqlstate, "55P03") == 0)
+        err->code = SQLOCK_EGUARDED;
+    return err->code;
+}

@@ -12,4 +12,8 @@ int error_nomem(sqlock_error *err);
 /* Copy *from to the caller's err, which may be NULL; returns from's code. */
 int error_give(sqlock_error *err, const sqlock_error *from);
 
+/* A row, or a whole file, that some open transaction keeps locked is contention, and no error
+ * (P18): that becomes SQLOCK_EGUARDED. Returns the code. */
+int error_contention(sqlock_error *err);
+
 #endif

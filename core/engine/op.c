@@ -381,13 +381,11 @@ static int was_not_sent(const sqlock_op *op)
            (op->err.code == SQLOCK_ETIMEOUT || (op->err.code == SQLOCK_EUNREACH && op->stale));
 }
 
-/* A row, or a whole file, that some open transaction keeps locked: contention, and no error (P18).
- * It is tried again as long as there is time. */
+/* What is locked is tried again as long as there is time. */
 static void note_locked(sqlock_op *op)
 {
-    if (op->err.code != SQLOCK_EDB || strcmp(op->err.sqlstate, "55P03") != 0)
+    if (error_contention(&op->err) != SQLOCK_EGUARDED)
         return;
-    op->err.code = SQLOCK_EGUARDED;
     if ((op->err.flags & SQLOCK_MAYBE) || op->unsure)
         return;
     memset(&op->holder, 0, sizeof op->holder);

@@ -53,7 +53,10 @@ static int fetch(sqlock *m, const char *after, size_t after_len, const sqlock_li
             break; /* connections that had died in the pool are opened again */
     }
     failure.flags &= ~SQLOCK_MAYBE;
-    return rc == 0 ? 0 : error_give(err, &failure);
+    if (rc == 0)
+        return 0;
+    error_contention(&failure);
+    return error_give(err, &failure);
 }
 
 int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,

@@ -244,7 +244,7 @@ static void failed(sqlock_op *op)
     if (op_is_over(op)) /* cancelled: it has no other deadline */
         return;
     if (sqlock_now_us() - s->answered > op->m->request_us)
-        op_done(op, op->err.code);
+        op_done(op, error_contention(&op->err));
     else
         op_failed(op);
 }

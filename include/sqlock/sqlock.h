@@ -436,7 +436,8 @@ typedef struct sqlock_list_opts {
 SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
 
 /* List the locks of the manager's namespace in byte order of their names, page by page (so not one
- * moment's picture). Returns 0, what fn returned to stop, or the database's codes. */
+ * moment's picture). Returns 0, what fn returned to stop, SQLOCK_EGUARDED (under SQLite: a transaction
+ * keeps the whole file locked), or the database's codes. */
 SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                            sqlock_error *err);
 
@@ -504,7 +505,8 @@ typedef struct sqlock_reap_report {
  * Threads:   any. Blocks until it is done.
  * Returns:   0, or SQLOCK_EINVAL (options; before any I/O), SQLOCK_ECANCELLED (by opts->cancel),
  *            SQLOCK_ELOST (its own lease was lost on the way: it stopped), SQLOCK_ETIMEOUT,
- *            SQLOCK_EUNSURE (whether it has its lease: nothing was done), SQLOCK_EFORK,
+ *            SQLOCK_EUNSURE (whether it has its lease: nothing was done), SQLOCK_EGUARDED (under
+ *            SQLite: a transaction keeps the file locked), SQLOCK_EFORK,
  *            SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes (SQLOCK_EDENIED: pruning takes the
  *            right to DELETE). What failed is tried again for up to the manager's request_ms; a row
  *            that fails alone is left for the next sweep. */

@@ -306,6 +306,41 @@ static void test_P18_a_writer_that_outlasts_the_wait_is_no_holder(void **state)
     }
 }
 
+static int see(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
+/* Who only reads meets a lock on the whole file too, where the journal is a rollback journal. */
+static void test_P18_a_locked_file_is_no_error_of_who_only_reads(void **state)
+{
+    sqlock_reap_opts dry = SQLOCK_REAP_OPTS_INIT;
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    char *path = new_migrated();
+    sqlite3 *db = NULL;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    sql(path, "PRAGMA journal_mode = DELETE");
+    o.request_ms = 100;
+    dry.flags = SQLOCK_REAP_DRY_RUN;
+    assert_ok(sqlock_open(sqlock_driver_sqlite(), url_of(path), &o, &m, &err), &err);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    assert_code(SQLOCK_EGUARDED, sqlock_list(m, NULL, see, NULL, &err), &err);
+    assert_true(err.flags & SQLOCK_RETRY);
+    assert_code(SQLOCK_EGUARDED, sqlock_reap(m, &dry, NULL, &err), &err);
+    assert_true(err.flags & SQLOCK_RETRY);
+    sqlite3_close(db);
+    assert_ok(sqlock_list(m, NULL, see, NULL, &err), &err);
+    assert_ok(sqlock_reap(m, &dry, NULL, &err), &err);
+    sqlock_close(m);
+    free(path);
+}
+
 /* ---- no descriptors ----------------------------------------------------------------------------
  */
 
@@ -416,6 +451,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_rollback_journal),
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
     cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),
+    cmocka_unit_test(test_P18_a_locked_file_is_no_error_of_who_only_reads),
     cmocka_unit_test(test_running_out_of_descriptors_is_told_as_what_it_is),
     cmocka_unit_test(test_opening_a_locked_file_is_cut_at_once),
 };
