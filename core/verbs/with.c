@@ -13,6 +13,19 @@ static int settle_or_drop(sqlock_lock **lock, int rc, sqlock_error *err)
     return rc;
 }
 
+/* Under SQLite a release beside a guard is not kept waiting for long, for the guard may be of this
+ * very thread. Nobody comes back to ask again here, so it is asked once more, with all patience:
+ * the transaction that is in the way may be somebody else's. */
+static int give_back(sqlock_lock *lock, sqlock_error *err)
+{
+    int rc = sqlock_release(lock, err);
+
+    if (rc == SQLOCK_EGUARDED && sqlock_lock_state(lock) == SQLOCK_UNSURE &&
+        sqlock_settle(lock, 0, NULL) == 0)
+        rc = 0;
+    return rc;
+}
+
 int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn work,
                 void *user, int *out_result, sqlock_error *err)
 {
@@ -28,16 +41,16 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
     result = work(lock, user);
     if (out_result != NULL)
         *out_result = result;
-    rc = sqlock_release(lock, err);
+    rc = give_back(lock, &failure);
     sqlock_lock_free(lock);
-    return rc;
+    return rc == 0 ? 0 : error_give(err, &failure);
 }
 
 void sqlock_scope_end(sqlock_lock **lock)
 {
     if (*lock == NULL)
         return;
-    sqlock_release(*lock, NULL);
+    give_back(*lock, NULL);
     sqlock_lock_free(*lock);
     *lock = NULL;
 }

@@ -1,4 +1,6 @@
 /* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
+#include <pthread.h>
+
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite_guest.h"
@@ -249,6 +251,38 @@ static void test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold
     strike_stage();
 }
 
+static void *commit_later(void *app)
+{
+    sleep_ms(800);
+    return g.side->exec(app, "COMMIT") ? NULL : app;
+}
+
+/* Its own transaction is over, and somebody else writes for longer than a guarded release waits. */
+static pthread_t writer;
+
+static int guard_and_commit(sqlock_lock *lock, void *other)
+{
+    app_exec(g.app, "BEGIN IMMEDIATE");
+    assert_ok(sqlock_guard(lock, s.conn, &s.err), &s.err);
+    app_exec(g.app, "COMMIT");
+    app_exec(other, "BEGIN IMMEDIATE");
+    assert_int_equal(pthread_create(&writer, NULL, commit_later, other), 0);
+    return 0;
+}
+
+static void test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer(void **state)
+{
+    void *other, *failed = NULL;
+
+    set_stage(state, 10000, 0);
+    other = app_connect();
+    assert_ok(sqlock_with(s.m, "order", NULL, guard_and_commit, other, NULL, &s.err), &s.err);
+    pthread_join(writer, &failed);
+    assert_null(failed);
+    assert_true(is_free(s.thief, "order"));
+    strike_stage();
+}
+
 static void test_handles_may_be_freed_in_any_order(void **state)
 {
     set_stage(state, 10000, 0);
@@ -300,5 +334,6 @@ static const struct CMUnitTest alone[] = {
     cmocka_unit_test(test_settling_tells_what_became_of_a_guarded_lease),
     cmocka_unit_test(test_guarded_lease_that_is_not_renewed_is_told_lost),
     cmocka_unit_test(test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold),
+    cmocka_unit_test(test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer),
 };
 PART(suite_guard_alone, alone);
