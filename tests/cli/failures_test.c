@@ -319,6 +319,54 @@ static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void *
     assert_sh("sqlock $G run -w 40s nightly test ! -e $D/ran");
 }
 
+/* The reply to this request of the line is lost, and nobody can be asked again. */
+static int code_without_reply(struct proxy *proxy, int request, const char *line)
+{
+    int accepted = proxy_accepted(proxy), code;
+    pid_t asks;
+
+    proxy_delay(proxy, 20);
+    proxy_cut_reply(proxy, request);
+    asks = sh_start("exec %s", line);
+    assert_soon(proxy_accepted(proxy) > accepted, patience_ms(5000));
+    proxy_refuse(proxy, 1);
+    code = child_wait(asks, patience_ms(30000));
+    proxy_refuse(proxy, 0);
+    proxy_delay(proxy, 0);
+    proxy_cut_reply(proxy, INT32_MAX); /* it had not so many */
+    return code;
+}
+
+/* From the end of the session to its beginning: first it was answered (0), then it was done and
+ * nobody heard (79), and before that nothing was done (69). */
+static void assert_lost_reply_is_79(struct proxy *proxy, const char *verb)
+{
+    char line[200];
+    int code = 0;
+
+    snprintf(line, sizeof line, "sqlock $G %s nightly $(cat $D/grant)", verb);
+    for (int request = 11; request > 2 && code == 0; request--) {
+        assert_sh("sqlock $G acquire -w 20s --ttl 1h nightly >$D/grant");
+        code = code_without_reply(proxy, request, line);
+        /* Asked again: the same answer as if it had been heard. */
+        assert_sh("%s && sqlock $G release nightly $(cat $D/grant)", line);
+    }
+    if (code != 79)
+        fail_msg("%s ended with %d: %s", verb, code, text_of("err"));
+}
+
+static void test_release_and_renew_whose_reply_is_lost_are_79(void **state)
+{
+    struct proxy *proxy;
+
+    (void)state;
+    database_new();
+    proxy = database_by_proxy();
+    assert_lost_reply_is_79(proxy, "renew --ttl 1h");
+    assert_lost_reply_is_79(proxy, "release");
+    proxy_stop(proxy);
+}
+
 int main(void)
 {
     static const struct CMUnitTest all[] = {
@@ -344,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_wait_db_waits_for_a_server),
         cmocka_unit_test(test_server_that_cannot_write_is_74),
         cmocka_unit_test(test_lost_reply_is_79_and_its_owner_settles_it),
+        cmocka_unit_test(test_release_and_renew_whose_reply_is_lost_are_79),
         cmocka_unit_test(test_run_gives_back_what_it_was_granted_without_hearing_of_it),
     };
 

@@ -100,8 +100,31 @@ static void test_signal_cuts_a_long_run(void **state)
     assert_said(0, "\"ran\":true", NULL);
 }
 
+/* Somebody tidied up too much: the reaper finds out with its next renewal, and stops. */
+static void test_reaper_without_its_lease_stops_with_76(void **state)
+{
+    pid_t reaper;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 100ms old; sleep 0.3");
+    database_exec("INSERT INTO @lock (ns, name, owner, token, exp, since, label, inc) "
+                  "SELECT l.ns, convert_to('old.' || i, 'UTF8'), l.owner, l.token, l.exp, l.since, "
+                  "l.label, l.inc FROM @lock l, generate_series(1, 1500) i");
+    reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 --metrics-file $D/prom");
+    sleep_ms(1000);
+    assert_false(child_ended(reaper));
+    database_exec("DELETE FROM @lock WHERE octet_length(ns) > 0");
+    assert_int_equal(child_wait(reaper, patience_ms(30000)), 76);
+    assert_non_null(strstr(text_of("err"), "the reaper's own lease was lost"));
+    assert_sh("grep -q 'outcome=\"failed\"} 1' $D/prom && grep -q 'exit_code.* 76' $D/prom");
+}
+
 int main(void)
 {
+    static const struct CMUnitTest one[] = {
+        cmocka_unit_test(test_reaper_without_its_lease_stops_with_76),
+    };
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reap_clears_what_ran_out_and_nothing_else),
         cmocka_unit_test(test_quiet_reaper_says_nothing_but_what_was_asked_for),
@@ -111,5 +134,5 @@ int main(void)
         cmocka_unit_test(test_signal_cuts_a_long_run),
     };
 
-    return RUN_ON_DATABASES(tests);
+    return RUN_ON_DATABASES(tests) | RUN_ON("postgres", one);
 }
