@@ -289,6 +289,39 @@ static void test_closed_terminal_ends_the_command_and_frees_the_lock(void **stat
     assert_string_equal(text_of(".out"), "");
 }
 
+/* Killed or stopped with all of its job, on a terminal: the shell goes on, and the command does
+ * not. */
+static void end_a_job(int signal)
+{
+    struct terminal t;
+    pid_t locker;
+
+    database_new();
+    open_terminal(&t,
+                  "echo $$ >$D/locker; exec sqlock $G run --ttl 2s -k 300ms nightly "
+                  "tests/cli/tree.sh $D stubborn",
+                  FOREGROUND);
+    wait_for("ready");
+    locker = atoi(text_of("locker"));
+    kill(signal == SIGSTOP ? -locker : locker, signal);
+    sh("sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
+    assert_said(0, "", NULL);
+    assert_string_equal(text_of(".out"), "");
+    close_terminal(&t);
+}
+
+static void test_killed_locker_of_a_terminal_takes_its_command_along(void **state)
+{
+    (void)state;
+    end_a_job(SIGKILL);
+}
+
+static void test_stopped_job_of_a_terminal_loses_its_command(void **state)
+{
+    (void)state;
+    end_a_job(SIGSTOP);
+}
+
 /* As ssh -t starts it: the first process of the session, which alone is told that it is over. */
 static void test_closed_terminal_is_told_to_the_command_of_a_session_leader(void **state)
 {
@@ -358,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_stopped_job_that_stays_so_loses_its_command),
         cmocka_unit_test(test_job_in_the_background_that_reads_is_stopped_as_a_job),
         cmocka_unit_test(test_closed_terminal_ends_the_command_and_frees_the_lock),
+        cmocka_unit_test(test_killed_locker_of_a_terminal_takes_its_command_along),
+        cmocka_unit_test(test_stopped_job_of_a_terminal_loses_its_command),
         cmocka_unit_test(test_closed_terminal_is_told_to_the_command_of_a_session_leader),
         cmocka_unit_test(test_command_that_is_continued_alone_keeps_its_lock),
         cmocka_unit_test(test_closed_terminal_leaves_a_command_that_ignores_it),
