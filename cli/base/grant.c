@@ -187,7 +187,8 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
     char *quoted = shown_word(name);
 
     if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
-        say(SAY_NOTE, "%s", err->text);
+        /* Nobody is known to hold it: by what is it busy, then? */
+        say(SAY_NOTE, "%s is busy: %s", quoted != NULL ? quoted : name, err->text);
     } else {
         who(by, sizeof by, holder->label);
         where(options, sizeof options, cli);

@@ -97,6 +97,33 @@ static void test_wait_db_waits_for_a_server(void **state)
     proxy_stop(proxy);
 }
 
+/* ---- 75 -------------------------------------------------------------------------------------- */
+
+/* By an application's transaction, which has nobody's name; also when its lease has run out. */
+static void test_guarded_lock_is_75(void **state)
+{
+    pid_t guard;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 100ms nightly; sleep 0.3");
+    guard = sh_start("(echo 'BEGIN; SELECT 1 FROM %s.sqlock_lock FOR KEY SHARE;'; "
+                     "echo '\\! echo >$D/guarded'; sleep 100) | exec psql -Xq $SQLOCK_URL",
+                     database_schema());
+    wait_for("guarded");
+    sh("sqlock $G acquire -n nightly");
+    assert_said(75, "", "nightly is busy: ");
+    assert_said(75, "", "guard");
+    sh("sqlock $G run -w 300ms -E 9 --status-fd 3 nightly touch $D/ran 3>$D/status");
+    assert_said(9, "", "guard");
+    assert_non_null(strstr(text_of("status"), "\"outcome\":\"busy\",\"exit\":9"));
+    sh("sqlock $G break nightly --token 1");
+    assert_said(75, "", "guard");
+    kill(-guard, SIGKILL);
+    child_wait(guard, patience_ms(5000));
+    assert_sh("test ! -e $D/ran; sqlock $G run -w 20s nightly true");
+}
+
 /* ---- 65, 77, 78, 74 -------------------------------------------------------------------------- */
 
 static void test_damaged_database_is_65(void **state)
@@ -217,6 +244,24 @@ static void test_database_that_can_only_be_read_is_78(void **state)
     sh("sqlock $G ls");
     unsetenv("PGOPTIONS");
     assert_said(78, "", NULL);
+}
+
+/* Another program's transaction, not a holder: so nobody is named, but the lock is. */
+static void test_lock_in_a_file_that_is_locked_is_busy_by_name(void **state)
+{
+    pid_t other;
+
+    (void)state;
+    database_new();
+    other = sh_start("(echo 'BEGIN IMMEDIATE;'; echo '.shell echo >$D/locked'; sleep 30) | "
+                     "exec sqlite3 $D/locks.db");
+    wait_for("locked");
+    sh("sqlock acquire -w 300ms nightly");
+    assert_said(75, "", "sqlock: nightly is busy: ");
+    assert_said(75, "", "kept the database locked");
+    kill(-other, SIGKILL);
+    child_wait(other, patience_ms(5000));
+    assert_sh("sqlock acquire -n nightly");
 }
 
 static void test_database_that_cannot_write_is_74(void **state)
@@ -382,9 +427,11 @@ int main(void)
     static const struct CMUnitTest file[] = {
         cmocka_unit_test(test_wait_db_waits_for_the_database),
         cmocka_unit_test(test_database_that_can_only_be_read_is_78),
+        cmocka_unit_test(test_lock_in_a_file_that_is_locked_is_busy_by_name),
         cmocka_unit_test(test_database_that_cannot_write_is_74),
     };
     static const struct CMUnitTest postgres[] = {
+        cmocka_unit_test(test_guarded_lock_is_75),
         cmocka_unit_test(test_database_that_can_only_be_read_is_78),
     };
     /* Where there is a network. */
