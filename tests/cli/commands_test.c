@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/cli/shell.h"
 
@@ -298,9 +299,20 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* So long on a machine that does nothing else; others who want the processors get their share. */
+static int64_t on_this_machine(int ms)
+{
+    double load = 0;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (getloadavg(&load, 1) != 1 || processors < 1)
+        load = 0;
+    return (int64_t)(patience_ms(ms) * (1 + load / (double)processors));
+}
+
 static void test_ls_of_100000_locks_takes_less_than_a_second(void **state)
 {
-    int64_t words = INT64_MAX, json = INT64_MAX, limit = patience_ms(1000);
+    int64_t words = INT64_MAX, json = INT64_MAX, limit = on_this_machine(1000);
 
     (void)state;
     database_new();
@@ -311,13 +323,13 @@ static void test_ls_of_100000_locks_takes_less_than_a_second(void **state)
         words = lesser(words, sh("sqlock $G ls >$D/ls")->took_ms);
         json = lesser(json, sh("sqlock $G --json ls >$D/json")->took_ms);
     }
-    print_message("ls of 100001 locks on %s: %d ms, as JSON %d ms\n", database_name(), (int)words,
-                  (int)json);
+    print_message("ls of 100001 locks on %s: %d ms, as JSON %d ms, of %d\n", database_name(),
+                  (int)words, (int)json, (int)limit);
     assert_string_equal(sh("wc -l <$D/ls")->out, "100002\n");
     assert_string_equal(sh("grep -o '\"token\":1,' $D/json | wc -l")->out, "100001\n");
     assert_between(1, words, limit);
     assert_between(1, json, limit);
-    assert_between(1, sh("sqlock $G ls 'lock.9999?'")->took_ms, patience_ms(300));
+    assert_between(1, sh("sqlock $G ls 'lock.9999?'")->took_ms, limit / 2);
     assert_int_equal(10, atoi(sh("sqlock $G ls 'lock.9999?' | grep -c lock")->out));
 }
 
