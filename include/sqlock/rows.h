@@ -31,6 +31,8 @@
  * Errors     as in sqlock/transaction.h. Where the database finds a deadlock, that is SQLOCK_ETXRESTART
  *            (PostgreSQL) or SQLOCK_ETXGONE (MySQL). Locks that were got by a call which then failed
  *            otherwise stay until the transaction ends.
+ * XA         On MySQL the lock of a row that was not changed outlives XA PREPARE, but not a restart of the
+ *            server before XA COMMIT.
  * Threads    as in sqlock/transaction.h. A wait cannot be cut from another thread.
  */
 #ifndef SQLOCK_ROWS_H
