@@ -28,7 +28,7 @@ static void set_stage(void **state)
     app_exec(g.app, "CREATE TABLE app_offer (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, "
                     "note VARCHAR(99), version BIGINT, code INTEGER UNIQUE, small SMALLINT)");
     app_exec(g.app, "INSERT INTO app_offer (id, price, version, code) VALUES (1, 10, 1000, 7)");
-    app_exec(g.app, "INSERT INTO app_offer (id, price) VALUES (2, 20)");
+    app_exec(g.app, "INSERT INTO app_offer (id, price, code) VALUES (2, 20, 9)");
     s.m = open_manager(g.w, &o);
     s.conn = adopted(s.m, g.app);
     s.other = app_connect();
@@ -522,7 +522,7 @@ static void test_failure_leaves_the_transaction_as_it_was(void **state)
     for (const struct way *way = g.side->ways; way->name; way++) {
         go_in(g.app, way);
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
-        assert_code(SQLOCK_EDB, assign("price", sqlock_null(), NULL), &s.err); /* NOT NULL */
+        assert_code(SQLOCK_EDB, assign("code", sqlock_int(9), NULL), &s.err); /* number 2's */
         assert_true(assign("price", sqlock_null(), "no_such_function(1)") < 0);
         assert_true(assign("price", sqlock_null(), ")") < 0);
         assert_true(assign("no_such_column", sqlock_int(1), NULL) < 0);
@@ -550,7 +550,7 @@ static void test_application_finds_its_session_as_it_was(void **state)
         assert_int_equal(insert(5, 51), SQLOCK_CONFLICT);
         assert_ok(set_price(s.conn, 5, s.version.found, 1), &s.err);
         assert_int_equal(set_price(s.conn, 5, sqlock_int(0), 1), SQLOCK_CONFLICT);
-        assert_code(SQLOCK_EDB, assign_from(1000, (sqlock_column){"price", sqlock_null(), NULL}),
+        assert_code(SQLOCK_EDB, assign_from(1000, (sqlock_column){"code", sqlock_int(9), NULL}),
                     &s.err);
         now = g.side->last(g.app);
         app_exec(g.app, "ROLLBACK TO SAVEPOINT a");
