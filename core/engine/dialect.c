@@ -189,3 +189,12 @@ int dialect_render(const sqlock_dialect *d, const char *schema, const char *pref
     *out = r;
     return 0;
 }
+
+int rendered_within(const struct rendered *r, const sqlock_dialect *d, const char *schema,
+                    struct rendered **out, sqlock_error *err)
+{
+    *out = NULL;
+    if (r->schema[0] != '\0' || !text_is_schema(schema))
+        return 0;
+    return dialect_render(d, schema, r->word[WORD_PREFIX], out, err);
+}

@@ -10,6 +10,10 @@ struct rendered;
  * Returns 0, SQLOCK_EINVAL or SQLOCK_ENOMEM. */
 int dialect_render(const sqlock_dialect *d, const char *schema, const char *prefix,
                    struct rendered **out, sqlock_error *err);
+/* The same texts where they leave the schema to the connection, in this one; NULL to *out: they do
+ * not, or it cannot be named. */
+int rendered_within(const struct rendered *r, const sqlock_dialect *d, const char *schema,
+                    struct rendered **out, sqlock_error *err);
 void rendered_free(struct rendered *r);
 /* SQLOCK_STMT_COUNT of them; they live as long as r. One that the dialect lacks has no steps. */
 const sqlock_script *rendered_scripts(const struct rendered *r);

@@ -124,7 +124,7 @@ int guest_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int
                sqlock_rows *rows, sqlock_error *err)
 {
     struct sent s = {.stmt = stmt, .values = values};
-    int rc = rendered_has(c->m->texts, stmt, err);
+    int rc = rendered_has(c->texts, stmt, err);
 
     return rc == 0 ? run(c, &s, deadline, rows, err) : rc;
 }

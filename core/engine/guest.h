@@ -11,6 +11,8 @@ struct sqlock_conn {
     sqlock *m;
     void *native; /* the driver's: it borrows the application's connection */
     int64_t process;
+    const struct rendered *texts; /* the manager's, or its own */
+    struct rendered *own_texts;
     struct known *known; /* of the application's tables: table.c */
 };
 

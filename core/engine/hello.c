@@ -1,6 +1,8 @@
 /* The first words on every connection. */
-#include "core/engine/hello.h"
+#include <string.h>
+
 #include "core/engine/call.h"
+#include "core/engine/hello.h"
 
 int hello_schema_version(const sqlock_driver *driver)
 {
@@ -76,6 +78,29 @@ static int reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_ro
     return call_one(m, c, op, SQLOCK_STMT_REINCARNATE, &value, deadline, &answer, err);
 }
 
+static int is_ascii(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] > 127)
+            return 0;
+    return 1;
+}
+
+/* What the texts leave to the connection, an application's may have otherwise. Its character set
+ * too, in which only ASCII is certain to mean the same. */
+static void note_place(sqlock *m, const sqlock_rows *rows)
+{
+    size_t len;
+    const char *place = rows_bytes(rows, 0, SQLOCK_COL_PLACE, &len);
+
+    if (place == NULL || len >= sizeof m->place || !is_ascii(place, len))
+        return;
+    mutex_lock(&m->mu);
+    memcpy(m->place, place, len);
+    m->place[len] = '\0';
+    mutex_unlock(&m->mu);
+}
+
 int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
@@ -91,6 +116,8 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
         rc = check_server(rows, err);
     if (rc == 0)
         rc = check_schema(m, rows, err);
+    if (rc == 0)
+        note_place(m, rows);
     if (rc == 0)
         c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))

@@ -429,7 +429,7 @@ static int made_error(const struct made *m, sqlock_error *err)
 int table_ask(const struct table *t, sqlock_stmt block, size_t step, const struct made_word *words,
               size_t n_words, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
-    const sqlock_script *texts = &rendered_scripts(t->conn->m->texts)[block];
+    const sqlock_script *texts = &rendered_scripts(t->conn->texts)[block];
     struct made_word all[3 + TABLE_WORDS] = {{"{table}", put_table, t->row},
                                              {"{match}", put_match, t->row},
                                              {"{key}", put_key, t->key.name}};
@@ -437,7 +437,7 @@ int table_ask(const struct table *t, sqlock_stmt block, size_t step, const struc
     int rc;
 
     assert(n_words <= TABLE_WORDS);
-    if ((rc = rendered_has(t->conn->m->texts, block, err)) != 0)
+    if ((rc = rendered_has(t->conn->texts, block, err)) != 0)
         return rc;
     if (n_words > 0)
         memcpy(&all[3], words, n_words * sizeof *words);

@@ -1,4 +1,6 @@
 /* The application's own connections (P14). */
+#include <string.h>
+
 #include "core/engine/table.h"
 #include "core/verbs/check.h"
 
@@ -21,6 +23,21 @@ static int check_arguments(const sqlock *m, const void *native, sqlock_conn **ou
     return 0;
 }
 
+/* The application may have changed to another database since it connected (USE), which may have
+ * tables of ours too: there a guard would find another lock of the same name. */
+static int take_texts(sqlock *m, sqlock_conn *c, sqlock_error *err)
+{
+    char place[sizeof m->place];
+    int rc;
+
+    mutex_lock(&m->mu);
+    memcpy(place, m->place, sizeof place);
+    mutex_unlock(&m->mu);
+    rc = rendered_within(m->texts, m->driver->dialect, place, &c->own_texts, err);
+    c->texts = c->own_texts != NULL ? c->own_texts : m->texts;
+    return rc;
+}
+
 int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(void),
                  sqlock_conn **out_conn, sqlock_error *err)
 {
@@ -32,16 +49,21 @@ int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(vo
     if ((rc = check_arguments(m, native, out_conn, err)) != 0)
         return rc;
 
+    if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
+        return error_nomem(err);
+    if ((rc = take_texts(m, c, err)) != 0) {
+        sqlock_mem_free(c);
+        return rc;
+    }
     sqlock_adopt_opts o = {
         .size = sizeof o,
         .native = native,
         .native_size = native_size,
         .library = library,
-        .scripts = rendered_scripts(m->texts),
+        .scripts = rendered_scripts(c->texts),
     };
-    if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
-        return error_nomem(err);
     if ((rc = m->driver->adopt(&o, &c->native, err)) != 0) {
+        rendered_free(c->own_texts);
         sqlock_mem_free(c);
         return check_context(err, "adopt", "", 0, rc);
     }
@@ -63,6 +85,7 @@ void sqlock_conn_free(sqlock_conn *c)
     m = c->m;
     m->driver->close(c->native);
     table_forget(c);
+    rendered_free(c->own_texts);
     sqlock_mem_free(c);
     mutex_lock(&m->mu);
     manager_unref_locked(m);

@@ -218,7 +218,7 @@ static void put_expression(struct made *m, const struct compare *c, size_t which
 {
     sqlock_stmt block =
         c->table.kind.is_timestamp ? SQLOCK_STMT_VERSION_TIMESTAMP : SQLOCK_STMT_VERSION_INTEGER;
-    const sqlock_script *texts = &rendered_scripts(c->conn->m->texts)[block];
+    const sqlock_script *texts = &rendered_scripts(c->conn->texts)[block];
     const struct made_word words[] = {{"{column}", put_column, c},
                                       {"{start}", put_value, &c->start}};
 
@@ -274,8 +274,8 @@ static int ask_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_ro
 int compare_ask(struct compare *c, sqlock_stmt block, sqlock_error *err)
 {
     sqlock_rows *rows = rows_new();
-    size_t n = rendered_scripts(c->conn->m->texts)[block].n_steps;
-    int rc = rows != NULL ? rendered_has(c->conn->m->texts, block, err) : error_nomem(err);
+    size_t n = rendered_scripts(c->conn->texts)[block].n_steps;
+    int rc = rows != NULL ? rendered_has(c->conn->texts, block, err) : error_nomem(err);
 
     c->outcome = SQLOCK_OUT_NONE;
     c->there = sqlock_int(0);

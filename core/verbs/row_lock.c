@@ -345,8 +345,8 @@ int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
             {.name = "name", .value = value_bytes(name, name_len)},
         };
         sqlock_row row = {.size = sizeof row,
-                          .schema = rendered_schema(conn->m->texts),
-                          .table = rendered_table(conn->m->texts, "row", table, sizeof table),
+                          .schema = rendered_schema(conn->texts),
+                          .table = rendered_table(conn->texts, "row", table, sizeof table),
                           .key = key,
                           .n_key = 2};
 

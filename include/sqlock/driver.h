@@ -139,7 +139,8 @@ enum {
     SQLOCK_COL_HELLO_NOW = 4,
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
-    SQLOCK_COL_DETAIL = 7  /* for READONLY, WEAK, UNFIT, DENIED: what it is */
+    SQLOCK_COL_DETAIL = 7, /* for READONLY, WEAK, UNFIT, DENIED: what it is */
+    SQLOCK_COL_PLACE = 7   /* else, or not there: the schema that a connection has for its own */
 };
 /* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION */
 enum {

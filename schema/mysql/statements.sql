@@ -109,7 +109,9 @@ UPDATE {lock} SET owner = owner, token = token, exp = exp, since = since, label 
 WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity} FROM {meta} m WHERE m.id = 1;
+SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity},
+       CAST(DATABASE() AS BINARY)
+FROM {meta} m WHERE m.id = 1;
 
 -- :block reincarnate
 -- This server is not the one that meta knew: commits may have been lost on the way. From now on grants

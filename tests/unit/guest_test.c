@@ -85,7 +85,10 @@ static int begin(unsigned caps)
     m.driver = &table;
     m.request_us = 1000000;
     conn = (sqlock_conn){.m = &m, .process = sqlock_process_id()};
-    return dialect_render(&dialect, NULL, NULL, &m.texts, NULL);
+    if (dialect_render(&dialect, NULL, NULL, &m.texts, NULL) != 0)
+        return -1;
+    conn.texts = m.texts;
+    return 0;
 }
 
 static int ask(sqlock_error *err)

@@ -90,6 +90,7 @@ static void make_stage(const struct line *answer)
     s.conn.m = &s.m;
     s.answer = answer;
     assert_ok(dialect_render(&s.dialect, NULL, NULL, &s.m.texts, &s.err), &s.err);
+    s.conn.texts = s.m.texts;
 }
 
 static void strike_stage(void)

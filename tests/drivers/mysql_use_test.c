@@ -1,0 +1,73 @@
+/* P11 on MariaDB and MySQL: an adopted connection may be in another database than the manager's,
+ * which may have locks of its own. */
+#include <mysql.h>
+#include <stdio.h>
+
+#include <sqlock/mysql.h>
+#include <sqlock/transaction.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/my.h"
+
+/* A manager to which the URL alone tells the database, and its lock. */
+static sqlock_lock *take_in(const char *database, sqlock **out_m)
+{
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    char url[400];
+
+    snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, my_socket_path());
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &err), &err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, out_m, &err), &err);
+    assert_ok(sqlock_acquire(*out_m, "sale", NULL, &lock, &err), &err);
+    return lock;
+}
+
+static void say(MYSQL *my, const char *sql)
+{
+    if (mysql_query(my, sql) != 0)
+        fail_msg("%s: %s", sql, mysql_error(my));
+}
+
+static void test_guard_does_not_find_the_same_name_in_another_database(void **state)
+{
+    char *database = my_database_new(), *elsewhere = my_database_new(), use[100];
+    sqlock *m = NULL, *other = NULL;
+    sqlock_lock *lock = NULL, *others = NULL, *thiefs = NULL;
+    sqlock_conn *conn = NULL;
+    sqlock_error err;
+    MYSQL *my;
+
+    (void)state;
+    if (!my_skips_locked())
+        skip();
+    lock = take_in(database, &m);
+    others = take_in(elsewhere, &other);
+    assert_int_equal(sqlock_lock_token(lock), sqlock_lock_token(others));
+    assert_non_null(my = mysql_init(NULL));
+    assert_non_null(mysql_real_connect(my, NULL, "root", "", database, 0, my_socket_path(), 0));
+    assert_ok(sqlock_adopt_mysql(m, my, &conn, &err), &err);
+    snprintf(use, sizeof use, "USE `%s`", elsewhere);
+    say(my, use);
+    say(my, "START TRANSACTION");
+    assert_ok(sqlock_guard(lock, conn, &err), &err);
+    assert_code(SQLOCK_EGUARDED, sqlock_break(m, "sale", 4, sqlock_lock_token(lock), &err), &err);
+    say(my, "ROLLBACK");
+    assert_ok(sqlock_acquire(m, "sale", NULL, &thiefs, &err), &err);
+    say(my, "START TRANSACTION");
+    assert_code(SQLOCK_ELOST, sqlock_guard(lock, conn, &err), &err);
+    say(my, "ROLLBACK");
+    sqlock_conn_free(conn);
+    mysql_close(my);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(others);
+    sqlock_lock_free(thiefs);
+    sqlock_close(m);
+    sqlock_close(other);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_guard_does_not_find_the_same_name_in_another_database),
+};
+
+TEST_MAIN(tests)
