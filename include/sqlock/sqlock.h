@@ -328,8 +328,9 @@ SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
  * only when the request can not arrive any more, which is at most request_ms after it was sent.
  * Returns: 0 (an acquire, an import: the lock is HELD; a release: it is RELEASED; nothing to settle: 0
  *          too), SQLOCK_EBUSY, SQLOCK_EGUARDED (an acquire: it was not granted, or has ended; the
- *          handle is LOST), SQLOCK_ELOST (held before, not any more), SQLOCK_EUNSURE (no answer yet),
- *          SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
+ *          handle is LOST; what was granted before, and cannot be asked about while a transaction of
+ *          somebody's keeps SQLite's file, stays UNSURE), SQLOCK_ELOST (held before, not any more),
+ *          SQLOCK_EUNSURE (no answer yet), SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
 
 /* Free the handle. A lock that is held is not released: renewals end and its lease runs out by

@@ -61,7 +61,8 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  * committed. The transaction becomes a writing one by it; a lease that it outlives is UNSURE until a
  * renewal tells, and, with SQLOCK_NO_RENEW, LOST when the extension has passed without one.
  * - Guard first: what was read in the transaction before may be older than the lease.
- * - After ROLLBACK TO a savepoint from before the guard, guard again.
+ * - After ROLLBACK TO a savepoint from before the guard, guard again. What commits by itself ends the
+ *   guard with the transaction: DDL and LOCK TABLES on MySQL.
  * - It keeps other holders out, not a second transaction under the same lock; and it covers what is in
  *   this database, nothing else.
  * The call waits for a grant of this very name that is just being written, for request_ms of the
