@@ -504,8 +504,8 @@ static void *symbol(void *object, const char *name)
 }
 
 /* A copy is one when it calls itself. Without this it would call the first one for much of its
- * work, and open connections of that; address sanitizers do not take it. */
-#if defined(__SANITIZE_ADDRESS__)
+ * work, and open connections of that; sanitizers that come with a runtime do not take it. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DEEPBIND 0
 #else
 #define DEEPBIND RTLD_DEEPBIND
