@@ -212,8 +212,12 @@ static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
     for (int64_t end = now_us() + patience_ms(1000) * INT64_C(1000); now_us() < end; sleep_ms(5))
         assert_true(sqlock_is_held(held));
     for (int i = 0; i < 5; i++) {
+        int rc;
+
         sqlock_op_cancel(ops[i]);
-        assert_int_equal(sqlock_op_finish(ops[i], NULL, NULL), SQLOCK_ECANCELLED);
+        rc = sqlock_op_finish(ops[i], NULL, NULL);
+        assert_true(rc == SQLOCK_ECANCELLED ||
+                    rc == SQLOCK_EUNSURE); /* cut in the middle of a try */
     }
     give(held);
     give(busy);
