@@ -16,7 +16,7 @@ only_genuine=
 build=$1
 shift
 log_dir=$build/log
-limit_s=${SQLOCK_TEST_LIMIT:-300}
+limit_s=${SQLOCK_TEST_LIMIT:-900}
 jobs=${JOBS:-1}
 passed=0 failed=0 skipped=0
 server_url= mysql_url=
