@@ -155,6 +155,8 @@ static int break_all(const struct job *job, sqlock *m)
         rc = sqlock_break(m, v->name, v->len, v->token, &err);
         if (rc == 0)
             rc = tell(job, v, "broken");
+        else if (rc == SQLOCK_EGUARDED && !(err.flags & SQLOCK_RETRY)) /* it is done */
+            rc = tell(job, v, "broken; an open transaction still guards the name");
         else if (rc == SQLOCK_ELOST)
             rc = tell(job, v, "gone before");
         else

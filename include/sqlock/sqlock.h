@@ -445,8 +445,8 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
 /* Take the lock away from the grant with this token (from sqlock_list or sqlock_holder), so that the
  * next acquire gets it. Its holder learns at its next renewal, and must be known to be dead: only the
  * token protects data from it.
- * Returns: 0, SQLOCK_EGUARDED (it is broken, on servers; but an open transaction guards it, and nobody
- *          is granted it before that ends; under SQLite nothing was changed),
+ * Returns: 0, SQLOCK_EGUARDED (without SQLOCK_RETRY: it is broken, but an open transaction guards it, and
+ *          nobody is granted it before that ends; with it, under SQLite: nothing was changed),
  *          SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
  *          lost: ask again; it is not there any more, if that says SQLOCK_ELOST), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,

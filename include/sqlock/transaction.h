@@ -63,6 +63,8 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  * - Guard first: what was read in the transaction before may be older than the lease.
  * - After ROLLBACK TO a savepoint from before the guard, guard again. What commits by itself ends the
  *   guard with the transaction: DDL and LOCK TABLES on MySQL.
+ * - On MySQL the proof is that nobody was granted the name since: a lease that an operator broke, or the
+ *   reaper freed, passes as long as that is so, and is kept from everybody all the same.
  * - It keeps other holders out, not a second transaction under the same lock; and it covers what is in
  *   this database, nothing else.
  * The call waits for a grant of this very name that is just being written, for request_ms of the
