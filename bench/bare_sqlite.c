@@ -13,7 +13,7 @@
 
 struct own {
     sqlite3 *db;
-    sqlite3_stmt *begin, *commit, *look, *grant, *release;
+    sqlite3_stmt *begin, *commit, *look, *grant, *answer, *release, *released;
     char name[32];
 };
 
@@ -54,14 +54,17 @@ static void *start(const struct bench_db *db, void *shared, int thread)
     own->commit = prepare(own, "COMMIT");
     own->look = prepare(own, acquire->steps[0].sql);
     own->grant = prepare(own, acquire->steps[1].sql);
+    own->answer = prepare(own, acquire->steps[2].sql);
     own->release = prepare(own, db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql);
+    own->released = prepare(own, db->scripts[SQLOCK_STMT_RELEASE].steps[1].sql);
     return own;
 }
 
 static void end(void *arg)
 {
     struct own *own = arg;
-    sqlite3_stmt *all[] = {own->begin, own->commit, own->look, own->grant, own->release};
+    sqlite3_stmt *all[] = {own->begin,  own->commit,  own->look,    own->grant,
+                           own->answer, own->release, own->released};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sqlite3_finalize(all[i]);
@@ -104,14 +107,19 @@ static void pair(void *arg)
     sqlite3_bind_int64(own->grant, 4, BENCH_LEASE_MS * INT64_C(1000));
     sqlite3_bind_int64(own->grant, 5, INT64_MAX);
     sqlite3_bind_blob(own->grant, 6, "bare", 4, SQLITE_STATIC);
+    bind(own, own->answer, owner);
     step(own, own->begin);
-    if ((token = step(own, own->grant)) < 0)
+    step(own, own->grant);
+    if ((token = step(own, own->answer)) < 0)
         bench_die("bare loop: %s was not granted", own->name);
     step(own, own->commit);
     bind(own, own->release, owner);
     sqlite3_bind_int64(own->release, 4, token);
+    bind(own, own->released, owner);
+    sqlite3_bind_int64(own->released, 4, token);
     step(own, own->begin);
     step(own, own->release);
+    step(own, own->released);
     step(own, own->commit);
 }
 

@@ -1,6 +1,8 @@
 -- sqlock's statements for SQLite 3.37 and newer. How this file is read: schema/README.md.
 -- Steps marked `write` run in one BEGIN IMMEDIATE ... COMMIT: one writer at a time, so that the decisions
 -- are serial by themselves. The one index that serves all is the primary key (ns, name).
+-- What is asked often does not answer by RETURNING, for which SQLite makes a temporary table with 87 KB of
+-- memory each time: the next step, in the same transaction, asks changes() whether the write was done.
 
 -- Milliseconds. SQLite keeps 'now' the same within one step and takes it after the wait for the write
 -- lock; unixepoch('subsec') would be NULL before 3.42, without an error.
@@ -50,11 +52,11 @@ ON CONFLICT (ns, name) DO UPDATE SET
     owner = excluded.owner, exp = excluded.exp, label = excluded.label, inc = excluded.inc,
     idle_since = NULL
 WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
-  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner)
-RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label;
+  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner);
 -- :step write
 SELECT 0,
-       CASE WHEN h.kind <> 0 THEN 11
+       CASE WHEN changes() = 1 THEN 1
+            WHEN h.kind <> 0 THEN 11
             WHEN {now} * 1000 > :not_after THEN 4
             WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN 2
@@ -73,11 +75,11 @@ SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL;
 -- :step write
 UPDATE {lock} SET exp = {now} + :ttl / 1000
 WHERE ns = :ns AND name = :name AND kind = 0
-  AND owner = :owner AND token = :token AND exp > {now} AND {now} * 1000 <= :not_after
-RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+  AND owner = :owner AND token = :token AND exp > {now} AND {now} * 1000 <= :not_after;
 -- :step write
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
+       CASE WHEN changes() = 1 THEN 1
+            WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
             WHEN {now} * 1000 > :not_after THEN 4
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
@@ -93,11 +95,11 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = 1, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token
-RETURNING 0, 1, token, NULL, {now} * 1000;
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
 -- :step write
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
+       CASE WHEN changes() = 1 THEN 1
+            WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND h.token = :token THEN 3
             WHEN h.ended_owner = :owner AND h.ended_token = :token
