@@ -270,6 +270,15 @@ static int run_requests(call *c, const sqlock_value *values, size_t n)
     return rc;
 }
 
+/* One look at the file for each call, behind what was read: an answer of a file that is not there
+ * any more is none. A commit has had its own just before, and what it left unknown stays so. */
+static int check_answer(call *c, int rc)
+{
+    if (c->conn->guest || (rc == 0 ? c->own_tx : (c->err->flags & SQLOCK_MAYBE) != 0))
+        return rc;
+    return lite_check_file(c->conn, c->err) != 0 ? c->err->code : rc;
+}
+
 static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadline)
 {
     const size_t n_rows = sqlock_rows_count(c->rows);
@@ -277,10 +286,9 @@ static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadl
     int rc;
 
     lite_call_start(c->conn, deadline);
-    rc = c->conn->guest ? lite_guest_enter(c->conn, &before, c->err)
-                        : lite_check_file(c->conn, c->err);
+    rc = c->conn->guest ? lite_guest_enter(c->conn, &before, c->err) : 0;
     if (rc == 0)
-        rc = run_requests(c, values, n);
+        rc = check_answer(c, run_requests(c, values, n));
     if (rc != 0)
         sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
     if (c->conn->guest)
