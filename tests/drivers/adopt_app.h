@@ -55,6 +55,8 @@ struct adopt_app {
     /* A table app_types: t for 40 characters of text, s for 16 bits, b for 64 bits, n for a number
      * that may be NULL, o for 40 bytes. */
     const char *table_of_types;
+    /* Makes a session's waits for rows short where they are long by default; NULL. */
+    const char *impatient;
     const char *slow;  /* a step that takes ten seconds if it is not cut; NULL: nothing cuts one */
     bool tells_locked; /* what another client has locked is not waited for but told at once */
     bool one_answer;   /* the next request has to wait until an answer has been read to its end */

@@ -219,6 +219,7 @@ const struct adopt_app mysql_app = {
     .kill = app_kill,
     .begins = begins,
     .ways = ways,
+    .impatient = "SET innodb_lock_wait_timeout = 1",
     .timestamp = "DATETIME(6)",
     .timestamp_read = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', version)",
     .table_of_types = "CREATE TABLE app_types (t VARCHAR(40) PRIMARY KEY, s SMALLINT, b BIGINT, "

@@ -31,7 +31,7 @@ static void set_stage(void **state)
     app_exec(g.app, "INSERT INTO app_offer (id, price, code) VALUES (2, 20, 9)");
     s.m = open_manager(g.w, &o);
     s.conn = adopted(s.m, g.app);
-    s.other = app_connect();
+    s.other = app_connect_impatient();
 }
 
 static void strike_stage(void)

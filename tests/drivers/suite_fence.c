@@ -23,7 +23,7 @@ static void set_stage(void **state)
     app_exec(g.app, "INSERT INTO app_thing (id, n) VALUES (1, 0)");
     s.m = open_manager(g.w, NULL);
     s.conn = adopted(s.m, g.app);
-    s.other = app_connect();
+    s.other = app_connect_impatient();
 }
 
 static void strike_stage(void)

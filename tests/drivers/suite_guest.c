@@ -22,6 +22,15 @@ void app_exec(void *app, const char *sql)
         fail_msg("the application's statement failed: %s", sql);
 }
 
+void *app_connect_impatient(void)
+{
+    void *app = app_connect();
+
+    if (g.side->impatient)
+        app_exec(app, g.side->impatient);
+    return app;
+}
+
 int64_t app_number(void *app, const char *sql)
 {
     char *text = g.side->ask(app, sql);
