@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/lib/check.h"
+#include "tests/lib/dice.h"
 #include "tests/lib/pg.h"
 
 /* Each is to fail, in a child, where a failed assertion is SIGABRT. */
@@ -177,6 +178,22 @@ static void test_temp_dir_goes_with_its_process_and_not_with_a_child(void **stat
     temp_dir_remove(mine);
 }
 
+static void test_dice_of_a_seed_fall_the_same_way_and_of_another_differently(void **state)
+{
+    struct dice one = dice_of(1), again = dice_of(1), other = dice_of(2);
+    int same = 0;
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        uint64_t n = dice_below(&one, 6);
+
+        assert_true(n < 6);
+        assert_int_equal(n, dice_below(&again, 6));
+        same += n == dice_below(&other, 6);
+    }
+    assert_between(5, same, 35);
+}
+
 static void test_fake_driver_is_always_there_and_unknown_ones_never(void **state)
 {
     (void)state;
@@ -217,6 +234,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_child_may_be_stopped_and_killed),
     cmocka_unit_test(test_temp_dir_goes_with_its_content),
     cmocka_unit_test(test_temp_dir_goes_with_its_process_and_not_with_a_child),
+    cmocka_unit_test(test_dice_of_a_seed_fall_the_same_way_and_of_another_differently),
     cmocka_unit_test(test_fake_driver_is_always_there_and_unknown_ones_never),
     cmocka_unit_test(test_schema_is_fresh_and_dropped),
     cmocka_unit_test(test_server_keeps_its_commits),

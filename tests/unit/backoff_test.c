@@ -1,7 +1,7 @@
 /* Sleeping between tries: how long, and never past what makes the try worth it. */
 #include "core/model/backoff.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 #define PAST_END 1000 /* after the holder's end, so that the try is not in vain */
 

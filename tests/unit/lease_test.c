@@ -3,7 +3,7 @@
 
 #include "core/model/lease.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 #define TTL    INT64_C(30000000)
 #define EVERY  (TTL / 3)

@@ -3,7 +3,7 @@
 
 #include "core/engine/made.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 static const sqlock_dialect numbered = {.quote = '"', .placeholder = '$'};
 static const sqlock_dialect positional = {.quote = '`', .placeholder = '?'};

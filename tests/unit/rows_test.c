@@ -3,7 +3,7 @@
 
 #include "core/engine/rows.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 static int setup(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include "core/model/skew.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 #define GRAIN   2000 /* what skew.c grants to clocks that tell milliseconds */
 #define STEPS   100000

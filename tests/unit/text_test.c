@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 #include "tests/lib/check.h"
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 /* Bytes of the character at p by its number: read it, then ask whether it had to be written so. */
 static size_t read_char(const unsigned char *p, size_t left)

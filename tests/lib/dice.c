@@ -1,4 +1,4 @@
-#include "tests/unit/dice.h"
+#include "tests/lib/dice.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +16,11 @@ struct dice dice_new(const char *what)
                            : (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
     printf("%s: SQLOCK_TEST_SEED=%" PRIu64 "\n", what, d.state);
     return d;
+}
+
+struct dice dice_of(uint64_t seed)
+{
+    return (struct dice){seed};
 }
 
 /* A counter whose bits are mixed by two multiplications: every seed gives a long, even sequence. */
