@@ -1,0 +1,326 @@
+/* A client: its start, its threads and its end. */
+#include "tests/torture/client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/torture/client_hand.h"
+
+enum { REQUEST_MS = 2000 };
+
+/* ---- what is asked and answered ---------------------------------------------------------------
+ */
+
+void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token)
+{
+    h->now.verb = verb;
+    h->now.name = name;
+    h->now.token = token;
+    h->now.outcome = 0;
+    h->now.deadline_us = h->now.value = 0;
+    history_invoke(h->crew->history, &h->now);
+}
+
+void hand_answer(struct hand *h, int outcome, int64_t deadline_us, int64_t value)
+{
+    h->now.outcome = outcome;
+    h->now.deadline_us = deadline_us;
+    h->now.value = value;
+    history_return(h->crew->history, &h->now);
+}
+
+bool client_explained(int code)
+{
+    switch (code) {
+    case 0:
+    case SQLOCK_CONFLICT:
+    case SQLOCK_EBUSY:
+    case SQLOCK_ELOST:
+    case SQLOCK_EUNSURE:
+    case SQLOCK_EGUARDED:
+    case SQLOCK_ECANCELLED:
+    case SQLOCK_ETIMEOUT:
+    case SQLOCK_ETXGONE:
+    case SQLOCK_ETXRESTART:
+    case SQLOCK_EUNREACH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void fail(struct crew *c)
+{
+    atomic_store(&c->failed, true);
+    atomic_store(&c->over, true);
+}
+
+static bool explain(struct crew *c, uint32_t thread, int code, const sqlock_error *err,
+                    const char *what)
+{
+    if (client_explained(code) || plan_lists(c->plan.allow, sqlock_code_name(code)))
+        return true;
+    fprintf(stderr,
+            "client %" PRIu32 " (seed %" PRIu64 ", thread %" PRIu32
+            "): nothing explains that %s said %s: %s [%s %ld]\n",
+            c->plan.process, c->plan.seed, thread, what, sqlock_code_name(code),
+            err != NULL ? err->text : "", err != NULL ? err->sqlstate : "",
+            err != NULL ? err->native : 0);
+    fail(c);
+    return false;
+}
+
+bool hand_explain(struct hand *h, int code, const sqlock_error *err, const char *what)
+{
+    return explain(h->crew, h->now.thread, code, err, what);
+}
+
+/* ---- choices ----------------------------------------------------------------------------------
+ */
+
+bool hand_dares(struct hand *h, enum client_chance chance)
+{
+    return (int)dice_below(&h->dice, 1000) < h->crew->plan.chances[chance];
+}
+
+uint32_t hand_name(struct hand *h)
+{
+    return (uint32_t)dice_below(&h->dice, h->crew->plan.names);
+}
+
+const char *hand_name_text(uint32_t name, char out[16])
+{
+    snprintf(out, 16, "n%" PRIu32, name);
+    return out;
+}
+
+void hand_nap(int64_t ms)
+{
+    struct timespec left = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&left, &left) != 0)
+        ;
+}
+
+void hand_oversleep(struct hand *h)
+{
+    hand_nap(h->crew->plan.lease_ms + dice_between(&h->dice, 1, h->crew->plan.lease_ms / 4));
+}
+
+/* ---- threads ----------------------------------------------------------------------------------
+ */
+
+static void reap(struct hand *h)
+{
+    sqlock_reap_opts opts = SQLOCK_REAP_OPTS_INIT;
+    sqlock_reap_report report = {.size = sizeof report};
+    sqlock_error err = {0};
+    int rc;
+
+    opts.grace_ms = 0;
+    opts.pause_ms = 0;
+    opts.cancel = h->crew->cancel;
+    hand_ask(h, V_REAP, 0, 0);
+    rc = sqlock_reap(h->m, &opts, &report, &err);
+    hand_answer(h, rc, 0, report.cleared + report.pruned);
+    hand_explain(h, rc, &err, "reap");
+}
+
+static void step(struct hand *h)
+{
+    static void (*const steps[])(struct hand *) = {
+        [STEP_TRY] = lease_try,          [STEP_WAIT] = lease_wait, [STEP_LOOP] = lease_loop,
+        [STEP_ROW_LOCK] = rows_row_lock, [STEP_CAS] = rows_cas,    [STEP_REAP] = reap};
+    const int *weights = h->crew->plan.steps;
+    int sum = 0, at, i = 0;
+
+    for (int k = 0; k < STEP_COUNT; k++)
+        sum += weights[k];
+    at = (int)dice_below(&h->dice, sum > 0 ? (uint64_t)sum : 1);
+    while (i < STEP_COUNT - 1 && at >= weights[i])
+        at -= weights[i++];
+    steps[i](h);
+}
+
+static void *hand_main(void *arg)
+{
+    struct hand *h = arg;
+
+    while (!atomic_load(&h->crew->over))
+        if (h->crew->plan.command)
+            command_step(h);
+        else
+            step(h);
+    rows_disconnect(h);
+    return NULL;
+}
+
+/* ---- managers ---------------------------------------------------------------------------------
+ */
+
+static int64_t end_of(const struct plan *p, int64_t begun_us)
+{
+    return begun_us + (int64_t)p->seconds * 1000000;
+}
+
+/* The database may just be away. */
+static bool open_one(struct crew *c, int connections, int64_t end_us, sqlock **out_m)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    int rc = SQLOCK_EUNREACH;
+
+    opts.flags = c->plan.open_flags;
+    opts.connections = connections;
+    opts.request_ms = REQUEST_MS;
+    opts.lease_ms = 1000; /* of reapers: the end of one holds no other up for long */
+    while (rc != 0 && sqlock_now_us() < end_us) {
+        sqlock_error err = {0};
+
+        rc = sqlock_open(c->app->driver(), c->plan.url, &opts, out_m, &err);
+        if (!explain(c, 0, rc, &err, "open"))
+            return false;
+        if (rc != 0)
+            hand_nap(20);
+    }
+    return rc == 0;
+}
+
+/* One for all threads, one for each, or something between. */
+static bool open_managers(struct crew *c, struct dice *dice, int64_t end_us)
+{
+    struct plan *p = &c->plan;
+
+    if (p->managers == 0)
+        p->managers = dice_below(dice, 2) == 0 ? 1 : 1 + (uint32_t)dice_below(dice, p->threads);
+    if (p->managers > p->threads)
+        p->managers = p->threads;
+    for (uint32_t i = 0; i < p->managers; i++) {
+        int hands = (int)((p->threads + p->managers - 1) / p->managers);
+        int connections =
+            dice_below(dice, 4) == 0 ? (int)dice_between(dice, 2, hands + 1) : hands + 1;
+
+        if (!open_one(c, connections, end_us, &c->managers[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- a client ---------------------------------------------------------------------------------
+ */
+
+static int open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+/* Whether who started this has closed the other end of its descriptor 0. */
+static bool abandoned(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = 0};
+    struct stat st;
+
+    return fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&in, 1, 0) > 0 &&
+           (in.revents & POLLHUP);
+}
+
+/* SIGTERM is blocked in all threads. */
+static void wait_for_the_end(struct crew *c, const sigset_t *term, int64_t end_us)
+{
+    const struct timespec look = {0, 10000000};
+
+    while (!atomic_load(&c->over) && sqlock_now_us() < end_us && !abandoned())
+        if (sigtimedwait(term, NULL, &look) == SIGTERM)
+            break;
+    atomic_store(&c->over, true);
+    sqlock_cancel_fire(c->cancel);
+}
+
+static void work(struct crew *c, struct hand *hands, const sigset_t *term, int64_t end_us)
+{
+    uint32_t started = 0;
+
+    for (; started < c->plan.threads; started++) {
+        struct hand *h = &hands[started];
+
+        h->crew = c;
+        h->now.process = c->plan.process;
+        h->now.thread = started;
+        h->m = c->plan.command ? NULL : c->managers[started % c->plan.managers];
+        h->dice = dice_of((c->plan.seed * 1009 + c->plan.process) * 1013 + started + 1);
+        if (pthread_create(&h->thread, NULL, hand_main, h) != 0) {
+            perror("client: a thread");
+            fail(c);
+            break;
+        }
+    }
+    wait_for_the_end(c, term, end_us);
+    while (started > 0)
+        pthread_join(hands[--started].thread, NULL);
+}
+
+static void run(struct crew *c, const sigset_t *term)
+{
+    int64_t end_us = end_of(&c->plan, sqlock_now_us());
+    struct dice dice = dice_of(c->plan.seed * 1009 + c->plan.process);
+    struct hand *hands = calloc(c->plan.threads, sizeof *hands);
+    sqlock_error err = {0};
+
+    if (hands == NULL || sqlock_cancel_new(&c->cancel, &err) != 0)
+        fail(c);
+    else if (c->plan.command || open_managers(c, &dice, end_us))
+        work(c, hands, term, end_us);
+    for (uint32_t i = 0; i < CLIENT_THREADS_MAX; i++)
+        sqlock_close(c->managers[i]);
+    sqlock_cancel_free(c->cancel);
+    free(hands);
+}
+
+int client_main(int argc, char **argv)
+{
+    int before = open_descriptors(), left;
+    struct crew c = {0};
+    sigset_t term;
+
+    if (!plan_read(&c.plan, argc, argv) || c.plan.url == NULL ||
+        (c.app = app_of(c.plan.url)) == NULL)
+        return 2;
+    if ((c.history = history_open(c.plan.folder, c.plan.process)) < 0) {
+        perror(c.plan.folder);
+        return 2;
+    }
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, NULL);
+    run(&c, &term);
+    close(c.history);
+    left = open_descriptors() - before;
+    if (left != 0)
+        fprintf(stderr, "client %" PRIu32 " (seed %" PRIu64 "): %d descriptors were left open\n",
+                c.plan.process, c.plan.seed, left);
+    return atomic_load(&c.failed) || left != 0 ? 1 : 0;
+}
+
+int client_dispatch(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "client") == 0)
+        return client_main(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "held") == 0)
+        return client_held(argc - 2, argv + 2);
+    return -1;
+}

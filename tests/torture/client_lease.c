@@ -1,0 +1,257 @@
+/* Leases by the public API: three ways to one, what is done with it, and its end. */
+#include "tests/torture/client_hand.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+enum {
+    SETTLE_MS = 1000, /* one asking */
+    SETTLES = 30,     /* so many of them, while the database is away */
+    RELEASES = 3
+};
+
+/* What is promised is read before it is asked whether it holds still: a deadline that was read
+ * later might belong to a renewal, which is fine, but a state that was read earlier is old. */
+static int look(sqlock_lock *lock, int64_t *deadline_us)
+{
+    sqlock_state state;
+
+    *deadline_us = sqlock_lock_deadline_us(lock);
+    state = sqlock_lock_state(lock);
+    if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK)
+        return 0;
+    *deadline_us = 0;
+    return state == SQLOCK_UNSURE ? SQLOCK_EUNSURE : SQLOCK_ELOST;
+}
+
+/* ---- what was unsure --------------------------------------------------------------------------
+ */
+
+static bool tells(sqlock_lock *lock)
+{
+    return sqlock_lock_state(lock) != SQLOCK_UNSURE;
+}
+
+/* Until it is told, or for half a minute. True: it is ours. */
+static bool settle(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    for (int i = 0; i < SETTLES && !tells(lock); i++) {
+        sqlock_error err = {0};
+        int rc;
+
+        hand_ask(h, V_SETTLE, name, sqlock_lock_token(lock));
+        rc = sqlock_settle(lock, SETTLE_MS, &err);
+        h->now.token = sqlock_lock_token(lock);
+        if (sqlock_lock_state(lock) == SQLOCK_RELEASED)
+            hand_answer(h, rc, 0, SQLOCK_WHY_RELEASED);
+        else if (rc == 0)
+            hand_answer(h, rc, sqlock_lock_deadline_us(lock), 0);
+        else if (sqlock_lock_state(lock) == SQLOCK_LOST)
+            hand_answer(h, SQLOCK_ELOST, 0, sqlock_lock_why(lock));
+        else
+            hand_answer(h, rc, 0, 0);
+        if (!hand_explain(h, rc, &err, "settle"))
+            break;
+    }
+    return sqlock_is_held(lock);
+}
+
+/* ---- while it is held -------------------------------------------------------------------------
+ */
+
+static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    int64_t deadline_us;
+    int outcome;
+
+    hand_ask(h, V_HELD, name, sqlock_lock_token(lock));
+    outcome = look(lock, &deadline_us);
+    hand_answer(h, outcome, deadline_us, outcome == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
+}
+
+/* As an event loop does it. */
+static int finish_op(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    struct pollfd fd = {.fd = sqlock_op_fd(op), .events = POLLIN};
+
+    while (!sqlock_op_step(op))
+        poll(&fd, 1, 1000);
+    return sqlock_op_finish(op, out_lock, err);
+}
+
+static int renew_by_loop(sqlock_lock *lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_renew_start(lock, &op, err);
+
+    return rc != 0 ? rc : finish_op(op, NULL, err);
+}
+
+static void renew(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    sqlock_error err = {0};
+    int64_t deadline_us = 0;
+    int rc;
+
+    hand_ask(h, V_RENEW, name, sqlock_lock_token(lock));
+    rc = hand_dares(h, CHANCE_START) ? renew_by_loop(lock, &err) : sqlock_renew(lock, &err);
+    if (rc == 0)
+        deadline_us = sqlock_lock_deadline_us(lock);
+    hand_answer(h, rc, deadline_us, rc == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
+    /* Under SQLite a guarding transaction that outlives the lease leaves it unsure. */
+    if (rc != SQLOCK_ESTATE || tells(lock))
+        hand_explain(h, rc, &err, "renew");
+}
+
+static void work(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
+{
+    const int32_t lease_ms = h->crew->plan.lease_ms;
+
+    if (hand_dares(h, CHANCE_HELD))
+        read_held(h, lock, name);
+    if (manual && hand_dares(h, CHANCE_LATE)) {
+        hand_oversleep(h);
+        rows_guarded(h, lock, name, GUARDED_AT_ONCE);
+    } else if (hand_dares(h, CHANCE_STALE)) {
+        rows_guarded(h, lock, name, GUARDED_SLOWLY);
+    } else if (hand_dares(h, CHANCE_GUARDED)) {
+        rows_guarded(h, lock, name, GUARDED_AT_ONCE);
+    } else if (!manual && hand_dares(h, CHANCE_LONG)) {
+        for (int i = 0; i < 8; i++) {
+            hand_nap(lease_ms / 4);
+            read_held(h, lock, name);
+        }
+    } else {
+        hand_nap((int64_t)dice_below(&h->dice, 4));
+    }
+    if (hand_dares(h, CHANCE_RENEW))
+        renew(h, lock, name);
+    if (!tells(lock))
+        settle(h, lock, name);
+    if (hand_dares(h, CHANCE_HELD))
+        read_held(h, lock, name);
+}
+
+/* ---- its end ----------------------------------------------------------------------------------
+ */
+
+static int release_once(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    sqlock_error err = {0};
+    sqlock_op *op = NULL;
+    int rc;
+
+    hand_ask(h, V_RELEASE, name, sqlock_lock_token(lock));
+    if (!hand_dares(h, CHANCE_START))
+        rc = sqlock_release(lock, &err);
+    else if ((rc = sqlock_release_start(lock, &op, &err)) == 0)
+        rc = finish_op(op, NULL, &err);
+    hand_answer(h, rc, 0, rc == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
+    hand_explain(h, rc, &err, "release");
+    return rc;
+}
+
+static bool told(int rc)
+{
+    return rc == 0 || rc == SQLOCK_ELOST || rc == SQLOCK_EGUARDED;
+}
+
+/* What could not be released runs out. */
+static void release(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    int rc = release_once(h, lock, name);
+
+    if (rc == SQLOCK_EUNSURE && !hand_dares(h, CHANCE_GIVE_BACK)) {
+        settle(h, lock, name);
+        return;
+    }
+    for (int i = 1; i < RELEASES && !told(rc) && !atomic_load(&h->crew->failed); i++)
+        rc = release_once(h, lock, name);
+}
+
+static void use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
+{
+    work(h, lock, name, manual);
+    if (!hand_dares(h, CHANCE_FORGET))
+        release(h, lock, name);
+    sqlock_lock_free(lock);
+}
+
+/* ---- getting it -------------------------------------------------------------------------------
+ */
+
+static void break_it(struct hand *h, uint32_t name, int64_t token)
+{
+    char text[16];
+    sqlock_error err = {0};
+    int rc;
+
+    hand_ask(h, V_BREAK, name, token);
+    rc = sqlock_break(h->m, hand_name_text(name, text), SQLOCK_LEN_STRING, token, &err);
+    hand_answer(h, rc, 0, 0);
+    hand_explain(h, rc, &err, "break");
+}
+
+static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquire_opts *opts,
+                           sqlock_lock **out_lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_acquire_start(h->m, name, opts, &op, err);
+
+    return rc != 0 ? rc : finish_op(op, out_lock, err);
+}
+
+/* way: the value of V_ACQUIRE. */
+static void lease(struct hand *h, int way)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_holder holder = {.size = sizeof holder};
+    const bool manual = hand_dares(h, CHANCE_MANUAL);
+    const uint32_t name = hand_name(h);
+    sqlock_lock *lock = NULL;
+    sqlock_error err = {0};
+    int64_t deadline_us = 0;
+    char text[16];
+    int rc;
+
+    opts.wait_ms = way == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, 2 * h->crew->plan.lease_ms);
+    opts.lease_ms = h->crew->plan.lease_ms;
+    opts.flags = manual ? SQLOCK_NO_RENEW : 0;
+    opts.cancel = way == 0 ? NULL : h->crew->cancel;
+    opts.holder = &holder;
+    hand_name_text(name, text);
+    hand_ask(h, V_ACQUIRE, name, 0);
+    rc = way == 2 ? acquire_by_loop(h, text, &opts, &lock, &err)
+                  : sqlock_acquire(h->m, text, &opts, &lock, &err);
+    if (rc == 0) {
+        h->now.token = sqlock_lock_token(lock);
+        deadline_us = sqlock_lock_deadline_us(lock);
+    }
+    hand_answer(h, rc, deadline_us, way);
+    hand_explain(h, rc, &err, "acquire");
+    if (rc == SQLOCK_EBUSY && holder.token > 0 && hand_dares(h, CHANCE_BREAK))
+        break_it(h, name, holder.token);
+    if (lock == NULL)
+        return;
+    if (rc == 0 || (!hand_dares(h, CHANCE_GIVE_BACK) && settle(h, lock, name))) {
+        use(h, lock, name, manual);
+        return;
+    }
+    release(h, lock, name);
+    sqlock_lock_free(lock);
+}
+
+void lease_try(struct hand *h)
+{
+    lease(h, 0);
+}
+
+void lease_wait(struct hand *h)
+{
+    lease(h, 1);
+}
+
+void lease_loop(struct hand *h)
+{
+    lease(h, 2);
+}
