@@ -433,12 +433,16 @@ int suite_run(const struct quirks *q)
                  {&suite_stale, guards && q->between_processes},
                  {&suite_stale_inside, guards && q->between_processes && !one_writer},
                  {&suite_rowlock, guards},
+                 {&suite_rowlock_keys, guards},
+                 {&suite_rowlock_wait, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
+                 {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
                  {&suite_cas, q->app != NULL},
                  {&suite_cas_race, q->app != NULL},
                  {&suite_fence, q->app != NULL},
                  {&suite_retry, true},
-                 {&suite_rowlock_slow, q->app != NULL}};
+                 {&suite_rowlock_refused, q->app != NULL},
+                 {&suite_rowlock_race, q->app != NULL}};
     struct CMUnitTest tests[360];
     size_t n = 0;
 

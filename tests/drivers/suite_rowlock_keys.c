@@ -1,0 +1,186 @@
+/* P12: which rows can be named to be locked, and what is refused, or never executed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/drivers/suite_rowlock.h"
+
+static void check_refused(const char *table, const char *column, sqlock_value value)
+{
+    assert_code(SQLOCK_EREFUSED, lock_row_by(table, column, value), &rs.err);
+    assert_int_equal(seen_by(g.app), 10); /* and the transaction goes on */
+}
+
+static void test_key_without_a_unique_index_is_refused(void **state)
+{
+    set_row_stage(state);
+    app_exec(g.app, "CREATE TABLE app_keys (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, "
+                    "c INTEGER, UNIQUE (a, b))");
+    app_exec(g.app, "CREATE INDEX app_keys_c ON app_keys (c)");
+    app_exec(g.app, "CREATE VIEW app_view AS SELECT id FROM app_keys");
+    app_exec(g.app, "INSERT INTO app_keys VALUES (1, 1, 1, 1)");
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(lock_row_by("app_keys", "id", sqlock_int(1)), &rs.err);
+    check_refused("app_keys", "a", sqlock_int(1)); /* a part of one */
+    check_refused("app_keys", "c", sqlock_int(1)); /* not unique */
+    check_refused("app_keys", "nothing", sqlock_int(1));
+    check_refused("app_view", "id", sqlock_int(1));
+    check_refused("no_table", "id", sqlock_int(1));
+    assert_non_null(strstr(rs.err.text, "no_table"));
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+static void test_key_of_two_columns_is_one_row(void **state)
+{
+    sqlock_row_opts o = row_opts(0, 0);
+    sqlock_column key[] = {{.name = "b", .value = sqlock_int(1)},
+                           {.name = "a", .value = sqlock_int(2)}};
+    sqlock_row row = {sizeof row, NULL, "app_two", key, 2};
+
+    set_row_stage(state);
+    app_exec(g.app, "CREATE TABLE app_two (a INTEGER, b INTEGER, PRIMARY KEY (a, b))");
+    app_exec(g.app, "INSERT INTO app_two VALUES (2, 1)");
+    app_exec(g.app, "INSERT INTO app_two VALUES (1, 2)");
+    begin_both();
+    assert_ok(sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
+    assert_code(SQLOCK_EBUSY, sqlock_row_lock(rs.other, &row, 1, &o, &rs.err), &rs.err);
+    key[0].value.i = 2, key[1].value.i = 1;
+    assert_int_equal(sqlock_row_lock(rs.other, &row, 1, &o, &rs.err),
+                     rs.one_writer ? SQLOCK_EBUSY : 0);
+    key[0].value.i = 1;
+    assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), SQLOCK_ABSENT);
+    end_both("ROLLBACK");
+    strike_row_stage();
+}
+
+/* A table with one row, whose name and column are this. */
+static void make_table_named(const char *name)
+{
+    char sql[512], quoted[160], q = g.driver->dialect->quote, *at = quoted;
+
+    *at++ = q;
+    for (const char *p = name; *p; p++) {
+        *at++ = *p;
+        if (*p == q)
+            *at++ = q;
+    }
+    *at++ = q;
+    *at = '\0';
+    snprintf(sql, sizeof sql, "CREATE TABLE %s (%s INTEGER PRIMARY KEY)", quoted, quoted);
+    app_exec(g.app, sql);
+    snprintf(sql, sizeof sql, "INSERT INTO %s VALUES (1)", quoted);
+    app_exec(g.app, sql);
+}
+
+/* All that a parser, ours or a server's, could stumble over. */
+static void test_hostile_names_are_names(void **state)
+{
+    static const char *const names[] = {"order\"; DROP TABLE app_row; -- `?$1 {match} '\\ select",
+                                        "/*each ,*/ ?/*end*/ {table} :name", "SELECT", "'", " x "};
+
+    set_row_stage(state);
+    for (size_t i = 0; i < sizeof names / sizeof *names - (g.driver->dialect->quote == '`'); i++) {
+        make_table_named(names[i]);
+        begin_both();
+        assert_ok(lock_row_by(names[i], names[i], sqlock_int(1)), &rs.err);
+        assert_int_equal(lock_row_by(names[i], names[i], sqlock_int(2)), SQLOCK_ABSENT);
+        end_both("ROLLBACK");
+    }
+    begin_both();
+    check_refused("app_row; DROP TABLE app_row", "id", sqlock_int(1));
+    check_refused("app_row", "id\" = 1 OR \"id", sqlock_int(1));
+    check_refused("app_row", "id` = 1 OR `id", sqlock_int(1));
+    check_refused("app_row", "select", sqlock_int(1));
+    end_both("ROLLBACK");
+    assert_int_equal(seen_by(g.app), 10);
+    strike_row_stage();
+}
+
+static void test_names_that_are_none_are_refused_unsent(void **state)
+{
+    static char long_name[65537];
+
+    set_row_stage(state);
+    memset(long_name, 'a', sizeof long_name - 1);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_EINVAL, lock_row_by("", "id", sqlock_int(1)), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_by(NULL, "id", sqlock_int(1)), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_by(long_name, "id", sqlock_int(1)), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", long_name, sqlock_int(1)), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", "\xC3\x28", sqlock_int(1)), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", "id", sqlock_null()), &rs.err);
+    long_name[200] = '\0'; /* too long for some servers, which would cut it */
+    check_refused(long_name, "id", sqlock_int(1));
+    long_name[200] = 'a';
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+/* A name of 63 bytes, and one that is cut to it. */
+static void test_name_is_not_cut_to_another_tables(void **state)
+{
+    char name[66], sql[160];
+
+    set_row_stage(state);
+    memset(name, 'x', sizeof name - 1);
+    name[63] = '\0';
+    snprintf(sql, sizeof sql, "CREATE TABLE %s (id INTEGER PRIMARY KEY)", name);
+    app_exec(g.app, sql);
+    app_exec(g.app, g.side->begins[0]);
+    assert_int_equal(lock_row_by(name, "id", sqlock_int(1)), SQLOCK_ABSENT);
+    name[63] = 'x';
+    name[65] = '\0';
+    check_refused(name, "id", sqlock_int(1));
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+static void test_values_are_never_executed(void **state)
+{
+    static const char hostile[] = "a'; DROP TABLE app_row; -- \\";
+
+    set_row_stage(state);
+    app_exec(g.app, g.side->table_of_types);
+    app_exec(g.app, "INSERT INTO app_types (t) VALUES ('a')");
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(lock_row_by("app_types", "t", sqlock_text("a")), &rs.err);
+    assert_int_equal(lock_row_by("app_types", "t", sqlock_text(hostile)), SQLOCK_ABSENT);
+    assert_int_equal(lock_row_by("app_types", "t", sqlock_text("")), SQLOCK_ABSENT);
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+static void test_arguments_are_checked(void **state)
+{
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    sqlock_row_opts o = row_opts(0x80u, 0);
+
+    set_row_stage(state);
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
+    o = row_opts(0, -2);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 0, NULL, &rs.err), &rs.err);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, NULL, 1, NULL, &rs.err), &rs.err);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, SQLOCK_ROWS_MAX + 1, NULL, &rs.err),
+                &rs.err);
+    assert_code(SQLOCK_EINVAL, sqlock_row_lock(NULL, &row, 1, NULL, &rs.err), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_name(rs.conn, "", 0), &rs.err);
+    assert_code(SQLOCK_EINVAL, lock_row_name(rs.conn, "\xFF", 0), &rs.err);
+    assert_ok(sqlock_row_lock(rs.conn, &row, 1, NULL, NULL), &rs.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_key_without_a_unique_index_is_refused),
+    cmocka_unit_test(test_key_of_two_columns_is_one_row),
+    cmocka_unit_test(test_hostile_names_are_names),
+    cmocka_unit_test(test_names_that_are_none_are_refused_unsent),
+    cmocka_unit_test(test_name_is_not_cut_to_another_tables),
+    cmocka_unit_test(test_values_are_never_executed),
+    cmocka_unit_test(test_arguments_are_checked),
+};
+PART(suite_rowlock_keys, tests);

@@ -1,0 +1,72 @@
+#include "tests/drivers/suite_rowlock.h"
+
+struct row_stage rs;
+
+void set_row_stage(void **state)
+{
+    begin_app(state);
+    rs.m = open_manager(g.w, NULL);
+    rs.conn = adopted(rs.m, g.app);
+    rs.other_app = app_connect();
+    rs.other = adopted(rs.m, rs.other_app);
+    rs.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
+    app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
+}
+
+void strike_row_stage(void)
+{
+    sqlock_conn_free(rs.conn);
+    sqlock_conn_free(rs.other);
+    end_guest();
+}
+
+sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+
+    o.flags = flags;
+    o.wait_ms = wait_ms;
+    return o;
+}
+
+int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms)
+{
+    sqlock_row_opts o = row_opts(flags, wait_ms);
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+
+    return sqlock_row_lock(conn, &row, 1, &o, &rs.err);
+}
+
+int lock_row(sqlock_conn *conn, int64_t id)
+{
+    return lock_row_with(conn, id, 0, 0);
+}
+
+int lock_row_by(const char *table, const char *column, sqlock_value value)
+{
+    sqlock_row_opts o = row_opts(0, 0);
+    sqlock_column key[] = {{.name = column, .value = value}};
+    sqlock_row row = {sizeof row, NULL, table, key, 1};
+
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+}
+
+int lock_row_name(sqlock_conn *conn, const char *name, int32_t wait_ms)
+{
+    sqlock_row_opts o = row_opts(0, wait_ms);
+
+    return sqlock_name_lock(conn, name, SQLOCK_LEN_STRING, &o, &rs.err);
+}
+
+void begin_both(void)
+{
+    app_exec(g.app, g.side->begins[0]);
+    app_exec(rs.other_app, g.side->begins[0]);
+}
+
+void end_both(const char *how)
+{
+    app_exec(g.app, how);
+    app_exec(rs.other_app, "ROLLBACK");
+}
