@@ -86,7 +86,7 @@ static const struct state_class {
     {"53300", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* too many connections */
     {"55000", SQLOCK_EREADONLY, 0},                              /* not possible during recovery */
     {"55P03", SQLOCK_EDB, SQLOCK_RETRY},                         /* row or file is locked */
-    {"57014", SQLOCK_ECANCELLED, SQLOCK_RETRY},
+    {"57014", SQLOCK_EDB, SQLOCK_RETRY}, /* an administrator, or a time limit of the server's */
     {"57P", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* server stops or starts */
     {"58030", SQLOCK_EFULL, SQLOCK_RETRY},                     /* input or output failed */
     {"XX001", SQLOCK_ECORRUPT, 0},

@@ -115,8 +115,6 @@ static int run(sqlock_conn *c, const struct sent *s, int64_t deadline, sqlock_ro
         rc = leave(c, SQLOCK_SAVEPOINT_RELEASE, err);
     if (spoils && rc != 0 && !(err->flags & SQLOCK_RECONNECT))
         leave(c, SQLOCK_SAVEPOINT_UNDO, &second);
-    if (rc == SQLOCK_ECANCELLED) /* nobody here cancels: the application's own timeout did */
-        rc = err->code = SQLOCK_EDB;
     return rc == 0 ? 0 : failed(c, rc, err);
 }
 

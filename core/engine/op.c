@@ -360,7 +360,7 @@ int op_is_over(sqlock_op *op)
 static int worth_again(const sqlock_op *op)
 {
     if (op->err.code == SQLOCK_ECANCELLED)
-        return 1; /* an earlier call's, which came late, or an administrator's; not ours */
+        return 1; /* an earlier call's, which came late; not ours */
     if (!(op->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
         return 0;
     switch (op->err.code) {

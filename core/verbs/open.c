@@ -10,9 +10,7 @@ static int try_connection(sqlock *m, sqlock_error *err)
 
     if (rc == 0)
         pool_give(m, c, 0);
-    if (rc == SQLOCK_ECANCELLED && err != NULL)
-        err->code = SQLOCK_EDB; /* nobody here cancels: the server did, by a timeout of its own */
-    return rc == SQLOCK_ECANCELLED ? SQLOCK_EDB : rc;
+    return rc;
 }
 
 int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,

@@ -19,7 +19,6 @@ static const struct meaning {
 } meanings[] = {
     {1205, "55P03", 0},             /* lock wait timeout */
     {3572, "55P03", 0},             /* NOWAIT */
-    {1969, "55P03", 0},             /* max_statement_time */
     {1062, "40001", 0},             /* duplicate key: a lost race */
     {1213, "40P01", 0},             /* deadlock */
     {1020, "40001", 0},             /* record has changed (snapshot isolation) */
@@ -47,6 +46,8 @@ static const struct meaning {
     {1047, "57P03", UNFIT},         /* Galera: the node is not ready */
     {1053, "57P01", DOUBT | SPENT}, /* shutdown */
     {1317, "57014", DOUBT},         /* interrupted */
+    {1969, "57014", DOUBT},         /* max_statement_time: whatever took so long */
+    {3024, "57014", 0},             /* max_execution_time: of queries only */
     {1927, "57P01", DOUBT | SPENT}, /* connection killed */
     {4031, "57P05", SPENT},         /* idle for too long; told before a request was read */
     {1665, "0A000", 0},             /* statement binlog under READ COMMITTED */

@@ -83,6 +83,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
                         : 0;
     const mapping *map = find_mapping(code);
     const char *sqlstate = refine(map->sqlstate, code, sys, message);
+    int cancelled = 0;
     char number[32] = "";
     char text[256];
 
@@ -97,6 +98,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
                   "only a restart helps";
     } else if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
         sqlstate = "57014";
+        cancelled = 1;
         message = "cancelled while another connection kept the database locked";
     } else if (primary == SQLITE_BUSY) {
         message = "another connection kept the database locked";
@@ -106,12 +108,16 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "%s%s%s",
                                 what != NULL ? what : "", what != NULL ? ": " : "",
                                 "stopped at the deadline");
+    } else if (primary == SQLITE_INTERRUPT) {
+        cancelled = 1;
     }
     if (sys != 0)
         snprintf(number, sizeof number, " (errno %d)", sys);
     snprintf(text, sizeof text, "%s%s%s%s", what != NULL ? what : "", what != NULL ? ": " : "",
              message, number);
     sqlock_error_db(err, sqlstate, code, flags | map->flags, text);
+    if (cancelled)
+        err->code = SQLOCK_ECANCELLED;
     /* Of a connection that is not ours nothing is given up, but one whose file is gone. */
     if (conn->guest && code != SQLITE_READONLY_DBMOVED)
         err->flags &= ~(unsigned)SQLOCK_RECONNECT;

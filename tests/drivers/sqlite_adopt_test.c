@@ -222,7 +222,7 @@ static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
     app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     sqlite3_progress_handler(native(g.app), 1, on_progress, &calls);
-    assert_code(SQLOCK_ECANCELLED, run(OUR_WRITE), &g.err);
+    assert_code(SQLOCK_EDB, run(OUR_WRITE), &g.err);
     assert_non_null(strstr(g.err.text, "by the application"));
     assert_true(calls > 0);
     calls = 0;

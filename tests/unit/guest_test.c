@@ -231,17 +231,6 @@ static void test_lost_link_takes_the_transaction_along(void **state)
     assert_string_equal(s.calls, "sr");
 }
 
-static void test_timeout_of_the_applications_own_is_no_cancel(void **state)
-{
-    sqlock_error err;
-
-    (void)state;
-    begin(SQLOCK_CAP_SPOILS);
-    s.run = failure(SQLOCK_ECANCELLED, SQLOCK_RETRY, "57014");
-    s.after_run = SQLOCK_TX_FAILED;
-    assert_int_equal(ask(&err), SQLOCK_EDB);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_statement_stands_behind_a_savepoint_where_failures_spoil),
     cmocka_unit_test(test_failed_statement_is_undone_and_the_transaction_goes_on),
@@ -252,7 +241,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_serialization_failure_asks_for_a_restart),
     cmocka_unit_test(test_transaction_that_the_database_ended_is_gone),
     cmocka_unit_test(test_lost_link_takes_the_transaction_along),
-    cmocka_unit_test(test_timeout_of_the_applications_own_is_no_cancel),
 };
 
 TEST_MAIN(tests)

@@ -1,0 +1,123 @@
+/* P18: time limits that an administrator has set for a role. A connection of our own is not bound
+ * by them; one of which nothing may be set, behind a pooler, tells them for what they are. */
+#include <sqlock/postgres.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/drivers/postgres_quirks.h"
+#include "tests/drivers/suite_guest.h"
+#include "tests/lib/pg.h"
+
+#define SLEEPS "SELECT 0, 1 FROM pg_catalog.pg_sleep(0.3)"
+
+/* A request of the test's own, by a role whose waits end after 50 ms, and statements after 150. */
+static struct limited {
+    char role[64];
+    void *conn;
+    sqlock_step step;
+    sqlock_script scripts[SQLOCK_STMT_COUNT];
+} limited;
+
+static void connect_limited(unsigned flags)
+{
+    sqlock_conn_opts o = {
+        .size = sizeof o, .flags = flags, .scripts = limited.scripts, .wake_fd = -1};
+    char url[600];
+    sqlock_error err;
+
+    snprintf(limited.role, sizeof limited.role, "%s_limited", g.w->place.schema);
+    pg_exec("CREATE ROLE %s SUPERUSER LOGIN", limited.role);
+    pg_exec("ALTER ROLE %s SET lock_timeout = '50ms'", limited.role);
+    pg_exec("ALTER ROLE %s SET statement_timeout = '150ms'", limited.role);
+    snprintf(url, sizeof url, "%s%cuser=%s", pg_url(), strchr(pg_url(), '?') ? '&' : '?',
+             limited.role);
+    o.url = url;
+    assert_ok(g.driver->open(&o, soon(), &limited.conn, &err), &err);
+}
+
+static void disconnect_limited(void)
+{
+    g.driver->close(limited.conn);
+    pg_exec("DROP ROLE %s", limited.role);
+}
+
+static int run_limited(const char *sql, sqlock_error *err)
+{
+    limited.step = (sqlock_step){.sql = sql};
+    limited.scripts[SQLOCK_STMT_GUARDED] =
+        (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &limited.step};
+    rows_clear(g.rows);
+    return g.driver->run(limited.conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, err);
+}
+
+static void *commit_later(void *app)
+{
+    sleep_ms(400);
+    return g.side->exec(app, "COMMIT") ? app : NULL;
+}
+
+/* A row that is locked for longer than the role may wait. */
+static int run_meanwhile_locked(sqlock_error *err)
+{
+    pthread_t thread;
+    void *result = NULL;
+    char sql[200];
+    int rc;
+
+    snprintf(sql, sizeof sql, "UPDATE %s.app_row SET n = n + 1 WHERE id = 1 RETURNING 0, 1",
+             g.w->place.schema);
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    assert_int_equal(pthread_create(&thread, NULL, commit_later, g.app), 0);
+    rc = run_limited(sql, err);
+    pthread_join(thread, &result);
+    assert_non_null(result);
+    return rc;
+}
+
+static void test_limits_of_a_role_do_not_bind_our_connections(void **state)
+{
+    sqlock_error err;
+
+    begin_app(state);
+    connect_limited(0);
+    assert_ok(run_meanwhile_locked(&err), &err);
+    assert_int_equal(seen_by(g.app), 12);
+    assert_ok(run_limited(SLEEPS, &err), &err);
+    disconnect_limited();
+    end_guest();
+}
+
+/* The twin of both: nothing is set there, so that the limits rule. The one says that somebody has
+ * the row, the other nothing of the kind. */
+static void test_limits_where_nothing_may_be_set_are_told(void **state)
+{
+    sqlock_error err;
+
+    begin_app(state);
+    connect_limited(SQLOCK_OPEN_UNPREPARED);
+    assert_code(SQLOCK_EDB, run_meanwhile_locked(&err), &err);
+    assert_string_equal(err.sqlstate, "55P03");
+    assert_int_equal(err.flags, SQLOCK_RETRY);
+    assert_code(SQLOCK_EDB, run_limited(SLEEPS, &err), &err);
+    assert_string_equal(err.sqlstate, "57014");
+    assert_int_equal(err.flags, SQLOCK_RETRY);
+    disconnect_limited();
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_limits_of_a_role_do_not_bind_our_connections),
+    cmocka_unit_test(test_limits_where_nothing_may_be_set_are_told),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return postgres_is_missing(&code) ? code
+                                      : suite_run_tests(&postgres_quirks, "postgres_limits", tests,
+                                                        sizeof tests / sizeof *tests);
+}
