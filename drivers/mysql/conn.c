@@ -147,10 +147,15 @@ static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlo
 
 int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
 {
-    struct my_conn *c = sqlock_mem_alloc(sizeof *c);
+    struct my_conn *c = NULL;
     int rc;
 
-    if (c == NULL)
+    /* What isolation, time zone and limits are is set in the session, and relied on. */
+    if (opts->flags & SQLOCK_OPEN_UNPREPARED)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "this driver sets up its sessions: it works behind no pooler that "
+                                "shares them (SQLOCK_OPEN_UNPREPARED)");
+    if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     c->scripts = opts->scripts;
     atomic_init(&c->cancelled, 0);

@@ -34,6 +34,7 @@
  * with several primaries, is refused: each of them grants by a clock of its own. Where the server cannot
  * step over locked rows (MySQL before 8.0), a try on a name that an open transaction guards, or whose
  * row it keeps locked, takes two to four seconds; newer servers answer at once.
+ * SQLOCK_OPEN_UNPREPARED is SQLOCK_EREFUSED: sessions are set up, and must not be shared by a pooler.
  * A user needs SELECT, INSERT and UPDATE on the lock table, SELECT and UPDATE on meta. What is missing
  * is told when it is opened (SQLOCK_EDENIED); who has no right on them at all is told that there is no
  * schema. With SQLOCK_OPEN_ACCEPT_WEAK the first manager after a server's start waits for

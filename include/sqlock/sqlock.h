@@ -140,7 +140,8 @@ typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *er
  * somebody else may be granted it. Tokens rise all the same, unless PostgreSQL runs with fsync off
  * and the machine itself goes down. */
 #define SQLOCK_OPEN_ACCEPT_WEAK 0x1u
-#define SQLOCK_OPEN_UNPREPARED 0x2u  /* keep no state in the session: for transaction poolers */
+#define SQLOCK_OPEN_UNPREPARED 0x2u  /* keep no state in the session: for transaction poolers. Refused
+                                        on MariaDB and MySQL */
 
 typedef struct sqlock_open_opts {
     uint32_t size;             /* sizeof(sqlock_open_opts) */

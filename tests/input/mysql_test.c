@@ -53,6 +53,19 @@ static void test_a_socket_that_is_not_there_is_unreachable(void **state)
     assert_code(SQLOCK_EUNREACH, mysql_try("mysql://root@127.0.0.1:1/test", 0, &err), &err);
 }
 
+static void test_a_pooler_that_shares_sessions_is_refused(void **state)
+{
+    sqlock_error err;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    assert_code(
+        SQLOCK_EREFUSED,
+        mysql_try("mysql://root@localhost/test?socket=/nowhere/s", SQLOCK_OPEN_UNPREPARED, &err),
+        &err);
+}
+
 /* A port on which nobody answers. */
 static int listen_in_silence(char *url, size_t size)
 {
@@ -492,6 +505,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_socket_that_is_not_there_is_unreachable),
+        cmocka_unit_test(test_a_pooler_that_shares_sessions_is_refused),
         cmocka_unit_test(test_a_server_that_says_nothing_is_given_up_in_time),
         cmocka_unit_test(test_a_wrong_password_is_denied_and_never_told),
         cmocka_unit_test(test_a_database_that_does_not_exist_is_unreachable_for_good),
