@@ -154,11 +154,18 @@ static bool read_file(struct book *b, const char *path, uint32_t process)
     return fine;
 }
 
+/* The same events come in the same order, whatever qsort() does with equal times. */
 static int by_invocation(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;
 
-    return (x->invoke_us > y->invoke_us) - (x->invoke_us < y->invoke_us);
+    if (x->invoke_us != y->invoke_us)
+        return x->invoke_us < y->invoke_us ? -1 : 1;
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
 }
 
 int64_t history_read(const char *folder, struct event **out)

@@ -23,10 +23,13 @@
                                or at risk until the deadline; ELOST with value sqlock_why */        \
     X(V_RELEASE, "release")                                                                         \
     X(V_SETTLE, "settle")     /* of an unsure acquire: outcome 0 is ours (token, deadline); ELOST   \
-                                 with value sqlock_why. Of a release: value 11 is done */           \
+                                 with value sqlock_why. Of a release: value 11 is done. A thread    \
+                                 settles, or gives back, the acquire that it asked for last */      \
     X(V_BREAK, "break")       /* of this token, by an operator */                                   \
     X(V_GUARDED, "guarded")   /* guard, write, commit: outcome 0 is committed. value: the row's     \
-                                 counter that it wrote, 0: it did not come so far */                \
+                                 counter that it wrote, 0: it did not come so far. Of this verb     \
+                                  and the next two: EUNSURE is a commit of which nobody knows,      \
+                                  any other outcome but 0 says that nothing was changed */          \
     X(V_ROW_LOCK, "row-lock") /* the row of a name, read, written and committed under FOR UPDATE.   \
                                  value: what it wrote */                                            \
     X(V_CAS, "cas")           /* one compare and set, committed. value: the version it wrote */     \

@@ -1,0 +1,207 @@
+/* Whether what was said of a grant can be true: yes when it was no more, lost without a cause. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <sqlock/sqlock.h>
+
+#include "tests/torture/check_parts.h"
+
+/* It was asked for by whoever started the command, which is not the thread that noted it. */
+static bool by_command(const struct event *e)
+{
+    return e->verb == V_ACQUIRE && e->value == 3;
+}
+
+/* A thread asks one thing at a time, and answers come after questions. Who breaks that is not
+ * sqlock but those who write the history: nothing can be proved with it. */
+void check_threads(struct book *b)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
+        bool same = e != last && last->process == e->process && last->thread == e->thread &&
+                    !by_command(e) && !by_command(last);
+
+        if (event_returned(e) && e->return_us < e->invoke_us)
+            breach(b, RULE_HISTORY, e, NULL, "answered before it was asked");
+        if (same && e->verb != V_FAULT && last->verb != V_FAULT && event_returned(last) &&
+            last->return_us > e->invoke_us)
+            breach(b, RULE_HISTORY, last, e, "one thread asked two things at a time");
+    }
+}
+
+/* ---- yes --------------------------------------------------------------------------------------
+ */
+
+/* What the database answers: it must know of all that was answered before it was asked. */
+static void judge_yes(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (g->over_us < e->invoke_us)
+        breach(b, RULE_STALE, g->over, e,
+               "token %" PRId64 " had ended %" PRId64
+               " us before it was asked for, and %s said yes",
+               g->token, e->invoke_us - g->over_us, history_verb_word(e->verb));
+}
+
+/* What the library says by itself: it may not know of a break or of another grant yet. It knows of
+ * its own release, and no renewal that was asked for afterwards can have moved the deadline. */
+static void judge_held(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (g->released_us < e->invoke_us)
+        breach(b, RULE_STALE, g->told, e, "token %" PRId64 " was released, and said to be held",
+               g->token);
+    if (e->deadline_us <= e->invoke_us)
+        breach(b, RULE_STALE, e, NULL,
+               "token %" PRId64 " was said to be held %" PRId64 " us after its deadline", g->token,
+               e->invoke_us - e->deadline_us);
+}
+
+static void judge_deadline(struct book *b, const struct grant *g, const struct event *e)
+{
+    int64_t usable_us = lease_usable_us(b->rules);
+
+    if (e->deadline_us <= 0)
+        breach(b, RULE_DEADLINE, e, NULL, "token %" PRId64 " without a deadline", g->token);
+    if (b->rules->lease_ms == 0)
+        return;
+    if (e->deadline_us > e->return_us + usable_us)
+        breach(b, RULE_DEADLINE, e, NULL,
+               "token %" PRId64 " would be good for %" PRId64 " us more than it can be", g->token,
+               e->deadline_us - e->return_us - usable_us);
+    if (e != g->told && g->over_us != NEVER && e->deadline_us > g->over_us + usable_us)
+        breach(b, RULE_STALE, g->over, e,
+               "token %" PRId64 " had ended, and its deadline moved on after that", g->token);
+}
+
+/* A release that is asked for again says yes whoever has come since. Only the first one must have
+ * found the grant. */
+static void judge_release(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (e == g->release)
+        judge_yes(b, g, e);
+}
+
+static void judge_ok(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (e->verb == V_RENEW || e->verb == V_GUARDED ||
+        (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED))
+        judge_yes(b, g, e);
+    if (e->verb == V_RELEASE)
+        judge_release(b, g, e);
+    if (e->verb == V_HELD)
+        judge_held(b, g, e);
+    if (!by_command(g->told) && (e->verb == V_ACQUIRE || e->verb == V_RENEW || e->verb == V_HELD ||
+                                 (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED)))
+        judge_deadline(b, g, e);
+}
+
+/* ---- lost -------------------------------------------------------------------------------------
+ */
+
+/* The deadline that the holder of a grant had been told of when it asked. An answer that comes
+ * while another thread's question is under way counts for the questions after it. */
+struct known {
+    int64_t deadline_us;
+    int64_t later_us, later_told_us; /* an answer that may count for the next question */
+};
+
+static int64_t known_deadline(struct known *k, int64_t asked_us)
+{
+    if (k->later_us > k->deadline_us && k->later_told_us <= asked_us)
+        k->deadline_us = k->later_us;
+    return k->deadline_us;
+}
+
+static void learn(struct known *k, const struct event *e)
+{
+    known_deadline(k, e->invoke_us);
+    k->later_us = e->deadline_us;
+    k->later_told_us = e->return_us;
+}
+
+static bool was_ours_to_end(const struct grant *g, const struct event *e)
+{
+    return (g->release && g->release != e && g->release->invoke_us <= e->return_us) ||
+           ((e->verb == V_HELD || e->verb == V_SETTLE) &&
+            (e->value == SQLOCK_WHY_CLOSED || e->value == SQLOCK_WHY_FORK ||
+             e->value == SQLOCK_WHY_MAX_HOLD));
+}
+
+static bool was_broken(const struct grant *g, const struct event *e)
+{
+    return g->broken && g->broken->invoke_us <= e->return_us;
+}
+
+static void judge_reason(struct book *b, const struct grant *g, const struct event *e,
+                         int64_t deadline_us)
+{
+    if (e->value == SQLOCK_WHY_BROKEN && !was_broken(g, e))
+        breach(b, RULE_LOST, g->told, e, "token %" PRId64 " was said to be broken, by nobody",
+               g->token);
+    if (e->value == SQLOCK_WHY_RELEASED && !was_ours_to_end(g, e))
+        breach(b, RULE_LOST, g->told, e, "token %" PRId64 " was said to be released, by nobody",
+               g->token);
+    if (e->value == SQLOCK_WHY_EXPIRED && e->return_us < deadline_us)
+        breach(b, RULE_LOST, g->told, e,
+               "token %" PRId64 " was said to have run out %" PRId64 " us before its deadline",
+               g->token, deadline_us - e->return_us);
+}
+
+static void judge_lost(struct book *b, const struct grant *g, const struct event *e,
+                       int64_t deadline_us)
+{
+    if (fault_between(&b->hurt, g->asked_us, e->return_us))
+        return;
+    if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e))
+        breach(b, RULE_LOST, g->told, e,
+               "token %" PRId64 " was lost %" PRId64 " us before its deadline, and %s", g->token,
+               deadline_us - e->return_us, "neither released nor broken");
+    else if (e->verb == V_HELD)
+        judge_reason(b, g, e, deadline_us);
+}
+
+/* A write that is refused because others have the lock by then: what a fence is for. */
+static void count_guarded(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (e->verb == V_GUARDED && event_ok(e))
+        b->out->guarded++;
+    if (e->verb == V_GUARDED && event_returned(e) && e->outcome == SQLOCK_ELOST && g->next &&
+        g->next->return_us < e->return_us)
+        b->out->late_refused++;
+}
+
+static bool must_have_grant(const struct event *e)
+{
+    return event_ok(e) && e->token != 0 &&
+           (e->verb == V_RENEW || e->verb == V_HELD || e->verb == V_GUARDED || e->verb == V_BEAT);
+}
+
+static void judge_answer(struct book *b, const struct event *e, struct known *known)
+{
+    const struct grant *g = b->grant_of[e - b->events];
+    struct known *k = g ? &known[g - b->grants] : NULL;
+
+    if (!g && must_have_grant(e))
+        breach(b, RULE_STALE, e, NULL,
+               "token %" PRId64 " is said to be held, and granted to nobody", e->token);
+    if (!g || !event_returned(e))
+        return;
+    count_guarded(b, g, e);
+    if (e->outcome == 0)
+        judge_ok(b, g, e);
+    if (e->outcome == SQLOCK_ELOST &&
+        (e->verb == V_RENEW || e->verb == V_HELD || e->verb == V_RELEASE || e->verb == V_GUARDED))
+        judge_lost(b, g, e, known_deadline(k, e->invoke_us));
+    if (e->outcome == 0 && (e->verb == V_ACQUIRE || e->verb == V_RENEW || e->verb == V_HELD ||
+                            (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED)))
+        learn(k, e);
+}
+
+bool check_answers(struct book *b)
+{
+    struct known *known = calloc((size_t)b->n_grants + 1, sizeof *known);
+
+    for (int64_t i = 0; known && i < b->n; i++)
+        judge_answer(b, &b->events[i], known);
+    free(known);
+    return known != NULL;
+}

@@ -1,0 +1,308 @@
+/* The book of a history: who was granted what, until when, and when which faults were. */
+#include <stdlib.h>
+
+#include <sqlock/sqlock.h>
+
+#include "tests/torture/check_parts.h"
+
+#define RELEASE_DONE SQLOCK_WHY_RELEASED /* value of a settle that is about a release */
+
+bool event_settles(const struct event *e)
+{
+    return event_returned(e) && (e->verb == V_SETTLE || e->verb == V_RELEASE) &&
+           (e->outcome == 0 || e->outcome == SQLOCK_ELOST || e->outcome == SQLOCK_EBUSY ||
+            e->outcome == SQLOCK_EGUARDED);
+}
+
+int64_t lease_usable_us(const struct check_rules *rules)
+{
+    int64_t lease_us = (int64_t)rules->lease_ms * 1000;
+    int64_t margin_us = lease_us / 10 < 2000000 ? lease_us / 10 : 2000000;
+
+    if (margin_us < lease_us / 1000)
+        margin_us = lease_us / 1000;
+    return lease_us - margin_us;
+}
+
+/* ---- faults -----------------------------------------------------------------------------------
+ */
+
+static bool collect_faults(const struct book *b, struct faults *f, bool (*wanted)(int64_t value))
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        n += b->events[i].verb == V_FAULT && wanted(b->events[i].value);
+    f->times = calloc((size_t)n + 1, sizeof *f->times);
+    for (int64_t i = 0; f->times && i < b->n; i++) {
+        const struct event *e = &b->events[i];
+        int64_t healed = event_returned(e) ? e->return_us : NEVER;
+
+        if (e->verb != V_FAULT || !wanted(e->value))
+            continue;
+        if (f->n > 0 && f->times[f->n - 1].healed_us > healed)
+            healed = f->times[f->n - 1].healed_us;
+        f->times[f->n++] = (struct fault_time){e->invoke_us, healed};
+    }
+    return f->times != NULL;
+}
+
+static bool any_value(int64_t value)
+{
+    (void)value;
+    return true;
+}
+
+static bool steps_clock(int64_t value)
+{
+    return value == 2;
+}
+
+static bool hurts_server(int64_t value)
+{
+    return value == 1 || value == 2;
+}
+
+bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us)
+{
+    int64_t low = 0, high = f->n;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (f->times[middle].begin_us <= to_us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && f->times[low - 1].healed_us >= from_us;
+}
+
+/* ---- grants -----------------------------------------------------------------------------------
+ */
+
+static int by_thread(const void *a, const void *b)
+{
+    const struct event *x = *(const struct event *const *)a, *y = *(const struct event *const *)b;
+
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    if (x->invoke_us != y->invoke_us)
+        return x->invoke_us < y->invoke_us ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static int by_token(const void *a, const void *b)
+{
+    const struct grant *x = a, *y = b;
+
+    if (x->name != y->name)
+        return x->name < y->name ? -1 : 1;
+    if (x->token != y->token)
+        return x->token < y->token ? -1 : 1;
+    return (x->start_us > y->start_us) - (x->start_us < y->start_us);
+}
+
+static void add_grant(struct book *b, const struct event *told, int64_t asked_us)
+{
+    bool by_command = told->verb == V_ACQUIRE && told->value == 3;
+
+    b->grants[b->n_grants++] =
+        (struct grant){.told = told,
+                       .name = told->name,
+                       .token = told->token,
+                       .asked_us = asked_us,
+                       .start_us = told->return_us,
+                       .deadline_us = by_command ? told->return_us : told->deadline_us,
+                       .released_us = NEVER,
+                       .over_us = NEVER};
+}
+
+static void note_acquire(struct book *b, const struct event *e)
+{
+    bool known = event_ok(e) || e->outcome == SQLOCK_EBUSY || e->outcome == SQLOCK_EGUARDED ||
+                 e->outcome == SQLOCK_ECANCELLED;
+
+    b->resolved_us[e - b->events] = event_returned(e) && known ? e->return_us : NEVER;
+    if (event_ok(e))
+        add_grant(b, e, e->invoke_us);
+}
+
+/* A settle, or a release of what has no token yet, tells what became of the acquire that the thread
+ * asked for last, if its answer was lost. Then *unsure is NULL. A settle of anything else is one of
+ * a grant that is known. */
+static void note_settled(struct book *b, const struct event *e, const struct event **unsure)
+{
+    bool of_release = e->verb == V_RELEASE || e->value == RELEASE_DONE;
+
+    if (!event_settles(e) || (of_release && e->token != 0) || !*unsure ||
+        (*unsure)->name != e->name)
+        return;
+    b->resolved_us[*unsure - b->events] = e->return_us;
+    if (!of_release && e->outcome == 0)
+        add_grant(b, e, (*unsure)->invoke_us);
+    *unsure = NULL;
+}
+
+static void collect_grants(struct book *b)
+{
+    const struct event *unsure = NULL;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
+
+        if (e->process != last->process || e->thread != last->thread)
+            unsure = NULL;
+        if (e->verb == V_ACQUIRE) {
+            note_acquire(b, e);
+            unsure = event_returned(e) && e->outcome == SQLOCK_EUNSURE ? e : NULL;
+        }
+        if (e->verb == V_SETTLE || e->verb == V_RELEASE)
+            note_settled(b, e, &unsure);
+    }
+    if (b->n_grants)
+        qsort(b->grants, (size_t)b->n_grants, sizeof *b->grants, by_token);
+}
+
+/* Of two grants with the same token, which is a breach, the one of the thread that asks. */
+static struct grant *find_grant(const struct book *b, const struct event *e)
+{
+    int64_t low = 0, high = b->n_grants;
+    struct grant *found = NULL;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const struct grant *g = &b->grants[middle];
+
+        if (g->name < e->name || (g->name == e->name && g->token < e->token))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < b->n_grants; low++) {
+        struct grant *g = &b->grants[low];
+
+        if (g->name != e->name || g->token != e->token)
+            break;
+        if (!found || (g->told->process == e->process && g->told->thread == e->thread))
+            found = g;
+    }
+    return found;
+}
+
+/* ---- how they went on -------------------------------------------------------------------------
+ */
+
+static void note_over(struct grant *g, const struct event *e)
+{
+    if (e->return_us < g->over_us) {
+        g->over_us = e->return_us;
+        g->over = e;
+    }
+}
+
+static void note_ending(struct grant *g, const struct event *e)
+{
+    bool release = e->verb == V_RELEASE || (e->verb == V_SETTLE && e->value == RELEASE_DONE);
+
+    if (e->verb == V_RELEASE && !g->release)
+        g->release = e;
+    if (release && event_ok(e) && e->return_us < g->released_us)
+        g->released_us = e->return_us;
+    /* One that says no has changed nothing. */
+    if (e->verb == V_BREAK && !g->broken && (!event_returned(e) || e->outcome != SQLOCK_ELOST))
+        g->broken = e;
+    if ((release || e->verb == V_BREAK) && event_ok(e))
+        note_over(g, e);
+}
+
+static bool confirms(const struct event *e)
+{
+    return event_ok(e) && (e->verb == V_RENEW || e->verb == V_HELD ||
+                           (e->verb == V_SETTLE && e->value != RELEASE_DONE));
+}
+
+/* Whoever was stopped knows nothing of the time that passed: neither the work under a grant nor
+ * what would end it. So who has not beaten for a quarter of a lease is not believed any more. */
+static void note_beat(const struct book *b, struct grant *g, const struct event *e)
+{
+    int64_t most_us = b->rules->lease_ms > 0 ? (int64_t)b->rules->lease_ms * 250 : 250000;
+
+    if (e->invoke_us > g->deadline_us && e->invoke_us - g->deadline_us <= most_us)
+        g->deadline_us = e->invoke_us;
+}
+
+static void follow_grants(struct book *b)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = &b->events[i];
+        struct grant *g = e->token != 0 ? find_grant(b, e) : NULL;
+
+        b->grant_of[i] = g;
+        if (!g)
+            continue;
+        note_ending(g, e);
+        if (confirms(e) && e->deadline_us > g->deadline_us)
+            g->deadline_us = e->deadline_us;
+        if (e->verb == V_BEAT)
+            note_beat(b, g, e);
+    }
+}
+
+/* The end of a span, and who of those with a larger token was the first to be told. */
+static void end_grants(struct book *b)
+{
+    const struct event *next = NULL;
+
+    for (int64_t i = b->n_grants - 1; i >= 0; i--) {
+        struct grant *g = &b->grants[i];
+
+        if (i + 1 == b->n_grants || g[1].name != g->name)
+            next = NULL;
+        else if (g[1].token > g->token && (!next || g[1].start_us < next->return_us))
+            next = g[1].told;
+        g->next = next;
+        if (next)
+            note_over(g, next);
+        g->end_us = g->deadline_us;
+        if (g->release && g->release->invoke_us < g->end_us)
+            g->end_us = g->release->invoke_us;
+        if (g->broken && g->broken->invoke_us < g->end_us)
+            g->end_us = g->broken->invoke_us;
+    }
+}
+
+bool book_make(struct book *b)
+{
+    size_t room = (size_t)b->n + 1;
+
+    b->by_thread = calloc(room, sizeof *b->by_thread);
+    b->grants = calloc(room, sizeof *b->grants);
+    b->grant_of = calloc(room, sizeof *b->grant_of);
+    b->resolved_us = calloc(room, sizeof *b->resolved_us);
+    if (!b->by_thread || !b->grants || !b->grant_of || !b->resolved_us ||
+        !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
+        !collect_faults(b, &b->hurt, hurts_server))
+        return false;
+    for (int64_t i = 0; i < b->n; i++)
+        b->by_thread[i] = &b->events[i];
+    if (b->n)
+        qsort(b->by_thread, (size_t)b->n, sizeof *b->by_thread, by_thread);
+    collect_grants(b);
+    follow_grants(b);
+    end_grants(b);
+    return true;
+}
+
+void book_free(struct book *b)
+{
+    free(b->by_thread);
+    free(b->grants);
+    free(b->grant_of);
+    free(b->resolved_us);
+    free(b->all.times);
+    free(b->clock.times);
+    free(b->hurt.times);
+}

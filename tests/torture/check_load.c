@@ -1,0 +1,215 @@
+/* Whether locks are granted again when all faults are over, and whether enough was done to prove
+ * anything. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <sqlock/sqlock.h>
+
+#include "tests/torture/check_parts.h"
+
+/* ---- after the last fault ---------------------------------------------------------------------
+ */
+
+/* A name after the last fault. */
+struct later {
+    int64_t from_us;            /* asked for, or given up by who held it all the time; NEVER: not */
+    int64_t granted_us;         /* the first grant after the last fault; NEVER: none */
+    int64_t asked_us;           /* of those grants, the first to be asked for; NEVER */
+    const struct event *waited; /* an answer, or none, that should have been yes */
+};
+
+static int64_t end_of_history(const struct book *b)
+{
+    int64_t end_us = 0;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = &b->events[i];
+        int64_t last = event_returned(e) ? e->return_us : e->invoke_us;
+
+        if (e->verb != V_FAULT && last > end_us)
+            end_us = last;
+    }
+    return end_us;
+}
+
+static bool grants(const struct book *b, const struct event *e)
+{
+    const struct grant *g = b->grant_of[e - b->events];
+
+    return g && g->told == e;
+}
+
+/* Who held it when the last fault was over, and has gone on using it, keeps it with every right. */
+static bool keeps(const struct book *b, const struct event *e, int64_t healed_us)
+{
+    const struct grant *g = b->grant_of[e - b->events];
+
+    return g && g->start_us <= healed_us && event_ok(e) && e->return_us > healed_us;
+}
+
+static void note_later(const struct book *b, const struct event *e, int64_t healed_us,
+                       struct later *l)
+{
+    bool asks = e->verb == V_ACQUIRE && (!event_returned(e) || e->return_us > healed_us);
+
+    if (keeps(b, e, healed_us) && (l->from_us == NEVER || e->return_us > l->from_us))
+        l->from_us = e->return_us;
+    if (asks && l->from_us == NEVER)
+        l->from_us = e->invoke_us > healed_us ? e->invoke_us : healed_us;
+    if (!grants(b, e) || e->return_us <= healed_us)
+        return;
+    if (e->return_us < l->granted_us)
+        l->granted_us = e->return_us;
+    if (b->grant_of[e - b->events]->asked_us < l->asked_us)
+        l->asked_us = b->grant_of[e - b->events]->asked_us;
+}
+
+static int64_t due_us(const struct book *b, const struct later *l)
+{
+    return l->from_us + ((int64_t)b->rules->lease_ms + b->rules->slack_ms) * 1000;
+}
+
+/* Whether this ask had a right to a yes. It was refused when all leases of before had run out, and
+ * nobody who was granted it had asked yet; or it had waited long enough when the grant was due. A
+ * name for which nobody asked for so long proves nothing, and neither does a history that ends
+ * earlier. */
+static void note_waited(const struct book *b, const struct event *e, int64_t healed_us,
+                        int64_t end_us, struct later *l)
+{
+    int64_t slack_us = (int64_t)b->rules->slack_ms * 1000;
+    bool refused, waited;
+
+    if (e->verb != V_ACQUIRE || l->from_us == NEVER || l->granted_us <= due_us(b, l) ||
+        end_us <= due_us(b, l) || e->invoke_us < healed_us)
+        return;
+    refused = event_returned(e) && e->outcome != 0 && e->return_us > due_us(b, l) &&
+              e->return_us < l->asked_us;
+    waited = e->invoke_us <= due_us(b, l) - slack_us &&
+             (!event_returned(e) || e->return_us > due_us(b, l));
+    if (!l->waited && (refused || waited))
+        l->waited = e;
+}
+
+static void judge_later(struct book *b, const struct later *l, int64_t healed_us, int64_t end_us)
+{
+    if (l->granted_us != NEVER)
+        b->out->judged++;
+    if (l->waited && l->granted_us == NEVER)
+        breach(b, RULE_LIVENESS, l->waited, NULL,
+               "asked for at %" PRId64 ", and not granted in the %" PRId64
+               " us that were left (the last fault was over at %" PRId64 ")",
+               l->from_us, end_us - l->from_us, healed_us);
+    else if (l->waited)
+        breach(b, RULE_LIVENESS, l->waited, NULL,
+               "asked for at %" PRId64 ", and granted %" PRId64
+               " us later (the last fault was over at %" PRId64 ")",
+               l->from_us, l->granted_us - l->from_us, healed_us);
+}
+
+static void look_later(struct book *b, struct later *later, uint32_t names, int64_t healed_us)
+{
+    int64_t end_us = end_of_history(b);
+
+    for (uint32_t name = 0; name < names; name++)
+        later[name] = (struct later){NEVER, NEVER, NEVER, NULL};
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->events[i].verb != V_FAULT && b->events[i].name < names)
+            note_later(b, &b->events[i], healed_us, &later[b->events[i].name]);
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->events[i].verb == V_ACQUIRE)
+            note_waited(b, &b->events[i], healed_us, end_us, &later[b->events[i].name]);
+    for (uint32_t name = 0; name < names; name++)
+        judge_later(b, &later[name], healed_us, end_us);
+}
+
+bool check_liveness(struct book *b)
+{
+    int64_t healed_us = b->all.n ? b->all.times[b->all.n - 1].healed_us : NEVER;
+    uint32_t names = 0;
+    struct later *later;
+
+    if (healed_us == NEVER)
+        return true;
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->events[i].verb == V_ACQUIRE && b->events[i].name >= names)
+            names = b->events[i].name + 1;
+    later = calloc((size_t)names + 1, sizeof *later);
+    if (later)
+        look_later(b, later, names, healed_us);
+    free(later);
+    return later != NULL;
+}
+
+/* ---- what was done ----------------------------------------------------------------------------
+ */
+
+static bool is_operation(const struct event *e)
+{
+    return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_FAULT;
+}
+
+static void count_event(struct check_verdict *v, const struct event *e)
+{
+    v->operations += is_operation(e);
+    v->faults += e->verb == V_FAULT;
+    v->clock_steps += e->verb == V_FAULT && e->value == 2;
+    v->unsure += is_operation(e) && event_returned(e) && e->outcome == SQLOCK_EUNSURE;
+}
+
+/* A thread's request of which it is not known yet what became of it. */
+static void count_settled(struct book *b)
+{
+    const struct event *open = NULL;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
+
+        if (e->process != last->process || e->thread != last->thread)
+            open = NULL;
+        if (open && event_settles(e) && e->name == open->name) {
+            b->out->settled++;
+            open = NULL;
+        } else if (e->verb == V_ACQUIRE || e->verb == V_RELEASE) {
+            if (!open || e->verb == V_ACQUIRE)
+                open = event_returned(e) && e->outcome == SQLOCK_EUNSURE ? e : NULL;
+        }
+    }
+}
+
+static void measure_rate(struct book *b)
+{
+    int64_t from_us = b->n ? b->events[0].invoke_us : 0;
+    int64_t to_us = b->all.n ? b->all.times[0].begin_us : end_of_history(b);
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n_grants; i++)
+        n += b->grants[i].start_us <= to_us;
+    if (to_us - from_us >= 1000)
+        b->out->rate = n * 1000000 / (to_us - from_us);
+}
+
+void check_load(struct book *b)
+{
+    const struct check_rules *r = b->rules;
+    struct check_verdict *v = b->out;
+
+    for (int64_t i = 0; i < b->n; i++)
+        count_event(v, &b->events[i]);
+    count_settled(b);
+    v->grants = b->n_grants;
+    measure_rate(b);
+    if (v->rate < r->min_rate)
+        breach(b, RULE_LOAD, NULL, NULL,
+               "%" PRId64 " grants each second before the first fault, and not %" PRId64, v->rate,
+               r->min_rate);
+    if (v->grants < r->min_grants)
+        breach(b, RULE_LOAD, NULL, NULL, "%" PRId64 " grants, and not %" PRId64, v->grants,
+               r->min_grants);
+    if (v->faults < r->min_faults)
+        breach(b, RULE_LOAD, NULL, NULL, "%" PRId64 " faults, and not %" PRId64, v->faults,
+               r->min_faults);
+    if (v->faults > 0 && b->all.times[b->all.n - 1].healed_us == NEVER)
+        breach(b, RULE_LOAD, NULL, NULL, "a fault was never healed");
+    else if (v->faults > 0 && r->min_grants > 0 && v->judged == 0)
+        breach(b, RULE_LOAD, NULL, NULL, "nothing was granted after the last fault");
+}

@@ -1,0 +1,96 @@
+/* What the parts of the checker share: the book of a history, and how a breach is told. */
+#ifndef SQLOCK_TESTS_TORTURE_CHECK_PARTS_H
+#define SQLOCK_TESTS_TORTURE_CHECK_PARTS_H
+
+#include <stdbool.h>
+
+#include "tests/torture/check.h"
+
+#define NEVER INT64_MAX /* a time */
+
+/* A grant, and all that the history says of how it went on and ended. */
+struct grant {
+    const struct event *told; /* the acquire or settle that said so */
+    uint32_t name;
+    int64_t token;
+    int64_t asked_us;            /* invocation of the acquire */
+    int64_t start_us;            /* held from here: when it was said */
+    int64_t end_us;              /* to here: whichever came first of ... */
+    int64_t deadline_us;         /* the last one that its holder was told; or its last beat */
+    const struct event *release; /* the first that was asked for, or NULL */
+    const struct event *broken;  /* the first break that may have been applied, or NULL */
+    int64_t released_us;         /* it was said to be released, or NEVER */
+    int64_t over_us;             /* it had ended for certain: released, broken or granted on */
+    const struct event *over;    /* who said so, or NULL */
+    const struct event *next;    /* of the grants with a larger token the one that was said first */
+};
+
+/* Faults of some kinds by their begin; healed_us: the latest end of this and those before. */
+struct faults {
+    struct fault_time {
+        int64_t begin_us, healed_us;
+    } * times;
+    int64_t n;
+};
+
+struct book {
+    const struct check_rules *rules;
+    const struct event *events; /* by invocation */
+    int64_t n;
+    const struct event **by_thread; /* by process, thread and invocation */
+    struct grant *grants;           /* by name and token */
+    int64_t n_grants;
+    struct grant **grant_of;  /* of each event; NULL: none that is known */
+    int64_t *resolved_us;     /* of each acquire: what became of it was known then, or NEVER */
+    struct faults all, clock; /* clock: that stepped the server's clock */
+    struct faults hurt;       /* the server, or its clock */
+    struct check_verdict *out;
+    FILE *say;
+};
+
+/* ---- check_book.c -----------------------------------------------------------------------------
+ */
+
+/* False: no memory. What was made is freed by book_free() in any case. */
+bool book_make(struct book *b);
+void book_free(struct book *b);
+/* Whether one of these faults lay between (or at) two times. */
+bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us);
+/* What the holder of the longest lease counts on, from when it asks. */
+int64_t lease_usable_us(const struct check_rules *rules);
+
+static inline bool event_returned(const struct event *e)
+{
+    return e->return_us != HISTORY_NOT_RETURNED;
+}
+
+/* An answer, and it is yes. */
+static inline bool event_ok(const struct event *e)
+{
+    return event_returned(e) && e->outcome == 0;
+}
+
+/* A settle or a release has told what became of a request. */
+bool event_settles(const struct event *e);
+
+/* ---- the rules --------------------------------------------------------------------------------
+ */
+
+void check_threads(struct book *b);  /* check_answers.c: a thread asks one thing at a time */
+void check_tokens(struct book *b);   /* check_spans.c */
+void check_spans(struct book *b);    /* check_spans.c */
+bool check_answers(struct book *b);  /* check_answers.c: yes and lost; false: no memory */
+bool check_busy(struct book *b);     /* check_busy.c; false: no memory */
+bool check_rows(struct book *b);     /* check_rows.c; false: no memory */
+bool check_liveness(struct book *b); /* check_load.c; false: no memory */
+void check_load(struct book *b);     /* check_load.c */
+
+/* ---- check_report.c ---------------------------------------------------------------------------
+ */
+
+/* A breach of a rule by two events (either may be NULL), told with all that happened to the first
+ * one's name between them; of each rule the first few. The words go on after "n3: ". */
+void breach(struct book *b, int rule, const struct event *first, const struct event *second,
+            const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+#endif
