@@ -4,7 +4,7 @@
 
 static void broken(sqlock_op *op)
 {
-    op_done(op, !verb_is_guarded(op)
+    op_done(op, !verb_is_guarded(op, *(const int64_t *)op->work)
                     ? 0
                     : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
                                        "broken; nobody is granted it before the transaction ends "

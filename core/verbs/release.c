@@ -6,11 +6,11 @@
 #define EARLY_US   1000 /* past the last moment, in clocks of whole milliseconds */
 #define GUARDED_MS 500  /* for a release that an open guard may keep out: it says so soon */
 
-int verb_is_guarded(sqlock_op *op)
+int verb_is_guarded(sqlock_op *op, int64_t token)
 {
     const sqlock_lock *lock = op->lock;
     sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
-                             value_bytes(lock->name, lock->name_len)};
+                             value_bytes(lock->name, lock->name_len), value_int(token)};
     struct answer a;
 
     return op->m->driver->adopt != NULL && !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER) &&
@@ -35,7 +35,7 @@ static void released(sqlock_op *op)
     if (lost)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "it was lost before: %s",
                                      sqlock_why_name(why)));
-    else if (guards && verb_is_guarded(op))
+    else if (guards && verb_is_guarded(op, lock->token))
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
                                      "released; nobody is granted it before the transaction ends "
                                      "that guards it"));

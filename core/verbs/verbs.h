@@ -20,8 +20,9 @@ void verb_early(sqlock_op *op, const struct answer *a);
  * pauses. */
 void verb_locked(sqlock_op *op);
 
-/* The name has been given up: does an open transaction still guard it (P11)? No answer is no. */
-int verb_is_guarded(sqlock_op *op);
+/* The grant with this token has been given up: does an open transaction still guard it (P11)? No
+ * answer is no, and so is that others have been granted the name since. */
+int verb_is_guarded(sqlock_op *op, int64_t token);
 
 /* A request about a name that is no lock's life. It travels in a handle of its own that nobody
  * sees, which holds the name and an owner drawn for this one request. */

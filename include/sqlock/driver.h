@@ -59,7 +59,7 @@ extern "C" {
     X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
     X(MIGRATE_AROUND, "migrate_around", "")                                                        \
     X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl")                                         \
-    X(PROBE, "probe", "b:ns b:name")                                                               \
+    X(PROBE, "probe", "b:ns b:name i:token")                                                       \
     X(ENSURE, "ensure", "b:ns b:name")                                                             \
     X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
     X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \

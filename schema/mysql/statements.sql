@@ -587,14 +587,15 @@ WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;
 
 -- :block probe
--- Does a guard keep the row's grants out now (12)? It share-locks the entry of nt, so that another share lock
--- passes and no other; who is granting lets neither pass. Always one row.
+-- Does a guard of this grant keep the row's others out now (12)? It share-locks the grant's entry of nt, so that
+-- another share lock passes and no other; who is granting lets neither pass. Once others have been granted the
+-- lock, the entry is another one, and so are guards. Always one row.
 -- :step
 SELECT 0, IF(s.n > 0 AND x.n = 0, 12, 1)
 FROM (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
-                                 WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip_share}) a) s
+                                 WHERE c.ns = :ns AND c.name = :name AND c.token = :token LIMIT 1 {skip_share}) a) s
 JOIN (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
-                                 WHERE c.ns = :ns AND c.name = :name LIMIT 1 {skip}) b) x;
+                                 WHERE c.ns = :ns AND c.name = :name AND c.token = :token LIMIT 1 {skip}) b) x;
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. It is looked for without a lock,

@@ -542,13 +542,15 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
--- Does a guard keep the row's grants out now (12)? It lets FOR NO KEY UPDATE pass, and not FOR UPDATE;
--- who is writing the row lets neither. Always one row.
+-- Does a guard of this grant keep the row's others out now (12)? It lets FOR NO KEY UPDATE pass, and not FOR
+-- UPDATE; who is writing the row lets neither. Once others have been granted the lock, no guard of this grant
+-- can be left, and one that is there is theirs. Always one row.
 -- :step
 WITH w AS (
-    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED
+    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token
+    FOR NO KEY UPDATE SKIP LOCKED
 ), g AS (
-    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR UPDATE SKIP LOCKED
+    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token FOR UPDATE SKIP LOCKED
 )
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN 12 ELSE 1 END;
 

@@ -333,7 +333,7 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :block probe
 -- A guard is a write transaction here: what it keeps out waits for it, and finds none. Always one row.
 -- :step
-SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL;
+SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL AND :token IS NOT NULL;
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. Looking for it takes no write lock.

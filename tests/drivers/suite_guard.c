@@ -104,6 +104,36 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
     strike_stage();
 }
 
+/* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
+ * grant back too, the next holder guards his. */
+static void test_release_is_not_told_of_the_next_holders_guard(void **state)
+{
+    sqlock_lock *first = NULL, *thiefs;
+    sqlock_conn *theirs;
+    void *app;
+
+    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    app = app_connect();
+    theirs = adopted(s.thief, app);
+    assert_ok(sqlock_import(s.m, "sale", 4, sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock),
+                            NULL, &first, &s.err),
+              &s.err);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_release(first, &s.err), &s.err);
+    thiefs = take(s.thief, "sale");
+    app_exec(app, g.side->begins[0]);
+    assert_ok(sqlock_guard(thiefs, theirs, &s.err), &s.err);
+    if (!s.one_writer) /* there it waits for their transaction */
+        assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    app_exec(app, "COMMIT");
+    give(thiefs);
+    sqlock_lock_free(first);
+    sqlock_conn_free(theirs);
+    strike_stage();
+}
+
 /* To begin anew would not help: the loss is in any snapshot that is taken now. */
 static void fail_to_guard(void)
 {
@@ -318,6 +348,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_rollback_ends_the_guard),
     cmocka_unit_test(test_release_before_the_commit_admits_nobody),
     cmocka_unit_test(test_break_of_a_guarded_lock_says_so_and_admits_nobody),
+    cmocka_unit_test(test_release_is_not_told_of_the_next_holders_guard),
     cmocka_unit_test(test_stale_holder_cannot_guard),
     cmocka_unit_test(test_guard_wants_an_open_transaction_and_a_held_lock),
     cmocka_unit_test(test_handles_may_be_freed_in_any_order),

@@ -108,6 +108,24 @@ static void test_probe_tells_a_guard_from_a_writer_and_from_nobody(void **state)
     run(other, "COMMIT");
 }
 
+/* Others were granted the lock between the release and its probe, and guard it in their turn. */
+static void test_guard_of_the_next_grant_is_not_taken_for_the_last_ones(void **state)
+{
+    conn a = pg_open(), app = pg_open(), other = pg_open(), theirs = pg_open();
+    script wrong = changed(ours(SQLOCK_STMT_PROBE), "l.token = $3", "l.token >= $3");
+    script guard = ours(SQLOCK_STMT_GUARD);
+    request r = guarded_lease(a, app), t = request_of('T', 5000 * MS);
+    (void)state;
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    run(app, "COMMIT");
+    t.token = acquire(other, t).token;
+    run(theirs, "BEGIN");
+    EXPECT(ask(theirs, &guard, &t), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    EXPECT(ask(a, &wrong, &r), SQLOCK_OUT_GUARDED); /* wrong */
+    run(theirs, "COMMIT");
+}
+
 static void test_row_being_written_is_not_taken_for_a_guard(void **state)
 {
     conn a = pg_open(), other = pg_open();
@@ -387,6 +405,7 @@ int main(void)
         ON_POSTGRES(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
         ON_POSTGRES(test_guard_outlives_an_early_release_and_a_break),
         ON_POSTGRES(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
+        ON_POSTGRES(test_guard_of_the_next_grant_is_not_taken_for_the_last_ones),
         ON_POSTGRES(test_row_being_written_is_not_taken_for_a_guard),
         ON_POSTGRES(test_stronger_guard_would_block_renewals),
         ON_POSTGRES(test_guard_with_an_old_snapshot_is_told_to_restart),

@@ -123,6 +123,25 @@ static void test_probe_tells_a_guard_from_a_writer_and_from_nobody(void **state)
     run(other, "COMMIT");
 }
 
+/* Others were granted the lock between the release and its probe, and guard it in their turn. */
+static void test_guard_of_the_next_grant_is_not_taken_for_the_last_ones(void **state)
+{
+    conn a = my_open(), app = my_open(), other = my_open(), theirs = my_open();
+    script wrong = changed(ours(SQLOCK_STMT_PROBE), "c.token = $3", "c.token >= $3");
+    script guard = our_guard();
+    request r = guarded_lease(a, app, begins[0], &guard), t = request_of('T', 5000 * MS);
+    (void)state;
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    run(app, "COMMIT");
+    t.token = acquire(other, t).token;
+    run(theirs, begins[0]);
+    EXPECT(ask(theirs, &guard, &t), SQLOCK_OUT_DONE);
+    EXPECT(probe(a, r), SQLOCK_OUT_DONE);
+    if (my_skips_locked())
+        EXPECT(ask(a, &wrong, &r), SQLOCK_OUT_GUARDED); /* wrong */
+    run(theirs, "COMMIT");
+}
+
 static void test_row_being_written_is_not_taken_for_a_guard(void **state)
 {
     conn a = my_open(), other = my_open();
@@ -294,6 +313,7 @@ int main(void)
         ON_MYSQL(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
         ON_MYSQL(test_guard_outlives_an_early_release_and_a_break),
         ON_MYSQL(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
+        ON_MYSQL(test_guard_of_the_next_grant_is_not_taken_for_the_last_ones),
         ON_MYSQL(test_row_being_written_is_not_taken_for_a_guard),
         ON_MYSQL(test_guard_of_the_row_would_block_renewals),
         ON_MYSQL(test_guard_with_an_old_snapshot_finds_no_row),
