@@ -114,6 +114,14 @@ static void app_said(void *native, char out[APP_TEXT])
              mysql_error(native));
 }
 
+static void app_schema(const char *url, char out[APP_TEXT])
+{
+    struct place p;
+
+    read_url(url, &p);
+    snprintf(out, APP_TEXT, "%s", p.database);
+}
+
 const struct app client_app_mysql = {.scheme = "mysql:",
                                      .driver = sqlock_driver_mysql,
                                      .connect = app_connect,
@@ -122,6 +130,7 @@ const struct app client_app_mysql = {.scheme = "mysql:",
                                      .exec = app_exec,
                                      .commit = app_commit,
                                      .said = app_said,
+                                     .schema = app_schema,
                                      .begin = "BEGIN",
                                      .begin_strict = "START TRANSACTION WITH CONSISTENT SNAPSHOT",
                                      .strict_read = " FOR UPDATE",

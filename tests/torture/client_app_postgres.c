@@ -120,6 +120,12 @@ static void app_said(void *native, char out[APP_TEXT])
     out[strcspn(out, "\n")] = '\0';
 }
 
+static void app_schema(const char *url, char out[APP_TEXT])
+{
+    (void)url;
+    snprintf(out, APP_TEXT, "public");
+}
+
 const struct app client_app_postgres = {.scheme = "postgres",
                                         .driver = sqlock_driver_postgres,
                                         .connect = app_connect,
@@ -128,6 +134,7 @@ const struct app client_app_postgres = {.scheme = "postgres",
                                         .exec = app_exec,
                                         .commit = app_commit,
                                         .said = app_said,
+                                        .schema = app_schema,
                                         .begin = "BEGIN",
                                         .begin_strict = "BEGIN ISOLATION LEVEL REPEATABLE READ",
                                         .strict_read = "",

@@ -79,6 +79,12 @@ static void app_said(void *native, char out[APP_TEXT])
     snprintf(out, APP_TEXT, "%d %s", sqlite3_extended_errcode(native), sqlite3_errmsg(native));
 }
 
+static void app_schema(const char *url, char out[APP_TEXT])
+{
+    (void)url;
+    snprintf(out, APP_TEXT, "main");
+}
+
 const struct app client_app_sqlite = {.scheme = "sqlite:",
                                       .driver = app_driver,
                                       .connect = app_connect,
@@ -87,6 +93,7 @@ const struct app client_app_sqlite = {.scheme = "sqlite:",
                                       .exec = app_exec,
                                       .commit = app_commit,
                                       .said = app_said,
+                                      .schema = app_schema,
                                       .begin = "BEGIN IMMEDIATE",
                                       .begin_strict = "BEGIN",
                                       .strict_read = "",

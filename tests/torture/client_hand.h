@@ -29,6 +29,7 @@ struct hand {
     sqlock *m;    /* maybe of several hands */
     void *native; /* its own; NULL: not connected now */
     sqlock_conn *conn;
+    char schema[APP_TEXT];
     struct event now; /* what it asks */
 };
 

@@ -26,6 +26,7 @@ static bool connected(struct hand *h)
 
     if (h->native != NULL)
         return true;
+    app->schema(h->crew->plan.url, h->schema);
     if ((h->native = app->connect(h->crew->plan.url)) == NULL) {
         hand_nap(20);
         return false;
@@ -137,11 +138,17 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
 /* ---- under a row lock -------------------------------------------------------------------------
  */
 
+/* Mostly named: where it is not, the catalogue is asked each time. */
+static const char *schema(struct hand *h)
+{
+    return dice_below(&h->dice, 16) == 0 ? NULL : h->schema;
+}
+
 /* Names with an even number by the application's row, the others by a row of the library's. */
 static int lock_row(struct hand *h, uint32_t name)
 {
     sqlock_column key = {"name", sqlock_int(name), NULL};
-    sqlock_row row = {sizeof row, NULL, "torture_rows", &key, 1};
+    sqlock_row row = {sizeof row, schema(h), "torture_rows", &key, 1};
     sqlock_row_opts opts = SQLOCK_ROW_OPTS_INIT;
     sqlock_error err = {0};
     char text[16];
@@ -185,7 +192,7 @@ static int change(struct hand *h, uint32_t name, int64_t expected, int64_t *out_
 {
     sqlock_column key = {"name", sqlock_int(name), NULL};
     sqlock_column set = {"n", sqlock_null(), "n + 1"};
-    sqlock_row row = {sizeof row, NULL, "torture_cas", &key, 1};
+    sqlock_row row = {sizeof row, schema(h), "torture_cas", &key, 1};
     sqlock_row_version version = {
         .size = sizeof version, .column = "version", .expected = sqlock_int(expected)};
     sqlock_error err = {0};
