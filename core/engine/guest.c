@@ -135,6 +135,39 @@ int guest_ask(sqlock_conn *c, const sqlock_script *script, const sqlock_value *v
     return run(c, &s, deadline, rows, err);
 }
 
+static void cut_now(struct cut *cut)
+{
+    sqlock_conn *c = LIST_MEMBER(cut, sqlock_conn, cut_by);
+
+    atomic_store(&c->cancelled, 1);
+    c->m->driver->cancel(c->native);
+}
+
+void guest_listen(sqlock_conn *c, sqlock_cancel *cancel)
+{
+    cut_listen(&c->cut_by, cancel, cut_now);
+}
+
+int guest_was_cancelled(sqlock_conn *c, sqlock_error *err)
+{
+    if (!atomic_load(&c->cancelled))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+}
+
+/* A cancel that came when the last statement had ended would cut the driver's next one: the guard,
+ * say, that the application calls then. So one is asked that is sent nowhere, since its time is
+ * over, and with which the driver forgets. */
+void guest_deafen(sqlock_conn *c, sqlock_rows *scratch)
+{
+    static const sqlock_script nothing = {.name = "nothing", .params = ""};
+    sqlock_error ignored;
+
+    cut_deafen(&c->cut_by);
+    if (atomic_exchange(&c->cancelled, 0))
+        c->m->driver->ask(c->native, &nothing, NULL, 0, scratch, &ignored);
+}
+
 int guest_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
               struct answer *out, sqlock_error *err)
 {

@@ -1,6 +1,8 @@
 #ifndef SQLOCK_ENGINE_GUEST_H
 #define SQLOCK_ENGINE_GUEST_H
 
+#include <stdatomic.h>
+
 #include <sqlock/transaction.h>
 
 #include "core/engine/call.h"
@@ -14,6 +16,8 @@ struct sqlock_conn {
     const struct rendered *texts; /* the manager's, or its own */
     struct rendered *own_texts;
     struct known *known; /* of the application's tables: table.c */
+    struct cut cut_by;   /* the call that is under way, by a cancel object */
+    atomic_int cancelled;
 };
 
 /* 0 when a statement can be sent: this process's, its manager open, a transaction open and fit. */
@@ -29,6 +33,12 @@ int guest_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int
 /* The same with a script that is not one of the dialect's. */
 int guest_ask(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
               int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* From here on what is asked ends with SQLOCK_ECANCELLED when cancel, which may be NULL, is fired.
+ */
+void guest_listen(sqlock_conn *c, sqlock_cancel *cancel);
+int guest_was_cancelled(sqlock_conn *c, sqlock_error *err); /* 0, or that code */
+/* Up to here. What is left of a cancel hits nothing that is asked later. */
+void guest_deafen(sqlock_conn *c, sqlock_rows *scratch);
 /* After a failure, or an answer, that was busy, the n-th (from 0): 0 after a short sleep, to ask
  * again; or time is up, SQLOCK_ETIMEOUT. */
 int guest_next(int n, int64_t deadline, sqlock_error *err);

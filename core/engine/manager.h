@@ -8,6 +8,7 @@
 #include "core/base/list.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
+#include "core/engine/cut.h"
 #include "core/engine/dialect.h"
 #include "core/model/lease.h"
 #include "core/model/skew.h"
@@ -153,16 +154,15 @@ struct sqlock_op {
     cond wake;
     int fd; /* async: readable when done */
 
-    sqlock_cancel *cancel;
-    struct link in_cancel; /* under cancel->mu */
+    struct cut cut_by; /* by a cancel object */
 };
 
 struct sqlock_cancel {
     int64_t process;
     mutex mu;
     int fired;
-    cond wake; /* it fires, for who waits for nothing else */
-    struct link ops;
+    cond wake;        /* it fires, for who waits for nothing else */
+    struct link cuts; /* struct cut.in_cancel: what listens */
 };
 
 /* manager.c: life of a manager, and what is known of the server's clock. driver: a whole table, of

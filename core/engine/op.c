@@ -19,24 +19,9 @@ static int64_t longer(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void attach_cancel(sqlock_op *op, sqlock_cancel *cancel)
+static void cut_now(struct cut *cut)
 {
-    op->cancel = cancel;
-    if (cancel == NULL)
-        return;
-    mutex_lock(&cancel->mu);
-    list_append(&cancel->ops, &op->in_cancel);
-    op->cancelled = op->cut = cancel->fired;
-    mutex_unlock(&cancel->mu);
-}
-
-static void detach_cancel(sqlock_op *op)
-{
-    if (op->cancel == NULL)
-        return;
-    mutex_lock(&op->cancel->mu);
-    list_remove(&op->in_cancel);
-    mutex_unlock(&op->cancel->mu);
+    op_interrupt(LIST_MEMBER(cut, sqlock_op, cut_by));
 }
 
 int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
@@ -64,7 +49,7 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     mutex_lock(&m->mu);
     lock->refs++; /* until it is finished, whatever becomes of the handle */
     mutex_unlock(&m->mu);
-    attach_cancel(op, cancel);
+    cut_listen(&op->cut_by, cancel, cut_now);
     *out = op;
     return 0;
 }
@@ -132,7 +117,7 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     m->refs++; /* the lock's may be the last one */
     lock_unref_locked(op->lock);
     manager_unref_locked(m);
-    detach_cancel(op);
+    cut_deafen(&op->cut_by);
     code = op->code;
     if (code != 0)
         error_give(err, &op->err);

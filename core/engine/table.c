@@ -446,7 +446,8 @@ int table_ask(const struct table *t, sqlock_stmt block, size_t step, const struc
     if (m.failed) {
         rc = made_error(&m, err);
     } else {
-        sqlock_step one = {.sql = m.sql, .flags = texts->steps[step].flags};
+        uint8_t hears = t->hurried ? SQLOCK_STEP_HEARS : 0;
+        sqlock_step one = {.sql = m.sql, .flags = texts->steps[step].flags | hears};
         sqlock_script script = {.name = texts->name,
                                 .params = "",
                                 .n_params = (uint8_t)m.n_values,

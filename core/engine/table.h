@@ -27,6 +27,7 @@ struct table {
     const char *version; /* a column of versions; NULL: none is asked about */
     struct table_key key;
     struct table_version kind; /* of that column */
+    int hurried;               /* what waits may be cancelled, and is to hear of it soon */
 };
 
 /* What can be told without I/O: names that cannot be quoted, values that no key has. */

@@ -13,7 +13,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
     cancel->process = sqlock_process_id();
     mutex_init(&cancel->mu);
     cond_init(&cancel->wake);
-    list_init(&cancel->ops);
+    list_init(&cancel->cuts);
     *out_cancel = cancel;
     return 0;
 }
@@ -25,9 +25,11 @@ void sqlock_cancel_fire(sqlock_cancel *cancel)
     mutex_lock(&cancel->mu);
     cancel->fired = 1;
     cond_wake_all(&cancel->wake);
-    LIST_EACH(at, &cancel->ops)
+    LIST_EACH(at, &cancel->cuts)
     {
-        op_interrupt(LIST_MEMBER(at, sqlock_op, in_cancel));
+        struct cut *cut = LIST_MEMBER(at, struct cut, in_cancel);
+
+        cut->now(cut);
     }
     mutex_unlock(&cancel->mu);
 }

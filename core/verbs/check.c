@@ -69,6 +69,7 @@ static const struct field row_fields[] = {
     FIELD(sqlock_row_opts, flags),
     FIELD(sqlock_row_opts, wait_ms),
     FIELD(sqlock_row_opts, outcomes),
+    FIELD(sqlock_row_opts, cancel),
 };
 static const struct field list_fields[] = {
     FIELD(sqlock_list_opts, flags),

@@ -54,7 +54,13 @@ static int ask(struct job *j, const struct table *t, size_t step, int64_t deadli
 
 static int check_server(const struct job *j, const struct table *t)
 {
-    if (t->key.instant || (!skips(j) && j->o.wait_ms == SQLOCK_WAIT_FOREVER))
+    if (t->key.instant)
+        return 0;
+    if (j->o.cancel != NULL)
+        return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
+                                "this server cannot end a wait for a row and keep the transaction: "
+                                "none can be cancelled");
+    if (!skips(j) && j->o.wait_ms == SQLOCK_WAIT_FOREVER)
         return 0;
     return sqlock_error_set(
         j->err, SQLOCK_EREFUSED, 0,
@@ -74,6 +80,7 @@ static int attempt(struct job *j, const sqlock_row *row, struct table *t, size_t
         t->conn = NULL;
         return rc;
     }
+    t->hurried = j->o.cancel != NULL;
     if (!t->key.instant) /* it waits for ever */
         step = STEP_WAIT;
     return ask(j, t, step, step == STEP_WAIT ? time_min(j->deadline, slice) : request_deadline(j),
@@ -108,6 +115,8 @@ static int persist(struct job *j, const sqlock_row *row, int *out)
     for (int tries = 0;; tries++) {
         int64_t began = sqlock_now_us();
 
+        if ((rc = guest_was_cancelled(j->conn, j->err)) != 0)
+            return rc;
         rc = attempt(j, row, &t, step, out);
         if (rc != 0 && !was_busy(j, step, rc))
             return rc;
@@ -276,8 +285,18 @@ static int begin(struct job *j, sqlock_conn *conn, const sqlock_row_opts *opts, 
     j->deadline = j->o.wait_ms == SQLOCK_WAIT_FOREVER
                       ? TIME_NEVER
                       : sqlock_now_us() + j->o.wait_ms * INT64_C(1000);
-    j->answer = rows_new();
-    return j->answer != NULL ? 0 : error_nomem(err);
+    if ((j->answer = rows_new()) == NULL)
+        return error_nomem(err);
+    guest_listen(conn, j->o.cancel);
+    return 0;
+}
+
+static int end(struct job *j, int rc)
+{
+    if (j->answer != NULL)
+        guest_deafen(j->conn, j->answer);
+    rows_free(j->answer);
+    return rc;
 }
 
 static int lock_rows(struct job *j, const sqlock_row *rows, size_t n)
@@ -305,8 +324,7 @@ int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
     err = err != NULL ? err : &own;
     if ((rc = begin(&j, conn, opts, err)) == 0 && (rc = check_rows(rows, n, err)) == 0)
         rc = lock_rows(&j, rows, n);
-    rows_free(j.answer);
-    return rc;
+    return end(&j, rc);
 }
 
 /* Where others can write beside the transaction, the row is made there: made within it, it would be
@@ -320,7 +338,8 @@ static int lock_name(struct job *j, const sqlock_row *row, const char *name, siz
     sqlock_value values[] = {value_bytes(m->ns, m->ns_len), value_bytes(name, len)};
     struct answer a;
 
-    if (!one_writer && (rc = sqlock_ensure(m, name, len, j->err)) != 0)
+    if ((rc = guest_was_cancelled(j->conn, j->err)) != 0 ||
+        (!one_writer && (rc = sqlock_ensure(m, name, len, j->err)) != 0))
         return rc;
     if ((rc = lock_row(j, row)) != SQLOCK_ABSENT)
         return rc;
@@ -356,6 +375,5 @@ int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
         if (rc < 0)
             check_context(err, "name lock", name, name_len, rc);
     }
-    rows_free(j.answer);
-    return rc;
+    return end(&j, rc);
 }

@@ -114,15 +114,15 @@ static int attempt(struct my_conn *c, const struct my_call *call, const char *sq
 
 /* A cancel cannot reach the statement, for that a second connection would be needed. So the server
  * ends it for a look at what was cancelled: first after half a second, then after twice the time
- * each, so that what takes long is done all the same. What it had not done by then it has not done
- * at all. */
+ * each, so that what takes long is done all the same; but what only waits is asked again and
+ * again. What it had not done by then it has not done at all. */
 static int run_statement(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
-                         MYSQL_RES **out_res)
+                         int hears, MYSQL_RES **out_res)
 {
     int64_t slice = FIRST_SLICE_US;
     int rc;
 
-    for (int again = 0;; again = 1, slice *= 2) {
+    for (int again = 0;; again = 1, slice *= hears ? 1 : 2) {
         struct bounds b = {.left_us = call->deadline - sqlock_now_us()};
 
         *out_res = NULL;
@@ -164,7 +164,8 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     for (const char *at = text, *next = NULL; rc == 0 && at != NULL; at = next) {
         next = my_next_statement(at);
-        rc = run_statement(c, call, at, next != NULL ? (size_t)(next - at) - 2 : strlen(at), &res);
+        rc = run_statement(c, call, at, next != NULL ? (size_t)(next - at) - 2 : strlen(at),
+                           step->flags & SQLOCK_STEP_HEARS, &res);
         if (rc == 0 && res != NULL) {
             mysql_free_result(last);
             last = res;

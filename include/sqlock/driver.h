@@ -199,6 +199,8 @@ SQLOCK_API size_t sqlock_rows_count(const sqlock_rows *rows);
 
 #define SQLOCK_ORDER_INDEX 255 /* in order[]: not a parameter, but the request's number */
 #define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
+#define SQLOCK_STEP_HEARS 0x4u /* on an adopted conn: this step waits rather than works, and a cancel() is to end
+                                  it within half a second or so, also where that costs its place in a queue */
 #define SQLOCK_STEP_ASIDE 0x2u /* what this step does is not yet what the request asks for: when it
                                   fails, SQLOCK_MAYBE is not set */
 
@@ -344,7 +346,8 @@ struct sqlock_driver {
     int (*commit)(void *conn, int64_t deadline, sqlock_error *err);
     int (*rollback)(void *conn, int64_t deadline, sqlock_error *err);
     /* Make the run() that is under way on conn return soon with SQLOCK_ECANCELLED, or, if none is,
-     * the next one; it is forgotten when a run() returns. Any thread; must not block. */
+     * the next one; it is forgotten when a run() returns, also one whose deadline had passed and
+     * which sent nothing. Any thread; must not block. */
     void (*cancel)(void *conn);
 
     /* ---- optional: all that follow. No feature of this release uses them, and they may still change. */

@@ -33,7 +33,14 @@
  *            otherwise stay until the transaction ends.
  * XA         On MySQL the lock of a row that was not changed outlives XA PREPARE, but not a restart of the
  *            server before XA COMMIT.
- * Threads    as in sqlock/transaction.h. A wait cannot be cut from another thread.
+ * Cancelling a wait from another thread leaves the transaction as it was before the call, but for rows that
+ *            the call had locked already, and hits nothing that is asked on the connection afterwards. On
+ *            PostgreSQL that costs one connection more for a moment, and the server is told to end the
+ *            statement (through a pooler: as well as the pooler does that). On MariaDB and MySQL the wait
+ *            notices within half a second or a little more; it is made of short ones for that, so that others
+ *            may come first. Servers that cannot tell that a row is locked (see below) refuse it. What is asked
+ *            on connections of the manager's before the wait is not cut, but bounded by its request_ms.
+ * Threads    as in sqlock/transaction.h; a cancel is fired from any.
  */
 #ifndef SQLOCK_ROWS_H
 #define SQLOCK_ROWS_H
@@ -59,10 +66,11 @@ typedef struct sqlock_row_opts {
     int32_t wait_ms;  /* for all rows together; 0: no wait, or SQLOCK_WAIT_FOREVER */
     int *outcomes;    /* NULL, or a place for each row: 0 locked, SQLOCK_CONFLICT, SQLOCK_ABSENT, or the
                          error's code where the call ended with it; SQLOCK_ROW_UNTRIED behind that */
+    sqlock_cancel *cancel; /* may cut the wait; NULL: nothing does */
 } sqlock_row_opts;
 
 #define SQLOCK_ROW_UNTRIED 3
-#define SQLOCK_ROW_OPTS_INIT { sizeof(sqlock_row_opts), 0, SQLOCK_WAIT_DEFAULT_MS, NULL }
+#define SQLOCK_ROW_OPTS_INIT { sizeof(sqlock_row_opts), 0, SQLOCK_WAIT_DEFAULT_MS, NULL, NULL }
 /* Writes the same values as SQLOCK_ROW_OPTS_INIT, for callers without the macro. */
 SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
 
@@ -82,7 +90,7 @@ SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
  *            SQLOCK_EBUSY (a row was not to be had in time), SQLOCK_EREFUSED (see above),
  *            SQLOCK_EINVAL (arguments; before anything is sent), SQLOCK_ESTATE (no open transaction, or one that
  *            failed), SQLOCK_ETXRESTART, SQLOCK_ETXGONE, SQLOCK_EDENIED (PostgreSQL wants the right to UPDATE,
- *            MySQL that or DELETE), SQLOCK_EREADONLY, SQLOCK_ETIMEOUT, SQLOCK_EFORK, SQLOCK_ENOMEM, or the
+ *            MySQL that or DELETE), SQLOCK_EREADONLY, SQLOCK_ETIMEOUT, SQLOCK_ECANCELLED (by opts->cancel), SQLOCK_EFORK, SQLOCK_ENOMEM, or the
  *            database's codes. */
 SQLOCK_API int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
                                const sqlock_row_opts *opts, sqlock_error *err);

@@ -112,7 +112,140 @@ static void test_server_that_can_only_wait_does_and_refuses_the_rest(void **stat
     strike_row_stage();
 }
 
+/* ---- cancels --------------------------------------------------------------------------------- */
+
+struct firing {
+    sqlock_cancel *cancel;
+    int64_t after_us;
+};
+
+static void *fire_later(void *arg)
+{
+    struct firing *f = arg;
+
+    sqlock_sleep_us(f->after_us);
+    sqlock_cancel_fire(f->cancel);
+    return NULL;
+}
+
+static int lock_until_cancelled(sqlock_cancel *cancel, int64_t id, int32_t wait_ms)
+{
+    sqlock_row_opts o = row_opts(0, wait_ms);
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+
+    o.cancel = cancel;
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+}
+
+/* Lock row id, and let the cancel be fired so much later. */
+static int lock_and_cancel(int64_t after_us, int64_t id, int32_t wait_ms)
+{
+    struct firing f = {.after_us = after_us};
+    pthread_t thread;
+    sqlock_error err;
+    int rc;
+
+    assert_ok(sqlock_cancel_new(&f.cancel, &err), &err);
+    assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
+    rc = lock_until_cancelled(f.cancel, id, wait_ms);
+    pthread_join(thread, NULL);
+    sqlock_cancel_free(f.cancel);
+    return rc;
+}
+
+static void test_wait_that_is_cancelled_leaves_the_transaction_usable(void **state)
+{
+    int64_t began;
+
+    set_row_stage(state);
+    for (const char *const *begin = g.side->begins; *begin; begin++) {
+        if (strncmp(*begin, "SAVEPOINT", 9) == 0)
+            continue; /* ended in another way */
+        app_exec(rs.other_app, g.side->begins[0]);
+        assert_ok(lock_row(rs.other, 1), &rs.err);
+        if (!g.side->exec(g.app, *begin)) {
+            app_exec(rs.other_app, "ROLLBACK"); /* one writer, and it has the lock */
+            continue;
+        }
+        if (!rs.one_writer)
+            app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 2");
+        began = sqlock_now_us();
+        assert_code(SQLOCK_ECANCELLED, lock_and_cancel(300000, 1, SQLOCK_WAIT_FOREVER), &rs.err);
+        assert_in_range(sqlock_now_us() - began, 300000, 900000 + patience_ms(1500) * 1000);
+        assert_int_equal(rs.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
+        app_exec(rs.other_app, "ROLLBACK");
+        assert_ok(lock_row_with(rs.conn, 1, 0, 1000), &rs.err); /* in the same transaction */
+        app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+        app_exec(g.app, "COMMIT");
+    }
+    assert_true(seen_by(g.app) > 10);
+    assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"),
+                     rs.one_writer ? 20 : 20 + (int)(seen_by(g.app) - 10));
+    strike_row_stage();
+}
+
+static void test_cancel_of_a_name_s_wait_is_told(void **state)
+{
+    sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
+    struct firing f = {.after_us = 200000};
+    pthread_t thread;
+    int rc;
+
+    set_row_stage(state);
+    assert_ok(sqlock_cancel_new(&f.cancel, &rs.err), &rs.err);
+    o.cancel = f.cancel;
+    begin_both();
+    assert_ok(lock_row_name(rs.other, "job", 0), &rs.err);
+    assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
+    rc = sqlock_name_lock(rs.conn, "job", SQLOCK_LEN_STRING, &o, &rs.err);
+    pthread_join(thread, NULL);
+    assert_code(SQLOCK_ECANCELLED, rc, &rs.err);
+    /* once it has been fired, nothing is asked, as elsewhere */
+    assert_code(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", 4, &o, &rs.err), &rs.err);
+    assert_code(SQLOCK_ECANCELLED, lock_until_cancelled(f.cancel, 2, 0), &rs.err);
+    assert_int_equal(seen_by(g.app), 10);
+    end_both("COMMIT");
+    sqlock_cancel_free(f.cancel);
+    strike_row_stage();
+}
+
+/* Cancels that come before, at and after the end of a call. The application's next statement, and
+ * the library's next, know nothing of them. */
+static void test_cancel_that_comes_late_hits_nothing(void **state)
+{
+    enum { CANCELS = 60 };
+    int cut = 0;
+
+    set_row_stage(state);
+    app_exec(rs.other_app, g.side->begins[0]);
+    if (!rs.one_writer)
+        assert_ok(lock_row(rs.other, 1), &rs.err);
+    else
+        app_exec(rs.other_app, "ROLLBACK");
+    app_exec(g.app, g.side->begins[0]);
+    for (int i = 0; i < CANCELS; i++) {
+        int busy = !rs.one_writer && i % 2;
+        int rc = lock_and_cancel(sqlock_random_below(busy ? 12000 : 1000), busy ? 1 : 2, 5);
+
+        if (rc != SQLOCK_ECANCELLED)
+            assert_code(busy ? SQLOCK_EBUSY : 0, rc, &rs.err);
+        cut += rc == SQLOCK_ECANCELLED;
+        app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 2");
+        assert_ok(lock_row(rs.conn, 2), &rs.err);
+        assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
+    }
+    app_exec(g.app, "COMMIT");
+    assert_in_range(cut, rs.one_writer ? 0 : 1, CANCELS - 1);
+    assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20 + CANCELS);
+    app_exec(rs.other_app, rs.one_writer ? "SELECT 1" : "ROLLBACK");
+    strike_row_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_wait_that_is_cancelled_leaves_the_transaction_usable),
+    cmocka_unit_test(test_cancel_of_a_name_s_wait_is_told),
+    cmocka_unit_test(test_cancel_that_comes_late_hits_nothing),
     cmocka_unit_test(test_bounded_wait_ends_on_time_and_spoils_nothing),
     cmocka_unit_test(test_wait_ends_with_the_lock_when_it_is_given_up),
 };

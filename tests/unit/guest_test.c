@@ -5,8 +5,8 @@
 #include "core/engine/guest.h"
 #include "tests/lib/check.h"
 
-/* What the driver does next, and what it was asked to do: 's' set, 'r' run, 'k' release, 'u' undo.
- */
+/* What the driver does next, and what it was asked to do: 's' set, 'r' run, 'k' release, 'u' undo,
+ * 'c' cancel, 'f' forget: what cannot be sent any more. */
 static struct script {
     sqlock_error set, run, release, undo; /* code 0: it succeeds */
     sqlock_tx_state after_run, after_release, after_undo;
@@ -54,6 +54,20 @@ static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t 
     return end(&s.run, err);
 }
 
+static void cancel(void *native)
+{
+    (void)native;
+    called('c');
+}
+
+static int ask_script(void *native, const sqlock_script *script, const sqlock_value *values,
+                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    (void)native, (void)script, (void)values, (void)rows, (void)err;
+    called(deadline < sqlock_now_us() ? 'f' : 'r');
+    return 0;
+}
+
 static sqlock_tx_state state_now(void *conn)
 {
     (void)conn;
@@ -80,7 +94,12 @@ static int begin(unsigned caps)
     s.state = s.after_run = s.after_release = s.after_undo = SQLOCK_TX_ACTIVE;
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++)
         scripts[i] = (sqlock_script){.name = "x", .params = "", .n_steps = 1, .steps = steps};
-    table = (sqlock_driver){.caps = caps, .run = run, .savepoint = point, .tx_state = state_now};
+    table = (sqlock_driver){.caps = caps,
+                            .run = run,
+                            .savepoint = point,
+                            .tx_state = state_now,
+                            .cancel = cancel,
+                            .ask = ask_script};
     memset(&m, 0, sizeof m);
     m.driver = &table;
     m.request_us = 1000000;
@@ -231,7 +250,33 @@ static void test_lost_link_takes_the_transaction_along(void **state)
     assert_string_equal(s.calls, "sr");
 }
 
+/* The answer has come, then the cancel, then the call ends. The driver would keep the cancel for
+ * what is asked next, which is another call. */
+static void test_cancel_that_came_behind_the_answer_is_forgotten(void **state)
+{
+    sqlock_cancel *by = NULL;
+    sqlock_error err;
+
+    (void)state;
+    begin(0);
+    assert_ok(sqlock_cancel_new(&by, &err), &err);
+    guest_listen(&conn, by);
+    guest_deafen(&conn, NULL);
+    assert_string_equal(s.calls, ""); /* it was not fired: nothing is to be forgotten */
+    guest_listen(&conn, by);
+    assert_int_equal(ask(&err), 0);
+    assert_int_equal(guest_was_cancelled(&conn, &err), 0);
+    sqlock_cancel_fire(by);
+    assert_code(SQLOCK_ECANCELLED, guest_was_cancelled(&conn, &err), &err);
+    guest_deafen(&conn, NULL);
+    assert_int_equal(guest_was_cancelled(&conn, &err), 0);
+    sqlock_cancel_fire(by); /* nobody listens any more */
+    assert_string_equal(s.calls, "rcf");
+    sqlock_cancel_free(by);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_cancel_that_came_behind_the_answer_is_forgotten),
     cmocka_unit_test(test_statement_stands_behind_a_savepoint_where_failures_spoil),
     cmocka_unit_test(test_failed_statement_is_undone_and_the_transaction_goes_on),
     cmocka_unit_test(test_statement_that_was_not_sent_leaves_no_savepoint),

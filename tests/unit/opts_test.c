@@ -1,6 +1,8 @@
 /* Option structs: the macro and the function say the same, and older callers' are accepted. */
 #include <string.h>
 
+#include <sqlock/rows.h>
+
 #include "core/verbs/check.h"
 #include "tests/lib/check.h"
 
@@ -61,6 +63,8 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_open_opts, schema), 8);
     assert_int_equal(offsetof(sqlock_open_opts, connections), 8 + 6 * sizeof(void *));
     assert_int_equal(offsetof(sqlock_list_opts, prefix), 8);
+    assert_int_equal(offsetof(sqlock_row_opts, outcomes), 16);
+    assert_int_equal(offsetof(sqlock_row_opts, cancel), 16 + sizeof(void *));
 }
 
 static void test_sizes_are_those_of_the_structs(void **state)
