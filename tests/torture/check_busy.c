@@ -22,11 +22,9 @@ static int64_t may_have_until(const struct book *b, const struct event *e)
 
     if (!event_returned(e))
         return NEVER;
-    if (e->verb != V_ACQUIRE)
-        return e->return_us;
-    if (e->outcome != 0)
-        return b->resolved_us[e - b->events];
-    return g ? g->over_us : NEVER;
+    if (g && g->told == e)
+        return g->over_us;
+    return e->verb == V_ACQUIRE ? b->resolved_us[e - b->events] : e->return_us;
 }
 
 static bool proves_something(const struct book *b, const struct event *e, const struct had *had)

@@ -1,0 +1,383 @@
+#include "tests/torture/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/dice.h"
+
+#define LEASE_US  (SIM_LEASE_MS * INT64_C(1000))
+#define USABLE_US (LEASE_US / 10 * 9)
+
+/* ---- the service ------------------------------------------------------------------------------
+ */
+
+/* An owner is the number of an acquire; 0: free. */
+struct row {
+    int64_t owner, token, ends_us;
+    int64_t released; /* the owner that released it last */
+    int64_t broken;   /* or whom it was taken from */
+    struct check_row app;
+};
+
+struct client {
+    struct event now; /* what is under way */
+    int64_t at_us;    /* when the service sees it */
+    int64_t owner, token, deadline_us;
+    bool held, unsure, releasing;
+};
+
+struct world {
+    struct sim *sim;
+    struct dice dice;
+    struct row rows[SIM_NAMES_MAX];
+    struct client clients[SIM_THREADS_MAX];
+    int64_t owners;
+    uint32_t processes;
+};
+
+static bool one_in(struct world *w, uint64_t n)
+{
+    return dice_below(&w->dice, n) == 0;
+}
+
+static bool holds(const struct row *r, const struct client *c)
+{
+    return r->owner == c->owner && r->ends_us > c->at_us;
+}
+
+static void serve_acquire(struct row *r, struct client *c)
+{
+    if (r->owner != 0 && r->ends_us > c->at_us && r->owner != c->owner) {
+        c->now.outcome = SQLOCK_EBUSY;
+        return;
+    }
+    if (!holds(r, c))
+        r->token++;
+    r->owner = c->owner;
+    r->ends_us = c->at_us + LEASE_US;
+    c->now.token = r->token;
+    c->now.deadline_us = c->now.invoke_us + USABLE_US;
+}
+
+static void serve_renew(struct row *r, struct client *c)
+{
+    if (!holds(r, c)) {
+        c->now.outcome = SQLOCK_ELOST;
+        return;
+    }
+    r->ends_us = c->at_us + LEASE_US;
+    c->now.deadline_us = c->now.invoke_us + USABLE_US;
+}
+
+static void serve_release(struct row *r, struct client *c)
+{
+    if (r->owner != c->owner && r->released != c->owner) {
+        c->now.outcome = c->now.token ? SQLOCK_ELOST : 0;
+        return;
+    }
+    if (r->owner == c->owner)
+        r->owner = 0;
+    r->released = c->owner;
+}
+
+static void serve_break(struct row *r, struct client *c)
+{
+    if (r->owner == 0 || r->token != c->now.token) {
+        c->now.outcome = SQLOCK_ELOST;
+        return;
+    }
+    r->broken = r->owner;
+    r->owner = 0;
+}
+
+static void serve_guarded(struct row *r, struct client *c)
+{
+    if (!holds(r, c)) {
+        c->now.outcome = SQLOCK_ELOST;
+        return;
+    }
+    c->now.value = ++r->app.guarded;
+    r->app.token = c->now.token;
+}
+
+/* Settling an acquire does not ask for a new one here: it only looks. */
+static void serve_settle(struct row *r, struct client *c)
+{
+    if (c->releasing) {
+        serve_release(r, c);
+        c->now.value = c->now.outcome == 0 ? SQLOCK_WHY_RELEASED : SQLOCK_WHY_EXPIRED;
+    } else if (holds(r, c)) {
+        serve_acquire(r, c);
+    } else {
+        c->now.outcome = SQLOCK_ELOST;
+        c->now.value = SQLOCK_WHY_NOT_GRANTED;
+    }
+}
+
+static void serve(struct row *r, struct client *c)
+{
+    switch (c->now.verb) {
+    case V_ACQUIRE:
+        serve_acquire(r, c);
+        break;
+    case V_RENEW:
+        serve_renew(r, c);
+        break;
+    case V_RELEASE:
+        serve_release(r, c);
+        break;
+    case V_SETTLE:
+        serve_settle(r, c);
+        break;
+    case V_BREAK:
+        serve_break(r, c);
+        break;
+    case V_GUARDED:
+        serve_guarded(r, c);
+        break;
+    case V_ROW_LOCK:
+        c->now.value = ++r->app.row;
+        break;
+    case V_CAS:
+        c->now.value = ++r->app.version;
+        r->app.changes++;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the clients ------------------------------------------------------------------------------
+ */
+
+static void note(struct world *w, const struct event *e)
+{
+    w->sim->events[w->sim->n++] = *e;
+}
+
+static void ask(struct world *w, struct client *c, int verb, int64_t from_us)
+{
+    struct event *e = &c->now;
+
+    e->op++;
+    e->verb = verb;
+    e->outcome = 0;
+    e->value = e->deadline_us = 0;
+    e->token = c->token;
+    e->invoke_us = from_us + dice_between(&w->dice, 1, 300);
+    e->return_us = HISTORY_NOT_RETURNED;
+    c->at_us = verb == V_HELD ? e->invoke_us : e->invoke_us + dice_between(&w->dice, 50, 1500);
+}
+
+/* Whoever believes to hold it asks this next. */
+static void use(struct world *w, struct client *c, int64_t from_us)
+{
+    static const int verbs[] = {V_HELD,    V_HELD,    V_RENEW,  V_GUARDED,
+                                V_GUARDED, V_RELEASE, V_RELEASE};
+
+    if (one_in(w, 200)) {
+        ask(w, c, V_GUARDED, from_us + LEASE_US); /* was stopped, and does not look */
+    } else if (one_in(w, 100)) {
+        c->held = false; /* without a release */
+        ask(w, c, V_REAP, from_us);
+    } else {
+        ask(w, c, verbs[dice_below(&w->dice, sizeof verbs / sizeof verbs[0])], from_us);
+        c->releasing = c->now.verb == V_RELEASE;
+    }
+}
+
+static void idle(struct world *w, struct client *c, int64_t from_us)
+{
+    static const int verbs[] = {V_ROW_LOCK, V_CAS};
+
+    c->token = 0;
+    c->held = c->unsure = c->releasing = false;
+    c->now.name = (uint32_t)dice_below(&w->dice, w->sim->names);
+    if (one_in(w, 6)) {
+        ask(w, c, verbs[dice_below(&w->dice, 2)], from_us);
+        return;
+    }
+    c->owner = ++w->owners;
+    ask(w, c, V_ACQUIRE, from_us);
+}
+
+/* Or give it back. */
+static void settle(struct world *w, struct client *c, int64_t from_us)
+{
+    ask(w, c, one_in(w, 2) ? V_SETTLE : V_RELEASE, from_us);
+    c->releasing = c->releasing || c->now.verb == V_RELEASE;
+}
+
+static void next(struct world *w, struct client *c)
+{
+    const struct event done = c->now;
+    const struct row *r = &w->rows[done.name];
+
+    if (c->unsure)
+        settle(w, c, done.return_us);
+    else if (c->held)
+        use(w, c, done.return_us);
+    else if (done.outcome == SQLOCK_EBUSY && r->owner != 0 && one_in(w, 40)) {
+        c->token = r->token;
+        ask(w, c, V_BREAK, done.return_us);
+        c->token = 0;
+    } else
+        idle(w, c, done.return_us);
+}
+
+/* What the client makes of the answer, and what it tells its application. */
+static void believe(struct client *c)
+{
+    struct event *e = &c->now;
+
+    if (e->verb == V_HELD) {
+        e->outcome = e->invoke_us < c->deadline_us && c->held ? 0 : SQLOCK_ELOST;
+        e->deadline_us = e->outcome == 0 ? c->deadline_us : 0;
+        e->value = e->outcome == 0 ? 0 : SQLOCK_WHY_EXPIRED;
+    }
+    if (e->verb == V_RENEW && e->return_us >= c->deadline_us) {
+        e->outcome = SQLOCK_ELOST;
+        e->deadline_us = 0;
+    }
+    if (e->verb == V_RELEASE && e->outcome == 0 && e->token != 0 && e->return_us >= c->deadline_us)
+        e->outcome = SQLOCK_ELOST;
+    if (e->outcome == 0 && e->deadline_us > 0) {
+        c->deadline_us = e->deadline_us;
+        c->token = e->token;
+        c->held = true;
+    }
+    if (e->outcome == SQLOCK_ELOST || (e->outcome == 0 && e->verb == V_RELEASE) ||
+        (e->verb == V_SETTLE && c->releasing))
+        c->held = false;
+    c->unsure = false;
+}
+
+static bool may_lose_reply(int verb)
+{
+    return verb == V_ACQUIRE || verb == V_RENEW || verb == V_RELEASE || verb == V_GUARDED ||
+           verb == V_ROW_LOCK || verb == V_CAS || verb == V_BREAK;
+}
+
+/* The request came or it did not, and its client knows neither. */
+static void lose_reply(struct world *w, struct client *c, bool came)
+{
+    struct event *e = &c->now;
+    struct check_row *app = &w->rows[e->name].app;
+
+    if (!came && e->verb == V_GUARDED)
+        e->value = app->guarded + 1;
+    if (e->verb == V_ACQUIRE)
+        e->token = 0;
+    c->unsure = e->verb == V_ACQUIRE || e->verb == V_RELEASE;
+    e->outcome = SQLOCK_EUNSURE;
+    e->deadline_us = 0;
+}
+
+static void note_fault(struct world *w, int64_t at_us)
+{
+    struct event e = {.process = 1000000,
+                      .verb = V_FAULT,
+                      .name = 1,
+                      .invoke_us = at_us,
+                      .return_us = at_us + 500};
+
+    note(w, &e);
+}
+
+/* Killed, and another one started in its place. */
+static void die(struct world *w, struct client *c)
+{
+    int64_t at_us = c->at_us;
+
+    c->now.outcome = 0;
+    c->now.value = c->now.deadline_us = 0;
+    if (c->now.verb == V_ACQUIRE || c->now.verb == V_SETTLE)
+        c->now.token = c->token;
+    note(w, &c->now);
+    note_fault(w, at_us);
+    c->now.process = ++w->processes;
+    c->now.op = 0;
+    idle(w, c, at_us + 1000);
+}
+
+static void step(struct world *w, struct client *c)
+{
+    bool lost = may_lose_reply(c->now.verb) && one_in(w, 50), came = !lost || one_in(w, 2);
+
+    if (came)
+        serve(&w->rows[c->now.name], c);
+    if (one_in(w, 3000)) {
+        die(w, c);
+        return;
+    }
+    c->now.return_us = c->at_us + dice_between(&w->dice, 1, 1500);
+    if (one_in(w, 500))
+        c->now.return_us += 2 * LEASE_US; /* stopped before it noted the answer */
+    if (lost && c->now.outcome == 0)
+        lose_reply(w, c, came);
+    else
+        believe(c);
+    note(w, &c->now);
+    next(w, c);
+}
+
+/* ---- a history --------------------------------------------------------------------------------
+ */
+
+static int by_invocation(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+
+    if (x->invoke_us != y->invoke_us)
+        return x->invoke_us < y->invoke_us ? -1 : 1;
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+void sim_sort(struct event *events, int64_t n)
+{
+    qsort(events, (size_t)n, sizeof *events, by_invocation);
+}
+
+static struct client *first_due(struct world *w)
+{
+    struct client *first = &w->clients[0];
+
+    for (uint32_t i = 1; i < w->sim->threads; i++)
+        if (w->clients[i].at_us < first->at_us)
+            first = &w->clients[i];
+    return first;
+}
+
+void sim_run(struct sim *s)
+{
+    struct world *w = calloc(1, sizeof *w);
+
+    s->events = calloc((size_t)s->events_wanted + 2, sizeof *s->events);
+    assert_non_null(w);
+    assert_non_null(s->events);
+    s->n = 0;
+    w->sim = s;
+    w->dice = dice_of(s->seed);
+    for (uint32_t i = 0; i < s->threads; i++) {
+        w->clients[i].now.process = ++w->processes;
+        w->clients[i].now.thread = i;
+        idle(w, &w->clients[i], 1000000);
+    }
+    while (s->n < s->events_wanted)
+        step(w, first_due(w));
+    for (uint32_t i = 0; i < s->names; i++)
+        s->rows[i] = w->rows[i].app;
+    s->rules = (struct check_rules){.folder = "sim",
+                                    .engine = "sim",
+                                    .fault = "kill",
+                                    .seed = s->seed,
+                                    .lease_ms = SIM_LEASE_MS,
+                                    .slack_ms = 2000,
+                                    .rows = s->rows,
+                                    .n_rows = s->names};
+    sim_sort(s->events, s->n);
+    free(w);
+}
