@@ -214,7 +214,7 @@ static void lease(struct hand *h, int way)
     char text[16];
     int rc;
 
-    opts.wait_ms = way == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, 2 * h->crew->plan.lease_ms);
+    opts.wait_ms = way == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, h->crew->plan.lease_ms);
     opts.lease_ms = h->crew->plan.lease_ms;
     opts.flags = manual ? SQLOCK_NO_RENEW : 0;
     opts.cancel = way == 0 ? NULL : h->crew->cancel;

@@ -7,9 +7,9 @@
 
 /* What a thread does next, by weight. */
 #define CLIENT_STEPS(X)                                                                            \
-    X(STEP_TRY, "try", 40)          /* a lease, one try */                                         \
-    X(STEP_WAIT, "wait", 25)        /* a timed wait */                                             \
-    X(STEP_LOOP, "loop", 15)        /* by an event loop */                                         \
+    X(STEP_TRY, "try", 60)          /* a lease, one try */                                         \
+    X(STEP_WAIT, "wait", 18)        /* a timed wait */                                             \
+    X(STEP_LOOP, "loop", 12)        /* by an event loop */                                         \
     X(STEP_ROW_LOCK, "row-lock", 8) /* a transaction under a row lock */                           \
     X(STEP_CAS, "cas", 8)           /* compare and set */                                          \
     X(STEP_REAP, "reap", 1)
@@ -23,9 +23,9 @@
     X(CHANCE_GUARDED, "guarded", 350) /* a guarded write */                                        \
     X(CHANCE_LATE, "late", 2)         /* sleep past the lease, then a guarded write */             \
     X(CHANCE_STALE, "stale", 1)       /* sleep past the lease between guard and commit */          \
-    X(CHANCE_LONG, "long", 2)         /* renewed by itself, and held for longer than the lease */  \
+    X(CHANCE_LONG, "long", 1)         /* renewed by itself, and held for longer than the lease */  \
     X(CHANCE_START, "start", 200)     /* release and renew by an event loop */                     \
-    X(CHANCE_FORGET, "forget", 2)     /* free without release */                                   \
+    X(CHANCE_FORGET, "forget", 1)     /* free without release */                                   \
     X(CHANCE_GIVE_BACK, "give-back", 200) /* release what is unsure, in place of settling it */    \
     X(CHANCE_STRICT, "strict", 100)       /* a transaction of a stricter isolation level */        \
     X(CHANCE_BREAK, "break", 2)           /* break what was found busy */
