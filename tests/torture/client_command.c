@@ -22,6 +22,7 @@ enum {
     ARGS_MAX = 24,
     BEAT_MS = 3,
     SETTLES = 5,
+    PAUSE_MS = 100,       /* at most, between two: a command is many times the work of a call */
     HELD_THREADS = 100000 /* the threads of `held` are told from a client's by it */
 };
 
@@ -287,6 +288,7 @@ void command_step(struct hand *h)
 {
     const uint32_t name = hand_name(h);
 
+    hand_nap((int64_t)dice_below(&h->dice, PAUSE_MS));
     if (dice_below(&h->dice, 4) == 0)
         script(h, name);
     else
