@@ -22,20 +22,20 @@ enum { REQUEST_MS = 2000 };
 
 void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token)
 {
-    h->now.verb = verb;
-    h->now.name = name;
-    h->now.token = token;
-    h->now.outcome = 0;
-    h->now.deadline_us = h->now.value = 0;
-    history_invoke(h->crew->history, &h->now);
+    h->at->verb = verb;
+    h->at->name = name;
+    h->at->token = token;
+    h->at->outcome = 0;
+    h->at->deadline_us = h->at->value = 0;
+    history_invoke(h->crew->history, h->at);
 }
 
 void hand_answer(struct hand *h, int outcome, int64_t deadline_us, int64_t value)
 {
-    h->now.outcome = outcome;
-    h->now.deadline_us = deadline_us;
-    h->now.value = value;
-    history_return(h->crew->history, &h->now);
+    h->at->outcome = outcome;
+    h->at->deadline_us = deadline_us;
+    h->at->value = value;
+    history_return(h->crew->history, h->at);
 }
 
 bool client_explained(int code)
@@ -259,8 +259,10 @@ static void work(struct crew *c, struct hand *hands, const sigset_t *term, int64
         struct hand *h = &hands[started];
 
         h->crew = c;
-        h->now.process = c->plan.process;
+        h->now.process = h->beside.process = c->plan.process;
         h->now.thread = started;
+        h->beside.thread = CLIENT_THREADS_MAX + started;
+        h->at = &h->now;
         h->m = c->plan.command ? NULL : c->managers[started % c->plan.managers];
         h->dice = dice_of((c->plan.seed * 1009 + c->plan.process) * 1013 + started + 1);
         if (pthread_create(&h->thread, NULL, hand_main, h) != 0) {

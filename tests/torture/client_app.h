@@ -31,6 +31,7 @@ struct app {
     const char *begin;
     const char *begin_strict; /* a stricter level, or an older snapshot */
     const char *strict_read;  /* behind a SELECT in such a one, of a row that was locked in it */
+    bool one_writer;          /* a transaction keeps everybody out, also releases */
     const char *big, *engine; /* of tables: the type of 64 bits; what comes behind the columns */
 };
 

@@ -105,6 +105,7 @@ const struct app client_app_sqlite = {.scheme = "sqlite:",
                                       .begin = "BEGIN IMMEDIATE",
                                       .begin_strict = "BEGIN",
                                       .strict_read = "",
+                                      .one_writer = true,
                                       .big = "INTEGER",
                                       .engine = ""};
 #endif

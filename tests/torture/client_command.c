@@ -216,7 +216,7 @@ static bool settle(struct hand *h, struct grant *g, int64_t asked_us)
                 (const char *const[]){"-n", "--ttl", g->life, "--owner", g->owner, g->text, NULL},
                 &said);
         if (said.code == 0 && read_grant(&said, g)) {
-            h->now.token = g->token;
+            h->at->token = g->token;
             hand_answer(h, 0, deadline_of(g, asked_us), 0);
         } else if (code_of(said.code) == SQLOCK_EBUSY || code_of(said.code) == SQLOCK_ELOST) {
             hand_answer(h, SQLOCK_ELOST, 0, SQLOCK_WHY_NOT_GRANTED);
@@ -234,11 +234,11 @@ static bool acquire(struct hand *h, struct grant *g)
     int rc;
 
     hand_ask(h, V_ACQUIRE, g->name, 0);
-    asked_us = h->now.invoke_us;
+    asked_us = h->at->invoke_us;
     command(h, "acquire", (const char *const[]){"-n", "--ttl", g->life, g->text, NULL}, &said);
     rc = code_of(said.code);
     if (rc == 0 && read_grant(&said, g)) {
-        h->now.token = g->token;
+        h->at->token = g->token;
         hand_answer(h, 0, deadline_of(g, asked_us), 0);
         return true;
     }
@@ -254,7 +254,7 @@ static void renew(struct hand *h, struct grant *g)
     int rc;
 
     hand_ask(h, V_RENEW, g->name, g->token);
-    asked_us = h->now.invoke_us;
+    asked_us = h->at->invoke_us;
     command(h, "renew",
             (const char *const[]){"--ttl", g->life, g->text, g->owner, g->token_text, NULL}, &said);
     rc = code_of(said.code);

@@ -30,7 +30,9 @@ struct hand {
     void *native; /* its own; NULL: not connected now */
     sqlock_conn *conn;
     char schema[APP_TEXT];
-    struct event now; /* what it asks */
+    struct event now;    /* what it asks */
+    struct event beside; /* and within that, as if another thread did */
+    struct event *at;    /* one of these */
 };
 
 /* ---- what is asked and answered ---------------------------------------------------------------
@@ -58,12 +60,15 @@ void hand_oversleep(struct hand *h);
 void lease_try(struct hand *h);
 void lease_wait(struct hand *h);
 void lease_loop(struct hand *h);
+/* Release it in the middle of something else that is asked. */
+void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name);
 
 /* ---- transactions of the application (client_rows.c) ------------------------------------------
  */
 
-/* How the guarded write is made. */
-enum guarded_way { GUARDED_AT_ONCE, GUARDED_SLOWLY };
+/* How the guarded write is made: its commit may come past the end of the lease, or after its
+ * release. */
+enum guarded_way { GUARDED_AT_ONCE, GUARDED_SLOWLY, GUARDED_RELEASED };
 void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded_way way);
 void rows_row_lock(struct hand *h);
 void rows_cas(struct hand *h);

@@ -41,7 +41,7 @@ static bool settle(struct hand *h, sqlock_lock *lock, uint32_t name)
 
         hand_ask(h, V_SETTLE, name, sqlock_lock_token(lock));
         rc = sqlock_settle(lock, SETTLE_MS, &err);
-        h->now.token = sqlock_lock_token(lock);
+        h->at->token = sqlock_lock_token(lock);
         if (sqlock_lock_state(lock) == SQLOCK_RELEASED)
             hand_answer(h, rc, 0, SQLOCK_WHY_RELEASED);
         else if (rc == 0)
@@ -103,33 +103,39 @@ static void renew(struct hand *h, sqlock_lock *lock, uint32_t name)
         hand_explain(h, rc, &err, "renew");
 }
 
-static void work(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
+static void hold_long(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
-    const int32_t lease_ms = h->crew->plan.lease_ms;
-
-    if (hand_dares(h, CHANCE_HELD))
+    for (int i = 0; i < 8; i++) {
+        hand_nap(h->crew->plan.lease_ms / 4);
         read_held(h, lock, name);
+    }
+}
+
+static bool releases_early(struct hand *h)
+{
+    return hand_dares(h, CHANCE_EARLY) &&
+           (!h->crew->app->one_writer || dice_below(&h->dice, 10) == 0);
+}
+
+/* True: it has been released in it. */
+static bool work(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
+{
     if (manual && hand_dares(h, CHANCE_LATE)) {
         hand_oversleep(h);
         rows_guarded(h, lock, name, GUARDED_AT_ONCE);
     } else if (hand_dares(h, CHANCE_STALE)) {
         rows_guarded(h, lock, name, GUARDED_SLOWLY);
     } else if (hand_dares(h, CHANCE_GUARDED)) {
-        rows_guarded(h, lock, name, GUARDED_AT_ONCE);
+        bool early = releases_early(h);
+
+        rows_guarded(h, lock, name, early ? GUARDED_RELEASED : GUARDED_AT_ONCE);
+        return early;
     } else if (!manual && hand_dares(h, CHANCE_LONG)) {
-        for (int i = 0; i < 8; i++) {
-            hand_nap(lease_ms / 4);
-            read_held(h, lock, name);
-        }
+        hold_long(h, lock, name);
     } else {
         hand_nap((int64_t)dice_below(&h->dice, 4));
     }
-    if (hand_dares(h, CHANCE_RENEW))
-        renew(h, lock, name);
-    if (!tells(lock))
-        settle(h, lock, name);
-    if (hand_dares(h, CHANCE_HELD))
-        read_held(h, lock, name);
+    return false;
 }
 
 /* ---- its end ----------------------------------------------------------------------------------
@@ -169,9 +175,26 @@ static void release(struct hand *h, sqlock_lock *lock, uint32_t name)
         rc = release_once(h, lock, name);
 }
 
+void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name)
+{
+    h->at = &h->beside;
+    release_once(h, lock, name);
+    h->at = &h->now;
+}
+
 static void use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
 {
-    work(h, lock, name, manual);
+    bool released;
+
+    if (hand_dares(h, CHANCE_HELD))
+        read_held(h, lock, name);
+    released = work(h, lock, name, manual);
+    if (!released && hand_dares(h, CHANCE_RENEW))
+        renew(h, lock, name);
+    if (!tells(lock))
+        settle(h, lock, name);
+    if (!released && hand_dares(h, CHANCE_HELD))
+        read_held(h, lock, name);
     if (!hand_dares(h, CHANCE_FORGET))
         release(h, lock, name);
     sqlock_lock_free(lock);
@@ -198,6 +221,10 @@ static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquir
     sqlock_op *op = NULL;
     int rc = sqlock_acquire_start(h->m, name, opts, &op, err);
 
+    if (rc == 0 && hand_dares(h, CHANCE_CANCEL)) {
+        hand_nap((int64_t)dice_below(&h->dice, 10));
+        sqlock_op_cancel(op);
+    }
     return rc != 0 ? rc : finish_op(op, out_lock, err);
 }
 
@@ -224,7 +251,7 @@ static void lease(struct hand *h, int way)
     rc = way == 2 ? acquire_by_loop(h, text, &opts, &lock, &err)
                   : sqlock_acquire(h->m, text, &opts, &lock, &err);
     if (rc == 0) {
-        h->now.token = sqlock_lock_token(lock);
+        h->at->token = sqlock_lock_token(lock);
         deadline_us = sqlock_lock_deadline_us(lock);
     }
     hand_answer(h, rc, deadline_us, way);

@@ -23,8 +23,10 @@
     X(CHANCE_GUARDED, "guarded", 350) /* a guarded write */                                        \
     X(CHANCE_LATE, "late", 2)         /* sleep past the lease, then a guarded write */             \
     X(CHANCE_STALE, "stale", 1)       /* sleep past the lease between guard and commit */          \
+    X(CHANCE_EARLY, "early", 20)      /* release before the commit (SQLite: a tenth of that) */    \
     X(CHANCE_LONG, "long", 1)         /* renewed by itself, and held for longer than the lease */  \
     X(CHANCE_START, "start", 200)     /* release and renew by an event loop */                     \
+    X(CHANCE_CANCEL, "cancel", 50)    /* cancel what an event loop waits for */                    \
     X(CHANCE_FORGET, "forget", 1)     /* free without release */                                   \
     X(CHANCE_GIVE_BACK, "give-back", 200) /* release what is unsure, in place of settling it */    \
     X(CHANCE_STRICT, "strict", 100)       /* a transaction of a stricter isolation level */        \

@@ -131,6 +131,8 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
         rc = run(h, &n, "SELECT n FROM torture_guarded WHERE name = %" PRIu32, name);
     if (rc == 0 && way == GUARDED_SLOWLY)
         hand_oversleep(h);
+    if (rc == 0 && way == GUARDED_RELEASED)
+        lease_release_beside(h, lock, name);
     rc = end(h, rc);
     hand_answer(h, rc, 0, n);
 }
