@@ -111,9 +111,17 @@ void hand_nap(int64_t ms)
         ;
 }
 
+void hand_sleep(struct hand *h, int64_t ms)
+{
+    int64_t end_us = sqlock_now_us() + ms * 1000, left_ms;
+
+    while (!atomic_load(&h->crew->over) && (left_ms = (end_us - sqlock_now_us() + 999) / 1000) > 0)
+        hand_nap(left_ms < 20 ? left_ms : 20);
+}
+
 void hand_oversleep(struct hand *h)
 {
-    hand_nap(h->crew->plan.lease_ms + dice_between(&h->dice, 1, h->crew->plan.lease_ms / 4));
+    hand_sleep(h, h->crew->plan.lease_ms + dice_between(&h->dice, 1, h->crew->plan.lease_ms / 4));
 }
 
 /* ---- threads ----------------------------------------------------------------------------------

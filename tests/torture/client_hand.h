@@ -51,6 +51,8 @@ uint32_t hand_name(struct hand *h);
 /* The words for a name: "n0". */
 const char *hand_name_text(uint32_t name, char out[16]);
 void hand_nap(int64_t ms);
+/* A longer one, which ends with the client's time. */
+void hand_sleep(struct hand *h, int64_t ms);
 /* Long enough for a lease that is not renewed to run out. */
 void hand_oversleep(struct hand *h);
 

@@ -106,7 +106,7 @@ static void renew(struct hand *h, sqlock_lock *lock, uint32_t name)
 static void hold_long(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
     for (int i = 0; i < 8; i++) {
-        hand_nap(h->crew->plan.lease_ms / 4);
+        hand_sleep(h, h->crew->plan.lease_ms / 4);
         read_held(h, lock, name);
     }
 }

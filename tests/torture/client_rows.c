@@ -157,6 +157,7 @@ static int lock_row(struct hand *h, uint32_t name)
     int rc;
 
     opts.wait_ms = dice_below(&h->dice, 2) == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, 200);
+    opts.cancel = h->crew->cancel;
     hand_name_text(name, text);
     rc = name % 2 == 0 ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
                        : sqlock_name_lock(h->conn, text, SQLOCK_LEN_STRING, &opts, &err);
