@@ -8,6 +8,8 @@
 #     ONLY="unit"   only programs of these folders of tests/
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
 #   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
+#   make mutants    each bug of tests/mutants is planted in a copy of the tree, and caught by its test;
+#                   make mutant M=name: one of them. 12 are in make check
 #   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo; DB=postgres or mysql: on a server of its own
@@ -251,16 +253,25 @@ programs: $(programs)
 
 # ---- checks --------------------------------------------------------------------------------------
 
-checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh symbols.sh readme.sh \
-    install.sh) tests/docs/names.sh tests/docs/examples.sh
+checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
+    readme.sh install.sh) tests/docs/names.sh tests/docs/examples.sh
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
+
+# Bugs that are planted in a copy, each a check: it passes if its test fails there.
+mutant = $(patsubst %,$(BUILD)/tests/mutants/%.sh,$1)
+planted := $(if $(and $(filter mutants,$(ONLY)),$(if $(SAN),,1)),$(call mutant,$(patsubst tests/mutants/%.mutant,%,\
+    $(shell grep -lx 'when: check' tests/mutants/*.mutant))))
+
+$(BUILD)/tests/mutants/%.sh: tests/mutants/%.mutant
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/mutants/mutant.sh %s $$CONTROL\n' $* >$@ && chmod +x $@
 
 # DRIVERS goes by another name: make starts itself once more, and would take it for the user's choice.
 export CC CXX BUILD SO STRICT T SAN
 export BUILT_DRIVERS := $(DRIVERS)
 
 .PHONY: check test quick run-all run-quick demo format
-.PHONY: check-layers check-headers check-embed check-runner check-symbols check-readme check-format
+.PHONY: check-layers check-headers check-embed check-runner check-mutants check-symbols check-readme check-format
 
 # make reads pkg-config before anything is installed: so it starts once more when that is done.
 check test:
@@ -287,16 +298,30 @@ reap-load:
 	    $(MAKE) --no-print-directory run-all ONLY=drivers T=$(LOAD)_under_load; rc=$$?; \
 	    grep -hE '^(reap|prune)-load' $(BUILD)/log/drivers-*.log; exit $$rc
 
-run-all: all $(programs)
+run-all: all $(programs) $(planted)
 ifneq ($(left_out),)
 	@echo "SKIP without the drivers $(ABSENT): $(left_out)"
 endif
 ifneq ($(and $(ABSENT),$(filter 1,$(STRICT)),$(if $(CHOSEN),,yes)),)
 	@echo "FAIL no client library for $(ABSENT) (STRICT=1 asks for it)" && exit 1
 endif
-	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs)
+	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs) $(planted)
 
-check-layers check-headers check-embed check-runner check-format:
+# Each mutant's test is run on the tree as it is too. Only what their tests need is built, and started.
+M ?= $(patsubst tests/mutants/%.mutant,%,$(wildcard tests/mutants/*.mutant))
+of_mutants = $(sort $(foreach m,$M,$(shell sed -n 's|^$1: *$2|\1|p' tests/mutants/$m.mutant)))
+.PHONY: mutant mutants run-mutants
+mutant mutants:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory run-mutants ONLY="$(call of_mutants,check,\([^/]*\)/.*)"
+
+run-mutants: $(addprefix $(BUILD)/tests/,$(call of_mutants,check,\([^ ]*\) .*)) $(call mutant,$M)
+	@rm -f $(BUILD)/log/mutants-*.log
+	@CONTROL=--control SQLOCK_TEST_DRIVERS="$${SQLOCK_TEST_DRIVERS-$(call of_mutants,on,\(.*\))}" \
+	    tests/tools/run.sh $(BUILD) $(call mutant,$M); rc=$$?; \
+	    cat $(BUILD)/log/mutants-*.log; exit $$rc
+
+check-layers check-headers check-embed check-runner check-mutants check-format:
 	@tests/tools/$@.sh
 
 check-symbols check-readme check-install: all

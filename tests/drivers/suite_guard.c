@@ -1,5 +1,6 @@
 /* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
 #include <pthread.h>
+#include <string.h>
 
 #include <sqlock/transaction.h>
 
@@ -154,6 +155,25 @@ static void test_stale_holder_cannot_guard(void **state)
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
     fail_to_guard();
     give(thiefs);
+    strike_stage();
+}
+
+/* Its owner was granted the name again, by another program: then the first grant is as stale. */
+static void test_guard_is_for_the_exact_grant(void **state)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_acquire_opts o = wait_opts(0, 10000, SQLOCK_NO_RENEW);
+    sqlock_lock *second;
+
+    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    memcpy(owner, sqlock_lock_owner(s.lock), sizeof owner);
+    o.owner = owner;
+    assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    second = take_with(s.thief, "sale", &o);
+    assert_between(sqlock_lock_token(s.lock) + 1, sqlock_lock_token(second), SQLOCK_TOKEN_MAX);
+    assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
+    fail_to_guard();
+    give(second);
     strike_stage();
 }
 
@@ -350,6 +370,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_break_of_a_guarded_lock_says_so_and_admits_nobody),
     cmocka_unit_test(test_release_is_not_told_of_the_next_holders_guard),
     cmocka_unit_test(test_stale_holder_cannot_guard),
+    cmocka_unit_test(test_guard_is_for_the_exact_grant),
     cmocka_unit_test(test_guard_wants_an_open_transaction_and_a_held_lock),
     cmocka_unit_test(test_handles_may_be_freed_in_any_order),
 };

@@ -34,14 +34,20 @@ static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
                      1);
 }
 
-static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsigned flags)
+static sqlock_lock *take_named(sqlock *m, const char *name, struct told *t, int32_t lease_ms,
+                               unsigned flags)
 {
     sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
 
     memset(t, 0, sizeof *t);
     o.on_event = note_event;
     o.user = t;
-    return take_with(m, "nightly", &o);
+    return take_with(m, name, &o);
+}
+
+static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsigned flags)
+{
+    return take_named(m, "nightly", t, lease_ms, flags);
 }
 
 /* P4 */
@@ -192,6 +198,29 @@ static void test_release_tells_nothing(void **state)
     sqlock_lock_free(lock);
 }
 
+/* The watcher is kept by another lock's callback when this one is lost and then released. */
+static void test_loss_that_was_not_told_before_the_release_is_not_told(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told slow, t;
+    sqlock_lock *other = take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW), *lock;
+
+    atomic_store(&slow.hold_up_ms, 500);
+    lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
+    assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
+    await_loss(lock);
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(atomic_load(&slow.in_callback), 1);
+    atomic_store(&slow.hold_up_ms, 0);
+    assert_soon(atomic_load(&slow.lost) == 1, patience_ms(3000));
+    sleep_ms(50);
+    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(other);
+}
+
 /* The getters of sqlock.h may be called from within. */
 static void test_callback_may_ask_the_getters(void **state)
 {
@@ -297,6 +326,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_risk_is_told_before_loss),
     cmocka_unit_test(test_renewal_ends_the_risk),
     cmocka_unit_test(test_release_tells_nothing),
+    cmocka_unit_test(test_loss_that_was_not_told_before_the_release_is_not_told),
     cmocka_unit_test(test_callback_may_ask_the_getters),
     cmocka_unit_test(test_free_waits_for_a_running_callback),
     cmocka_unit_test(test_callback_may_free_its_lock),

@@ -76,7 +76,8 @@ script ours(sqlock_stmt stmt);
 script ours_array(sqlock_stmt stmt);
 script written(sqlock_stmt stmt, const char *text);
 /* A copy of s with every `from` replaced; the test fails if there is none, so that a statement
- * which was rewritten cannot leave a test that damages nothing. */
+ * which was rewritten cannot leave a test that damages nothing. Damage ours when it was judged:
+ * what is wrong with it is told then, and not that a piece is missing. */
 script changed(script s, const char *from, const char *to);
 
 /* ---- asking -----------------------------------------------------------------------------------

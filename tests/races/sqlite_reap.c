@@ -12,7 +12,7 @@ static void test_lease_that_was_granted_meanwhile_is_not_cleared(void **state)
 {
     conn a = lite_open(), sweeper = lite_open();
     request r = request_of('A', 5000 * MS), next = request_of('B', 5000 * MS);
-    script right = ours(SQLOCK_STMT_REAP), wrong = reap_unasked();
+    script right = ours(SQLOCK_STMT_REAP), wrong;
     (void)state;
     EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
     let_it_run_out(a);
@@ -20,6 +20,7 @@ static void test_lease_that_was_granted_meanwhile_is_not_cleared(void **state)
     EXPECT(acquire(a, next), SQLOCK_OUT_DONE);
     assert_int_equal(ask(sweeper, &right, &r).rows, 0);
     assert_int_equal(row_owner(a), 'B');
+    wrong = reap_unasked();
     EXPECT(ask(sweeper, &wrong, &r), SQLOCK_OUT_DONE);
     assert_int_equal(row_owner(a), -1); /* B works, and anybody may come in */
 }
@@ -28,7 +29,7 @@ static void test_renewed_lease_is_not_cleared(void **state)
 {
     conn a = lite_open(), sweeper = lite_open();
     request r = request_of('A', 100 * MS);
-    script right = ours(SQLOCK_STMT_REAP), wrong = reap_unasked();
+    script right = ours(SQLOCK_STMT_REAP), wrong;
     (void)state;
     r.token = acquire(a, r).token;
     r.cut = number(sweeper, "SELECT exp * 1000 FROM {lock}"); /* the page was read after this, */
@@ -37,6 +38,7 @@ static void test_renewed_lease_is_not_cleared(void **state)
     pause_ms(120);
     assert_int_equal(ask(sweeper, &right, &r).rows, 0);
     EXPECT(renew(a, r), SQLOCK_OUT_DONE);
+    wrong = reap_unasked();
     EXPECT(ask(sweeper, &wrong, &r), SQLOCK_OUT_DONE);
     EXPECT(renew(a, r), SQLOCK_OUT_REAPED);
 }

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# make check-mutants: tests/mutants/mutant.sh takes nothing for a bug that was caught but one that was. Tried
+# on a tree with one program, which does what a word in it says.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+unset BUILD BUILT_DRIVERS MAKEFLAGS SQLOCK_TEST_DRIVERS SQLOCK_TEST_POSTGRES_URL
+bad=0 planted=0
+
+mkdir -p "$dir/core" "$dir/tests/mutants" "$dir/build/tests/unit"
+cp tests/mutants/mutant.sh tests/mutants/plant.awk "$dir/tests/mutants"
+cat >"$dir/Makefile" <<'MAKE'
+build/tests/unit/x: core/x.c
+	@mkdir -p $(@D) && sh -n $< && cp $< $@ && chmod +x $@
+MAKE
+cat >"$dir/core/x.c" <<'PROGRAM'
+#!/bin/sh
+echo '[==========] Running 1 test(s).'
+echo '[ RUN      ] test_of_it'
+word=good
+case $word in
+good) echo '[       OK ] test_of_it' ;;
+wrong) echo 'gave 1, not 2'; echo '[  FAILED  ] test_of_it' ;;
+other) echo 'gave 3, not 4'; echo '[  FAILED  ] test_of_it' ;;
+fault) echo 'Test failed with exception: gave 1, not 2'; echo '[  FAILED  ] test_of_it' ;;
+crash) kill -SEGV $$ ;;
+hang) exec sleep 59 ;;
+skip) echo '[  SKIPPED ] test_of_it' ;;
+none) ;;
+esac
+# twice
+# twice
+echo '[==========] 1 test(s) run.'
+PROGRAM
+make -s -C "$dir"
+before=$(cat "$dir/core/x.c")
+
+expect() # STATUS TEXT PIECES [FIELD VALUE]
+{
+    local said status limit=9 on=fake says='gave 1, not 2'
+    [ $# = 3 ] || local "$4=$5"
+    printf '%s: %s\n' wrong 'It is.' promise P0 check 'unit/x test_of_it' says "$says" on "$on" limit "$limit" \
+        >"$dir/tests/mutants/m.mutant"
+    printf '%s\n' "" "$3" >>"$dir/tests/mutants/m.mutant"
+    said=$(cd "$dir" && tests/mutants/mutant.sh m --control 2>&1)
+    status=$?
+    planted=$((planted + 1))
+    if [ $status != "$1" ] || ! grep -qF -- "$2" <<<"$said"; then
+        printf '%s\nstatus %d, not %d with "%s":\n%s\n' "$3" $status "$1" "$2" "$said"
+        bad=1
+    fi
+}
+
+word() { printf 'file: core/x.c\n-word=good\n+%s' "$1"; }
+
+expect 0 "caught by test_of_it" "$(word word=wrong)"
+expect 0 "gave 1, not 2" "$(word word=wrong)"
+expect 1 "a test is missing" "$(word 'word=good # an equal one')"
+expect 1 "did not say 'gave 1, not 2'" "$(word word=other)"
+expect 1 "crashed" "$(word word=fault)"
+expect 1 "crashed" "$(word word=crash)"
+expect 1 "not done after 1 seconds" "$(word word=hang)" limit 1
+expect 1 "no test called" "$(word word=none)"
+expect 1 "it does not build" "$(word 'word=(')"
+expect 77 "was skipped" "$(word word=skip)"
+expect 77 "there is no PostgreSQL" "$(word word=wrong)" on postgres
+expect 1 "does not tell 'says:'" "$(word word=wrong)" says ""
+
+# What does not fit is told, and nothing is planted.
+expect 1 "stands there 0 times" $'file: core/x.c\n-word=better\n+word=wrong'
+expect 1 "stands there 0 times" $'file: core/x.c\n-word=goo\n+word=wrong'
+expect 1 "stands there 2 times" $'file: core/x.c\n-# twice\n+# once'
+expect 1 "there is no core/y.c" $'file: core/y.c\n-a\n+b'
+expect 1 "changes nothing" $'file: core/x.c\n word=good'
+expect 1 "changes nothing" ""
+expect 1 "does not say where" $'file: core/x.c\n+word=wrong'
+expect 1 "a line of a piece is none" $'file: core/x.c\n-word=good\n\n+word=wrong'
+expect 1 "does not apply any more" $'file: core/x.c\n-word=better\n+word=wrong'
+
+[ "$(cat "$dir/core/x.c")" = "$before" ] || { echo "a mutant was planted in the tree itself"; bad=1; }
+printf '#!/bin/sh\nexit 1\n' >"$dir/build/tests/unit/x"
+touch "$dir/build/tests/unit/x"
+expect 1 "does not pass without it" "$(word word=wrong)"
+
+[ "$(tests/mutants/table.sh)" = "$(sed '1,/table: begin/d; /table: end/,$d' tests/mutants/README.md)" ] ||
+    { echo "tests/mutants/README.md is not of these mutants: tests/mutants/table.sh --write"; bad=1; }
+[ $bad = 0 ] && echo "mutants: $planted were judged right"
