@@ -19,9 +19,11 @@
     X(RULE_TOKEN, "tokens do not rise with the grants of a name")                                  \
     X(RULE_DEADLINE, "a deadline lies further ahead than a lease")                                 \
     X(RULE_STALE, "a grant that had ended was said to be held")                                    \
+    X(RULE_GUARD, "a lock was granted to others while a transaction guarded it")                   \
     X(RULE_LOST, "a lock was said to be lost without a cause")                                     \
     X(RULE_BUSY, "a lock was said to be busy though nobody could hold it")                         \
     X(RULE_UPDATE, "an update of a row was lost, or came out of order")                            \
+    X(RULE_CONFLICT, "a change was refused though nobody else had changed the row")                \
     X(RULE_FENCE, "a write under an older token came after one under a newer")                     \
     X(RULE_SUM, "a row does not hold what was committed")                                          \
     X(RULE_LIVENESS, "a name that was asked for was not granted after the last fault")             \

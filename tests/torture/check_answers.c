@@ -42,6 +42,16 @@ static void judge_yes(struct book *b, const struct grant *g, const struct event 
                g->token, e->invoke_us - g->over_us, history_verb_word(e->verb));
 }
 
+/* What was guarded was so until its commit, whatever became of the lease (P11). */
+static void judge_guarded(struct book *b, const struct grant *g, const struct event *e)
+{
+    if (g->over_us >= e->invoke_us && g->next && g->next->return_us < e->deadline_us)
+        breach(b, RULE_GUARD, e, g->next,
+               "token %" PRId64 " was granted %" PRId64 " us before a write under %" PRId64
+               " was to be committed, and it was",
+               g->next->token, e->deadline_us - g->next->return_us, g->token);
+}
+
 /* What the library says by itself: it may not know of a break or of another grant yet. It knows of
  * its own release, and no renewal that was asked for afterwards can have moved the deadline. */
 static void judge_held(struct book *b, const struct grant *g, const struct event *e)
@@ -85,6 +95,8 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
     if (e->verb == V_RENEW || e->verb == V_GUARDED ||
         (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED))
         judge_yes(b, g, e);
+    if (e->verb == V_GUARDED)
+        judge_guarded(b, g, e);
     if (e->verb == V_RELEASE)
         judge_release(b, g, e);
     if (e->verb == V_HELD)

@@ -238,7 +238,7 @@ static void follow_grants(struct book *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];
-        struct grant *g = e->token != 0 ? find_grant(b, e) : NULL;
+        struct grant *g = e->token != 0 && e->verb != V_CAS ? find_grant(b, e) : NULL;
 
         b->grant_of[i] = g;
         if (!g)

@@ -76,6 +76,19 @@ static void check_twice(struct book *b, const struct writes *w)
     }
 }
 
+/* The row was at the version that was expected. */
+static void check_expected(struct book *b, const struct writes *w)
+{
+    for (int64_t i = 0; i < w->n; i++) {
+        const struct event *e = w->all[i];
+
+        if (event_ok(e) && e->value != e->token + 1)
+            breach(b, RULE_UPDATE, e, NULL,
+                   "version %" PRId64 " was expected, and %" PRId64 " was written", e->token,
+                   e->value);
+    }
+}
+
 /* Who was answered before another one asked has the smaller value. */
 static void check_order(struct book *b, const struct writes *w)
 {
@@ -116,6 +129,51 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
         (row->token < top->token || (row->guarded == top->value && row->token != top->token)))
         breach(b, RULE_FENCE, top, NULL,
                "the row says token %" PRId64 " at the end, after %" PRId64, row->token, top->token);
+}
+
+/* ---- conflicts --------------------------------------------------------------------------------
+ */
+
+/* The first of the compare-and-sets of a name that may have written this value, or NULL. */
+static const struct event *first_writer(const struct event **all, int64_t n, uint32_t name,
+                                        int64_t value)
+{
+    int64_t low = 0, high = n;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const struct event *e = all[middle];
+
+        if (e->verb < V_CAS ||
+            (e->verb == V_CAS && (e->name < name || (e->name == name && e->value < value))))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == n || all[low]->verb != V_CAS || all[low]->name != name || all[low]->value != value)
+        return NULL;
+    return all[low];
+}
+
+static bool asked_before_answer(const struct event *e, const struct event *answered)
+{
+    return e && e->invoke_us <= answered->return_us;
+}
+
+/* The version that was expected had been read before. So who found another one found the one after
+ * it, or a later one: somebody must have written that, or may have. */
+static void check_conflicts(struct book *b, const struct event **all, int64_t n)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = &b->events[i];
+
+        if (e->verb == V_CAS && event_returned(e) && e->outcome == SQLOCK_CONFLICT &&
+            !asked_before_answer(first_writer(all, n, e->name, e->token + 1), e) &&
+            !asked_before_answer(first_writer(all, n, e->name, 0), e))
+            breach(b, RULE_CONFLICT, e, NULL,
+                   "version %" PRId64 " was expected, and nobody had written the next one",
+                   e->token);
+    }
 }
 
 /* ---- sums -------------------------------------------------------------------------------------
@@ -182,6 +240,8 @@ static void check_writes(struct book *b, const struct event **all, int64_t n)
     w.last = final != CHECK_NOT_READ ? final : top ? top->value : 0;
     check_twice(b, &w);
     check_order(b, &w);
+    if (all[0]->verb == V_CAS)
+        check_expected(b, &w);
     if (all[0]->verb == V_GUARDED)
         check_fence(b, &w, row);
     check_sum(b, &w, final != CHECK_NOT_READ);
@@ -235,6 +295,7 @@ bool check_rows(struct book *b)
             check_writes(b, all + from, i - from);
             from = i;
         }
+    check_conflicts(b, all, n);
     fine = check_finals(b, all, n);
     free(all);
     return fine;

@@ -320,6 +320,73 @@ static bool late_write_that_is_accepted(struct wrong *w)
     return e != NULL;
 }
 
+/* The first grant with a larger token. */
+static const struct event *after_token(const struct wrong *w, const struct event *e)
+{
+    const struct event *found = NULL;
+
+    for (int64_t i = 0; i < w->sim.n; i++) {
+        const struct event *x = &w->sim.events[i];
+
+        if (answered(x, V_ACQUIRE, 0) && x->name == e->name && x->token > e->token &&
+            (!found || x->return_us < found->return_us))
+            found = x;
+    }
+    return found;
+}
+
+static bool is_committed_beside_a_grant(const struct wrong *w, const struct event *e)
+{
+    return answered(e, V_GUARDED, 0) && after_token(w, e);
+}
+
+static bool is_changed(const struct wrong *w, const struct event *e)
+{
+    (void)w;
+    return answered(e, V_CAS, 0);
+}
+
+static bool commit_after_a_later_grant(struct wrong *w)
+{
+    struct event *e = pick(w, is_committed_beside_a_grant);
+
+    w->found_by[0] = RULE_GUARD;
+    if (e)
+        e->deadline_us = after_token(w, e)->return_us + 1;
+    return e != NULL;
+}
+
+static bool is_conflict(const struct wrong *w, const struct event *e)
+{
+    (void)w;
+    return answered(e, V_CAS, SQLOCK_CONFLICT);
+}
+
+static bool conflict_with_nobody(struct wrong *w)
+{
+    struct event *e = pick(w, is_conflict);
+
+    w->found_by[0] = RULE_CONFLICT;
+    if (e)
+        e->token = w->sim.rows[e->name].version;
+    for (int64_t i = 0; e && i < w->sim.n; i++)
+        if (w->sim.events[i].verb == V_CAS && w->sim.events[i].name == e->name &&
+            (w->sim.events[i].outcome == SQLOCK_EUNSURE ||
+             w->sim.events[i].return_us == HISTORY_NOT_RETURNED))
+            return false;
+    return e != NULL;
+}
+
+static bool change_of_another_version(struct wrong *w)
+{
+    struct event *e = pick(w, is_changed);
+
+    w->found_by[0] = RULE_UPDATE;
+    if (e)
+        e->token--;
+    return e != NULL;
+}
+
 static bool is_young_use(const struct wrong *w, const struct event *e)
 {
     const struct event *last = NULL;
@@ -350,7 +417,8 @@ static bool loss_without_a_cause(struct wrong *w)
 static bool is_promise(const struct wrong *w, const struct event *e)
 {
     (void)w;
-    return e->outcome == 0 && e->deadline_us > 0 && e->return_us != HISTORY_NOT_RETURNED;
+    return e->outcome == 0 && e->deadline_us > 0 && e->verb != V_GUARDED &&
+           e->return_us != HISTORY_NOT_RETURNED;
 }
 
 static bool deadline_that_is_too_late(struct wrong *w)
@@ -431,6 +499,9 @@ FOUND(write_that_nobody_owns_up_to)
 FOUND(write_that_is_not_in_the_row)
 FOUND(write_under_an_old_token)
 FOUND(late_write_that_is_accepted)
+FOUND(commit_after_a_later_grant)
+FOUND(conflict_with_nobody)
+FOUND(change_of_another_version)
 FOUND(loss_without_a_cause)
 FOUND(deadline_that_is_too_late)
 FOUND(use_after_the_end)
@@ -448,6 +519,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_write_that_is_not_in_the_row_is_found),
     cmocka_unit_test(test_write_under_an_old_token_is_found),
     cmocka_unit_test(test_late_write_that_is_accepted_is_found),
+    cmocka_unit_test(test_commit_after_a_later_grant_is_found),
+    cmocka_unit_test(test_conflict_with_nobody_is_found),
+    cmocka_unit_test(test_change_of_another_version_is_found),
     cmocka_unit_test(test_loss_without_a_cause_is_found),
     cmocka_unit_test(test_deadline_that_is_too_late_is_found),
     cmocka_unit_test(test_use_after_the_end_is_found),

@@ -520,6 +520,52 @@ static void test_guarded_write_that_began_before_a_later_grant_is_none(void **st
     assert_proved();
 }
 
+static struct event *guarded_until(uint32_t thread, int64_t from, int64_t commit, int64_t to,
+                                   int64_t token, int64_t value)
+{
+    struct event *e = guarded(thread, from, to, token, value);
+
+    e->deadline_us = commit * 1000;
+    return e;
+}
+
+static void test_grant_while_a_transaction_guards_the_lock_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    guarded_until(1, 800, 1500, 1510, 1, 1);
+    grant(2, 1000, 1010, 2);
+    assert_breach(RULE_GUARD);
+}
+
+static void test_grant_when_the_commit_was_asked_for_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    guarded_until(1, 800, 1010, 1510, 1, 1);
+    grant(2, 1000, 1010, 2);
+    assert_proved();
+}
+
+static void test_grant_while_a_refused_transaction_was_open_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    guarded_until(1, 800, 1500, 1510, 1, 0)->outcome = SQLOCK_ETXGONE;
+    grant(2, 1000, 1010, 2);
+    assert_proved();
+}
+
+static void test_release_within_the_guarded_transaction_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    guarded_until(1, 100, 200, 210, 1, 1);
+    release(2, 120, 130, 1);
+    grant(3, 205, 220, 2);
+    assert_proved();
+}
+
 static void test_release_after_a_later_grant_is_found(void **state)
 {
     (void)state;
@@ -848,6 +894,41 @@ static void test_committed_write_of_nothing_is_found(void **state)
     (void)state;
     put_value(1, 0, 10, V_ROW_LOCK, 0, 0, 0);
     assert_found(RULE_UPDATE);
+}
+
+static void test_change_of_another_version_than_expected_is_found(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_CAS, 0, 0, 1);
+    put_value(2, 0, 10, V_CAS, 0, 0, 2);
+    assert_breach(RULE_UPDATE);
+}
+
+static void test_conflict_with_nobody_is_found(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_CAS, 0, 0, 1);
+    put(2, 20, 30, V_CAS, SQLOCK_CONFLICT, 1);
+    put_value(1, 31, 40, V_CAS, 0, 1, 2);
+    assert_breach(RULE_CONFLICT);
+}
+
+static void test_conflict_with_who_asked_meanwhile_is_none(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_CAS, 0, 0, 1);
+    put(2, 20, 30, V_CAS, SQLOCK_CONFLICT, 1);
+    put_value(1, 30, 40, V_CAS, 0, 1, 2);
+    assert_proved();
+}
+
+static void test_conflict_with_who_was_killed_is_none(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_CAS, 0, 0, 1);
+    put(2, 20, 30, V_CAS, SQLOCK_CONFLICT, 1);
+    put(1, 15, NO_ANSWER, V_CAS, 0, 1);
+    assert_proved();
 }
 
 static void test_write_under_an_older_token_is_found(void **state)
@@ -1214,6 +1295,10 @@ static const struct CMUnitTest tests[] = {
     T(test_renewal_during_a_break_is_none),
     T(test_guarded_write_after_a_later_grant_is_found),
     T(test_guarded_write_that_began_before_a_later_grant_is_none),
+    T(test_grant_while_a_transaction_guards_the_lock_is_found),
+    T(test_grant_when_the_commit_was_asked_for_is_none),
+    T(test_grant_while_a_refused_transaction_was_open_is_none),
+    T(test_release_within_the_guarded_transaction_is_none),
     T(test_release_after_a_later_grant_is_found),
     T(test_release_that_is_asked_again_says_yes_whoever_came),
     T(test_release_of_a_broken_grant_that_says_yes_is_found),
@@ -1251,6 +1336,10 @@ static const struct CMUnitTest tests[] = {
     T(test_smaller_value_after_a_larger_one_is_found),
     T(test_values_of_writes_at_the_same_time_may_be_told_in_any_order),
     T(test_committed_write_of_nothing_is_found),
+    T(test_change_of_another_version_than_expected_is_found),
+    T(test_conflict_with_nobody_is_found),
+    T(test_conflict_with_who_asked_meanwhile_is_none),
+    T(test_conflict_with_who_was_killed_is_none),
     T(test_write_under_an_older_token_is_found),
     T(test_write_under_an_older_token_that_came_first_is_none),
     T(test_unsure_write_that_is_in_the_row_counts),

@@ -116,7 +116,7 @@ static int guard(struct hand *h, sqlock_lock *lock)
 void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded_way way)
 {
     const int64_t token = sqlock_lock_token(lock);
-    int64_t n = 0;
+    int64_t n = 0, commit_us = 0;
     int rc;
 
     if (sqlock_lock_state(lock) == SQLOCK_UNSURE || !begin(h, hand_dares(h, CHANCE_STRICT)))
@@ -133,8 +133,10 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
         hand_oversleep(h);
     if (rc == 0 && way == GUARDED_RELEASED)
         lease_release_beside(h, lock, name);
+    if (rc == 0)
+        commit_us = sqlock_now_us();
     rc = end(h, rc);
-    hand_answer(h, rc, 0, n);
+    hand_answer(h, rc, commit_us, n);
 }
 
 /* ---- under a row lock -------------------------------------------------------------------------
@@ -220,7 +222,7 @@ void rows_cas(struct hand *h)
         rows_disconnect(h);
     if (rc != 0 || !begin(h, hand_dares(h, CHANCE_STRICT)))
         return;
-    hand_ask(h, V_CAS, name, 0);
+    hand_ask(h, V_CAS, name, expected);
     rc = end(h, change(h, name, expected, &version));
     hand_answer(h, rc, 0, version);
 }

@@ -29,10 +29,12 @@
     X(V_GUARDED, "guarded")   /* guard, write, commit: outcome 0 is committed. value: the row's     \
                                  counter that it wrote, 0: it did not come so far. Of this verb     \
                                   and the next two: EUNSURE is a commit of which nobody knows,      \
-                                  any other outcome but 0 says that nothing was changed */          \
+                                  any other outcome but 0 says that nothing was changed. deadline:  \
+                                  when the commit was about to be asked for, 0: not */              \
     X(V_ROW_LOCK, "row-lock") /* the row of a name, read, written and committed under FOR UPDATE.   \
                                  value: what it wrote */                                            \
-    X(V_CAS, "cas")           /* one compare and set, committed. value: the version it wrote */     \
+    X(V_CAS, "cas")           /* one compare and set, committed. token: the version that was read   \
+                                 before, and expected. value: the version it wrote */               \
     X(V_REAP, "reap")         /* value: rows cleared and pruned */                                  \
     X(V_BEAT, "beat")         /* the work under a grant is alive (and believes to be allowed) */    \
     X(V_FAULT, "fault")       /* by the cell: name: number of the fault's kind. invoke: it begins,  \

@@ -98,7 +98,18 @@ static void serve_guarded(struct row *r, struct client *c)
         return;
     }
     c->now.value = ++r->app.guarded;
+    c->now.deadline_us = c->at_us;
     r->app.token = c->now.token;
+}
+
+static void serve_cas(struct row *r, struct client *c)
+{
+    if (r->app.version != c->now.token) {
+        c->now.outcome = SQLOCK_CONFLICT;
+        return;
+    }
+    c->now.value = ++r->app.version;
+    r->app.changes++;
 }
 
 /* Settling an acquire does not ask for a new one here: it only looks. */
@@ -140,8 +151,7 @@ static void serve(struct row *r, struct client *c)
         c->now.value = ++r->app.row;
         break;
     case V_CAS:
-        c->now.value = ++r->app.version;
-        r->app.changes++;
+        serve_cas(r, c);
         break;
     default:
         break;
@@ -164,7 +174,7 @@ static void ask(struct world *w, struct client *c, int verb, int64_t from_us)
     e->verb = verb;
     e->outcome = 0;
     e->value = e->deadline_us = 0;
-    e->token = c->token;
+    e->token = verb == V_CAS ? w->rows[e->name].app.version : c->token;
     e->invoke_us = from_us + dice_between(&w->dice, 1, 300);
     e->return_us = HISTORY_NOT_RETURNED;
     c->at_us = verb == V_HELD ? e->invoke_us : e->invoke_us + dice_between(&w->dice, 50, 1500);
@@ -242,7 +252,7 @@ static void believe(struct client *c)
     }
     if (e->verb == V_RELEASE && e->outcome == 0 && e->token != 0 && e->return_us >= c->deadline_us)
         e->outcome = SQLOCK_ELOST;
-    if (e->outcome == 0 && e->deadline_us > 0) {
+    if (e->outcome == 0 && e->deadline_us > 0 && e->verb != V_GUARDED) {
         c->deadline_us = e->deadline_us;
         c->token = e->token;
         c->held = true;
