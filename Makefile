@@ -427,8 +427,8 @@ HEADERS := $(CORE_HEADERS) $(DRIVERS:%=%.h)
 
 # The manual holds what the command says of itself. Without scdoc it is left out.
 MANUAL := $(if $(COMMAND),$(if $(shell command -v scdoc),$(BUILD)/sqlock.1))
-UNITS := $(if $(COMMAND),sqlock-reap.service sqlock-reap.timer)
-CRONTABS := $(if $(COMMAND),sqlock-reap.cron nightly-job.cron)
+UNITS := sqlock-reap.service sqlock-reap.timer
+CRONTABS := sqlock-reap.cron nightly-job.cron
 put_bindir = sed 's|@bindir@|$(bindir)|g'
 
 $(BUILD)/sqlock.1: cli/manual/make.sh cli/manual/head.scd cli/manual/tail.scd $(COMMAND) $(SHARED)
@@ -454,10 +454,11 @@ install: all $(COMMAND:$(BUILD)/%=$(BUILD)/installed/%) $(MANUAL) $(SQL_FILES:%=
 ifneq ($(COMMAND),)
 	install -d $(DESTDIR)$(bindir)
 	install -m 755 $(BUILD)/installed/sqlock $(DESTDIR)$(bindir)
-	install -d $(DESTDIR)$(unitdir) $(DESTDIR)$(docdir)
-	$(put_bindir) cli/cron/sqlock-reap.service.in >$(DESTDIR)$(unitdir)/sqlock-reap.service
-	install -m 644 cli/cron/sqlock-reap.timer $(DESTDIR)$(unitdir)
-	for name in $(CRONTABS); do $(put_bindir) cli/cron/$$name.in >$(DESTDIR)$(docdir)/$$name || exit 1; done
+	install -d $(DESTDIR)$(unitdir) $(DESTDIR)$(docdir) $(BUILD)/cron
+	cp cli/cron/sqlock-reap.timer $(BUILD)/cron
+	for file in cli/cron/*.in; do $(put_bindir) $$file >$(BUILD)/cron/$$(basename $$file .in) || exit 1; done
+	install -m 644 $(UNITS:%=$(BUILD)/cron/%) $(DESTDIR)$(unitdir)
+	install -m 644 $(CRONTABS:%=$(BUILD)/cron/%) $(DESTDIR)$(docdir)
 endif
 ifneq ($(SQL_FILES),)
 	install -d $(SQL_DRIVERS:%=$(DESTDIR)$(sqldir)/%)
@@ -468,14 +469,19 @@ ifneq ($(MANUAL),)
 	install -m 644 $(MANUAL) $(DESTDIR)$(mandir)/man1
 endif
 
+# All that an install may have put there: what pkg-config finds today may be less than it was then.
+ALL_LIBRARIES := libsqlock $(ALL_DRIVERS:%=libsqlock-%)
+ALL_SQL := $(patsubst migrations/%,%,$(wildcard migrations/*/*.sql))
+
 uninstall:
-	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/sqlock/%) $(PCS:%=$(DESTDIR)$(pkgconfigdir)/%) \
-	    $(patsubst %,$(DESTDIR)$(libdir)/%,$(notdir $(STATIC) $(SHARED)) $(LINKS)) \
+	rm -f $(patsubst %,$(DESTDIR)$(includedir)/sqlock/%,$(notdir $(wildcard include/sqlock/*.h))) \
+	    $(ALL_LIBRARIES:%=$(DESTDIR)$(pkgconfigdir)/%.pc) \
+	    $(foreach kind,a so $(SO),$(ALL_LIBRARIES:%=$(DESTDIR)$(libdir)/%.$(kind))) \
 	    $(DESTDIR)$(bindir)/sqlock $(DESTDIR)$(mandir)/man1/sqlock.1 \
 	    $(UNITS:%=$(DESTDIR)$(unitdir)/%) $(CRONTABS:%=$(DESTDIR)$(docdir)/%) \
-	    $(SQL_FILES:%=$(DESTDIR)$(sqldir)/%)
-	-rmdir $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(docdir) \
-	    $(SQL_DRIVERS:%=$(DESTDIR)$(sqldir)/%) $(DESTDIR)$(sqldir) $(DESTDIR)$(dir $(sqldir))
+	    $(ALL_SQL:%=$(DESTDIR)$(sqldir)/%)
+	for folder in $(DESTDIR)$(includedir)/sqlock $(DESTDIR)$(docdir) $(ALL_DRIVERS:%=$(DESTDIR)$(sqldir)/%) \
+	    $(DESTDIR)$(sqldir) $(DESTDIR)$(dir $(sqldir)); do [ ! -d $$folder ] || rmdir $$folder || :; done
 
 clean:
 	rm -rf build

@@ -22,7 +22,12 @@ files() { (cd "$1" && find . ! -type d | sort); }
 
 # ---- into a place of its own, and away again -----------------------------------------------------
 
+# root may have a umask that hides what others are to read.
+old=$(umask) && umask 077
 run_make install DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
+umask "$old"
+hidden=$(find "$dir/stage" -mindepth 1 ! -type l ! -perm -004) && [ -z "$hidden" ] ||
+    complain "make install lets nobody read $hidden"
 for wanted in include/sqlock/sqlock.h lib64/libsqlock.a lib64/libsqlock.so lib64/libsqlock.so.0 \
     lib64/pkgconfig/libsqlock.pc lib64/libsqlock-fake.so.0 include/sqlock/fake.h bin/sqlock \
     share/man/man1/sqlock.1 lib/systemd/system/sqlock-reap.service lib/systemd/system/sqlock-reap.timer \
@@ -42,9 +47,10 @@ for driver in $BUILT_DRIVERS; do
     done
 done
 [ ! -e "$dir/stage/opt/sq/share/sqlock/migrations/fake" ] || complain "the fake driver's migrations are installed"
-run_make uninstall DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 || complain "$(cat "$dir/make.log")"
+# Also when the clients' packages, jansson and scdoc have gone meanwhile.
+run_make uninstall DESTDIR="$dir/stage" PREFIX=/opt/sq LIBDIR=/opt/sq/lib64 \
+    BUILD="$dir/build" DRIVERS=fake PKG_CONFIG=false || complain "$(cat "$dir/make.log")"
 [ -z "$(files "$dir/stage")" ] || complain "make uninstall left $(files "$dir/stage")"
-
 [ -z "$(ls "$dir/stage/opt/sq/share" | grep -v '^man$\|^doc$')" ] || complain "make uninstall left folders"
 
 # ---- the manual tells every exit code of the command's -----------------------------------------------
