@@ -42,6 +42,8 @@ extern const struct command command_run, command_acquire, command_renew, command
 /* All of them, in the order of the help; ends with NULL. */
 extern const struct command *const commands[];
 const struct command *command_find(const char *name);
+/* Told to the user: nobody has it, or a later version. Returns EXIT_USAGE. */
+int command_unknown(const struct cli *cli, const char *name);
 
 /* help.c: to stdout. command may be NULL: the overview. */
 int help_print(const struct command *command);

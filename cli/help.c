@@ -75,7 +75,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (argc - o.at > 1)
         return options_refuse(cli, "at most one COMMAND");
     if (o.at < argc && (c = command_find(argv[o.at])) == NULL)
-        return options_refuse(cli, "there is no command \"%s\"", argv[o.at]);
+        return command_unknown(cli, argv[o.at]);
     return help_print(c);
 }
 

@@ -26,7 +26,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-static int unknown(const struct cli *cli, const char *name)
+int command_unknown(const struct cli *cli, const char *name)
 {
     for (const char *const *word = later; *word != NULL; word++)
         if (strcmp(*word, name) == 0)
@@ -61,6 +61,7 @@ int main(int argc, char **argv)
 {
     static struct cli cli; /* what it points to lives to the end */
     struct options o;
+    bool version = false;
     int key;
 
     cli.argc = argc;
@@ -73,13 +74,15 @@ int main(int argc, char **argv)
         if (key == HELP)
             return help_print(NULL);
         else
-            return print_version(&cli);
+            version = true;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    if (version)
+        return print_version(&cli);
     if (o.at == argc)
         return options_refuse(&cli, "which command?");
     if ((cli.command = command_find(argv[o.at])) == NULL)
-        return unknown(&cli, argv[o.at]);
+        return command_unknown(&cli, argv[o.at]);
     if (asks_for_help(argc - o.at, argv + o.at))
         return help_print(cli.command);
     return cli.command->run(&cli, argc - o.at, argv + o.at);

@@ -90,14 +90,17 @@ int options_refuse(const struct cli *cli, const char *format, ...)
     /* `sqlock help nonsense` is not helped by the help of help. */
     const char *name =
         cli->command != NULL && cli->command != &command_help ? cli->command->name : NULL;
-    char text[512];
+    char text[512], *url;
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(SAY_ERROR, "%s; see `sqlock help%s%s`", text, name != NULL ? " " : "",
-        name != NULL ? name : "");
+    /* What was typed may be a URL in the wrong place, with a password in it. */
+    if ((url = strstr(text, "://")) != NULL)
+        *url = '\0';
+    say(SAY_ERROR, "%s%s; see `sqlock help%s%s`", text, url != NULL ? "://..." : "",
+        name != NULL ? " " : "", name != NULL ? name : "");
     return EXIT_USAGE;
 }
 

@@ -165,6 +165,8 @@ static int find(struct cli *cli)
         return options_refuse(cli, "-U, --url-file and --local exclude each other");
     if (cli->url != NULL)
         return 0;
+    if (cli->url_file != NULL && strstr(cli->url_file, "://") != NULL)
+        return options_refuse(cli, "--url-file needs a file; -U takes a URL");
     if (cli->url_file != NULL)
         return from_file(cli);
     if (cli->local)

@@ -109,6 +109,7 @@ static void test_what_comes_later_is_refused_by_name(void **state)
         "doctor",
         "metrics",
         "completion bash",
+        "help waits",
         "run -s a true",
         "acquire -s a",
         "run -l b a true",
@@ -166,6 +167,8 @@ static void test_version_is_that_of_the_header(void **state)
     sh("sqlock --version");
     assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
     sh("sqlock --json --version");
+    assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
+    sh("sqlock --version --json");
     assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
 }
 
@@ -257,6 +260,34 @@ static void test_password_is_neither_listed_nor_told(void **state)
     }
 }
 
+/* A message that repeats what was typed tells all of it. */
+static void test_password_in_the_wrong_place_is_not_told(void **state)
+{
+    static const char *const lines[] = {
+        "$U ls",
+        "help $U",
+        "migrate $U",
+        "migrate sql --format $U",
+        "--url-file $U ls",
+        "reap --grace $U",
+        "reap --limit $U",
+        "run --on-lost $U a true",
+        "run -E $U a true",
+        "acquire --$U a",
+    };
+    static const char *const urls[] = {
+        "postgresql://user:s3cret@host/db",
+        "mysql://host/db?password=s3cret",
+    };
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < 2 * (sizeof lines / sizeof *lines); i++) {
+        assert_null(strstr(sh("U='%s'; sqlock %s", urls[i % 2], lines[i / 2])->err, "s3cret"));
+        assert_said(64, "", "sqlock: ");
+    }
+}
+
 #ifdef TEST_HAVE_POSTGRES
 static void test_password_leaves_the_process_list(void **state)
 {
@@ -316,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_local_is_a_file_of_the_user),
         cmocka_unit_test(test_unknown_scheme_is_not_repeated),
         cmocka_unit_test(test_password_is_neither_listed_nor_told),
+        cmocka_unit_test(test_password_in_the_wrong_place_is_not_told),
 #ifdef TEST_HAVE_POSTGRES
         cmocka_unit_test(test_password_leaves_the_process_list),
 #endif
