@@ -69,6 +69,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
     if (job->metrics != NULL && (job->opts.flags & SQLOCK_REAP_DRY_RUN))
         return options_refuse(cli,
                               "--metrics-file tells what was done, and --dry-run does nothing");
+    if (job->opts.idle_ms < SQLOCK_REAP_IDLE_MIN_MS)
+        return options_refuse(cli, "--idle: at least 2h");
     return o.at == argc ? 0 : options_refuse(cli, "it takes no operand");
 }
 

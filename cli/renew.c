@@ -35,7 +35,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
     options_begin(&o, cli, options, argc, argv);
     while ((key = options_next(&o)) >= 0)
-        options_duration(&o, &lease_ms);
+        grant_ttl(&o, &lease_ms);
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
     if ((rc = grant_read(cli, argc - o.at, argv + o.at, &id)) != 0 ||

@@ -33,6 +33,15 @@ static void add_meta(struct options *o, struct grant_opts *g)
     }
 }
 
+void grant_ttl(struct options *o, int32_t *out_ms)
+{
+    if (options_duration(o, out_ms) &&
+        (*out_ms < SQLOCK_LEASE_MIN_MS || *out_ms > SQLOCK_LEASE_MAX_MS)) {
+        options_refuse(o->cli, "--ttl %s: 100ms to 7d are allowed", o->value);
+        o->wrong = true;
+    }
+}
+
 bool grant_option(struct options *o, int key, struct grant_opts *g)
 {
     switch (key) {
@@ -43,11 +52,7 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
         options_duration(o, &g->wait_ms);
         return true;
     case GRANT_TTL:
-        if (options_duration(o, &g->lease_ms) &&
-            (g->lease_ms < SQLOCK_LEASE_MIN_MS || g->lease_ms > SQLOCK_LEASE_MAX_MS)) {
-            options_refuse(o->cli, "--ttl %s: 100ms to 7d are allowed", o->value);
-            o->wrong = true;
-        }
+        grant_ttl(o, &g->lease_ms);
         return true;
     case 'm':
         add_meta(o, g);

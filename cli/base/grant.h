@@ -36,6 +36,8 @@ enum { GRANT_TTL = 256, GRANT_SLOTS, GRANT_LAST };
 
 /* Take one of them. False: key is none of them. What is wrong is told, and known to `o`. */
 bool grant_option(struct options *o, int key, struct grant_opts *g);
+/* The value as the length of a lease, the same way. */
+void grant_ttl(struct options *o, int32_t *out_ms);
 
 /* sqlock_acquire(), but a signal ends the wait, and so does something to read on other_fd (-1:
  * none). *out_signal: the one that did, else 0; then nothing is held and the code is
