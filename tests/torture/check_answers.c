@@ -67,11 +67,11 @@ static void judge_held(struct book *b, const struct grant *g, const struct event
 
 static void judge_deadline(struct book *b, const struct grant *g, const struct event *e)
 {
-    int64_t usable_us = lease_usable_us(b->rules);
+    int64_t usable_us = lease_usable_us(b, e->process);
 
     if (e->deadline_us <= 0)
         breach(b, RULE_DEADLINE, e, NULL, "token %" PRId64 " without a deadline", g->token);
-    if (b->rules->lease_ms == 0)
+    if (usable_us == 0)
         return;
     if (e->deadline_us > e->return_us + usable_us)
         breach(b, RULE_DEADLINE, e, NULL,

@@ -14,14 +14,50 @@ bool event_settles(const struct event *e)
             e->outcome == SQLOCK_EGUARDED);
 }
 
-int64_t lease_usable_us(const struct check_rules *rules)
-{
-    int64_t lease_us = (int64_t)rules->lease_ms * 1000;
-    int64_t margin_us = lease_us / 10 < 2000000 ? lease_us / 10 : 2000000;
+/* ---- leases -----------------------------------------------------------------------------------
+ */
 
-    if (margin_us < lease_us / 1000)
-        margin_us = lease_us / 1000;
-    return lease_us - margin_us;
+static int by_process(const void *a, const void *b)
+{
+    const struct process_lease *x = a, *y = b;
+
+    return (x->process > y->process) - (x->process < y->process);
+}
+
+static bool collect_leases(struct book *b)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        n += b->events[i].verb == V_LEASE;
+    b->leases.of = calloc((size_t)n + 1, sizeof *b->leases.of);
+    if (!b->leases.of)
+        return false;
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->events[i].verb == V_LEASE)
+            b->leases.of[b->leases.n++] =
+                (struct process_lease){b->events[i].process, (int32_t)b->events[i].value};
+    if (n)
+        qsort(b->leases.of, (size_t)n, sizeof *b->leases.of, by_process);
+    return true;
+}
+
+static int64_t lease_us(const struct book *b, uint32_t process)
+{
+    const struct process_lease key = {.process = process};
+    const struct process_lease *found =
+        b->leases.n ? bsearch(&key, b->leases.of, (size_t)b->leases.n, sizeof key, by_process)
+                    : NULL;
+
+    return (found ? found->ms : b->rules->lease_ms) * INT64_C(1000);
+}
+
+int64_t lease_usable_us(const struct book *b, uint32_t process)
+{
+    int64_t us = lease_us(b, process);
+    int64_t margin_us = us / 10 < 2000000 ? us / 10 : 2000000;
+
+    return us - (margin_us > us / 1000 ? margin_us : us / 1000);
 }
 
 /* ---- faults -----------------------------------------------------------------------------------
@@ -228,7 +264,7 @@ static bool confirms(const struct event *e)
  * what would end it. So who has not beaten for a quarter of a lease is not believed any more. */
 static void note_beat(const struct book *b, struct grant *g, const struct event *e)
 {
-    int64_t most_us = b->rules->lease_ms > 0 ? (int64_t)b->rules->lease_ms * 250 : 250000;
+    int64_t lease = lease_us(b, e->process), most_us = lease > 0 ? lease / 4 : 250000;
 
     if (e->invoke_us > g->deadline_us && e->invoke_us - g->deadline_us <= most_us)
         g->deadline_us = e->invoke_us;
@@ -282,7 +318,7 @@ bool book_make(struct book *b)
     b->grants = calloc(room, sizeof *b->grants);
     b->grant_of = calloc(room, sizeof *b->grant_of);
     b->resolved_us = calloc(room, sizeof *b->resolved_us);
-    if (!b->by_thread || !b->grants || !b->grant_of || !b->resolved_us ||
+    if (!b->by_thread || !b->grants || !b->grant_of || !b->resolved_us || !collect_leases(b) ||
         !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
         !collect_faults(b, &b->hurt, hurts_server))
         return false;
@@ -302,6 +338,7 @@ void book_free(struct book *b)
     free(b->grants);
     free(b->grant_of);
     free(b->resolved_us);
+    free(b->leases.of);
     free(b->all.times);
     free(b->clock.times);
     free(b->hurt.times);

@@ -54,6 +54,13 @@ static void follow(struct book *b, const struct event *e, struct had *had)
         had->until_us = until_us;
 }
 
+/* Of the database's row of a name. */
+static bool touches_lock(int verb)
+{
+    return verb != V_HELD && verb != V_BEAT && verb != V_LEASE && verb != V_ROW_LOCK &&
+           verb != V_CAS;
+}
+
 static uint32_t count_names(const struct book *b)
 {
     uint32_t n = 0;
@@ -88,8 +95,7 @@ bool check_busy(struct book *b)
             break;
         if (e->verb == V_REAP)
             follow_all(b, e, had, names);
-        else if (e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_ROW_LOCK &&
-                 e->verb != V_CAS)
+        else if (touches_lock(e->verb))
             follow(b, e, &had[e->name]);
     }
     for (uint32_t name = 0; had && name < names; name++)

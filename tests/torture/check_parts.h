@@ -33,6 +33,15 @@ struct faults {
     int64_t n;
 };
 
+/* How long the leases of a process are; by its number. */
+struct leases {
+    struct process_lease {
+        uint32_t process;
+        int32_t ms;
+    } * of;
+    int64_t n;
+};
+
 struct book {
     const struct check_rules *rules;
     const struct event *events; /* by invocation */
@@ -40,8 +49,9 @@ struct book {
     const struct event **by_thread; /* by process, thread and invocation */
     struct grant *grants;           /* by name and token */
     int64_t n_grants;
-    struct grant **grant_of;  /* of each event; NULL: none that is known */
-    int64_t *resolved_us;     /* of each acquire: what became of it was known then, or NEVER */
+    struct grant **grant_of; /* of each event; NULL: none that is known */
+    int64_t *resolved_us;    /* of each acquire: what became of it was known then, or NEVER */
+    struct leases leases;
     struct faults all, clock; /* clock: that stepped the server's clock */
     struct faults hurt;       /* the server, or its clock */
     struct check_verdict *out;
@@ -56,8 +66,9 @@ bool book_make(struct book *b);
 void book_free(struct book *b);
 /* Whether one of these faults lay between (or at) two times. */
 bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us);
-/* What the holder of the longest lease counts on, from when it asks. */
-int64_t lease_usable_us(const struct check_rules *rules);
+/* How long a process counts on a lease, from when it asks: less than the lease, by the margin that
+ * the library keeps. 0: nobody said how long its leases are. */
+int64_t lease_usable_us(const struct book *b, uint32_t process);
 
 static inline bool event_returned(const struct event *e)
 {

@@ -674,6 +674,27 @@ static void test_deadline_at_the_end_of_the_lease_is_none(void **state)
     assert_proved();
 }
 
+/* The rules know the longest one of all. */
+static void test_deadline_beyond_the_lease_of_its_process_is_found(void **state)
+{
+    (void)state;
+    put_value(7, 0, 0, V_LEASE, 0, 0, 400);
+    put_until(1, 0, 10, V_ACQUIRE, 1, 371);
+    assert_breach(RULE_DEADLINE);
+}
+
+static void test_deadline_at_the_end_of_the_lease_of_its_process_is_none(void **state)
+{
+    (void)state;
+    put_value(7, 0, 0, V_LEASE, 0, 0, 400)->process = 2;
+    put_value(7, 0, 0, V_LEASE, 0, 0, 1000)->process = 1;
+    put_until(1, 0, 10, V_ACQUIRE, 1, 910);
+    made.name = 1;
+    put_until(2, 0, 10, V_ACQUIRE, 1, 370)->process = 2;
+    assert_proved();
+    assert_int_equal(made.v.operations, 2);
+}
+
 static void test_grant_without_a_deadline_is_found(void **state)
 {
     (void)state;
@@ -1311,6 +1332,8 @@ static const struct CMUnitTest tests[] = {
     T(test_settled_after_a_later_grant_is_found),
     T(test_deadline_beyond_the_lease_is_found),
     T(test_deadline_at_the_end_of_the_lease_is_none),
+    T(test_deadline_beyond_the_lease_of_its_process_is_found),
+    T(test_deadline_at_the_end_of_the_lease_of_its_process_is_none),
     T(test_grant_without_a_deadline_is_found),
     T(test_lost_before_its_deadline_is_found),
     T(test_lost_at_its_deadline_is_none),

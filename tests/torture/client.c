@@ -259,10 +259,23 @@ static void wait_for_the_end(struct crew *c, const sigset_t *term, int64_t end_u
     sqlock_cancel_fire(c->cancel);
 }
 
+/* For the checker: how far ahead deadlines may lie. */
+static void note_lease(struct crew *c)
+{
+    struct event e = {.process = c->plan.process,
+                      .thread = 2 * CLIENT_THREADS_MAX,
+                      .verb = V_LEASE,
+                      .value = c->plan.lease_ms};
+
+    history_invoke(c->history, &e);
+    history_return(c->history, &e);
+}
+
 static void work(struct crew *c, struct hand *hands, const sigset_t *term, int64_t end_us)
 {
     uint32_t started = 0;
 
+    note_lease(c);
     for (; started < c->plan.threads; started++) {
         struct hand *h = &hands[started];
 

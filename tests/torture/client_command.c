@@ -17,7 +17,6 @@
 #include "tests/torture/client.h"
 
 enum {
-    TTL_LEAST_MS = 1000, /* a command takes its time to start */
     SAID_MAX = 1024,
     ARGS_MAX = 24,
     BEAT_MS = 3,
@@ -129,7 +128,7 @@ static void explain(struct hand *h, const struct said *said, const char *verb)
 
 static const char *ttl(const struct hand *h, int32_t *out_ms, char out[16])
 {
-    *out_ms = h->crew->plan.lease_ms > TTL_LEAST_MS ? h->crew->plan.lease_ms : TTL_LEAST_MS;
+    *out_ms = h->crew->plan.lease_ms;
     snprintf(out, 16, "%" PRId32 "ms", *out_ms);
     return out;
 }

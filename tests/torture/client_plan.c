@@ -135,6 +135,8 @@ bool plan_read(struct plan *p, int argc, char **argv)
         }
         i++;
     }
+    if (p->command && p->lease_ms < COMMAND_LEASE_LEAST_MS)
+        p->lease_ms = COMMAND_LEASE_LEAST_MS;
     if (p->folder == NULL)
         fprintf(stderr, "client: --folder is needed\n");
     return p->folder != NULL;

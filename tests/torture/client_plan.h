@@ -41,6 +41,7 @@ enum client_chance { CLIENT_CHANCES(PLAN_ENUM) CHANCE_COUNT };
 #undef PLAN_ENUM
 
 enum { CLIENT_THREADS_MAX = 64 };
+enum { COMMAND_LEASE_LEAST_MS = 1000 }; /* a command takes its time to start */
 
 struct plan {
     const char *folder, *url;

@@ -15,31 +15,33 @@
 
 /* A verb, the word for it, and what its token, deadline and value mean. Where nothing is said they
  * are 0. `token` is the grant's, for all verbs that have one. */
-#define HISTORY_VERBS(X)                                                                            \
-    X(V_ACQUIRE, "acquire") /* deadline: of the grant. value: 0 try, 1 timed, 2 event loop,         \
-                               3 by the command, whose span ends with its last BEAT */              \
-    X(V_RENEW, "renew")     /* deadline: the new one */                                             \
-    X(V_HELD, "held")       /* what state() and deadline_us() said without I/O: outcome 0 is held   \
-                               or at risk until the deadline; ELOST with value sqlock_why */        \
-    X(V_RELEASE, "release")                                                                         \
-    X(V_SETTLE, "settle")     /* of an unsure acquire: outcome 0 is ours (token, deadline); ELOST   \
-                                 with value sqlock_why. Of a release: value 11 is done. A thread    \
-                                 settles, or gives back, the acquire that it asked for last */      \
-    X(V_BREAK, "break")       /* of this token, by an operator */                                   \
-    X(V_GUARDED, "guarded")   /* guard, write, commit: outcome 0 is committed. value: the row's     \
-                                 counter that it wrote, 0: it did not come so far. Of this verb     \
-                                  and the next two: EUNSURE is a commit of which nobody knows,      \
-                                  any other outcome but 0 says that nothing was changed. deadline:  \
-                                  when the commit was about to be asked for, 0: not */              \
-    X(V_ROW_LOCK, "row-lock") /* the row of a name, read, written and committed under FOR UPDATE.   \
-                                 value: what it wrote */                                            \
-    X(V_CAS, "cas")           /* one compare and set, committed. token: the version that was read   \
-                                 before, and expected. value: the version it wrote */               \
-    X(V_REAP, "reap")         /* value: rows cleared and pruned */                                  \
-    X(V_BEAT, "beat")         /* the work under a grant is alive (and believes to be allowed) */    \
-    X(V_FAULT, "fault")       /* by the cell: name: number of the fault's kind. invoke: it begins,  \
-                                 return: it is healed. value: 1 the server itself was hurt, so that \
-                                 it may lose or refuse anything; 2 its clock was stepped; 0 else */
+#define HISTORY_VERBS(X)                                                                           \
+    X(V_ACQUIRE, "acquire") /* deadline: of the grant. value: 0 try, 1 timed, 2 event loop,        \
+                               3 by the command, whose span ends with its last BEAT */             \
+    X(V_RENEW, "renew")     /* deadline: the new one */                                            \
+    X(V_HELD, "held")       /* what state() and deadline_us() said without I/O: outcome 0 is held  \
+                               or at risk until the deadline; ELOST with value sqlock_why */       \
+    X(V_RELEASE, "release")                                                                        \
+    X(V_SETTLE, "settle")     /* of an unsure acquire: outcome 0 is ours (token, deadline); ELOST  \
+                                 with value sqlock_why. Of a release: value 11 is done. A thread   \
+                                 settles, or gives back, the acquire that it asked for last */     \
+    X(V_BREAK, "break")       /* of this token, by an operator */                                  \
+    X(V_GUARDED, "guarded")   /* guard, write, commit: outcome 0 is committed. value: the row's    \
+                                 counter that it wrote, 0: it did not come so far. Of this verb    \
+                                  and the next two: EUNSURE is a commit of which nobody knows,     \
+                                  any other outcome but 0 says that nothing was changed. deadline: \
+                                  when the commit was about to be asked for, 0: not */             \
+    X(V_ROW_LOCK, "row-lock") /* the row of a name, read, written and committed under FOR UPDATE.  \
+                                 value: what it wrote */                                           \
+    X(V_CAS, "cas")           /* one compare and set, committed. token: the version that was read  \
+                                 before, and expected. value: the version it wrote */              \
+    X(V_REAP, "reap")         /* value: rows cleared and pruned */                                 \
+    X(V_BEAT, "beat")         /* the work under a grant is alive (and believes to be allowed) */   \
+    X(V_LEASE,                                                                                     \
+      "lease") /* no question: all leases that this process asks for are so long. value: ms */     \
+    X(V_FAULT, "fault") /* by the cell: name: number of the fault's kind. invoke: it begins,       \
+                           return: it is healed. value: 1 the server itself was hurt, so that      \
+                           it may lose or refuse anything; 2 its clock was stepped; 0 else */
 
 enum history_verb {
 #define HISTORY_ENUM(verb, word) verb,
