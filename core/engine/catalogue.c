@@ -8,8 +8,8 @@
 enum { PARAMS_MAX = 4, STALE_MAX = 4 };
 
 /* A connection that idled may have died since: then it is asked on another one. */
-static int ask_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
-                      sqlock_rows *rows, sqlock_error *err)
+int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                     sqlock_rows *rows, sqlock_error *err)
 {
     struct conn *c;
     int rc, stale, tries = 0;
@@ -60,5 +60,5 @@ int catalogue_ask(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, 
             return rc;
         with[0] = value_bytes(schema, strlen(schema));
     }
-    return ask_beside(c->m, stmt, with, deadline, rows, err);
+    return catalogue_beside(c->m, stmt, with, deadline, rows, err);
 }

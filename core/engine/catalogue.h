@@ -8,5 +8,8 @@
  * on a connection of the manager's. Fails as guest_rows(). */
 int catalogue_ask(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                   int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* One request on a connection of the manager's. Its failures say nothing of the application's. */
+int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                     sqlock_rows *rows, sqlock_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include <sqlock/rows.h>
 #include <sqlock/transaction.h>
 
 #include "core/engine/call.h"
@@ -18,6 +19,8 @@ struct sqlock_conn {
     struct known *known; /* of the application's tables: table.c */
     struct cut cut_by;   /* the call that is under way, by a cancel object */
     atomic_int cancelled;
+    sqlock_blocker
+        blocker; /* of the call that is under way, or was last; under the manager's mutex */
 };
 
 /* 0 when a statement can be sent: this process's, its manager open, a transaction open and fit. */

@@ -266,6 +266,9 @@ static int refuse(const sqlock_row *row, const char *why, sqlock_error *err)
 static void take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
                      struct table_key *out)
 {
+    const char *schema = cell(rows, at, SQLOCK_COL_WHERE);
+
+    snprintf(out->schema, sizeof out->schema, "%s", schema != NULL ? schema : "");
     snprintf(out->name, sizeof out->name, "%s", cell(rows, at, SQLOCK_COL_KEY));
     out->instant = (int)rows_int(rows, at, SQLOCK_COL_INSTANT, 0);
     for (size_t i = 0; i < row->n_key; i++) {

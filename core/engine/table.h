@@ -9,6 +9,7 @@
  * values can be looked up (the letters of SQLOCK_COL_FITS). */
 struct table_key {
     char name[264];
+    char schema[264]; /* where the table was found; "": not told */
     int instant;
     char fits[SQLOCK_KEY_MAX][8];
 };

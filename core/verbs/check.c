@@ -66,10 +66,9 @@ static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, owner),
 };
 static const struct field row_fields[] = {
-    FIELD(sqlock_row_opts, flags),
-    FIELD(sqlock_row_opts, wait_ms),
-    FIELD(sqlock_row_opts, outcomes),
-    FIELD(sqlock_row_opts, cancel),
+    FIELD(sqlock_row_opts, flags),    FIELD(sqlock_row_opts, wait_ms),
+    FIELD(sqlock_row_opts, outcomes), FIELD(sqlock_row_opts, cancel),
+    FIELD(sqlock_row_opts, blocker),
 };
 static const struct field list_fields[] = {
     FIELD(sqlock_list_opts, flags),
@@ -195,7 +194,9 @@ int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error
         return rc;
     if (out->flags & ~(SQLOCK_ROW_SKIP_LOCKED | SQLOCK_ROW_KEEPS_KEY))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
-    return 0;
+    return out->blocker == NULL
+               ? 0
+               : check_size(out->blocker->size, "the blocker's size is not set", err);
 }
 
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err)

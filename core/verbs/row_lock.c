@@ -2,7 +2,7 @@
 #include <sqlock/rows.h>
 #include <string.h>
 
-#include "core/engine/table.h"
+#include "core/verbs/blockers.h"
 #include "core/verbs/check.h"
 
 /* The steps of the templates. */
@@ -17,6 +17,7 @@ struct job {
     int64_t deadline; /* of the waiting; TIME_NEVER */
     sqlock_rows *answer;
     sqlock_error *err;
+    struct blockers blockers;
 };
 
 /* ---- one row ----------------------------------------------------------------------------------
@@ -106,9 +107,8 @@ static void pause_between(const struct job *j, int64_t began, int tries)
 
 /* A free row is had at once, however short the wait; only a busy one is worth a statement that
  * waits. Some databases do not queue: there it answers soon, and is asked again. */
-static int persist(struct job *j, const sqlock_row *row, int *out)
+static int persist(struct job *j, const sqlock_row *row, struct table *t, int *out)
 {
-    struct table t = {.conn = NULL};
     size_t step = STEP_TRY;
     int rc;
 
@@ -117,7 +117,7 @@ static int persist(struct job *j, const sqlock_row *row, int *out)
 
         if ((rc = guest_was_cancelled(j->conn, j->err)) != 0)
             return rc;
-        rc = attempt(j, row, &t, step, out);
+        rc = attempt(j, row, t, step, out);
         if (rc != 0 && !was_busy(j, step, rc))
             return rc;
         if (rc != 0)
@@ -126,6 +126,8 @@ static int persist(struct job *j, const sqlock_row *row, int *out)
             return 0;
         if (step == STEP_WAIT)
             pause_between(j, began, tries);
+        else
+            blockers_watch(&j->blockers);
         step = STEP_WAIT;
     }
 }
@@ -149,9 +151,13 @@ static int judge(struct job *j, int outcome)
 
 static int lock_row(struct job *j, const sqlock_row *row)
 {
+    struct table t = {.conn = NULL};
     int outcome = SQLOCK_OUT_NONE;
-    int rc = persist(j, row, &outcome);
+    int rc = persist(j, row, &t, &outcome);
 
+    blockers_rest(&j->blockers);
+    if (rc == 0 && outcome == SQLOCK_OUT_SKIPPED && !waits(j))
+        blockers_look(&j->blockers, &t);
     return rc == 0 ? judge(j, outcome) : rc;
 }
 
@@ -288,14 +294,19 @@ static int begin(struct job *j, sqlock_conn *conn, const sqlock_row_opts *opts, 
     if ((j->answer = rows_new()) == NULL)
         return error_nomem(err);
     guest_listen(conn, j->o.cancel);
+    if (j->o.blocker != NULL)
+        blockers_begin(&j->blockers, conn);
     return 0;
 }
 
 static int end(struct job *j, int rc)
 {
+    int refused = rc == SQLOCK_EBUSY || rc == SQLOCK_ECANCELLED || (rc > 0 && skips(j));
+
     if (j->answer != NULL)
         guest_deafen(j->conn, j->answer);
     rows_free(j->answer);
+    blockers_end(&j->blockers, refused, j->o.blocker);
     return rc;
 }
 

@@ -19,7 +19,7 @@ static int only_reads(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_SWEEP || stmt == SQLOCK_STMT_MIGRATE_LOCK ||
            stmt == SQLOCK_STMT_MIGRATE_VERSION || stmt == SQLOCK_STMT_MIGRATE_LEDGER ||
            stmt == SQLOCK_STMT_MIGRATE_DIFFER || stmt == SQLOCK_STMT_MIGRATE_HELD ||
-           stmt == SQLOCK_STMT_REGISTER_GET;
+           stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_BLOCKERS;
 }
 
 /* Asked about once for each connection: to prepare them would only cost a round trip. */

@@ -73,7 +73,9 @@ extern "C" {
     X(CAS_DELETE, "cas_delete", "")                                                                \
     X(CAS_INSERT, "cas_insert", "")                                                                \
     X(CAS_MET, "cas_met", "")                                                                      \
-    X(FENCE, "fence", "")
+    X(FENCE, "fence", "")                                                                          \
+    X(SESSION, "session", "")                                                                      \
+    X(BLOCKERS, "blockers", "i:session b:schema b:table")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -168,7 +170,8 @@ enum {
     SQLOCK_COL_FITS = 4,   /* letters: values that are looked up in it, and do not read the whole
                               index. i: integers, b: bytes, t: texts; m: texts without characters of
                               four bytes, a: of ASCII alone */
-    SQLOCK_COL_INSTANT = 5 /* 1: the server can tell that a row is locked without waiting for it */
+    SQLOCK_COL_INSTANT = 5, /* 1: the server can tell that a row is locked without waiting for it */
+    SQLOCK_COL_WHERE = 6 /* the schema that the table was found in; NULL: not told */
 };
 /* table_at */
 enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };
@@ -181,6 +184,15 @@ enum {
 /* cas_update, cas_delete, cas_insert, cas_met, fence: the version, as an integer or NULL. NONE: a look at
  * the row, once it is locked; what it showed is {seen} for the steps that follow */
 enum { SQLOCK_COL_SEEN = 2 };
+
+/* session */
+enum { SQLOCK_COL_SESSION = 2 /* the number by which blockers knows this session */ };
+/* blockers: a row for each session that is in the way */
+enum {
+    SQLOCK_COL_BLOCKER = 2, /* its number */
+    SQLOCK_COL_OPEN = 3,    /* for how long its transaction has been open; NULL: not told */
+    SQLOCK_COL_ABOUT = 4    /* a text about it, for people */
+};
 
 /* ---- values and rows -------------------------------------------------------------------------- */
 

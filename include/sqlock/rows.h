@@ -60,6 +60,18 @@ extern "C" {
 
 #define SQLOCK_ROWS_MAX 1000 /* of one call */
 
+/* Who keeps a row, as the server tells it, which not every server does, and not to everybody; see
+ * sqlock_row_blocker(). */
+typedef struct sqlock_blocker {
+    uint32_t size;    /* sizeof(sqlock_blocker), set by whoever made it */
+    int32_t sessions; /* how many sessions are in the way; 0: nobody was told */
+    int64_t session;  /* the number of the one that has been at it the longest: of the process on PostgreSQL
+                         (pg_stat_activity.pid; 0: a transaction that was prepared), of the connection on
+                         MariaDB and MySQL (SHOW PROCESSLIST) */
+    int64_t open_ms;  /* for how long its transaction is open; -1: not told */
+    char text[200];   /* for people: "user shop, application psql, from 10.0.0.7, idle in transaction" */
+} sqlock_blocker;
+
 typedef struct sqlock_row_opts {
     uint32_t size;    /* sizeof(sqlock_row_opts) */
     unsigned flags;   /* SQLOCK_ROW_... */
@@ -67,10 +79,12 @@ typedef struct sqlock_row_opts {
     int *outcomes;    /* NULL, or a place for each row: 0 locked, SQLOCK_CONFLICT, SQLOCK_ABSENT, or the
                          error's code where the call ended with it; SQLOCK_ROW_UNTRIED behind that */
     sqlock_cancel *cancel; /* may cut the wait; NULL: nothing does */
+    sqlock_blocker *blocker; /* filled when a row was not to be had (SQLOCK_EBUSY, SQLOCK_ECANCELLED, one that
+                                was skipped), as far as it is told; emptied otherwise. NULL: nobody asks */
 } sqlock_row_opts;
 
 #define SQLOCK_ROW_UNTRIED 3
-#define SQLOCK_ROW_OPTS_INIT { sizeof(sqlock_row_opts), 0, SQLOCK_WAIT_DEFAULT_MS, NULL, NULL }
+#define SQLOCK_ROW_OPTS_INIT { sizeof(sqlock_row_opts), 0, SQLOCK_WAIT_DEFAULT_MS, NULL, NULL, NULL }
 /* Writes the same values as SQLOCK_ROW_OPTS_INIT, for callers without the macro. */
 SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
 
@@ -105,6 +119,26 @@ SQLOCK_API int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t
  *            version 2), SQLOCK_EUNREACH and what else sqlock_ensure() may say. */
 SQLOCK_API int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
                                 const sqlock_row_opts *opts, sqlock_error *err);
+
+/* Who keeps the call that waits on conn now, and was given opts->blocker, from its row: the same as it will
+ * be told at the end. Nothing is asked: while such a call waits, the library looks for itself, soon after the
+ * beginning and then after longer and longer pauses up to a second, on a connection of the manager's and
+ * on its talker thread, so that the wait is not longer for it.
+ * - PostgreSQL tells everybody who blocks a session that waits. Where it would be another one that waits for
+ *   the same row, it is the one that has the row. Of other roles' sessions it tells number, user and application
+ *   alone, unless the manager's role is in pg_read_all_stats.
+ * - MariaDB tells those with the right PROCESS, MySQL 8.0 and newer those who may also read performance_schema;
+ *   others nobody. MariaDB answers what it knew up to 0.1 s ago, or longer ago if others look all the time.
+ * - A wait of some milliseconds may be over before anybody looked. What was told may have changed since.
+ * - Without a wait (wait_ms 0, SQLOCK_ROW_SKIP_LOCKED) no session waits that could be asked about. There
+ *   PostgreSQL is asked, once for a call and for 0.2 s at most, who has locked rows of the table, and if that
+ *   is one transaction alone, it is told; MariaDB and MySQL know no such thing, and nobody is told.
+ * - SQLite has no sessions: nobody is told.
+ * Where the server does not answer, or an error comes of it, nobody is told either: the call is as it
+ * would have been.
+ * Threads:   any, while conn exists.
+ * Returns:   1 (*out is filled; its size is set by the caller), 0 (nobody was told). */
+SQLOCK_API int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out);
 
 #ifdef __cplusplus
 }

@@ -151,3 +151,11 @@ cas_met;
 -- :block fence
 -- :step
 fence;
+
+-- :block session
+-- :step
+session;
+
+-- :block blockers
+-- :step
+blockers;

@@ -52,6 +52,11 @@
 -- Where a table of the application's is, and what it is called.
 -- :define of_schema CONVERT(:schema USING utf8)
 -- :define of_table CONVERT(:table USING utf8)
+-- A session that is in the way (x of innodb_trx, p or b of the sessions): for how long its transaction has been open, to
+-- the second, in microseconds; and what people want to know of it. InnoDB tells the time of the server's zone.
+-- :define open GREATEST(0, TIMESTAMPDIFF(MICROSECOND, x.trx_started, CONVERT_TZ(SYSDATE(6), @@session.time_zone, 'SYSTEM')))
+-- :define about_maria CAST(CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), IF(p.command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
+-- :define about_mysql CAST(CONCAT_WS(', ', CONCAT('user ', b.processlist_user), CONCAT('from ', b.processlist_host), IF(b.processlist_command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- No meta table: nothing was ever migrated here.
@@ -682,7 +687,7 @@ SELECT 0,
             WHEN c.character_set_name IS NOT NULL THEN 'a'
             ELSE '' END,
        0 /*!80001 + 1 */ /*M!100301 + 1 - @@innodb_rollback_on_timeout */,
-       NULL,
+       CAST(:schema AS BINARY),
        t.detail
 FROM (
     SELECT CASE WHEN i.table_type NOT IN ('BASE TABLE', 'TEMPORARY') THEN 'it is a view, or another thing that is no table'
@@ -838,3 +843,34 @@ FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token});
 -- :step write
 SELECT 0, 1, {version} FROM {table} WHERE {match};
+
+-- :block session
+-- In the application's transaction: the number by which `blockers` knows its session. No table is read for it.
+-- :step
+SELECT 0, 1, CONNECTION_ID();
+
+-- :block blockers
+-- Not in the application's transaction: who keeps the session waiting now. Who waits for the same row before it is
+-- in the way too, but has it not: the lock that blocks is then the one that it waits for itself. MariaDB shows
+-- what it has gathered for anybody within the last 0.1 s. PROCESS is needed, and on MySQL the right to read
+-- performance_schema. MySQL before 8.0 is not asked. What a session without a wait was refused nobody tells.
+-- :step
+SELECT 0, 1, q.id, q.opened, q.about
+FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL
+      /*!80000 UNION ALL
+      SELECT b.processlist_id, {open}, {about_mysql}
+      FROM performance_schema.threads t
+      JOIN performance_schema.data_lock_waits w ON w.requesting_thread_id = t.thread_id
+      JOIN performance_schema.data_locks l ON l.engine_lock_id = w.blocking_engine_lock_id AND l.lock_status = 'GRANTED'
+      JOIN performance_schema.threads b ON b.thread_id = w.blocking_thread_id
+      LEFT JOIN information_schema.innodb_trx x ON x.trx_mysql_thread_id = b.processlist_id
+      WHERE t.processlist_id = :session */
+      /*M!100000 UNION ALL
+      SELECT x.trx_mysql_thread_id, {open}, {about_maria}
+      FROM information_schema.innodb_trx t
+      JOIN information_schema.innodb_lock_waits w ON w.requesting_trx_id = t.trx_id
+      JOIN information_schema.innodb_trx x ON x.trx_id = w.blocking_trx_id
+       AND (x.trx_requested_lock_id IS NULL OR x.trx_requested_lock_id <> w.blocking_lock_id)
+      LEFT JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id
+      WHERE t.trx_mysql_thread_id = :session */) q
+ORDER BY q.opened DESC LIMIT 100;

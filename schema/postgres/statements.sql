@@ -17,6 +17,11 @@
 -- A token or an incarnation that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 
+-- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in
+-- microseconds; and what people want to know of it.
+-- :define open (extract(epoch FROM pg_catalog.clock_timestamp() - a.xact_start) * 1000000)::bigint
+-- :define about pg_catalog.convert_to(CASE WHEN a.pid IS NULL THEN 'a prepared transaction' ELSE pg_catalog.concat_ws(', ', 'user ' || a.usename, 'application ' || nullif(a.application_name, ''), 'from ' || pg_catalog.host(a.client_addr), a.state) END, 'UTF8')
+
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has.
 -- Unfit in any case: an UNLOGGED table, which a crash empties together with all tokens; a session that is
@@ -635,7 +640,7 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- No row: there is no such table.
 -- :step
 WITH t AS (
-    SELECT c.oid,
+    SELECT c.oid, n.nspname,
            CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'it is a view, or another thing that is no table'
                 WHEN c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
                 THEN 'other tables inherit from it, and may have a row of the same key'
@@ -663,7 +668,7 @@ WITH t AS (
     JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
     JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[s.at]
 )
-SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits, 1, NULL::bigint, t.detail
+SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits, 1, t.nspname::text, t.detail
 FROM t LEFT JOIN k ON true ORDER BY k.key;
 
 -- :block table_at
@@ -778,3 +783,50 @@ RETURNING 0, 1, {version};
 -- :step write
 SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
 FROM {table} WHERE {match};
+
+-- :block session
+-- In the application's transaction: the number by which `blockers` knows its session. Behind a pooler the client
+-- library has another one.
+-- :step
+SELECT 0, 1, pg_catalog.pg_backend_pid()::bigint;
+
+-- :block blockers
+-- Not in the application's transaction: who keeps the session waiting now. Of those that wait for one row the first
+-- one waits for its holder, and the others for the first one, whose wait is for the row's tuple: so it is asked
+-- what that one waits for. A session of another role's is told with its number, user and application alone,
+-- unless this role may read all statistics. A transaction that was prepared has the number 0.
+-- :step
+WITH wait AS (
+    SELECT l.locktype, l.database, l.relation, l.page, l.tuple
+    FROM pg_catalog.pg_locks l WHERE l.pid = :session::int AND NOT l.granted
+), first AS (
+    SELECT coalesce((SELECT l.pid FROM wait w
+                     JOIN pg_catalog.pg_locks l ON l.locktype = 'tuple' AND l.granted AND l.database = w.database
+                      AND l.relation = w.relation AND l.page = w.page AND l.tuple = w.tuple
+                     WHERE w.locktype = 'tuple' LIMIT 1), :session::int) AS pid
+), held AS (
+    SELECT DISTINCT b.pid FROM first, unnest(pg_catalog.pg_blocking_pids(first.pid)) b (pid)
+)
+SELECT 0, 1, h.pid::bigint, {open}, {about}
+FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start LIMIT 100;
+-- It does not wait, and was refused a row of this table: the only transaction that has any of its rows locked, if
+-- there is only one. Each that has holds this lock on the table too, to its end, and has an id. Which
+-- row it is a server does not tell where a savepoint was released since; so with several nobody is named.
+-- Where the table has partitions the lock may be on these.
+-- :step
+WITH held AS (
+    SELECT DISTINCT l.pid, l.virtualtransaction
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_locks l ON l.locktype = 'relation' AND l.relation = c.oid AND l.granted
+     AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+     AND l.mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+    WHERE c.relkind = 'r' AND NOT c.relispartition
+      AND c.oid = pg_catalog.to_regclass(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.'
+                                         || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
+      AND l.pid IS DISTINCT FROM :session::int
+      AND EXISTS (SELECT 1 FROM pg_catalog.pg_locks x
+                  WHERE x.locktype = 'transactionid' AND x.granted AND x.virtualtransaction = l.virtualtransaction)
+)
+SELECT 0, 1, coalesce(h.pid, 0)::bigint, {open}, {about}
+FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid
+WHERE (SELECT count(*) FROM held) = 1;

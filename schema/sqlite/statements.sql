@@ -489,3 +489,13 @@ RETURNING 0, 1, {version};
 -- :step write
 SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
 FROM {table} WHERE {match};
+
+-- :block session
+-- There is one writer, and nobody knows who: never asked for.
+-- :step
+SELECT 0, 1, 0;
+
+-- :block blockers
+-- Never asked for.
+-- :step
+SELECT 0, 1 WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;

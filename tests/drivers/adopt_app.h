@@ -57,6 +57,9 @@ struct adopt_app {
     const char *table_of_types;
     /* Makes a session's waits for rows short where they are long by default; NULL. */
     const char *impatient;
+    const char *session; /* what answers the number of the connection's session, by which who keeps
+                            a row is told; NULL: nobody is told */
+    bool tells_refusal;  /* also who kept it from who did not wait */
     const char *slow;  /* a step that takes ten seconds if it is not cut; NULL: nothing cuts one */
     bool tells_locked; /* what another client has locked is not waited for but told at once */
     bool one_answer;   /* the next request has to wait until an answer has been read to its end */

@@ -224,6 +224,7 @@ const struct adopt_app mysql_app = {
     .timestamp_read = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', version)",
     .table_of_types = "CREATE TABLE app_types (t VARCHAR(40) PRIMARY KEY, s SMALLINT, b BIGINT, "
                       "n DECIMAL(20, 5), o VARBINARY(40)) ENGINE=InnoDB",
+    .session = "SELECT CONNECTION_ID()",
     .slow = "SELECT 0, 1 FROM app_kept WHERE id = 1 FOR UPDATE",
     .one_answer = true};
 #endif

@@ -287,7 +287,46 @@ static void test_busy_row_never_ends_the_transaction(void **state)
     my_private_restart("");
 }
 
+/* A manager whose user may not know of others' sessions: nobody is told, and nothing else is
+ * different. */
+static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
+{
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    sqlock_blocker b = {.size = sizeof b};
+    char url[400], sql[300];
+    sqlock_conn *conn;
+    sqlock *m = NULL;
+
+    set_stage(state);
+    if (s.wait_ms == SQLOCK_WAIT_FOREVER)
+        skip(); /* it knows no bounded wait */
+    snprintf(sql, sizeof sql,
+             "DROP USER IF EXISTS modest@localhost; CREATE USER modest@localhost;"
+             " GRANT SELECT, INSERT, UPDATE ON `%s`.* TO modest@localhost",
+             s.schema);
+    my_exec(sql);
+    snprintf(url, sizeof url, "mysql://modest@localhost/%s?socket=%s", s.schema, my_socket_path());
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &s.err), &s.err);
+    conn = adopted(m, g.app);
+    app_exec(s.other_app, "BEGIN");
+    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "BEGIN");
+    o.wait_ms = 700;
+    o.blocker = &b;
+    assert_code(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &s.err), &s.err);
+    assert_int_equal(b.sessions, 0);
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "ROLLBACK");
+    sqlock_conn_free(conn);
+    sqlock_close(m);
+    my_exec("DROP USER modest@localhost");
+    strike_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_blocker_is_not_told_to_a_user_without_rights),
     cmocka_unit_test(test_busy_row_never_ends_the_transaction),
     cmocka_unit_test(test_lock_wait_timeout_of_the_application_does_not_end_a_wait),
     cmocka_unit_test(test_values_of_another_kind_are_refused),

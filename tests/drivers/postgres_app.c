@@ -201,6 +201,8 @@ const struct adopt_app postgres_app = {
     .timestamp_read = "(extract(epoch FROM version) * 1000000)::bigint",
     .table_of_types = "CREATE TABLE app_types (t varchar(40) PRIMARY KEY, "
                       "s smallint, b bigint, n numeric, o bytea)",
+    .session = "SELECT pg_backend_pid()",
+    .tells_refusal = true,
     .slow = "SELECT 0, 1 FROM pg_catalog.pg_sleep(10)",
     .one_answer = true,
     .fails_whole = true};

@@ -1,5 +1,8 @@
 /* P12 on PostgreSQL: which indexes make a key, and what a lock keeps out. */
+#include <sqlock/postgres.h>
 #include <sqlock/rows.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "tests/drivers/postgres_app.h"
 #include "tests/drivers/postgres_quirks.h"
@@ -230,7 +233,51 @@ static void test_timeouts_of_the_application_are_kept_apart(void **state)
     strike_stage();
 }
 
+/* A manager whose role has no rights but those that sqlock needs. The number is told to everybody,
+ * the rest of another role's session is its own. */
+static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    sqlock_blocker b = {.size = sizeof b};
+    const char *schema;
+    char url[600];
+    sqlock_conn *conn;
+    sqlock *m = NULL;
+
+    set_stage(state);
+    schema = g.w->place.schema;
+    pg_exec("CREATE ROLE %s_modest LOGIN", schema);
+    pg_exec("GRANT USAGE ON SCHEMA %s TO %s_modest", schema, schema);
+    pg_exec("GRANT SELECT, INSERT, UPDATE ON %s.sqlock_lock, %s.sqlock_meta TO %s_modest", schema,
+            schema, schema);
+    snprintf(url, sizeof url, "%s%cuser=%s_modest", pg_url(), strchr(pg_url(), '?') ? '&' : '?',
+             schema);
+    place_opts(g.w, &opts);
+    assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &m, &s.err), &s.err);
+    conn = adopted(m, g.app);
+    app_exec(s.other_app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "BEGIN");
+    o.blocker = &b;
+    for (o.wait_ms = 0; o.wait_ms <= 700; o.wait_ms += 700) {
+        assert_code(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &s.err), &s.err);
+        assert_int_equal(b.sessions, 1);
+        assert_int_equal(b.session, app_number(s.other_app, "SELECT pg_backend_pid()"));
+        assert_int_equal(b.open_ms, -1);
+        assert_non_null(strstr(b.text, "user "));
+        assert_null(strstr(b.text, "idle"));
+    }
+    app_exec(g.app, "ROLLBACK");
+    sqlock_conn_free(conn);
+    sqlock_close(m);
+    pg_exec("DROP OWNED BY %s_modest; DROP ROLE %s_modest", schema, schema);
+    strike_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_blocker_is_told_by_number_to_a_role_without_rights),
     cmocka_unit_test(test_timeouts_of_the_application_are_kept_apart),
     cmocka_unit_test(test_indexes_that_make_a_key),
     cmocka_unit_test(test_indexes_that_do_not_make_a_key),

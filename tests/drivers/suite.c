@@ -435,6 +435,7 @@ int suite_run(const struct quirks *q)
                  {&suite_rowlock, guards},
                  {&suite_rowlock_keys, guards},
                  {&suite_rowlock_wait, guards},
+                 {&suite_rowlock_blockers, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
                  {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
                  {&suite_cas, q->app != NULL},

@@ -140,7 +140,8 @@ extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_g
 extern const struct part suite_cas, suite_cas_race, suite_fence, suite_retry;
 extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
 extern const struct part suite_guard_refused; /* where the server cannot keep one */
-extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait;
+extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait,
+    suite_rowlock_blockers;
 extern const struct part suite_rowlock_server, suite_rowlock_deadlock;
 /* Also where a server knows no NOWAIT. */
 extern const struct part suite_rowlock_race, suite_rowlock_refused;

@@ -65,6 +65,8 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_list_opts, prefix), 8);
     assert_int_equal(offsetof(sqlock_row_opts, outcomes), 16);
     assert_int_equal(offsetof(sqlock_row_opts, cancel), 16 + sizeof(void *));
+    assert_int_equal(offsetof(sqlock_row_opts, blocker), 16 + 2 * sizeof(void *));
+    assert_int_equal(offsetof(sqlock_blocker, text), 24);
 }
 
 static void test_sizes_are_those_of_the_structs(void **state)

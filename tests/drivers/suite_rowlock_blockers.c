@@ -1,0 +1,272 @@
+/* P9 for row locks: who keeps a row is told, where the server tells, and nothing is lost by asking.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/drivers/suite_rowlock.h"
+
+static int64_t session_of(void *app)
+{
+    return app_number(app, g.side->session);
+}
+
+/* Lock a row on the first connection, and learn who keeps it. */
+static int lock_asking(int64_t id, unsigned flags, int32_t wait_ms, sqlock_blocker *out)
+{
+    sqlock_row_opts o = row_opts(flags, wait_ms);
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+
+    memset(out, 0xA5, sizeof *out);
+    out->size = sizeof *out;
+    o.blocker = out;
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+}
+
+static void assert_blocked_by(void *app, const sqlock_blocker *b)
+{
+    if (g.side->session == NULL) {
+        assert_int_equal(b->sessions, 0);
+        return;
+    }
+    assert_int_equal(b->sessions, 1);
+    assert_int_equal(b->session, session_of(app));
+    assert_in_range(b->open_ms, 0, 600000);
+    assert_non_null(strstr(b->text, "user "));
+    assert_non_null(strstr(b->text, "idle in transaction"));
+}
+
+static void assert_nobody(const sqlock_blocker *b)
+{
+    assert_int_equal(b->size, sizeof *b);
+    assert_int_equal(b->sessions, 0);
+    assert_int_equal(b->session, 0);
+    assert_string_equal(b->text, "");
+}
+
+static void test_wait_that_ends_tells_who_keeps_the_row(void **state)
+{
+    sqlock_blocker b;
+    int64_t began;
+
+    set_row_stage(state);
+    begin_both();
+    assert_ok(lock_row(rs.other, 1), &rs.err);
+    began = sqlock_now_us();
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    assert_in_range(sqlock_now_us() - began, 700000, 700000 + patience_ms(1500) * 1000);
+    assert_blocked_by(rs.other_app, &b);
+    app_exec(rs.other_app, "ROLLBACK");
+    assert_ok(lock_asking(1, 0, 700, &b), &rs.err);
+    assert_nobody(&b);
+    assert_int_equal(sqlock_row_blocker(rs.conn, &b), 0);
+    app_exec(g.app, "COMMIT");
+    strike_row_stage();
+}
+
+static void test_name_s_blocker_is_told_too(void **state)
+{
+    sqlock_row_opts o = row_opts(0, 700);
+    sqlock_blocker b = {.size = sizeof b};
+
+    set_row_stage(state);
+    o.blocker = &b;
+    begin_both();
+    assert_ok(lock_row_name(rs.other, "job", 0), &rs.err);
+    assert_code(SQLOCK_EBUSY, sqlock_name_lock(rs.conn, "job", 3, &o, &rs.err), &rs.err);
+    assert_blocked_by(rs.other_app, &b);
+    end_both("ROLLBACK");
+    strike_row_stage();
+}
+
+/* An update is a lock like others, and its savepoint may have been released since. */
+static void test_who_changed_the_row_is_told(void **state)
+{
+    sqlock_blocker b;
+
+    set_row_stage(state);
+    begin_both();
+    app_exec(rs.other_app, "SAVEPOINT theirs");
+    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "RELEASE SAVEPOINT theirs");
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    assert_blocked_by(rs.other_app, &b);
+    end_both("ROLLBACK");
+    strike_row_stage();
+}
+
+struct waiter {
+    pthread_t thread;
+    sqlock_conn *conn;
+    int rc;
+};
+
+static void *wait_for_the_row(void *arg)
+{
+    struct waiter *w = arg;
+    sqlock_row_opts o = row_opts(0, 10000);
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+
+    w->rc = sqlock_row_lock(w->conn, &row, 1, &o, NULL);
+    return NULL;
+}
+
+/* Who waits before us is in our way too, but it is the holder that people look for. */
+static void test_holder_is_told_and_not_who_waits_before_us(void **state)
+{
+    struct waiter before = {.rc = -100};
+    void *app;
+    sqlock_blocker b;
+
+    set_row_stage(state);
+    app = app_connect();
+    before.conn = adopted(rs.m, app);
+    begin_both();
+    app_exec(app, g.side->begins[0]);
+    assert_ok(lock_row(rs.other, 1), &rs.err);
+    assert_int_equal(pthread_create(&before.thread, NULL, wait_for_the_row, &before), 0);
+    sleep_ms(300);
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    assert_blocked_by(rs.other_app, &b);
+    end_both("ROLLBACK");
+    pthread_join(before.thread, NULL);
+    assert_int_equal(before.rc, 0);
+    app_exec(app, "ROLLBACK");
+    sqlock_conn_free(before.conn);
+    strike_row_stage();
+}
+
+struct onlooker {
+    pthread_t thread;
+    int told;
+    sqlock_blocker blocker;
+    sqlock_cancel *cancel;
+};
+
+/* Somebody who would like to know for whom everything waits, and has it ended. */
+static void *look_on(void *arg)
+{
+    struct onlooker *l = arg;
+    int64_t until = sqlock_now_us() + (g.side->session ? patience_ms(5000) * 1000 : 300000);
+
+    l->blocker.size = sizeof l->blocker;
+    while (!(l->told = sqlock_row_blocker(rs.conn, &l->blocker)) && sqlock_now_us() < until)
+        sleep_ms(5);
+    sqlock_cancel_fire(l->cancel);
+    return NULL;
+}
+
+static void test_another_thread_is_told_while_the_call_waits(void **state)
+{
+    sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
+    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
+    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
+    sqlock_blocker b = {.size = sizeof b};
+    struct onlooker l = {.told = 0};
+    int rc;
+
+    set_row_stage(state);
+    assert_ok(sqlock_cancel_new(&l.cancel, &rs.err), &rs.err);
+    o.cancel = l.cancel;
+    o.blocker = &b;
+    begin_both();
+    assert_ok(lock_row(rs.other, 1), &rs.err);
+    assert_int_equal(pthread_create(&l.thread, NULL, look_on, &l), 0);
+    rc = sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+    pthread_join(l.thread, NULL);
+    sqlock_cancel_free(l.cancel);
+    assert_code(SQLOCK_ECANCELLED, rc, &rs.err);
+    assert_int_equal(l.told, g.side->session != NULL);
+    assert_blocked_by(rs.other_app, &l.blocker);
+    assert_blocked_by(rs.other_app, &b);
+    assert_int_equal(sqlock_row_blocker(rs.conn, &b), 0); /* the call is over */
+    end_both("ROLLBACK");
+    strike_row_stage();
+}
+
+/* Without a wait there is nothing that a server could be asked about, but who has any rows of the
+ * table; which is not told where there are several. */
+static void test_refusal_names_nobody_but_the_only_one(void **state)
+{
+    sqlock_blocker b;
+    sqlock_conn *third;
+    int64_t began;
+    void *app;
+
+    set_row_stage(state);
+    app = app_connect();
+    third = adopted(rs.m, app);
+    begin_both();
+    assert_ok(lock_row(rs.other, 1), &rs.err);
+    began = sqlock_now_us();
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+    assert_true(sqlock_now_us() - began < patience_ms(1000) * 1000);
+    if (g.side->tells_refusal)
+        assert_blocked_by(rs.other_app, &b);
+    else
+        assert_nobody(&b);
+    assert_int_equal(lock_asking(1, SQLOCK_ROW_SKIP_LOCKED, 0, &b), SQLOCK_CONFLICT);
+    if (g.side->tells_refusal)
+        assert_blocked_by(rs.other_app, &b);
+    else
+        assert_nobody(&b);
+    app_exec(app, g.side->begins[0]);
+    if (!rs.one_writer)
+        assert_ok(lock_row(third, 2), &rs.err);
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+    assert_nobody(&b);
+    app_exec(app, "ROLLBACK");
+    end_both("ROLLBACK");
+    sqlock_conn_free(third);
+    strike_row_stage();
+}
+
+static void test_asking_leaves_the_session_as_it_was(void **state)
+{
+    char *before = NULL, *after;
+    sqlock_blocker b;
+
+    set_row_stage(state);
+    if (rs.one_writer) /* who has read could not wait */
+        before = g.side->settings(g.app);
+    begin_both();
+    assert_ok(lock_row(rs.other, 1), &rs.err);
+    if (before == NULL)
+        before = g.side->settings(g.app);
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 200, &b), &rs.err);
+    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+    after = g.side->settings(g.app);
+    assert_string_equal(after, before);
+    free(before);
+    free(after);
+    assert_int_equal(seen_by(g.app), 10);
+    end_both("COMMIT");
+    strike_row_stage();
+}
+
+static void test_blocker_without_a_size_is_refused(void **state)
+{
+    sqlock_row_opts o = row_opts(0, 0);
+    sqlock_blocker b = {.size = 0};
+
+    set_row_stage(state);
+    o.blocker = &b;
+    app_exec(g.app, g.side->begins[0]);
+    assert_code(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", 3, &o, &rs.err), &rs.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_wait_that_ends_tells_who_keeps_the_row),
+    cmocka_unit_test(test_name_s_blocker_is_told_too),
+    cmocka_unit_test(test_who_changed_the_row_is_told),
+    cmocka_unit_test(test_holder_is_told_and_not_who_waits_before_us),
+    cmocka_unit_test(test_another_thread_is_told_while_the_call_waits),
+    cmocka_unit_test(test_refusal_names_nobody_but_the_only_one),
+    cmocka_unit_test(test_asking_leaves_the_session_as_it_was),
+    cmocka_unit_test(test_blocker_without_a_size_is_refused),
+};
+PART(suite_rowlock_blockers, tests);
