@@ -21,7 +21,8 @@
     X(RULE_STALE, "a grant that had ended was said to be held")                                    \
     X(RULE_GUARD, "a lock was granted to others while a transaction guarded it")                   \
     X(RULE_LOST, "a lock was said to be lost without a cause")                                     \
-    X(RULE_BUSY, "a lock was said to be busy though nobody could hold it")                         \
+    X(RULE_BUSY, "a lock was said to be busy with a grant that was over")                          \
+    X(RULE_ROW, "a lease ended in the database before its holder stopped believing")               \
     X(RULE_UPDATE, "an update of a row was lost, or came out of order")                            \
     X(RULE_CONFLICT, "a change was refused though nobody else had changed the row")                \
     X(RULE_FENCE, "a write under an older token came after one under a newer")                     \

@@ -1,4 +1,5 @@
-/* Whether what was said of a grant can be true: yes when it was no more, lost without a cause. */
+/* Whether what was said of a grant can be true: yes when it was no more, lost without a cause, busy
+ * with one that was over. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -195,6 +196,8 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
     if (!g && must_have_grant(e))
         breach(b, RULE_STALE, e, NULL,
                "token %" PRId64 " is said to be held, and granted to nobody", e->token);
+    if (e->verb == V_ACQUIRE && event_returned(e) && e->outcome == SQLOCK_EBUSY)
+        judge_busy(b, g, e, k ? known_deadline(k, e->invoke_us) : 0);
     if (!g || !event_returned(e))
         return;
     count_guarded(b, g, e);

@@ -156,16 +156,6 @@ static void add_grant(struct book *b, const struct event *told, int64_t asked_us
                        .over_us = NEVER};
 }
 
-static void note_acquire(struct book *b, const struct event *e)
-{
-    bool known = event_ok(e) || e->outcome == SQLOCK_EBUSY || e->outcome == SQLOCK_EGUARDED ||
-                 e->outcome == SQLOCK_ECANCELLED;
-
-    b->resolved_us[e - b->events] = event_returned(e) && known ? e->return_us : NEVER;
-    if (event_ok(e))
-        add_grant(b, e, e->invoke_us);
-}
-
 /* A settle, or a release of what has no token yet, tells what became of the acquire that the thread
  * asked for last, if its answer was lost. Then *unsure is NULL. A settle of anything else is one of
  * a grant that is known. */
@@ -176,7 +166,6 @@ static void note_settled(struct book *b, const struct event *e, const struct eve
     if (!event_settles(e) || (of_release && e->token != 0) || !*unsure ||
         (*unsure)->name != e->name)
         return;
-    b->resolved_us[*unsure - b->events] = e->return_us;
     if (!of_release && e->outcome == 0)
         add_grant(b, e, (*unsure)->invoke_us);
     *unsure = NULL;
@@ -192,7 +181,8 @@ static void collect_grants(struct book *b)
         if (e->process != last->process || e->thread != last->thread)
             unsure = NULL;
         if (e->verb == V_ACQUIRE) {
-            note_acquire(b, e);
+            if (event_ok(e))
+                add_grant(b, e, e->invoke_us);
             unsure = event_returned(e) && e->outcome == SQLOCK_EUNSURE ? e : NULL;
         }
         if (e->verb == V_SETTLE || e->verb == V_RELEASE)
@@ -317,8 +307,7 @@ bool book_make(struct book *b)
     b->by_thread = calloc(room, sizeof *b->by_thread);
     b->grants = calloc(room, sizeof *b->grants);
     b->grant_of = calloc(room, sizeof *b->grant_of);
-    b->resolved_us = calloc(room, sizeof *b->resolved_us);
-    if (!b->by_thread || !b->grants || !b->grant_of || !b->resolved_us || !collect_leases(b) ||
+    if (!b->by_thread || !b->grants || !b->grant_of || !collect_leases(b) ||
         !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
         !collect_faults(b, &b->hurt, hurts_server))
         return false;
@@ -337,7 +326,6 @@ void book_free(struct book *b)
     free(b->by_thread);
     free(b->grants);
     free(b->grant_of);
-    free(b->resolved_us);
     free(b->leases.of);
     free(b->all.times);
     free(b->clock.times);

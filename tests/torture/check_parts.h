@@ -91,10 +91,16 @@ void check_threads(struct book *b);  /* check_answers.c: a thread asks one thing
 void check_tokens(struct book *b);   /* check_spans.c */
 void check_spans(struct book *b);    /* check_spans.c */
 bool check_answers(struct book *b);  /* check_answers.c: yes and lost; false: no memory */
-bool check_busy(struct book *b);     /* check_busy.c; false: no memory */
 bool check_rows(struct book *b);     /* check_rows.c; false: no memory */
 bool check_liveness(struct book *b); /* check_load.c; false: no memory */
 void check_load(struct book *b);     /* check_load.c */
+
+/* ---- check_busy.c -----------------------------------------------------------------------------
+ */
+
+/* An acquire that was refused and told by which grant (NULL: it is not known), whose holder had
+ * been told of this deadline before. */
+void judge_busy(struct book *b, const struct grant *g, const struct event *e, int64_t deadline_us);
 
 /* ---- check_report.c ---------------------------------------------------------------------------
  */

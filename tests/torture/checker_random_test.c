@@ -414,6 +414,43 @@ static bool loss_without_a_cause(struct wrong *w)
     return e != NULL;
 }
 
+/* Whose token a refusal tells, if that had been granted before. */
+static const struct event *grant_before(const struct wrong *w, const struct event *e)
+{
+    for (int64_t i = 0; i < w->sim.n; i++) {
+        const struct event *x = &w->sim.events[i];
+
+        if (answered(x, V_ACQUIRE, 0) && same_grant(x, e) && x->return_us < e->invoke_us)
+            return x;
+    }
+    return NULL;
+}
+
+static bool is_refused_late(const struct wrong *w, const struct event *e)
+{
+    return answered(e, V_ACQUIRE, SQLOCK_EBUSY) && e->token > 1 && grant_before(w, e);
+}
+
+static bool busy_with_the_one_before(struct wrong *w)
+{
+    struct event *e = pick(w, is_refused_late);
+
+    w->found_by[0] = RULE_BUSY;
+    if (e)
+        e->token--;
+    return e != NULL;
+}
+
+static bool row_that_ends_too_early(struct wrong *w)
+{
+    struct event *e = pick(w, is_refused_late);
+
+    w->found_by[0] = RULE_ROW;
+    if (e)
+        e->deadline_us = grant_before(w, e)->deadline_us - 1;
+    return e != NULL;
+}
+
 static bool is_promise(const struct wrong *w, const struct event *e)
 {
     (void)w;
@@ -502,6 +539,8 @@ FOUND(late_write_that_is_accepted)
 FOUND(commit_after_a_later_grant)
 FOUND(conflict_with_nobody)
 FOUND(change_of_another_version)
+FOUND(busy_with_the_one_before)
+FOUND(row_that_ends_too_early)
 FOUND(loss_without_a_cause)
 FOUND(deadline_that_is_too_late)
 FOUND(use_after_the_end)
@@ -522,6 +561,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_commit_after_a_later_grant_is_found),
     cmocka_unit_test(test_conflict_with_nobody_is_found),
     cmocka_unit_test(test_change_of_another_version_is_found),
+    cmocka_unit_test(test_busy_with_the_one_before_is_found),
+    cmocka_unit_test(test_row_that_ends_too_early_is_found),
     cmocka_unit_test(test_loss_without_a_cause_is_found),
     cmocka_unit_test(test_deadline_that_is_too_late_is_found),
     cmocka_unit_test(test_use_after_the_end_is_found),

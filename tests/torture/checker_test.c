@@ -796,74 +796,119 @@ static void test_run_out_at_the_deadline_is_none(void **state)
 /* ---- busy -------------------------------------------------------------------------------------
  */
 
-static void test_busy_after_the_last_release_is_found(void **state)
+/* Refused, and told of who has it, at most until then. */
+static struct event *busy(uint32_t thread, int64_t from, int64_t to, int64_t token, int64_t until)
+{
+    struct event *e = put(thread, from, to, V_ACQUIRE, SQLOCK_EBUSY, token);
+
+    e->deadline_us = until * 1000;
+    return e;
+}
+
+static void test_busy_with_a_grant_that_was_released_is_found(void **state)
 {
     (void)state;
     grant(1, 0, 10, 1);
     release(1, 20, 30, 1);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
+    busy(2, 40, 50, 1, 1050);
     assert_breach(RULE_BUSY);
 }
 
-static void test_busy_during_a_release_is_none(void **state)
+static void test_busy_with_a_grant_during_its_release_is_none(void **state)
 {
     (void)state;
     grant(1, 0, 10, 1);
     release(1, 20, 40, 1);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
+    busy(2, 40, 50, 1, 1050);
     assert_proved();
 }
 
-static void test_busy_while_another_one_asks_is_none(void **state)
-{
-    (void)state;
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
-    grant(1, 50, 60, 1);
-    assert_proved();
-}
-
-static void test_busy_while_a_grant_may_be_held_is_none(void **state)
+static void test_busy_with_a_grant_before_a_later_one_is_found(void **state)
 {
     (void)state;
     grant(1, 0, 10, 1);
-    put(2, 4000, 4010, V_ACQUIRE, SQLOCK_EBUSY, 0);
-    assert_proved();
-}
-
-static void test_busy_after_an_unsure_acquire_is_none(void **state)
-{
-    (void)state;
-    put(1, 0, 10, V_ACQUIRE, SQLOCK_EUNSURE, 0);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
-    assert_proved();
-}
-
-static void test_busy_after_an_unsure_acquire_that_was_given_back_is_found(void **state)
-{
-    (void)state;
-    put(1, 0, 10, V_ACQUIRE, SQLOCK_EUNSURE, 0);
-    release(1, 20, 30, 0);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
+    grant(2, 1000, 1010, 3);
+    busy(3, 1020, 1030, 1, 1500);
     assert_breach(RULE_BUSY);
 }
 
-static void test_busy_after_a_grant_that_was_settled_is_none(void **state)
+/* Nobody says that it was told of token 2; that is no matter here. */
+static void test_busy_with_an_unknown_grant_before_a_later_one_is_found(void **state)
 {
     (void)state;
-    put(1, 0, 10, V_ACQUIRE, SQLOCK_EUNSURE, 0);
-    put_until(1, 20, 30, V_SETTLE, 1, 900);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
+    grant(2, 1000, 1010, 3);
+    busy(3, 1020, 1030, 2, 1500);
+    assert_breach(RULE_BUSY);
+}
+
+static void test_busy_with_an_unknown_grant_is_none(void **state)
+{
+    (void)state;
+    grant(2, 1000, 1010, 3);
+    busy(3, 2020, 2030, 4, 2500);
+    busy(3, 2040, 2050, 4, 2500);
     assert_proved();
 }
 
-static void test_busy_after_a_fault_is_none(void **state)
+static void test_busy_with_a_grant_that_nobody_had_asked_for_is_found(void **state)
+{
+    (void)state;
+    busy(3, 10, 20, 1, 1500);
+    grant(1, 21, 30, 1);
+    assert_breach(RULE_BUSY);
+}
+
+static void test_busy_without_a_word_about_the_holder_is_none(void **state)
 {
     (void)state;
     grant(1, 0, 10, 1);
     release(1, 20, 30, 1);
-    fault(32, 35, 0);
-    put(2, 40, 50, V_ACQUIRE, SQLOCK_EBUSY, 0);
-    grant(2, 5000, 5010, 2);
+    busy(2, 40, 50, 0, 0);
+    assert_proved();
+}
+
+static void test_row_that_ends_before_the_deadline_of_its_holder_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    busy(2, 40, 50, 1, 899);
+    assert_breach(RULE_ROW);
+}
+
+static void test_row_that_ends_at_the_deadline_of_its_holder_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    busy(2, 40, 50, 1, 900);
+    assert_proved();
+}
+
+/* The renewal may have come after the refusal. */
+static void test_row_that_ends_before_a_deadline_that_was_not_told_yet_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put_until(1, 400, 500, V_RENEW, 1, 1300);
+    busy(2, 499, 510, 1, 1000);
+    assert_proved();
+}
+
+static void test_row_that_was_not_renewed_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put_until(1, 400, 500, V_RENEW, 1, 1300);
+    busy(2, 501, 510, 1, 1000);
+    assert_breach(RULE_ROW);
+}
+
+static void test_row_that_ends_early_across_a_clock_step_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    fault(20, 30, 2);
+    busy(2, 40, 50, 1, 60);
+    grant(3, 4000, 4010, 2);
     assert_proved();
 }
 
@@ -1345,14 +1390,18 @@ static const struct CMUnitTest tests[] = {
     T(test_broken_by_nobody_is_found),
     T(test_run_out_before_the_deadline_though_broken_is_found),
     T(test_run_out_at_the_deadline_is_none),
-    T(test_busy_after_the_last_release_is_found),
-    T(test_busy_during_a_release_is_none),
-    T(test_busy_while_another_one_asks_is_none),
-    T(test_busy_while_a_grant_may_be_held_is_none),
-    T(test_busy_after_an_unsure_acquire_is_none),
-    T(test_busy_after_an_unsure_acquire_that_was_given_back_is_found),
-    T(test_busy_after_a_grant_that_was_settled_is_none),
-    T(test_busy_after_a_fault_is_none),
+    T(test_busy_with_a_grant_that_was_released_is_found),
+    T(test_busy_with_a_grant_during_its_release_is_none),
+    T(test_busy_with_a_grant_before_a_later_one_is_found),
+    T(test_busy_with_an_unknown_grant_before_a_later_one_is_found),
+    T(test_busy_with_an_unknown_grant_is_none),
+    T(test_busy_with_a_grant_that_nobody_had_asked_for_is_found),
+    T(test_busy_without_a_word_about_the_holder_is_none),
+    T(test_row_that_ends_before_the_deadline_of_its_holder_is_found),
+    T(test_row_that_ends_at_the_deadline_of_its_holder_is_none),
+    T(test_row_that_ends_before_a_deadline_that_was_not_told_yet_is_none),
+    T(test_row_that_was_not_renewed_is_found),
+    T(test_row_that_ends_early_across_a_clock_step_is_none),
     T(test_two_writes_of_one_value_are_a_lost_update),
     T(test_two_changes_to_one_version_are_a_lost_update),
     T(test_write_and_an_unsure_one_of_the_same_value_are_none),

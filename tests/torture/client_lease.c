@@ -253,6 +253,9 @@ static void lease(struct hand *h, int way)
     if (rc == 0) {
         h->at->token = sqlock_lock_token(lock);
         deadline_us = sqlock_lock_deadline_us(lock);
+    } else if (rc == SQLOCK_EBUSY && holder.token > 0) {
+        h->at->token = holder.token;
+        deadline_us = sqlock_now_us() + (holder.left_ms + 1) * 1000;
     }
     hand_answer(h, rc, deadline_us, way);
     hand_explain(h, rc, &err, "acquire");

@@ -17,7 +17,9 @@
  * are 0. `token` is the grant's, for all verbs that have one. */
 #define HISTORY_VERBS(X)                                                                           \
     X(V_ACQUIRE, "acquire") /* deadline: of the grant. value: 0 try, 1 timed, 2 event loop,        \
-                               3 by the command, whose span ends with its last BEAT */             \
+                               3 by the command, whose span ends with its last BEAT. EBUSY: token  \
+                               and deadline: of who has it, when it ends in the database at the    \
+                               latest; 0: nobody said */                                           \
     X(V_RENEW, "renew")     /* deadline: the new one */                                            \
     X(V_HELD, "held")       /* what state() and deadline_us() said without I/O: outcome 0 is held  \
                                or at risk until the deadline; ELOST with value sqlock_why */       \

@@ -50,6 +50,8 @@ static void serve_acquire(struct row *r, struct client *c)
 {
     if (r->owner != 0 && r->ends_us > c->at_us && r->owner != c->owner) {
         c->now.outcome = SQLOCK_EBUSY;
+        c->now.token = r->token;
+        c->now.deadline_us = r->ends_us - c->at_us; /* from when it is answered */
         return;
     }
     if (!holds(r, c))
@@ -222,14 +224,13 @@ static void settle(struct world *w, struct client *c, int64_t from_us)
 static void next(struct world *w, struct client *c)
 {
     const struct event done = c->now;
-    const struct row *r = &w->rows[done.name];
 
     if (c->unsure)
         settle(w, c, done.return_us);
     else if (c->held)
         use(w, c, done.return_us);
-    else if (done.outcome == SQLOCK_EBUSY && r->owner != 0 && one_in(w, 40)) {
-        c->token = r->token;
+    else if (done.outcome == SQLOCK_EBUSY && one_in(w, 40)) {
+        c->token = done.token;
         ask(w, c, V_BREAK, done.return_us);
         c->token = 0;
     } else
@@ -241,6 +242,8 @@ static void believe(struct client *c)
 {
     struct event *e = &c->now;
 
+    if (e->outcome == SQLOCK_EBUSY)
+        e->deadline_us += e->return_us;
     if (e->verb == V_HELD) {
         e->outcome = e->invoke_us < c->deadline_us && c->held ? 0 : SQLOCK_ELOST;
         e->deadline_us = e->outcome == 0 ? c->deadline_us : 0;
