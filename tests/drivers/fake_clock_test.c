@@ -1,6 +1,7 @@
 /* P2, P4, P6 on the fake driver: the server's clock jumps, a row vanishes, the server is another
  * one. */
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 #define ANOTHER_SERVER (INT64_C(1) << 32)
 
@@ -20,7 +21,7 @@ static void test_clock_that_jumps_past_the_lease_ends_it(void **state)
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     int64_t begun = sqlock_now_us();
 
-    sqlock_fake_step_clock(fake_of(w), 60000);
+    sqlock_fake_step_clock(fake_at(&w->place), 60000);
     await_loss(lock);
     /* By the first answer that shows it, which is a renewal's. */
     assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
@@ -36,7 +37,7 @@ static void test_clock_jump_is_seen_in_any_answer(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
 
-    sqlock_fake_step_clock(fake_of(w), 60000);
+    sqlock_fake_step_clock(fake_at(&w->place), 60000);
     assert_true(sqlock_is_held(lock));
     assert_true(is_free(m, "other"));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
@@ -50,7 +51,7 @@ static void test_small_clock_jump_is_outlived(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", 1500, 0);
 
-    sqlock_fake_step_clock(fake_of(w), 400);
+    sqlock_fake_step_clock(fake_at(&w->place), 400);
     stays_held(lock, 1600);
     give(lock);
 }
@@ -62,14 +63,14 @@ static void test_clock_that_is_put_back_ends_nothing(void **state)
     int32_t lease_ms = patience_ms(400);
     sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
 
-    sqlock_fake_step_clock(fake_of(w), -60000);
+    sqlock_fake_step_clock(fake_at(&w->place), -60000);
     stays_held(lock, lease_ms * 3);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
     give(lock);
     assert_true(is_free(b, "nightly"));
     /* Nor does a dead holder's lease last for as long as the step: it was renewed since. */
     lock = take_for(a, "nightly", lease_ms, 0);
-    sqlock_fake_step_clock(fake_of(w), -60000);
+    sqlock_fake_step_clock(fake_at(&w->place), -60000);
     sleep_ms(lease_ms);
     sqlock_lock_free(lock);
     give(take(b, "nightly"));
@@ -84,7 +85,7 @@ static void test_try_right_after_a_clock_jump_is_granted(void **state)
 
     for (int i = 0; i < 3; i++) {
         assert_true(is_free(m, "nightly"));
-        sqlock_fake_step_clock(fake_of(w), jumps[i]);
+        sqlock_fake_step_clock(fake_at(&w->place), jumps[i]);
         assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
     }
 }
@@ -100,7 +101,7 @@ static void test_vanished_row_is_told_as_gone(void **state)
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     int64_t token = sqlock_lock_token(lock), begun = sqlock_now_us();
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 0, 1, 0);
     await_loss(lock);
     assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
@@ -108,7 +109,7 @@ static void test_vanished_row_is_told_as_gone(void **state)
     /* P2: also then */
     lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
     assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 0, 1, 0);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
     sqlock_lock_free(lock);
@@ -125,7 +126,7 @@ static void test_tokens_jump_when_a_failover_lost_the_grant(void **state)
     sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
     sqlock_lock *next = take(b, "nightly");
     assert_between(token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
     assert_between(ANOTHER_SERVER, sqlock_lock_token(next), 2 * ANOTHER_SERVER);
@@ -145,7 +146,7 @@ static void test_grant_that_survived_a_failover_is_still_held(void **state)
     int64_t token = sqlock_lock_token(lock);
 
     assert_ok(sqlock_renew(lock, &err), &err);
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
     stays_held(lock, lease_ms * 2);
     assert_int_equal(sqlock_lock_token(lock), token);
     give(lock);
@@ -168,7 +169,7 @@ static void test_tokens_jump_at_each_failover(void **state)
                        SQLOCK_TOKEN_MAX);
         last = sqlock_lock_token(lock);
         give(lock);
-        sqlock_fake_failover(fake_of(w));
+        sqlock_fake_failover(fake_at(&w->place));
     }
 }
 

@@ -4,13 +4,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 enum { ALWAYS = 1000000 };
 
 static void stall(struct world *w, int stmt, int times, int32_t ms)
 {
-    sqlock_fake_fault(fake_of(w), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
+    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
 }
 
 /* ---- a factory that fails -------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ static sqlock *open_with(struct world *w, int allowed, const sqlock_open_opts *o
     const struct place before = w->place;
     sqlock *m;
 
-    factory.db = fake_of(w);
+    factory.db = fake_at(&w->place);
     atomic_store(&factory.allowed, allowed);
     atomic_store(&factory.code, 0);
     w->place.connect = make_connection;
@@ -70,8 +71,8 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
         sqlock_lock *lock = NULL;
         int called = 0;
 
-        sqlock_fake_down(fake_of(w), 1);
-        sqlock_fake_down(fake_of(w), 0);
+        sqlock_fake_down(fake_at(&w->place), 1);
+        sqlock_fake_down(fake_at(&w->place), 0);
         atomic_store(&factory.code, codes[i]);
         sqlock_acquire(m, "nightly", &o, &lock, NULL); /* finds that its link was cut */
         sqlock_lock_free(lock);
@@ -98,7 +99,7 @@ static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
     sqlock_error err = {0};
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 700);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 700);
     assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
     assert_between(1950000, now_us() - begun, INT64_MAX);
     give(lock);
@@ -148,13 +149,13 @@ static void test_one_connection_is_enough_without_renewals(void **state)
     assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
     assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
-    assert_int_equal(sqlock_fake_connections(fake_of(w)), 1);
+    assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
 }
 
 /* The next renewal breaks its connection. */
 static void break_renewals(struct world *w)
 {
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
 }
 
 /* P7: a working connection idles. */
@@ -167,9 +168,9 @@ static void test_renewals_borrow_a_connection_while_theirs_cannot_be_opened(void
 
     break_renewals(w);
     stays_held(lock, 4 * lease_ms);
-    assert_int_equal(sqlock_fake_connections(fake_of(w)), 1);
+    assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
     atomic_store(&factory.allowed, ALWAYS);
-    assert_soon(sqlock_fake_connections(fake_of(w)) == 2, patience_ms(5000));
+    assert_soon(sqlock_fake_connections(fake_at(&w->place)) == 2, patience_ms(5000));
     stays_held(lock, 2 * lease_ms);
     give(lock);
 }
@@ -188,8 +189,8 @@ static void test_renewals_do_not_go_through_all_dead_connections(void **state)
     lock = take_for(m, "nightly", lease_ms, 0);
     for (int i = 0; i < 3; i++) {
         sleep_ms(lease_ms / 2);
-        sqlock_fake_down(fake_of(w), 1);
-        sqlock_fake_down(fake_of(w), 0);
+        sqlock_fake_down(fake_at(&w->place), 1);
+        sqlock_fake_down(fake_at(&w->place), 0);
         stays_held(lock, 2 * lease_ms);
     }
     give(lock);
@@ -246,7 +247,7 @@ static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **sta
     sqlock_lock *lock;
     int32_t lease_ms = patience_ms(1000);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_HELLO, SQLOCK_FAULT_SLOW, 0, ALWAYS,
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_HELLO, SQLOCK_FAULT_SLOW, 0, ALWAYS,
                       lease_ms * 3 / 10);
     m = open_with(w, ALWAYS, NULL);
     lock = take_for(m, "nightly", lease_ms, 0);
@@ -327,8 +328,8 @@ static void test_close_cuts_a_hello_that_hangs(void **state)
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(3000));
     hellos = spy_runs(SQLOCK_STMT_HELLO);
     stall(w, SQLOCK_STMT_HELLO, ALWAYS, 20000);
-    sqlock_fake_down(fake_of(w), 1);
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 1);
+    sqlock_fake_down(fake_at(&w->place), 0);
     assert_soon(spy_runs(SQLOCK_STMT_HELLO) > hellos, patience_ms(3000));
     sleep_ms(20);
     begun = now_us();
@@ -390,7 +391,7 @@ static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **sta
     sqlock_op_cancel(op);
     atomic_store(&late.hold, 0);
     assert_ok(sqlock_op_finish(op, &lock, &err), &err); /* it was granted, and is told so */
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 0, 1, 20);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 0, 1, 20);
     assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
     assert_int_equal(spy_runs(SQLOCK_STMT_LIST), 1);
     give(lock);

@@ -8,7 +8,7 @@ static void test_lost_request_of_an_acquire_is_sent_again(void **state)
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_int_equal(sqlock_lock_token(lock), 1);
@@ -22,10 +22,10 @@ static void test_lost_grant_is_settled_within_the_call(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_int_equal(sqlock_lock_token(lock), 1);
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_ACQUIRE), 2);
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), 2);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
 }
@@ -36,7 +36,7 @@ static void test_lost_refusal_is_a_refusal_in_the_end(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *lock = take(a, "nightly");
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
     give(lock);
 }
@@ -143,8 +143,8 @@ static void test_scoped_work_settles_for_its_caller(void **state)
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     int calls = 0;
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     assert_ok(sqlock_with(m, "nightly", &o, count_work, &calls, NULL, &err), &err);
     assert_int_equal(calls, 1);
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0);
@@ -163,9 +163,9 @@ static void test_lost_reply_of_a_release_is_settled_within_the_call(void **state
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take(m, "nightly");
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     give(lock);
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RELEASE), 2);
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RELEASE), 2);
     assert_true(is_free(m, "nightly"));
 }
 
@@ -262,13 +262,13 @@ static void test_import_that_reaches_no_server_says_so_and_can_be_settled_later(
     sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = import_of(b, first);
     int64_t begun;
 
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 0, &err), &err);
     begun = now_us();
     assert_code(SQLOCK_EUNREACH, sqlock_settle(lock, 0, &err), &err);
     assert_between(0, now_us() - begun, REQUEST_MS * INT64_C(1000));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     assert_ok(sqlock_settle(lock, 0, &err), &err);
     give(lock);
     sqlock_lock_free(first);
@@ -303,9 +303,9 @@ static void test_import_that_is_answered_late_has_half_of_its_lease_left(void **
     assert_ok(sqlock_import(b, "nightly", 7, sqlock_lock_owner(first), sqlock_lock_token(first), &o,
                             &lock, &err),
               &err);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 400);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 400);
     assert_ok(sqlock_settle(lock, 0, &err), &err);
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RENEW), 2);
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RENEW), 2);
     assert_between(sqlock_now_us() + 150000, sqlock_lock_deadline_us(lock), INT64_MAX);
     give(lock);
     sqlock_lock_free(first);

@@ -14,7 +14,7 @@ static void test_lost_reply_of_a_renewal_is_asked_again(void **state)
     sqlock_lock *lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     sleep_ms(5);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
@@ -49,7 +49,7 @@ static void test_automatic_renewals_survive_lost_messages(void **state)
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
 
     for (int i = 0; i < 3; i++)
-        sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, faults[i], 1, 1, 0);
+        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, faults[i], 1, 1, 0);
     for (int64_t end = now_us() + lease_ms * INT64_C(3000); now_us() < end; sleep_ms(2))
         assert_true(sqlock_is_held(lock));
     give(lock);
@@ -62,7 +62,7 @@ static void test_lost_reply_of_a_break_is_settled_within_the_call(void **state)
     sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_BREAK, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_BREAK, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);
@@ -86,7 +86,7 @@ static void test_serialization_failures_are_tried_again(void **state)
     int rows = 0;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        sqlock_fake_fault(fake_of(w), kinds[i], SQLOCK_FAULT_ERROR, 0, 1, 0);
+        sqlock_fake_fault(fake_at(&w->place), kinds[i], SQLOCK_FAULT_ERROR, 0, 1, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o), *broken = take_with(m, "broken", &o);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(sqlock_break(m, "broken", 6, sqlock_lock_token(broken), &err), &err);
@@ -106,7 +106,7 @@ static void test_failures_without_end_are_told_as_they_are(void **state)
     sqlock_lock *none = NULL;
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
     assert_code(SQLOCK_EDB, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
     assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
     assert_null(none);
@@ -126,12 +126,13 @@ static void test_late_acquire_grants_to_nobody(void **state)
     sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 60000, 0);
     sqlock_lock *lock = NULL;
-    long seen = sqlock_fake_seen(fake_of(w), SQLOCK_STMT_ACQUIRE);
+    long seen = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE);
 
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LATE, REQUEST_MS + 750);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_ACQUIRE), seen);
-    assert_soon(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_ACQUIRE) == seen + 1, patience_ms(5000));
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), seen);
+    assert_soon(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE) == seen + 1,
+                patience_ms(5000));
     o = wait_opts(0, 0, 0);
     sqlock_lock *theirs = take_with(other, "nightly", &o);
     assert_int_equal(sqlock_lock_token(theirs), 1);
@@ -156,7 +157,7 @@ static void test_late_renewal_does_not_bring_a_lost_lease_back(void **state)
     int64_t lost = sqlock_now_us();
     give(take(other, "nightly"));
     assert_between(0, sqlock_now_us() - lost, patience_ms(500) * INT64_C(1000));
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RENEW), 1);
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RENEW), 1);
     sqlock_lock_free(lock);
 }
 
@@ -166,12 +167,13 @@ static void test_late_release_that_runs_in_the_server_does_not_free_successor(vo
     struct world *w = world(state);
     sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
     sqlock_error err = {0};
-    long seen = sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RELEASE);
+    long seen = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RELEASE);
     sqlock_lock *lock = release_unsure(w, m, SQLOCK_FAULT_LATE, 900, 500);
     sqlock_lock *next = take_for(other, "nightly", 5000, 0);
 
-    assert_int_equal(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RELEASE), seen);
-    assert_soon(sqlock_fake_seen(fake_of(w), SQLOCK_STMT_RELEASE) == seen + 1, patience_ms(3000));
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RELEASE), seen);
+    assert_soon(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RELEASE) == seen + 1,
+                patience_ms(3000));
     assert_ok(sqlock_renew(next, &err), &err);
     assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY);
     sqlock_lock_free(lock);

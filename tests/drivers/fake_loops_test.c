@@ -2,13 +2,14 @@
  */
 #include <string.h>
 
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 enum { ALWAYS = 1000000 };
 
 static void stall(struct world *w, int stmt, int times, int32_t ms)
 {
-    sqlock_fake_fault(fake_of(w), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
+    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
 }
 
 static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms, sqlock_cancel *cancel)
@@ -132,8 +133,8 @@ static void test_acquire_that_was_cut_for_others_is_unsure(void **state)
     oo.request_ms = 1000;
     m = open_manager(w, &oo);
     held = take_for(m, "held", 0, SQLOCK_NO_RENEW);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 20000);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 20000);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
     stuck = start(m, "stuck", patience_ms(900), NULL);
     sleep_ms(20);
     assert_ok(sqlock_release_start(held, &op, &err), &err);

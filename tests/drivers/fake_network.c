@@ -35,7 +35,7 @@ sqlock *open_fragile(struct world *w)
     const struct place before = w->place;
     sqlock *m;
 
-    network.db = fake_of(w);
+    network.db = fake_at(&w->place);
     atomic_store(&network.allowed, ALWAYS);
     w->place.connect = connect_through;
     w->place.connect_user = &network;
@@ -48,7 +48,7 @@ sqlock *open_fragile(struct world *w)
 /* The next request of this kind has that fault, and no connection comes after it. */
 void fail_and_cut(struct world *w, int stmt, sqlock_fault fault, int32_t delay_ms)
 {
-    sqlock_fake_fault(fake_of(w), stmt, fault, 0, 1, delay_ms);
+    sqlock_fake_fault(fake_at(&w->place), stmt, fault, 0, 1, delay_ms);
     atomic_store(&network.allowed, 0);
 }
 

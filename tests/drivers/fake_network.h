@@ -1,7 +1,8 @@
 #ifndef SQLOCK_TESTS_DRIVERS_FAKE_NETWORK_H
 #define SQLOCK_TESTS_DRIVERS_FAKE_NETWORK_H
 
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 /* Calls that are told nothing: a fault takes the reply, and no connection comes after it. */
 

@@ -1,5 +1,6 @@
 /* Reaping when replies are lost, rows are kept locked, the server is gone or another one. */
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 #include <stdio.h>
 
@@ -56,9 +57,9 @@ static void test_lost_replies_and_requests_are_asked_again(void **state)
     sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared, ROWS - 2); /* what the lost reply told was not heard */
     assert_int_equal(r.seen, ROWS);
@@ -73,7 +74,7 @@ static void test_lost_reply_to_the_lease_is_settled(void **state)
     sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.ran, 1);
     assert_int_equal(r.cleared, ROWS);
@@ -92,7 +93,7 @@ static void test_row_that_fails_again_and_again_is_left_for_the_next_sweep(void 
     sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_REAP, SQLOCK_FAULT_ERROR, 1, 3, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_ERROR, 1, 3, 0);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared, ROWS - 1);
     assert_int_equal(held(m), 1);
@@ -109,7 +110,8 @@ static void test_reap_tells_when_the_server_has_gone(void **state)
     sqlock *m = leave_rows(w);
 
     /* two statements go well, and then no request arrives any more */
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 2, 1000000, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 2, 1000000,
+                      0);
     assert_code(SQLOCK_EUNREACH, sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared, 2);
     assert_int_equal(err.flags & SQLOCK_MAYBE, 0);
@@ -125,7 +127,7 @@ static void test_reap_does_not_hang_on_a_silent_server(void **state)
     sqlock *m = leave_rows(w);
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_STALL, 0, 1000000, 60000);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_STALL, 0, 1000000, 60000);
     assert_code(SQLOCK_ETIMEOUT, sqlock_reap(m, &o, &r, &err), &err);
     assert_between(150000, now_us() - begun, patience_ms(5000) * INT64_C(1000));
     assert_int_equal(r.cleared, 0);
@@ -148,7 +150,7 @@ static void test_tokens_jump_over_a_failover_and_a_pruned_row(void **state)
         token = sqlock_lock_token(lock);
         give(lock);
     }
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
     w->q->age(&w->place, 24 * HOUR_MS);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared + r.pruned, 1); /* what the failover made of it */

@@ -1,6 +1,7 @@
 /* P13, P5 on the fake driver: registers whose requests are lost, refused, late, or forgotten by a
  * failover. */
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 #include <sqlock/register.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static int64_t get(sqlock *m, const char *value)
 
 static void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms)
 {
-    sqlock_fake_fault(fake_of(w), stmt, what, 0, times, delay_ms);
+    sqlock_fake_fault(fake_at(&w->place), stmt, what, 0, times, delay_ms);
 }
 
 /* Whatever happens to an attempt, or to several in a row, the next one finds out. */
@@ -76,15 +77,15 @@ static void test_version_that_a_failover_forgot_never_comes_again(void **state)
 
     kept = set_ok(m, "kept", kept);
     forgotten = set_ok(m, "forgotten", kept);
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
     assert_int_equal(get(m, "kept"), kept);
     now = set_ok(m, "other", kept);
     assert_int_equal(now, kept + JUMP);
     assert_int_equal(set(m, "stale", forgotten, &there, &err), SQLOCK_CONFLICT);
     assert_int_equal(there, now);
     assert_int_equal(set_ok(m, "next", now), now + 1);
-    sqlock_fake_failover(fake_of(w));
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
+    sqlock_fake_failover(fake_at(&w->place));
     assert_int_equal(get(m, "other"), now);
 }
 
@@ -98,7 +99,7 @@ static void test_set_that_a_failover_forgot_is_made_again(void **state)
     version = set_ok(m, "two", version);
     fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_int_equal(set_ok(m, "three", version), version + 1);
-    sqlock_fake_failover(fake_of(w));
+    sqlock_fake_failover(fake_at(&w->place));
     assert_int_equal(get(m, "two"), version);
 }
 
@@ -139,9 +140,9 @@ static void test_set_learns_of_a_clock_that_jumped(void **state)
     sqlock *m = open_manager(w, NULL);
     int64_t version = set_ok(m, "one", 0);
 
-    sqlock_fake_step_clock(fake_of(w), 3600000);
+    sqlock_fake_step_clock(fake_at(&w->place), 3600000);
     assert_int_equal(set_ok(m, "two", version), version + 1);
-    sqlock_fake_step_clock(fake_of(w), -7200000);
+    sqlock_fake_step_clock(fake_at(&w->place), -7200000);
     assert_int_equal(set_ok(m, "three", version + 1), version + 2);
 }
 

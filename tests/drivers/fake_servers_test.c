@@ -3,13 +3,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 enum { ALWAYS = 1000000 };
 
 static void stall(struct world *w, int stmt, int32_t ms)
 {
-    sqlock_fake_fault(fake_of(w), stmt, SQLOCK_FAULT_STALL, 0, ALWAYS, ms);
+    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, ALWAYS, ms);
 }
 
 static sqlock *open_short(struct world *w, int32_t request_ms)
@@ -89,8 +90,8 @@ static void test_deadline_counts_from_before_a_slow_request(void **state)
     sqlock_acquire_opts o = wait_opts(0, 2000, SQLOCK_NO_RENEW);
     int64_t length = 2000000 - margin_us(2000), before = sqlock_now_us();
 
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 300);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
     before = sqlock_now_us();
@@ -110,8 +111,8 @@ static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
         sqlock_acquire_opts o = wait_opts(2000, 600, SQLOCK_NO_RENEW);
         sqlock_lock *lock = NULL;
 
-        sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, slow_answers[i],
-                          400);
+        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0,
+                          slow_answers[i], 400);
         if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0)
             assert_between(300000, sqlock_lock_deadline_us(lock) - sqlock_now_us(), 540000);
         else
@@ -190,7 +191,7 @@ static void test_cancel_cuts_a_request_that_hangs(void **state)
     sqlock_error err = {0};
 
     assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
-    sqlock_fake_fault(fake_of(w), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
     sleep_ms(20);
@@ -210,9 +211,9 @@ static void test_cancel_cuts_a_connection_that_hangs(void **state)
     long hellos;
 
     assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     stall(w, SQLOCK_STMT_HELLO, 20000);
     hellos = spy_runs(SQLOCK_STMT_HELLO);
     wait_start(&t);
@@ -300,14 +301,14 @@ static void test_renewals_are_tried_until_the_deadline(void **state)
     int64_t deadline = sqlock_lock_deadline_us(lock);
     long opened = spy_opens();
 
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
     await_loss(lock);
     assert_between(deadline, sqlock_now_us(), INT64_MAX);
     assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
     assert_between(3, spy_opens() - opened, 50);
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     sqlock_lock_free(lock);
     give(take(m, "nightly"));
 }
@@ -320,9 +321,9 @@ static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock), token = sqlock_lock_token(lock);
 
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     sleep_ms(lease_ms * 7 / 10);
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     stays_held(lock, lease_ms);
     assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
@@ -335,10 +336,10 @@ static void test_wait_outlives_a_server_that_is_down(void **state)
     struct world *w = world(state);
     struct waiter t = {.wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
 
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     wait_start(&t);
     sleep_ms(500);
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     pthread_join(t.thread, NULL);
     assert_ok(t.code, &t.err);
     give(t.lock);
@@ -352,7 +353,7 @@ static void test_try_of_a_server_that_is_down_says_unreachable(void **state)
     sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
-    sqlock_fake_down(fake_of(w), 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
     for (int i = 0; i < 2; i++) { /* with a link that was cut, and without one */
         if (i == 0)
             assert_code(SQLOCK_EUNREACH, open_here(w, NULL, &none, &err), &err);
@@ -364,7 +365,7 @@ static void test_try_of_a_server_that_is_down_says_unreachable(void **state)
         assert_string_equal(rc == SQLOCK_EUNREACH ? err.sqlstate : "08001", "08001");
         sqlock_lock_free(lock);
     }
-    sqlock_fake_down(fake_of(w), 0);
+    sqlock_fake_down(fake_at(&w->place), 0);
     give(take(m, "nightly"));
 }
 

@@ -1,5 +1,6 @@
 /* The suite on the fake driver. */
-#include "tests/drivers/fake_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
 
 int main(void)
 {

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "tests/drivers/mysql_guest.h"
-#include "tests/drivers/mysql_quirks.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
+#include "tests/lib/mysql_quirks.h"
 
 /* ---- adopting -------------------------------------------------------------------------------- */
 

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "tests/drivers/mysql_guest.h"
-#include "tests/drivers/mysql_quirks.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
+#include "tests/lib/mysql_quirks.h"
 #include "tests/lib/proxy.h"
 
 static int is_maria(void)

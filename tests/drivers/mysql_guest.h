@@ -3,8 +3,8 @@
 #define SQLOCK_TESTS_DRIVERS_MYSQL_GUEST_H
 
 #ifdef TEST_HAVE_MYSQL
-#include "tests/drivers/mysql_app.h"
 #include "tests/drivers/suite_guest.h"
+#include "tests/lib/mysql_app.h"
 
 /* The client library's handle of an application's connection. */
 MYSQL *native(void *app);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/drivers/mysql_app.h"
-#include "tests/drivers/mysql_quirks.h"
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
+#include "tests/lib/mysql_app.h"
+#include "tests/lib/mysql_quirks.h"
 
 static struct stage {
     sqlock *m;

@@ -1,7 +1,8 @@
 /* The suite on MariaDB or MySQL. */
 #include <sqlock/mysql.h>
 
-#include "tests/drivers/mysql_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/mysql_quirks.h"
 
 int main(void)
 {

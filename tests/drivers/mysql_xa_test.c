@@ -6,8 +6,9 @@
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/mysql_guest.h"
-#include "tests/drivers/mysql_quirks.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
+#include "tests/lib/mysql_quirks.h"
 
 static struct {
     sqlock *m;

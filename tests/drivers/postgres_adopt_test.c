@@ -8,10 +8,10 @@
 #include <sqlock/postgres.h>
 #include <sqlock/transaction.h>
 
-#include "tests/drivers/postgres_app.h"
-#include "tests/drivers/postgres_quirks.h"
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/postgres_app.h"
+#include "tests/lib/postgres_quirks.h"
 #include "tests/lib/private.h"
 #include "tests/lib/proxy.h"
 

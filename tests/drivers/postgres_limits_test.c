@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/drivers/postgres_quirks.h"
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/postgres_quirks.h"
 
 #define SLEEPS "SELECT 0, 1 FROM pg_catalog.pg_sleep(0.3)"
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/drivers/postgres_app.h"
-#include "tests/drivers/postgres_quirks.h"
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/postgres_app.h"
+#include "tests/lib/postgres_quirks.h"
 
 static struct stage {
     sqlock *m;

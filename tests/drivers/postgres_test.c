@@ -1,7 +1,8 @@
 /* The suite on PostgreSQL. */
 #include <sqlock/postgres.h>
 
-#include "tests/drivers/postgres_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/postgres_quirks.h"
 
 int main(void)
 {

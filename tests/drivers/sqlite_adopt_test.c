@@ -10,9 +10,9 @@
 
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/sqlite_app.h"
-#include "tests/drivers/sqlite_quirks.h"
 #include "tests/drivers/suite_guest.h"
+#include "tests/lib/sqlite_app.h"
+#include "tests/lib/sqlite_quirks.h"
 
 enum { NOT_HERE = 77 };
 

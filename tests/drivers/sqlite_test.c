@@ -1,7 +1,8 @@
 /* The suite on SQLite. */
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/sqlite_quirks.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/sqlite_quirks.h"
 
 int main(void)
 {

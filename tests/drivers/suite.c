@@ -1,7 +1,7 @@
 /* The suite's own means: worlds, the driver that counts, and small steps that most tests take. */
 #include "tests/drivers/suite.h"
 
-#include "tests/drivers/adopt_app.h"
+#include "tests/lib/adopt_app.h"
 
 #include <poll.h>
 #include <pthread.h>

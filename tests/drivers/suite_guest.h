@@ -5,7 +5,8 @@
 
 #include <sqlock/transaction.h>
 
-#include "tests/drivers/adopt_app.h"
+#include "tests/drivers/suite.h"
+#include "tests/lib/adopt_app.h"
 
 #include "core/engine/rows.h"
 

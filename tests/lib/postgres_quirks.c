@@ -1,5 +1,5 @@
 /* PostgreSQL: a schema of its own for each test. */
-#include "tests/drivers/postgres_quirks.h"
+#include "tests/lib/postgres_quirks.h"
 
 #ifdef TEST_HAVE_POSTGRES
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 #include <sqlock/postgres.h>
 
-#include "tests/drivers/postgres_app.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/postgres_app.h"
 
 static void make(struct place *p)
 {

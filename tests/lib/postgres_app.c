@@ -1,6 +1,6 @@
 /* An application that talks to PostgreSQL through libpq. */
 #ifdef TEST_HAVE_POSTGRES
-#include "tests/drivers/postgres_app.h"
+#include "tests/lib/postgres_app.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* An application that talks to SQLite. */
-#ifndef SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
-#define SQLOCK_TESTS_DRIVERS_SQLITE_APP_H
+#ifndef SQLOCK_TESTS_LIB_SQLITE_APP_H
+#define SQLOCK_TESTS_LIB_SQLITE_APP_H
 
 #ifdef TEST_HAVE_SQLITE
 
 #include <sqlite3.h>
 
-#include "tests/drivers/adopt_app.h"
+#include "tests/lib/adopt_app.h"
 
 /* What connect() of sqlite_app returns. */
 struct sqlite_app_conn {

@@ -1,4 +1,4 @@
-#include "tests/drivers/fake_quirks.h"
+#include "tests/lib/fake_quirks.h"
 
 static void make(struct place *p)
 {
@@ -25,7 +25,7 @@ const struct quirks fake_quirks = {.name = "fake",
                                    .drop = drop,
                                    .age = age};
 
-sqlock_fake *fake_of(const struct world *w)
+sqlock_fake *fake_at(const struct place *p)
 {
-    return w->place.own;
+    return p->own;
 }

@@ -1,5 +1,5 @@
 /* SQLite: a file of its own for each test. */
-#include "tests/drivers/sqlite_quirks.h"
+#include "tests/lib/sqlite_quirks.h"
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>
@@ -8,7 +8,7 @@
 
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/sqlite_app.h"
+#include "tests/lib/sqlite_app.h"
 
 struct file {
     char *dir;

@@ -1,6 +1,6 @@
 /* An application that talks to SQLite. */
 #ifdef TEST_HAVE_SQLITE
-#include "tests/drivers/sqlite_app.h"
+#include "tests/lib/sqlite_app.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* PostgreSQL's quirks, for the programs that need them. */
-#ifndef SQLOCK_TESTS_DRIVERS_POSTGRES_QUIRKS_H
-#define SQLOCK_TESTS_DRIVERS_POSTGRES_QUIRKS_H
+#ifndef SQLOCK_TESTS_LIB_POSTGRES_QUIRKS_H
+#define SQLOCK_TESTS_LIB_POSTGRES_QUIRKS_H
 
-#include "tests/drivers/suite.h"
+#include "tests/lib/place.h"
 
 extern const struct quirks postgres_quirks;
 /* 1: there is no server, and it has been told; then *out_code is for main(). */

@@ -1,8 +1,8 @@
 /* MariaDB or MySQL's quirks, for the programs that need them. */
-#ifndef SQLOCK_TESTS_DRIVERS_MYSQL_QUIRKS_H
-#define SQLOCK_TESTS_DRIVERS_MYSQL_QUIRKS_H
+#ifndef SQLOCK_TESTS_LIB_MYSQL_QUIRKS_H
+#define SQLOCK_TESTS_LIB_MYSQL_QUIRKS_H
 
-#include "tests/drivers/suite.h"
+#include "tests/lib/place.h"
 
 extern const struct quirks mysql_quirks;
 /* 1: there is no server, and it has been told; then *out_code is for main(). */

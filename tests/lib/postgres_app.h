@@ -1,12 +1,12 @@
 /* An application that talks to PostgreSQL through libpq. */
-#ifndef SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
-#define SQLOCK_TESTS_DRIVERS_POSTGRES_APP_H
+#ifndef SQLOCK_TESTS_LIB_POSTGRES_APP_H
+#define SQLOCK_TESTS_LIB_POSTGRES_APP_H
 
 #ifdef TEST_HAVE_POSTGRES
 
 #include <libpq-fe.h>
 
-#include "tests/drivers/adopt_app.h"
+#include "tests/lib/adopt_app.h"
 
 /* What connect() of postgres_app returns. */
 struct postgres_app_conn {

@@ -1,15 +1,15 @@
 /* What an application does on a connection of its own, beside sqlock: the other side of the tests
  * of adopted connections. A driver's program fills one, and puts it into its quirks. The suite's
  * SQL is what all databases understand; what they do not have in common stands here. */
-#ifndef SQLOCK_TESTS_DRIVERS_ADOPT_APP_H
-#define SQLOCK_TESTS_DRIVERS_ADOPT_APP_H
+#ifndef SQLOCK_TESTS_LIB_ADOPT_APP_H
+#define SQLOCK_TESTS_LIB_ADOPT_APP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <sqlock/driver.h>
 
-#include "tests/drivers/suite.h"
+#include "tests/lib/place.h"
 
 enum { APP_ROWS = 3 }; /* of start_reading() */
 

@@ -1,6 +1,6 @@
 /* An application that talks to MariaDB or MySQL through its client library. */
 #ifdef TEST_HAVE_MYSQL
-#include "tests/drivers/mysql_app.h"
+#include "tests/lib/mysql_app.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* An application that talks to MariaDB or MySQL through its client library. */
-#ifndef SQLOCK_TESTS_DRIVERS_MYSQL_APP_H
-#define SQLOCK_TESTS_DRIVERS_MYSQL_APP_H
+#ifndef SQLOCK_TESTS_LIB_MYSQL_APP_H
+#define SQLOCK_TESTS_LIB_MYSQL_APP_H
 
 #ifdef TEST_HAVE_MYSQL
 #include <mysql.h>
 
-#include "tests/drivers/adopt_app.h"
+#include "tests/lib/adopt_app.h"
 
 /* What connect() of mysql_app returns. */
 struct mysql_app_conn {

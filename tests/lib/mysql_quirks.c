@@ -1,5 +1,5 @@
 /* MariaDB and MySQL: a database of its own for each test. */
-#include "tests/drivers/mysql_quirks.h"
+#include "tests/lib/mysql_quirks.h"
 
 #ifdef TEST_HAVE_MYSQL
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 #include <sqlock/mysql.h>
 
-#include "tests/drivers/mysql_app.h"
 #include "tests/lib/my.h"
+#include "tests/lib/mysql_app.h"
 #include "tests/lib/undo.h"
 
 static void make(struct place *p)

@@ -1,9 +1,0 @@
-/* SQLite's quirks, for the programs that need them. */
-#ifndef SQLOCK_TESTS_DRIVERS_SQLITE_QUIRKS_H
-#define SQLOCK_TESTS_DRIVERS_SQLITE_QUIRKS_H
-
-#include "tests/drivers/suite.h"
-
-extern const struct quirks sqlite_quirks;
-
-#endif

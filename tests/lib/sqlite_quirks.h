@@ -1,0 +1,9 @@
+/* SQLite's quirks, for the programs that need them. */
+#ifndef SQLOCK_TESTS_LIB_SQLITE_QUIRKS_H
+#define SQLOCK_TESTS_LIB_SQLITE_QUIRKS_H
+
+#include "tests/lib/place.h"
+
+extern const struct quirks sqlite_quirks;
+
+#endif
