@@ -51,10 +51,21 @@ int guest_next(int n, int64_t deadline, sqlock_error *err)
     return 0;
 }
 
-/* Nothing of it is applied before the application commits: so nothing is unsure. */
+int guest_half_done(sqlock_error *err)
+{
+    if (err->code != SQLOCK_ETXGONE) {
+        err->code = SQLOCK_ETXRESTART;
+        err->flags |= SQLOCK_RETRY;
+    }
+    return err->code;
+}
+
+/* Nothing of it is applied before the application commits: so nothing is unsure. But what was done,
+ * and cannot be told, is in the transaction: only what stood behind a savepoint has been undone. */
 static int failed(const sqlock_conn *c, int rc, sqlock_error *err)
 {
     unsigned keep = err->flags & ~SQLOCK_MAYBE;
+    int done = err->flags & SQLOCK_MAYBE && !(c->m->driver->caps & SQLOCK_CAP_SPOILS);
     sqlock_tx_state state =
         err->flags & SQLOCK_RECONNECT ? SQLOCK_TX_IDLE : c->m->driver->tx_state(c->native);
 
@@ -62,9 +73,8 @@ static int failed(const sqlock_conn *c, int rc, sqlock_error *err)
     if (state == SQLOCK_TX_IDLE || state == SQLOCK_TX_UNKNOWN) {
         err->code = SQLOCK_ETXGONE;
         err->flags |= SQLOCK_RETRY | (state == SQLOCK_TX_UNKNOWN ? SQLOCK_RECONNECT : 0);
-    } else if (state == SQLOCK_TX_FAILED || is_state(err, "40")) {
-        err->code = SQLOCK_ETXRESTART;
-        err->flags |= SQLOCK_RETRY;
+    } else if (state == SQLOCK_TX_FAILED || is_state(err, "40") || done) {
+        guest_half_done(err);
     } else {
         err->code = rc;
     }

@@ -42,6 +42,8 @@ void guest_listen(sqlock_conn *c, sqlock_cancel *cancel);
 int guest_was_cancelled(sqlock_conn *c, sqlock_error *err); /* 0, or that code */
 /* Up to here. What is left of a cancel hits nothing that is asked later. */
 void guest_deafen(sqlock_conn *c, sqlock_rows *scratch);
+/* After a failure: a part of what was asked for is in the transaction already. Returns the code. */
+int guest_half_done(sqlock_error *err);
 /* After a failure, or an answer, that was busy, the n-th (from 0): 0 after a short sleep, to ask
  * again; or time is up, SQLOCK_ETIMEOUT. */
 int guest_next(int n, int64_t deadline, sqlock_error *err);

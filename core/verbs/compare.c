@@ -271,17 +271,22 @@ static int ask_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_ro
     }
 }
 
+/* Behind a step that writes a failure does not leave the row as it was. */
 int compare_ask(struct compare *c, sqlock_stmt block, sqlock_error *err)
 {
+    const sqlock_script *script = &rendered_scripts(c->conn->texts)[block];
     sqlock_rows *rows = rows_new();
-    size_t n = rendered_scripts(c->conn->texts)[block].n_steps;
     int rc = rows != NULL ? rendered_has(c->conn->texts, block, err) : error_nomem(err);
+    int wrote = 0;
 
     c->outcome = SQLOCK_OUT_NONE;
     c->there = sqlock_int(0);
     c->found = sqlock_null();
-    for (size_t i = 0; rc == 0 && c->outcome == SQLOCK_OUT_NONE && i < n; i++) {
+    for (size_t i = 0; rc == 0 && c->outcome == SQLOCK_OUT_NONE && i < script->n_steps; i++) {
         rc = ask_step(c, block, i, rows, err);
+        if (rc != 0 && wrote)
+            rc = guest_half_done(err);
+        wrote = wrote || script->steps[i].flags & SQLOCK_STEP_WRITE;
         if (rc != 0 || sqlock_rows_count(rows) == 0)
             continue;
         c->outcome = (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);

@@ -192,6 +192,15 @@ static int put_row(call *c, sqlite3_stmt *stmt)
     return rc == 0 ? 0 : sqlock_error_set(c->err, rc, 0, "out of memory");
 }
 
+/* A row that cannot be kept. In a transaction of ours what the statement changed is rolled back; in
+ * the application's it stays. */
+static int no_row(const call *c, sqlite3_stmt *stmt, int rc)
+{
+    if (c->conn->guest && !sqlite3_stmt_readonly(stmt))
+        c->err->flags |= SQLOCK_MAYBE;
+    return rc;
+}
+
 /* *out_answered: there were rows. They are whole only at SQLITE_DONE: RETURNING hands out its rows
  * before the statement has ended, and it may still fail then. */
 static int run_step(call *c, size_t step, int *out_answered)
@@ -208,7 +217,10 @@ static int run_step(call *c, size_t step, int *out_answered)
         state = sqlite3_step(stmt);
         if (state == SQLITE_DONE)
             break;
-        rc = state == SQLITE_ROW ? put_row(c, stmt) : lite_error(c->conn, state, 0, NULL, c->err);
+        if (state != SQLITE_ROW)
+            rc = lite_error(c->conn, state, 0, NULL, c->err);
+        else if ((rc = put_row(c, stmt)) != 0)
+            rc = no_row(c, stmt, rc);
         answered = 1;
     }
     put_step_back(c, stmt);

@@ -397,7 +397,8 @@ struct sqlock_driver {
      *   for the application would read the answer as its own: at the deadline the statement is cancelled
      *   and its end awaited, a round trip longer, or until the link is cut because no end comes. One that
      *   ended well meanwhile is told as done. SQLOCK_RECONNECT: the link is spent, the transaction
-     *   gone. SQLOCK_MAYBE is never set: nothing is applied before the application commits.
+     *   gone. Nothing is applied before the application commits; so SQLOCK_MAYBE means that a statement
+     *   which writes was done, and its answer could not be kept: the change is in the transaction.
      *   What the application may still ask about its own last statement (last insert id, row count,
      *   warnings, error) is given back as it was; the driver's README names what its client library
      *   has no way to give back.
