@@ -1,0 +1,286 @@
+/* Calls on a manager: each is one line of the table at the end. */
+#include "tests/counted/scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/counted/driver.h"
+
+/* ---- open --------------------------------------------------------------------------------------
+ */
+
+static int open_it(struct scene *s, sqlock_error *err)
+{
+    sqlock_open_opts o = scene_opts(s);
+
+    return sqlock_open(s->driver, s->place.url, &o, &s->m, err);
+}
+
+static void check_opened(struct scene *s, int rc, const sqlock_error *err)
+{
+    (void)err;
+    assert_true((s->m != NULL) == (rc == 0));
+    if (rc != 0)
+        assert_int_equal(faulty_open(), 0);
+}
+
+/* ---- seeing and breaking -----------------------------------------------------------------------
+ */
+
+static int count(const sqlock_info *info, void *user)
+{
+    struct scene *s = user;
+
+    s->number += strcmp(info->name, s->name) == 0;
+    return 0;
+}
+
+static int list(struct scene *s, sqlock_error *err)
+{
+    sqlock_list_opts o = SQLOCK_LIST_OPTS_INIT;
+
+    o.prefix = s->name;
+    return sqlock_list(s->m, &o, count, s, err);
+}
+
+/* Each is told once, whatever was asked twice. */
+static void check_listed(struct scene *s, int rc, const sqlock_error *err)
+{
+    (void)err;
+    assert_in_range(s->number, rc == 0, 1);
+}
+
+static int break_it(struct scene *s, sqlock_error *err)
+{
+    return sqlock_break(s->m, s->name, SQLOCK_LEN_STRING, sqlock_lock_token(s->theirs), err);
+}
+
+static void check_broken(struct scene *s, int rc, const sqlock_error *err)
+{
+    int ours = is_ours(s, s->theirs);
+
+    assert_true(rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED);
+    if (rc == 0 || rc == SQLOCK_ELOST)
+        assert_false(ours);
+    else if (!(err->flags & SQLOCK_MAYBE))
+        assert_true(ours);
+}
+
+/* ---- reaping -----------------------------------------------------------------------------------
+ */
+
+static sqlock_reap_report report;
+
+static int reap(struct scene *s, sqlock_error *err)
+{
+    sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
+
+    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
+    memset(&report, 0, sizeof report);
+    report.size = sizeof report;
+    return sqlock_reap(s->m, &o, &report, err);
+}
+
+static void check_dead(struct scene *s, int tidy)
+{
+    char name[80];
+    struct row row;
+
+    snprintf(name, sizeof name, "%s/0", s->name);
+    row = row_of(s, name);
+    assert_int_equal(row.n, 1);
+    if (tidy)
+        assert_false(row.held);
+    snprintf(name, sizeof name, "%s/1", s->name);
+    if (tidy)
+        assert_int_equal(row_of(s, name).n, 0);
+}
+
+static void check_reaped(struct scene *s, int rc, const sqlock_error *err)
+{
+    (void)err;
+    check_dead(s, rc == 0 && report.ran && !report.more);
+    if (rc == 0)
+        assert_true(report.ran);
+}
+
+/* What a dead reaper left is no hindrance for longer than its lease. */
+static void heal_reaped(struct scene *s)
+{
+    sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
+    sqlock_error err;
+
+    s->q->age(&s->place, LEASE_MS + 1);
+    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
+    report.size = sizeof report;
+    assert_ok(sqlock_reap(s->others, &o, &report, &err), &err);
+    assert_true(report.ran);
+    check_dead(s, 1);
+}
+
+/* ---- registers and rows ------------------------------------------------------------------------
+ */
+
+#define NEW "after all"
+
+static int get(struct scene *s, sqlock *m, char buf[64], int64_t *version, sqlock_error *err)
+{
+    size_t len = 0;
+    int rc = sqlock_register_get(m, s->name, SQLOCK_LEN_STRING, buf, 63, &len, version, err);
+
+    buf[rc == 0 ? len : 0] = '\0';
+    return rc;
+}
+
+static int register_get(struct scene *s, sqlock_error *err)
+{
+    char buf[64];
+    int64_t version = -1;
+    int rc = get(s, s->m, buf, &version, err);
+
+    if (rc == 0)
+        assert_int_equal(version, 0);
+    else
+        assert_int_equal(version, -1);
+    return rc;
+}
+
+static int register_set(struct scene *s, sqlock_error *err)
+{
+    s->number = -1;
+    return sqlock_register_set(s->m, s->name, SQLOCK_LEN_STRING, NEW, strlen(NEW), 0, &s->number,
+                               err);
+}
+
+static void check_set(struct scene *s, int rc, const sqlock_error *err)
+{
+    sqlock_error second;
+    char buf[64];
+    int64_t version;
+
+    assert_ok(get(s, s->others, buf, &version, &second), &second);
+    assert_true(rc != SQLOCK_CONFLICT);
+    assert_true((version > 0) == (strcmp(buf, NEW) == 0));
+    if (rc == 0)
+        assert_int_equal(version, s->number);
+    else
+        assert_int_equal(s->number, -1);
+    if (rc == 0 || !(err->flags & SQLOCK_MAYBE))
+        assert_true((version > 0) == (rc == 0));
+}
+
+static int register_change(struct scene *s, sqlock_error *err)
+{
+    return sqlock_register_set(s->m, s->name, SQLOCK_LEN_STRING, NEW, strlen(NEW), s->number, NULL,
+                               err);
+}
+
+static void check_changed(struct scene *s, int rc, const sqlock_error *err)
+{
+    sqlock_error second;
+    char buf[64];
+    int64_t version;
+    int is_new;
+
+    assert_ok(get(s, s->others, buf, &version, &second), &second);
+    is_new = strcmp(buf, NEW) == 0;
+    assert_true(rc != SQLOCK_CONFLICT);
+    assert_true(is_new || strcmp(buf, OLD_VALUE) == 0);
+    assert_true((version > s->number) == is_new);
+    if (rc == 0 || !(err->flags & SQLOCK_MAYBE))
+        assert_true(is_new == (rc == 0));
+}
+
+static void heal_register(struct scene *s)
+{
+    sqlock_error err;
+    char buf[64];
+    int64_t version, last;
+
+    assert_ok(get(s, s->others, buf, &version, &err), &err);
+    assert_true(strcmp(buf, version == 0 ? "" : NEW) == 0 || strcmp(buf, OLD_VALUE) == 0);
+    assert_ok(
+        sqlock_register_set(s->others, s->name, SQLOCK_LEN_STRING, "", 0, version, &last, &err),
+        &err);
+    assert_true(last > version);
+}
+
+static int ensure(struct scene *s, sqlock_error *err)
+{
+    return sqlock_ensure(s->m, s->name, SQLOCK_LEN_STRING, err);
+}
+
+/* ---- scoped use, retries -----------------------------------------------------------------------
+ */
+
+static int work(sqlock_lock *lock, void *user)
+{
+    struct scene *s = user;
+
+    assert_true(sqlock_is_held(lock));
+    s->number++;
+    return 42;
+}
+
+static int with(struct scene *s, sqlock_error *err)
+{
+    sqlock_acquire_opts o = take_opts(patience_ms(3000));
+    int result = 0, rc = sqlock_with(s->m, s->name, &o, work, s, &result, err);
+
+    assert_int_equal(result, s->number == 1 ? 42 : 0);
+    return rc;
+}
+
+static void check_worked(struct scene *s, int rc, const sqlock_error *err)
+{
+    (void)err;
+    assert_in_range(s->number, rc == 0, 1);
+    if (rc == 0)
+        assert_false(row_of(s, s->name).held);
+}
+
+/* The first is spoilt by others. */
+static int attempt(const sqlock_attempt *attempt, void *user, sqlock_error *err)
+{
+    struct scene *s = user;
+    (void)err;
+
+    assert_true((attempt->lock != NULL) == (attempt->pessimistic != 0));
+    if (attempt->lock != NULL)
+        assert_true(sqlock_is_held(attempt->lock));
+    return s->number++ == 0 ? SQLOCK_CONFLICT : 0;
+}
+
+static int retry(struct scene *s, sqlock_error *err)
+{
+    sqlock_retry_opts o = SQLOCK_RETRY_OPTS_INIT;
+
+    o.optimistic = 1;
+    o.base_ms = 1;
+    o.lock_name = s->name;
+    return sqlock_retry(s->m, attempt, s, &o, err);
+}
+
+/* The work is done, also where the release of the lock fails: that runs out. */
+static void check_retried(struct scene *s, int rc, const sqlock_error *err)
+{
+    (void)err;
+    assert_in_range(s->number, rc == 0 ? 2 : 1, 2);
+}
+
+const struct call manager_calls[] = {
+    {"open", "sqlock_open", NEEDS_NOTHING, 2, 0, open_it, check_opened, NULL},
+    {"list", "sqlock_list", NEEDS_OTHERS, 1, 0, list, check_listed, NULL},
+    {"break", "sqlock_break", NEEDS_OTHERS, 1, 0, break_it, check_broken, NULL},
+    {"reap", "sqlock_reap", NEEDS_DEAD, 4, 0, reap, check_reaped, heal_reaped},
+    {"reading a register", "sqlock_register_get", 0, 1, 0, register_get, NULL, NULL},
+    {"setting a new register", "sqlock_register_set", 0, 1, 0, register_set, check_set,
+     heal_register},
+    {"setting a register again", "sqlock_register_set", NEEDS_REGISTER, 1, 0, register_change,
+     check_changed, heal_register},
+    {"ensure", "sqlock_ensure", 0, 1, 0, ensure, NULL, NULL},
+    {"scoped use", "sqlock_with", 0, 2, 0, with, check_worked, NULL},
+    {"retry", "sqlock_retry", 0, 2, 0, retry, check_retried, NULL},
+    {0},
+};

@@ -1,0 +1,283 @@
+/* The loops: each call, with each fault at its first point, its second, its third, until the call
+ * has none that far. */
+#include "tests/counted/counted.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/counted/fault.h"
+#include "tests/counted/scene.h"
+
+enum { POINTS_MAX = 5000 };
+
+static const struct plan plans[] = {
+    {"statements fail", AT_REQUESTS, FAULT_ERROR, false},
+    {"requests are lost", AT_REQUESTS, FAULT_LOSE_REQUEST, false},
+    {"replies are lost", AT_REQUESTS, FAULT_LOSE_REPLY, false},
+    {"there is no memory", AT_MEMORY, FAULT_ERROR, false},
+    {"the process is killed before a request", AT_REQUESTS, FAULT_DIE_BEFORE, false},
+    {"the process is killed after a request", AT_REQUESTS, FAULT_DIE_AFTER, false},
+};
+enum { PLANS = sizeof plans / sizeof *plans };
+
+static const struct call *const tables[] = {lease_calls, manager_calls, guest_calls, schema_calls};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+/* A test: one call with one kind of fault. */
+struct test {
+    const struct quirks *q;
+    const struct call *call;
+    const struct plan *plan;
+    char name[200];
+};
+
+static struct place shared; /* the group's */
+static bool shared_made;
+static int numbers; /* of scenes so far */
+
+static bool kills(const struct plan *plan)
+{
+    return plan->fault == FAULT_DIE_BEFORE || plan->fault == FAULT_DIE_AFTER;
+}
+
+/* ---- what is left behind -----------------------------------------------------------------------
+ */
+
+static int descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* ---- places ------------------------------------------------------------------------------------
+ */
+
+/* A database in memory is made for each point, for its rows are counted with the memory. */
+static bool wants_own(const struct test *t)
+{
+    return (t->call->needs & OWN_PLACE) || !t->q->between_processes;
+}
+
+static void begin_place(const struct test *t, struct place *p)
+{
+    struct scene s = {.q = t->q};
+    sqlock_open_opts o;
+    sqlock_error err;
+
+    if (!wants_own(t)) {
+        if (!shared_made)
+            place_begin(t->q, &shared);
+        shared_made = true;
+        *p = shared;
+        return;
+    }
+    memset(p, 0, sizeof *p);
+    t->q->make(p);
+    s.place = *p;
+    o = scene_opts(&s);
+    if (t->call->needs & NEEDS_SCHEMA)
+        assert_ok(sqlock_migrate(t->q->driver(), p->url, &o, NULL, &err), &err);
+}
+
+static void end_place(const struct test *t, struct place *p)
+{
+    if (wants_own(t))
+        t->q->drop(p);
+}
+
+static int drop_shared(void **state)
+{
+    const struct quirks *q = *state;
+
+    if (shared_made)
+        q->drop(&shared);
+    shared_made = false;
+    return 0;
+}
+
+/* ---- a call that fails -------------------------------------------------------------------------
+ */
+
+/* Whether the fault happened. */
+static bool fail_once(const struct test *t, const struct place *p, int n)
+{
+    sqlock_error err = {0};
+    struct scene s;
+    bool fired;
+    int rc;
+
+    scene_begin(&s, t->q, p, t->call, ++numbers);
+    fault_arm(t->plan, n);
+    rc = t->call->make(&s, &err);
+    fired = fault_disarm();
+    if (!fired)
+        assert_code(t->call->ends_with, rc, &err);
+    scene_judge(&s, rc, &err);
+    scene_end(&s);
+    scene_heal(&s);
+    return fired;
+}
+
+/* ---- a process that is killed in a call --------------------------------------------------------
+ */
+
+struct victim {
+    const struct test *t;
+    const struct place *place;
+    int number, n;
+};
+
+static int execute(void *arg)
+{
+    const struct victim *v = arg;
+    char number[16], n[16];
+
+    snprintf(number, sizeof number, "%d", v->number);
+    snprintf(n, sizeof n, "%d", v->n);
+    execl("/proc/self/exe", v->t->q->name, v->t->call->name, v->t->plan->name, number, n,
+          v->place->url, v->place->schema, (char *)NULL);
+    return 99;
+}
+
+static bool kill_once(const struct test *t, const struct place *p, int n)
+{
+    struct victim v = {t, p, ++numbers, n};
+    struct scene s;
+    int end = child_wait(child_start(execute, &v), patience_ms(30000));
+
+    if (end != 0 && end != -9)
+        fail_msg("the process ended with %d", end);
+    if (end == 0)
+        return false;
+    scene_after_death(&s, t->q, p, t->call, v.number);
+    if (t->call->heal != NULL)
+        t->call->heal(&s);
+    scene_heal(&s);
+    return true;
+}
+
+static const struct call *call_named(const char *name)
+{
+    for (int i = 0; i < TABLES; i++)
+        for (const struct call *c = tables[i]; c->name != NULL; c++)
+            if (strcmp(c->name, name) == 0)
+                return c;
+    return NULL;
+}
+
+static const struct plan *plan_named(const char *name)
+{
+    for (int i = 0; i < PLANS; i++)
+        if (strcmp(plans[i].name, name) == 0)
+            return &plans[i];
+    return NULL;
+}
+
+/* NAME PLAN NUMBER N URL SCHEMA. It ends here, or with 0 when the call has no such point. */
+static int be_killed(const struct quirks *q, int argc, char **argv)
+{
+    const struct plan *plan = plan_named(argv[2]);
+    struct place p = {.url = argv[5], .schema = argc > 6 ? argv[6] : NULL};
+    sqlock_error err = {0};
+    struct scene s;
+
+    scene_begin(&s, q, &p, call_named(argv[1]), atoi(argv[3]));
+    fault_arm(plan, atoi(argv[4]));
+    s.call->make(&s, &err);
+    return fault_disarm() ? 98 : 0;
+}
+
+/* ---- the loops ---------------------------------------------------------------------------------
+ */
+
+static bool one_point(const struct test *t, int n)
+{
+    struct place p;
+    long memory;
+    int files;
+    bool fired;
+
+    if (!wants_own(t))
+        begin_place(t, &p); /* the shared one stays */
+    memory = memory_live();
+    files = descriptors();
+    if (wants_own(t))
+        begin_place(t, &p);
+    fired = kills(t->plan) ? kill_once(t, &p, n) : fail_once(t, &p, n);
+    end_place(t, &p);
+    assert_int_equal(memory_live(), memory);
+    assert_int_equal(descriptors(), files);
+    return fired;
+}
+
+static void test_call(void **state)
+{
+    struct test *t = *state;
+    int64_t begun = now_us();
+    int n = 0;
+
+    do
+        printf("point %d of %s\n", ++n, t->name);
+    while (one_point(t, n) && n < POINTS_MAX);
+    assert_true(n < POINTS_MAX);
+    printf("%d points in %d ms: %s\n", n - 1, (int)((now_us() - begun) / 1000), t->name);
+    if (t->plan->level == AT_REQUESTS)
+        assert_true(n > t->call->least);
+}
+
+static bool fits(const struct quirks *q, const struct call *c, const struct plan *plan)
+{
+    if ((c->needs & NEEDS_APP) && q->app == NULL)
+        return false;
+    if ((c->needs & OWN_PLACE) && q->born_migrated)
+        return false;
+    return !kills(plan) || q->between_processes;
+}
+
+static size_t fill(const struct quirks *q, struct test *tests, struct CMUnitTest *run)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < TABLES; i++)
+        for (const struct call *c = tables[i]; c->name != NULL; c++)
+            for (int k = 0; k < PLANS; k++)
+                if (fits(q, c, &plans[k])) {
+                    tests[n] = (struct test){.q = q, .call = c, .plan = &plans[k]};
+                    snprintf(tests[n].name, sizeof tests[n].name, "test_%s_when_%s", c->name,
+                             plans[k].name);
+                    for (char *at = tests[n].name; *at != '\0'; at++)
+                        *at = *at == ' ' ? '_' : *at == '\'' ? '_' : *at;
+                    run[n] = (struct CMUnitTest){
+                        .name = tests[n].name, .test_func = test_call, .initial_state = &tests[n]};
+                    n++;
+                }
+    return n;
+}
+
+int counted_run(const struct quirks *q, int argc, char **argv)
+{
+    static struct test tests[64 * PLANS];
+    static struct CMUnitTest run[64 * PLANS];
+    size_t n;
+    int failed;
+
+    if (argc > 5)
+        return be_killed(q, argc, argv);
+    if (!test_wants(q->name)) {
+        printf("SKIP: %s is not among the drivers to test\n", q->name);
+        return 0;
+    }
+    n = fill(q, tests, run);
+    failed = _cmocka_run_group_tests(q->name, run, n, NULL, NULL);
+    drop_shared((void *[]){(void *)(uintptr_t)q});
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,13 @@
+/* The programs of this folder: all calls, all faults, on one driver. */
+#ifndef SQLOCK_TESTS_COUNTED_H
+#define SQLOCK_TESTS_COUNTED_H
+
+#include "tests/lib/place.h"
+
+/* Returns what main() returns. With arguments the program is a process that is to be killed. */
+int counted_run(const struct quirks *q, int argc, char **argv);
+
+/* wire.c: whether points on the wire are counted for this driver. */
+bool wire_is_counted(const char *driver);
+
+#endif

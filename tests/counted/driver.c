@@ -1,0 +1,264 @@
+#include "tests/counted/driver.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "tests/counted/fault.h"
+
+struct faulty {
+    void *real;
+    void *app; /* of an adopted one: the application's side of it */
+    bool in_tx;
+};
+
+static const struct quirks *quirks;
+static const sqlock_driver *real;
+static sqlock_driver table;
+static void *next_app;
+static atomic_int opened;
+
+void faulty_app(void *app)
+{
+    next_app = app;
+}
+
+int faulty_open(void)
+{
+    return atomic_load(&opened);
+}
+
+/* ---- what fails --------------------------------------------------------------------------------
+ */
+
+static int lost(sqlock_error *err, unsigned flags)
+{
+    return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | flags, "a fault: the link broke");
+}
+
+/* A statement that fails leaves no transaction of the library's; an application's is left as it is,
+ * or as the database leaves it. */
+static int refuse(struct faulty *c, sqlock_error *err)
+{
+    sqlock_error second;
+
+    if (c->app != NULL && quirks->app->fails_whole)
+        quirks->app->exec(c->app, "this fails");
+    if (c->in_tx)
+        real->rollback(c->real, sqlock_now_us() + 10000000, &second);
+    c->in_tx = false;
+    return sqlock_error_db(err, "XX000", 0, 0, "a fault: the statement failed");
+}
+
+/* Before the request. 0: go on, and *fault tells what comes behind it. The link of an application's
+ * connection really breaks, and the driver finds that out; where there is no server there is no
+ * link, and a statement fails. */
+static int before(struct faulty *c, enum fault *fault, sqlock_error *err)
+{
+    *fault = fault_at(AT_REQUESTS);
+    if (*fault == FAULT_DIE_BEFORE)
+        fault_die();
+    if (c->app != NULL && *fault == FAULT_LOSE_REQUEST && quirks->app->kill != NULL) {
+        quirks->app->kill(c->app);
+        *fault = FAULT_NONE;
+    }
+    if (*fault == FAULT_ERROR || (c->app != NULL && *fault == FAULT_LOSE_REQUEST))
+        return refuse(c, err);
+    return *fault == FAULT_LOSE_REQUEST ? lost(err, 0) : 0;
+}
+
+/* Behind it, when it was done. 1: it is done once more, to find the link broken. */
+static int behind(struct faulty *c, enum fault fault, int *rc, unsigned flags, sqlock_error *err)
+{
+    if (fault == FAULT_DIE_AFTER)
+        fault_die();
+    if (fault != FAULT_LOSE_REPLY || *rc != 0)
+        return 0;
+    if (c->app != NULL && quirks->app->kill == NULL)
+        return 0;
+    if (c->app != NULL) {
+        quirks->app->kill(c->app);
+        return 1;
+    }
+    fault_lost();
+    *rc = lost(err, flags);
+    return 0;
+}
+
+/* ---- the slots ---------------------------------------------------------------------------------
+ */
+
+static int faulty_open_slot(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                            sqlock_error *err)
+{
+    struct faulty *c = calloc(1, sizeof *c);
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    *out_conn = NULL;
+    if (rc == 0)
+        rc = real->open(opts, deadline, &c->real, err);
+    if (rc == 0 && fault == FAULT_DIE_AFTER)
+        fault_die();
+    if (rc == 0 && fault == FAULT_LOSE_REPLY) {
+        real->close(c->real);
+        rc = lost(err, 0);
+    }
+    if (rc != 0) {
+        free(c);
+        return rc;
+    }
+    atomic_fetch_add(&opened, 1);
+    *out_conn = c;
+    return 0;
+}
+
+static int faulty_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    struct faulty *c = calloc(1, sizeof *c);
+    int rc = real->adopt(opts, &c->real, err);
+
+    c->app = next_app;
+    *out_conn = rc == 0 ? c : NULL;
+    if (rc != 0)
+        free(c);
+    return rc;
+}
+
+static void faulty_close(void *conn)
+{
+    struct faulty *c = conn;
+
+    real->close(c->real);
+    if (c->app == NULL)
+        atomic_fetch_sub(&opened, 1);
+    free(c);
+}
+
+static int faulty_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct faulty *c = conn;
+    size_t had = sqlock_rows_count(rows);
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc == 0)
+        rc = real->run(c->real, stmt, values, n, deadline, rows, err);
+    else
+        return rc;
+    if (behind(c, fault, &rc, SQLOCK_MAYBE, err))
+        rc = real->run(c->real, stmt, values, n, deadline, rows, err);
+    if (rc != 0)
+        sqlock_rows_cut(rows, had);
+    return rc;
+}
+
+static int faulty_ask(void *conn, const sqlock_script *script, const sqlock_value *values,
+                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct faulty *c = conn;
+    size_t had = sqlock_rows_count(rows);
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc == 0)
+        rc = real->ask(c->real, script, values, deadline, rows, err);
+    else
+        return rc;
+    if (behind(c, fault, &rc, 0, err))
+        rc = real->ask(c->real, script, values, deadline, rows, err);
+    if (rc != 0)
+        sqlock_rows_cut(rows, had);
+    return rc;
+}
+
+static int faulty_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+{
+    struct faulty *c = conn;
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc != 0)
+        return rc;
+    rc = real->savepoint(c->real, what, deadline, err);
+    if (behind(c, fault, &rc, 0, err))
+        rc = real->savepoint(c->real, what, deadline, err);
+    return rc;
+}
+
+static int faulty_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+{
+    struct faulty *c = conn;
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc != 0)
+        return rc;
+    rc = real->exec(c->real, sql, deadline, err);
+    behind(c, fault, &rc, SQLOCK_MAYBE, err);
+    return rc;
+}
+
+/* begin, commit and rollback. */
+static int faulty_tx(struct faulty *c, int (*slot)(void *, int64_t, sqlock_error *), bool in_tx,
+                     unsigned flags, int64_t deadline, sqlock_error *err)
+{
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc != 0)
+        return rc;
+    rc = slot(c->real, deadline, err);
+    c->in_tx = rc == 0 && in_tx;
+    behind(c, fault, &rc, flags, err);
+    return rc;
+}
+
+static int faulty_begin(void *conn, int64_t deadline, sqlock_error *err)
+{
+    return faulty_tx(conn, real->begin, true, 0, deadline, err);
+}
+
+static int faulty_commit(void *conn, int64_t deadline, sqlock_error *err)
+{
+    return faulty_tx(conn, real->commit, false, SQLOCK_MAYBE, deadline, err);
+}
+
+static int faulty_rollback(void *conn, int64_t deadline, sqlock_error *err)
+{
+    return faulty_tx(conn, real->rollback, false, 0, deadline, err);
+}
+
+static void faulty_cancel(void *conn)
+{
+    real->cancel(((struct faulty *)conn)->real);
+}
+
+static sqlock_tx_state faulty_tx_state(void *conn)
+{
+    return real->tx_state(((struct faulty *)conn)->real);
+}
+
+const sqlock_driver *faulty_driver(const struct quirks *q)
+{
+    quirks = q;
+    real = q->driver();
+    atomic_store(&opened, 0);
+    table = *real;
+    table.caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY);
+    table.open = faulty_open_slot;
+    table.close = faulty_close;
+    table.run = faulty_run;
+    table.exec = faulty_exec;
+    table.begin = faulty_begin;
+    table.commit = faulty_commit;
+    table.rollback = faulty_rollback;
+    table.cancel = faulty_cancel;
+    if (table.caps & SQLOCK_CAP_ADOPT) {
+        table.adopt = faulty_adopt;
+        table.tx_state = faulty_tx_state;
+        table.savepoint = faulty_savepoint;
+        table.ask = faulty_ask;
+    }
+    return &table;
+}

@@ -1,0 +1,101 @@
+/* What a call is made in, and what must be true when it has ended in whichever way. */
+#ifndef SQLOCK_TESTS_COUNTED_SCENE_H
+#define SQLOCK_TESTS_COUNTED_SCENE_H
+
+#include <sqlock/cas.h>
+#include <sqlock/register.h>
+#include <sqlock/retry.h>
+#include <sqlock/rows.h>
+
+#include "tests/lib/adopt_app.h"
+#include "tests/lib/place.h"
+
+enum { LEASE_MS = 30000 };
+
+/* What has to be there before a call. */
+#define NEEDS_NOTHING  0x1u /* no manager */
+#define NEEDS_BARE     0x2u /* nor a schema: a place of its own */
+#define NEEDS_LOCK     0x4u /* s->lock is held */
+#define NEEDS_OTHERS   0x8u /* ... by somebody else: s->theirs */
+#define NEEDS_APP      0x10u /* s->conn is adopted, with a transaction open that has done something */
+#define NEEDS_DEAD     0x20u  /* a row whose lease ran out, and one that is free for long */
+#define NEEDS_UNSURE   0x40u  /* s->lock is UNSURE: the reply of its acquire was lost */
+#define NEEDS_REGISTER 0x80u  /* the name's register has OLD_VALUE, and the version s->number */
+#define NEEDS_SCHEMA   0x100u /* no manager, and a place of its own with a schema */
+
+#define OLD_VALUE "before"
+#define OWN_PLACE (NEEDS_BARE | NEEDS_SCHEMA)
+
+struct call;
+
+struct scene {
+    const struct quirks *q;
+    const struct call *call;
+    const sqlock_driver *driver; /* the faulty one */
+    struct place place;
+    char name[64]; /* of the lock and all else that has one: new for each scene */
+    int row; /* of app_row, which the application's transaction has changed; the call's is behind it
+              */
+    sqlock *m;      /* its requests fail */
+    sqlock *others; /* somebody else's: they do not */
+    sqlock_lock *lock, *theirs;
+    sqlock_cancel *cancel;
+    void *app;
+    sqlock_conn *conn;
+    bool out; /* what the call says that it handed out */
+    int64_t number;
+};
+
+/* A public function with one way to call it. */
+struct call {
+    const char *name;   /* a sentence's subject: "acquire that waits" */
+    const char *covers; /* the public functions */
+    unsigned needs;
+    int least;     /* requests that it makes, at least */
+    int ends_with; /* what it returns where nothing fails */
+    /* Make it. */
+    int (*make)(struct scene *s, sqlock_error *err);
+    /* What its code promises, beyond what is true of all. NULL: nothing. In an application's
+     * transaction it is asked when that has ended, committed unless the code forbids it. */
+    void (*check)(struct scene *s, int rc, const sqlock_error *err);
+    /* After the death of a process that was in it; s has others. NULL: nothing. */
+    void (*heal)(struct scene *s);
+};
+
+/* The tables of calls; each ends with a name of NULL. */
+extern const struct call lease_calls[], manager_calls[], guest_calls[], schema_calls[];
+
+/* The database of a group of tests, with the application's table. */
+void place_begin(const struct quirks *q, struct place *p);
+/* Prepare a call; `number` makes names that are new. */
+void scene_begin(struct scene *s, const struct quirks *q, const struct place *p,
+                 const struct call *call, int number);
+/* The same where only others are wanted: the call was made by a process that is dead. */
+void scene_after_death(struct scene *s, const struct quirks *q, const struct place *p,
+                       const struct call *call, int number);
+/* Is the state as the code says? Everything is asked of the database by others. */
+void scene_judge(struct scene *s, int rc, const sqlock_error *err);
+/* Let go of everything, releasing nothing. */
+void scene_end(struct scene *s);
+/* Within one lease somebody else can be granted the lock, with a token above all earlier ones. */
+void scene_heal(struct scene *s);
+
+/* ---- what calls ask ----------------------------------------------------------------------------
+ */
+
+/* The row of a name, as others see it. */
+struct row {
+    int n, held;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token, left_ms;
+};
+struct row row_of(struct scene *s, const char *name);
+/* The row is this handle's. */
+bool is_ours(struct scene *s, sqlock_lock *lock);
+/* A value of app_row, committed: -1 is NULL or no row. */
+int64_t app_value(struct scene *s, const char *column, int row);
+/* The options of most. */
+sqlock_open_opts scene_opts(const struct scene *s);
+sqlock_acquire_opts take_opts(int32_t wait_ms);
+
+#endif
