@@ -24,7 +24,7 @@ static int acquire_try(struct scene *s, sqlock_error *err)
 
 static int acquire_wait(struct scene *s, sqlock_error *err)
 {
-    return acquire_for(s, patience_ms(3000), err);
+    return acquire_for(s, patience_ms(1500), err);
 }
 
 static void check_granted(struct scene *s, int rc, const sqlock_error *err)
@@ -62,7 +62,7 @@ static int finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
 static int acquire_loop(struct scene *s, sqlock_error *err)
 {
-    sqlock_acquire_opts o = take_opts(patience_ms(3000));
+    sqlock_acquire_opts o = take_opts(patience_ms(1500));
     sqlock_op *op = NULL;
     int rc = sqlock_acquire_start(s->m, s->name, &o, &op, err);
 

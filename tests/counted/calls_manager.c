@@ -225,7 +225,7 @@ static int work(sqlock_lock *lock, void *user)
 
 static int with(struct scene *s, sqlock_error *err)
 {
-    sqlock_acquire_opts o = take_opts(patience_ms(3000));
+    sqlock_acquire_opts o = take_opts(patience_ms(1500));
     int result = 0, rc = sqlock_with(s->m, s->name, &o, work, s, &result, err);
 
     assert_int_equal(result, s->number == 1 ? 42 : 0);
@@ -258,6 +258,7 @@ static int retry(struct scene *s, sqlock_error *err)
 
     o.optimistic = 1;
     o.base_ms = 1;
+    o.total_ms = patience_ms(2000);
     o.lock_name = s->name;
     return sqlock_retry(s->m, attempt, s, &o, err);
 }
@@ -273,7 +274,7 @@ const struct call manager_calls[] = {
     {"open", "sqlock_open", NEEDS_NOTHING, 2, 0, open_it, check_opened, NULL},
     {"list", "sqlock_list", NEEDS_OTHERS, 1, 0, list, check_listed, NULL},
     {"break", "sqlock_break", NEEDS_OTHERS, 1, 0, break_it, check_broken, NULL},
-    {"reap", "sqlock_reap", NEEDS_DEAD, 4, 0, reap, check_reaped, heal_reaped},
+    {"reap", "sqlock_reap", NEEDS_DEAD | NEEDS_PLACE, 4, 0, reap, check_reaped, heal_reaped},
     {"reading a register", "sqlock_register_get", 0, 1, 0, register_get, NULL, NULL},
     {"setting a new register", "sqlock_register_set", 0, 1, 0, register_set, check_set,
      heal_register},

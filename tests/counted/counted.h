@@ -7,7 +7,4 @@
 /* Returns what main() returns. With arguments the program is a process that is to be killed. */
 int counted_run(const struct quirks *q, int argc, char **argv);
 
-/* wire.c: whether points on the wire are counted for this driver. */
-bool wire_is_counted(const char *driver);
-
 #endif

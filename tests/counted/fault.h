@@ -7,7 +7,7 @@
 /* Where points are counted. */
 enum level {
     AT_REQUESTS, /* each call of a driver's slot that talks to the database (driver.c) */
-    AT_WIRE,     /* each packet to a server, each step of a statement in SQLite (wire.c) */
+    AT_WIRE,     /* each packet to a server, each statement that SQLite begins to step (wire.c) */
     AT_MEMORY    /* each allocation of the library and its drivers (memory.c) */
 };
 
@@ -22,6 +22,7 @@ enum fault {
 
 struct plan {
     const char *name;
+    const char *on; /* which drivers, with a blank between */
     enum level level;
     enum fault fault;
     bool lasts; /* from that point on each one has it */

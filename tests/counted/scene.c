@@ -180,7 +180,7 @@ static void fire_cancel(void *cancel)
 /* The reply is lost, and at once the call is cancelled: so it cannot ask again. */
 static void begin_unsure(struct scene *s)
 {
-    static const struct plan lose = {"", AT_REQUESTS, FAULT_LOSE_REPLY, false};
+    static const struct plan lose = {"", "", AT_REQUESTS, FAULT_LOSE_REPLY, false};
     sqlock_acquire_opts o = take_opts(0);
     sqlock_lock *warm = NULL;
     sqlock_cancel *cancel = NULL;
@@ -216,7 +216,7 @@ static void scene_prepare(struct scene *s)
     sqlock_open_opts opts;
     sqlock_error err;
 
-    if (s->call->needs & OWN_PLACE)
+    if (s->call->needs & NO_MANAGERS)
         return;
     s->others = open_others(s);
     if (s->call->needs & NEEDS_DEAD)
@@ -252,7 +252,7 @@ void scene_after_death(struct scene *s, const struct quirks *q, const struct pla
 {
     scene_name(s, q, call, number);
     s->place = *p;
-    if (!(call->needs & OWN_PLACE))
+    if (!(call->needs & NO_MANAGERS))
         s->others = open_others(s);
 }
 

@@ -23,8 +23,11 @@ enum { LEASE_MS = 30000 };
 #define NEEDS_REGISTER 0x80u  /* the name's register has OLD_VALUE, and the version s->number */
 #define NEEDS_SCHEMA   0x100u /* no manager, and a place of its own with a schema */
 
-#define OLD_VALUE "before"
-#define OWN_PLACE (NEEDS_BARE | NEEDS_SCHEMA)
+#define NEEDS_PLACE 0x200u /* a place of its own with a schema, where no other scene has been */
+
+#define OLD_VALUE   "before"
+#define OWN_PLACE   (NEEDS_BARE | NEEDS_SCHEMA | NEEDS_PLACE)
+#define NO_MANAGERS (NEEDS_BARE | NEEDS_SCHEMA)
 
 struct call;
 

@@ -1,0 +1,99 @@
+/* Points on the wire: each packet to a server, and each statement that SQLite begins to step.
+ * Client libraries and drivers find these functions here, for a program's own come before those of
+ * the libraries; they hand on to the real ones. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "tests/counted/fault.h"
+#include "tests/lib/check.h"
+
+/* POSIX lets a function's address pass through a void *; C does not. */
+static void find(const char *name, void *out, size_t size)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+
+    memcpy(out, &found, size);
+}
+
+/* ---- servers -----------------------------------------------------------------------------------
+ */
+
+/* The server has done what it was asked once it answers, or hangs up. */
+static void await_answer(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+
+    poll(&p, 1, patience_ms(5000));
+    sleep_ms(2); /* the rest of it */
+}
+
+static void lose_answer(int fd)
+{
+    char lost[4096];
+
+    while (recv(fd, lost, sizeof lost, MSG_DONTWAIT) > 0)
+        continue;
+    shutdown(fd, SHUT_RDWR);
+}
+
+/* Client libraries are shared objects: they have to see it. */
+__attribute__((visibility("default"))) ssize_t send(int fd, const void *data, size_t len, int flags)
+{
+    static ssize_t (*real)(int, const void *, size_t, int);
+    enum fault fault = fault_at(AT_WIRE);
+    ssize_t sent;
+
+    if (real == NULL)
+        find("send", &real, sizeof real);
+    if (fault == FAULT_DIE_BEFORE)
+        fault_die();
+    if (fault == FAULT_LOSE_REQUEST) {
+        shutdown(fd, SHUT_RDWR);
+        errno = ECONNRESET;
+        return -1;
+    }
+    sent = real(fd, data, len, flags);
+    if (fault == FAULT_NONE)
+        return sent;
+    await_answer(fd);
+    if (fault == FAULT_DIE_AFTER)
+        fault_die();
+    lose_answer(fd);
+    return sent;
+}
+
+/* ---- SQLite ------------------------------------------------------------------------------------
+ */
+
+#ifdef TEST_HAVE_SQLITE
+#include <sqlite3.h>
+
+/* A statement that fails is undone by SQLite. Only one that has committed may fail all the same:
+ * when that took effect, and the journal behind it cannot be synced. */
+int sqlite3_step(sqlite3_stmt *stmt)
+{
+    static int (*real)(sqlite3_stmt *);
+    enum fault fault = sqlite3_stmt_busy(stmt) ? FAULT_NONE : fault_at(AT_WIRE);
+    int rc;
+
+    if (real == NULL)
+        find("sqlite3_step", &real, sizeof real);
+    if (fault == FAULT_DIE_BEFORE)
+        fault_die();
+    if (fault == FAULT_ERROR)
+        return SQLITE_NOMEM;
+    if (fault == FAULT_LOSE_REQUEST)
+        return SQLITE_IOERR;
+    rc = real(stmt);
+    if (fault == FAULT_DIE_AFTER)
+        fault_die();
+    if (fault == FAULT_LOSE_REPLY && rc == SQLITE_DONE &&
+        sqlite3_get_autocommit(sqlite3_db_handle(stmt)))
+        return SQLITE_IOERR;
+    return rc;
+}
+#endif
