@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,16 +119,21 @@ static const char *url_path(const char *url, sqlock_error *err)
 
 /* A relative path is made absolute now: the program may change its directory later. It is not
  * resolved, so that a symbolic link which is turned elsewhere is noticed too. */
-static char *absolute_path(const char *path)
+static int keep_path(lite_conn *conn, const char *path, sqlock_error *err)
 {
-    char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
-    const size_t size = (cwd != NULL ? strlen(cwd) + 1 : 0) + strlen(path) + 1;
-    char *out = sqlock_mem_alloc(size);
+    char cwd[PATH_MAX] = "";
+    size_t size;
 
-    if (out != NULL)
-        snprintf(out, size, "%s%s%s", cwd != NULL ? cwd : "", cwd != NULL ? "/" : "", path);
-    free(cwd);
-    return out;
+    if (path[0] != '/' && getcwd(cwd, sizeof cwd) == NULL)
+        return sqlock_error_set(err, SQLOCK_ESYS, 0,
+                                "%s: where the program works cannot be told (errno %d)", path,
+                                errno);
+    size = strlen(cwd) + strlen(path) + 2;
+    conn->path = sqlock_mem_alloc(size);
+    if (conn->path == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    snprintf(conn->path, size, "%s%s%s", cwd, cwd[0] != '\0' ? "/" : "", path);
+    return 0;
 }
 
 /* stat() and never open(): closing any descriptor of the file would drop all POSIX locks that this
@@ -167,12 +173,12 @@ static int remember_file(lite_conn *conn, sqlock_error *err)
 static int folder_error(const char *path, int mode)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? NULL : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    const int rc = folder == NULL ? 0 : faccessat(AT_FDCWD, folder, mode, AT_EACCESS);
-    const int why = rc == 0 ? 0 : errno;
+    char folder[PATH_MAX];
 
-    free(folder);
-    return why;
+    if (slash == NULL)
+        return 0;
+    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return faccessat(AT_FDCWD, folder, mode, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 static int folder_is_writable(const char *path)
@@ -209,9 +215,8 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
 
     if (path == NULL)
         return SQLOCK_EINVAL;
-    conn->path = absolute_path(path);
-    if (conn->path == NULL)
-        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    if ((rc = keep_path(conn, path, err)) != 0)
+        return rc;
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         return 0;
@@ -254,8 +259,7 @@ static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_err
                                 "a database in memory or a temporary one locks nobody out");
     if (lite_is_unlocked(conn->db, path))
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
-    conn->path = absolute_path(path);
-    return conn->path != NULL ? 0 : sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    return keep_path(conn, path, err);
 }
 
 int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err)
