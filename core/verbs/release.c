@@ -44,7 +44,9 @@ static void released(sqlock_op *op)
 }
 
 /* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead
- * by the server's clock, nothing but that release can have let the next owner in. */
+ * by the server's clock, nothing but that release can have let the next owner in; or a break of a
+ * holder that lives, which the row has forgotten when two others came and went (a column would be
+ * needed). */
 static int was_ours(const sqlock_lock *lock, const struct answer *a)
 {
     return lock->release_sent && a->outcome == SQLOCK_OUT_TAKEN && a->now < lock->server_end;
