@@ -72,8 +72,8 @@ struct check_verdict {
     int64_t faults;
     int64_t clock_steps;    /* faults that stepped the server's clock */
     int64_t clock_overlaps; /* spans that met across one of them, which is no violation */
-    int64_t unsure;         /* answers that a reply was lost */
-    int64_t settled;        /* of them: a settle or another release has told what became of it */
+    int64_t unsure;         /* acquires, releases and commits of which a reply was lost */
+    int64_t settled;        /* of them: it was told later, or the rows tell, what became of it */
     int64_t guarded;        /* writes under a guard that were committed */
     int64_t late_refused;   /* and that were refused because the lock had been granted to others */
     int64_t judged;         /* names that were asked for after the last fault, and granted */

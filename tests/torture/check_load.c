@@ -153,10 +153,17 @@ static void count_event(struct check_verdict *v, const struct event *e)
     v->operations += is_operation(e);
     v->faults += e->verb == V_FAULT;
     v->clock_steps += e->verb == V_FAULT && e->value == 2;
-    v->unsure += is_operation(e) && event_returned(e) && e->outcome == SQLOCK_EUNSURE;
 }
 
-/* A thread's request of which it is not known yet what became of it. */
+static bool opens_question(const struct event *e)
+{
+    return event_returned(e) && e->outcome == SQLOCK_EUNSURE &&
+           (e->verb == V_ACQUIRE || e->verb == V_RELEASE);
+}
+
+/* Acquires and releases whose replies were lost, until their thread is told what became of them: a
+ * release that is asked for again, and is unsure again, is the same question. Commits are counted
+ * where the rows are checked. */
 static void count_settled(struct book *b)
 {
     const struct event *open = NULL;
@@ -164,14 +171,14 @@ static void count_settled(struct book *b)
     for (int64_t i = 0; i < b->n; i++) {
         const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
 
-        if (e->process != last->process || e->thread != last->thread)
+        if (e->process != last->process || e->thread != last->thread || e->verb == V_ACQUIRE)
             open = NULL;
-        if (open && event_settles(e) && e->name == open->name) {
+        if (!open && opens_question(e)) {
+            b->out->unsure++;
+            open = e;
+        } else if (open && e->name == open->name && event_settles(e)) {
             b->out->settled++;
             open = NULL;
-        } else if (e->verb == V_ACQUIRE || e->verb == V_RELEASE) {
-            if (!open || e->verb == V_ACQUIRE)
-                open = event_returned(e) && e->outcome == SQLOCK_EUNSURE ? e : NULL;
         }
     }
 }

@@ -225,6 +225,29 @@ static int64_t final_of(const struct check_row *row, int verb)
     return verb == V_GUARDED ? row->guarded : verb == V_ROW_LOCK ? row->row : row->version;
 }
 
+static bool was_committed_by_another(const struct writes *w, int64_t i)
+{
+    int64_t first = i;
+
+    while (first > 0 && w->all[first - 1]->value == w->all[i]->value)
+        first--;
+    return event_ok(w->all[first]);
+}
+
+/* Commits of which nobody knew, and the rows tell in the end. */
+static void count_settled(struct book *b, const struct writes *w, bool read)
+{
+    for (int64_t i = 0; i < w->n; i++) {
+        const struct event *e = w->all[i];
+
+        if (!event_returned(e) || e->outcome != SQLOCK_EUNSURE || e->value == 0)
+            continue;
+        b->out->unsure++;
+        b->out->settled +=
+            was_committed_by_another(w, i) || (read && (e->value > w->last || has_written(w, i)));
+    }
+}
+
 /* all: those of one kind and name, n > 0. */
 static void check_writes(struct book *b, const struct event **all, int64_t n)
 {
@@ -245,6 +268,7 @@ static void check_writes(struct book *b, const struct event **all, int64_t n)
     if (all[0]->verb == V_GUARDED)
         check_fence(b, &w, row);
     check_sum(b, &w, final != CHECK_NOT_READ);
+    count_settled(b, &w, final != CHECK_NOT_READ);
 }
 
 /* A row that nobody says to have written, and what no event tells. */

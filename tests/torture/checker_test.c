@@ -1276,6 +1276,46 @@ static void test_verdict_counts_what_was_asked(void **state)
     assert_int_equal(made.v.late_refused, 1);
 }
 
+static void test_release_that_is_unsure_twice_is_one_question(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(1, 20, 30, V_RELEASE, SQLOCK_EUNSURE, 1);
+    put(1, 40, 50, V_RELEASE, SQLOCK_EUNSURE, 1);
+    put(1, 60, 70, V_SETTLE, SQLOCK_EUNREACH, 1);
+    assert_proved();
+    assert_int_equal(made.v.unsure, 1);
+    assert_int_equal(made.v.settled, 0);
+    put_value(1, 80, 90, V_SETTLE, 0, 1, SQLOCK_WHY_RELEASED);
+    assert_proved();
+    assert_int_equal(made.v.unsure, 1);
+    assert_int_equal(made.v.settled, 1);
+}
+
+static void test_commits_of_which_nobody_knew_are_settled_by_the_row(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_ROW_LOCK, SQLOCK_EUNSURE, 0, 1);  /* it is there */
+    put_value(1, 20, 30, V_ROW_LOCK, SQLOCK_EUNSURE, 0, 2); /* it is not */
+    put_value(1, 40, 50, V_ROW_LOCK, 0, 0, 2);
+    put_value(1, 60, 70, V_ROW_LOCK, SQLOCK_EUNSURE, 0, 3); /* nor is this */
+    hold_rows(0, 0, 2, 0);
+    assert_proved();
+    assert_int_equal(made.v.unsure, 3);
+    assert_int_equal(made.v.settled, 3);
+}
+
+static void test_commits_that_may_both_be_it_are_not_settled(void **state)
+{
+    (void)state;
+    put_value(1, 0, 10, V_ROW_LOCK, SQLOCK_EUNSURE, 0, 1);
+    put_value(2, 5, 15, V_ROW_LOCK, SQLOCK_EUNSURE, 0, 1);
+    hold_rows(0, 0, 1, 0);
+    assert_proved();
+    assert_int_equal(made.v.unsure, 2);
+    assert_int_equal(made.v.settled, 0);
+}
+
 /* ---- what is said -----------------------------------------------------------------------------
  */
 
@@ -1437,6 +1477,9 @@ static const struct CMUnitTest tests[] = {
     T(test_fault_that_is_never_healed_is_found),
     T(test_history_that_ends_with_its_last_fault_is_found),
     T(test_verdict_counts_what_was_asked),
+    T(test_release_that_is_unsure_twice_is_one_question),
+    T(test_commits_of_which_nobody_knew_are_settled_by_the_row),
+    T(test_commits_that_may_both_be_it_are_not_settled),
     T(test_thread_that_asks_two_things_at_a_time_is_found),
     T(test_violation_shows_the_window_and_no_more),
     T(test_many_violations_are_counted_and_few_are_told),
