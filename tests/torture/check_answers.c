@@ -188,6 +188,13 @@ static bool must_have_grant(const struct event *e)
            (e->verb == V_RENEW || e->verb == V_HELD || e->verb == V_GUARDED || e->verb == V_BEAT);
 }
 
+/* Of these, a loss says that the grant had ended. */
+static bool is_about_grant(int verb)
+{
+    return verb == V_RENEW || verb == V_HELD || verb == V_RELEASE || verb == V_GUARDED ||
+           verb == V_BREAK;
+}
+
 static void judge_answer(struct book *b, const struct event *e, struct known *known)
 {
     const struct grant *g = b->grant_of[e - b->events];
@@ -196,15 +203,14 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
     if (!g && must_have_grant(e))
         breach(b, RULE_STALE, e, NULL,
                "token %" PRId64 " is said to be held, and granted to nobody", e->token);
-    if (e->verb == V_ACQUIRE && event_returned(e) && e->outcome == SQLOCK_EBUSY)
+    if (event_refused(e))
         judge_busy(b, g, e, k ? known_deadline(k, e->invoke_us) : 0);
     if (!g || !event_returned(e))
         return;
     count_guarded(b, g, e);
     if (e->outcome == 0)
         judge_ok(b, g, e);
-    if (e->outcome == SQLOCK_ELOST &&
-        (e->verb == V_RENEW || e->verb == V_HELD || e->verb == V_RELEASE || e->verb == V_GUARDED))
+    if (e->outcome == SQLOCK_ELOST && is_about_grant(e->verb))
         judge_lost(b, g, e, known_deadline(k, e->invoke_us));
     if (e->outcome == 0 && (e->verb == V_ACQUIRE || e->verb == V_RENEW || e->verb == V_HELD ||
                             (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED)))

@@ -192,23 +192,29 @@ static void collect_grants(struct book *b)
         qsort(b->grants, (size_t)b->n_grants, sizeof *b->grants, by_token);
 }
 
-/* Of two grants with the same token, which is a breach, the one of the thread that asks. */
-static struct grant *find_grant(const struct book *b, const struct event *e)
+int64_t book_at(const struct book *b, uint32_t name, int64_t token)
 {
     int64_t low = 0, high = b->n_grants;
-    struct grant *found = NULL;
 
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         const struct grant *g = &b->grants[middle];
 
-        if (g->name < e->name || (g->name == e->name && g->token < e->token))
+        if (g->name < name || (g->name == name && g->token < token))
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < b->n_grants; low++) {
-        struct grant *g = &b->grants[low];
+    return low;
+}
+
+/* Of two grants with the same token, which is a breach, the one of the thread that asks. */
+static struct grant *find_grant(const struct book *b, const struct event *e)
+{
+    struct grant *found = NULL;
+
+    for (int64_t i = book_at(b, e->name, e->token); i < b->n_grants; i++) {
+        struct grant *g = &b->grants[i];
 
         if (g->name != e->name || g->token != e->token)
             break;
@@ -260,6 +266,17 @@ static void note_beat(const struct book *b, struct grant *g, const struct event 
         g->deadline_us = e->invoke_us;
 }
 
+/* Who was refused was told of a grant, which may be one that nobody else tells of: its holder was
+ * killed before it knew. That one is a larger token for those below it. */
+static void note_refused(struct book *b, const struct event *e)
+{
+    int64_t i = book_at(b, e->name, e->token) - 1;
+    struct grant *g = i >= 0 ? &b->grants[i] : NULL;
+
+    if (g && g->name == e->name && (!g->next || e->return_us < g->next->return_us))
+        g->next = e;
+}
+
 static void follow_grants(struct book *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
@@ -267,6 +284,8 @@ static void follow_grants(struct book *b)
         struct grant *g = e->token != 0 && e->verb != V_CAS ? find_grant(b, e) : NULL;
 
         b->grant_of[i] = g;
+        if (event_refused(e) && e->token != 0)
+            note_refused(b, e);
         if (!g)
             continue;
         note_ending(g, e);
@@ -277,7 +296,12 @@ static void follow_grants(struct book *b)
     }
 }
 
-/* The end of a span, and who of those with a larger token was the first to be told. */
+static const struct event *earlier(const struct event *a, const struct event *b)
+{
+    return !a || (b && b->return_us < a->return_us) ? b : a;
+}
+
+/* The end of a span, and who was the first to be told of a larger token. */
 static void end_grants(struct book *b)
 {
     const struct event *next = NULL;
@@ -287,9 +311,9 @@ static void end_grants(struct book *b)
 
         if (i + 1 == b->n_grants || g[1].name != g->name)
             next = NULL;
-        else if (g[1].token > g->token && (!next || g[1].start_us < next->return_us))
-            next = g[1].told;
-        g->next = next;
+        else if (g[1].token > g->token)
+            next = earlier(next, g[1].told);
+        next = g->next = earlier(next, g->next);
         if (next)
             note_over(g, next);
         g->end_us = g->deadline_us;

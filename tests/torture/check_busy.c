@@ -8,37 +8,28 @@
 
 #include "tests/torture/check_parts.h"
 
-/* The first answer about a grant with a larger token, or NULL. */
-static const struct event *granted_after(const struct book *b, uint32_t name, int64_t token)
+/* An answer that tells of a larger token than that of a grant of which nobody else tells, or NULL.
+ */
+static const struct event *told_above(const struct book *b, const struct event *e)
 {
-    int64_t low = 0, high = b->n_grants;
-    const struct grant *g;
+    int64_t i = book_at(b, e->name, e->token);
+    const struct grant *g = i < b->n_grants ? &b->grants[i] : NULL;
 
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-
-        g = &b->grants[middle];
-        if (g->name < name || (g->name == name && g->token <= token))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    g = low < b->n_grants ? &b->grants[low] : NULL;
-    if (!g || g->name != name)
+    if (!g || g->name != e->name)
         return NULL;
     return g->next && g->next->return_us < g->start_us ? g->next : g->told;
 }
 
 static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
 {
-    const struct event *next = granted_after(b, e->name, e->token);
+    const struct event *above = g ? NULL : told_above(b, e);
 
     if (g && g->over_us < e->invoke_us)
         breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);
-    else if (next && next->return_us < e->invoke_us)
-        breach(b, RULE_BUSY, next, e,
+    else if (above && above->return_us < e->invoke_us)
+        breach(b, RULE_BUSY, above, e,
                "busy with token %" PRId64 ", when %" PRId64 " had been granted", e->token,
-               next->token);
+               above->token);
     else if (g && g->asked_us > e->return_us)
         breach(b, RULE_BUSY, e, g->told, "busy with token %" PRId64 ", which nobody had asked for",
                e->token);

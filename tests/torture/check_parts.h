@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include <sqlock/sqlock.h>
+
 #include "tests/torture/check.h"
 
 #define NEVER INT64_MAX /* a time */
@@ -64,6 +66,9 @@ struct book {
 /* False: no memory. What was made is freed by book_free() in any case. */
 bool book_make(struct book *b);
 void book_free(struct book *b);
+/* The place of the first grant of this name with this token or a larger one, or where it would be.
+ */
+int64_t book_at(const struct book *b, uint32_t name, int64_t token);
 /* Whether one of these faults lay between (or at) two times. */
 bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us);
 /* How long a process counts on a lease, from when it asks: less than the lease, by the margin that
@@ -79,6 +84,12 @@ static inline bool event_returned(const struct event *e)
 static inline bool event_ok(const struct event *e)
 {
     return event_returned(e) && e->outcome == 0;
+}
+
+/* An acquire that was told that somebody else has it. */
+static inline bool event_refused(const struct event *e)
+{
+    return event_returned(e) && e->verb == V_ACQUIRE && e->outcome == SQLOCK_EBUSY;
 }
 
 /* A settle or a release has told what became of a request. */

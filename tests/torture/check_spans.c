@@ -30,36 +30,41 @@ void check_tokens(struct book *b)
     }
 }
 
-static void judge_span(struct book *b, const struct grant *early, const struct grant *late)
+static void judge_span(struct book *b, const struct grant *early, const struct event *late)
 {
-    if (late->start_us < early->asked_us)
+    if (late->return_us < early->asked_us)
         return; /* it was over by then: so the tokens are wrong, which is told already */
-    if (fault_between(&b->clock, early->asked_us, late->start_us)) {
+    if (fault_between(&b->clock, early->asked_us, late->return_us)) {
         b->out->clock_overlaps++;
         return;
     }
-    breach(b, RULE_OVERLAP, early->told, late->told,
+    breach(b, RULE_OVERLAP, early->told, late,
            "token %" PRId64 " was good until %" PRId64 ", and %" PRId64 " was granted %" PRId64
            " us before that",
-           early->token, early->end_us, late->token, early->end_us - late->start_us);
+           early->token, early->end_us, late->token, early->end_us - late->return_us);
 }
 
 /* A database that has granted the larger token will not grant the smaller one any more, and had not
  * let anybody in before the end of its span. So whoever was told of the larger token before that
  * was let in too early: also if that one's own lease was over when it was told, and also if the
- * answer about the smaller token came after it. This is more than that no two spans meet. */
+ * answer about the smaller token came after it. This is more than that no two spans meet. And who
+ * was only refused is told of a larger token too: of that of somebody who was killed before it
+ * knew. */
 void check_spans(struct book *b)
 {
     const struct grant *last = NULL; /* whose span ends last, of those with smaller tokens */
 
     for (int64_t i = 0; i < b->n_grants; i++) {
         const struct grant *g = &b->grants[i];
+        bool ends_span = g->end_us > g->start_us;
 
         if (!same_name(b, i))
             last = NULL;
         if (last && g->start_us < last->end_us)
-            judge_span(b, last, g);
-        if (g->end_us > g->start_us && (!last || g->end_us > last->end_us))
+            judge_span(b, last, g->told);
+        if (ends_span && g->next && event_refused(g->next) && g->next->return_us < g->end_us)
+            judge_span(b, g, g->next);
+        if (ends_span && (!last || g->end_us > last->end_us))
             last = g;
     }
 }

@@ -257,7 +257,7 @@ static void test_break_that_found_nothing_ends_no_span(void **state)
     grant(1, 0, 10, 1);
     put(3, 100, 150, V_BREAK, SQLOCK_ELOST, 1);
     grant(2, 160, 170, 2);
-    assert_breach(RULE_OVERLAP);
+    assert_found(RULE_OVERLAP);
 }
 
 static void test_break_of_another_token_ends_no_span(void **state)
@@ -858,6 +858,57 @@ static void test_busy_with_a_grant_that_nobody_had_asked_for_is_found(void **sta
     assert_breach(RULE_BUSY);
 }
 
+/* Its holder was killed before it knew. */
+static void test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    busy(2, 850, 899, 2, 1800);
+    assert_breach(RULE_OVERLAP);
+}
+
+static void test_grant_that_only_a_refusal_tells_of_may_be_the_next_holder(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    busy(2, 850, 900, 2, 1800);
+    assert_proved();
+}
+
+static void test_renewal_after_a_refusal_told_of_a_later_grant_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, NO_ANSWER, V_BREAK, 0, 1);
+    busy(2, 30, 40, 2, 1100);
+    put_until(1, 41, 50, V_RENEW, 1, 900);
+    assert_found(RULE_STALE);
+}
+
+static void test_smaller_token_than_a_refusal_told_of_is_found(void **state)
+{
+    (void)state;
+    busy(2, 850, 900, 2, 1800);
+    grant(1, 2000, 2010, 1);
+    assert_breach(RULE_TOKEN);
+}
+
+static void test_break_that_does_not_find_what_is_held_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 899, V_BREAK, SQLOCK_ELOST, 1);
+    assert_breach(RULE_LOST);
+}
+
+static void test_break_that_does_not_find_what_ran_out_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 900, V_BREAK, SQLOCK_ELOST, 1);
+    assert_proved();
+}
+
 static void test_busy_without_a_word_about_the_holder_is_none(void **state)
 {
     (void)state;
@@ -1436,6 +1487,12 @@ static const struct CMUnitTest tests[] = {
     T(test_busy_with_an_unknown_grant_before_a_later_one_is_found),
     T(test_busy_with_an_unknown_grant_is_none),
     T(test_busy_with_a_grant_that_nobody_had_asked_for_is_found),
+    T(test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder),
+    T(test_grant_that_only_a_refusal_tells_of_may_be_the_next_holder),
+    T(test_renewal_after_a_refusal_told_of_a_later_grant_is_found),
+    T(test_smaller_token_than_a_refusal_told_of_is_found),
+    T(test_break_that_does_not_find_what_is_held_is_found),
+    T(test_break_that_does_not_find_what_ran_out_is_none),
     T(test_busy_without_a_word_about_the_holder_is_none),
     T(test_row_that_ends_before_the_deadline_of_its_holder_is_found),
     T(test_row_that_ends_at_the_deadline_of_its_holder_is_none),
