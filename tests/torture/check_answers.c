@@ -7,6 +7,10 @@
 
 #include "tests/torture/check_parts.h"
 
+/* An answer that was under way for so long may tell the time before the server's clock was stepped
+ * back: to who has met the new time it looks like a step forward, which ends leases. */
+#define OLD_ANSWER_US INT64_C(5000000)
+
 /* It was asked for by whoever started the command, which is not the thread that noted it. */
 static bool by_command(const struct event *e)
 {
@@ -83,11 +87,15 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
                "token %" PRId64 " had ended, and its deadline moved on after that", g->token);
 }
 
-/* A release that is asked for again says yes whoever has come since. Only the first one must have
- * found the grant. */
+/* A release that is asked again says yes whoever has come since. Only the first one must have found
+ * the grant. If its reply was lost, it asks again by itself; then a break that the row has
+ * forgotten, because others came since, cannot be told from the release. */
 static void judge_release(struct book *b, const struct grant *g, const struct event *e)
 {
-    if (e == g->release)
+    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->next &&
+                     g->next->return_us <= e->return_us;
+
+    if (e == g->release && !forgotten)
         judge_yes(b, g, e);
 }
 
@@ -162,7 +170,8 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
 static void judge_lost(struct book *b, const struct grant *g, const struct event *e,
                        int64_t deadline_us)
 {
-    if (fault_between(&b->hurt, g->asked_us, e->return_us))
+    if (fault_between(&b->hurt, g->asked_us, e->return_us) ||
+        fault_between(&b->clock, g->asked_us - OLD_ANSWER_US, e->return_us))
         return;
     if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e))
         breach(b, RULE_LOST, g->told, e,

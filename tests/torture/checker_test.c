@@ -596,6 +596,17 @@ static void test_release_of_a_broken_grant_that_says_yes_is_found(void **state)
     assert_breach(RULE_STALE);
 }
 
+/* It asked again by itself, and the row tells of others. */
+static void test_release_of_a_broken_grant_that_others_followed_may_say_yes(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 30, V_BREAK, 0, 1);
+    grant(2, 35, 39, 2);
+    release(1, 40, 500, 1);
+    assert_proved();
+}
+
 static void test_held_after_its_own_release_is_found(void **state)
 {
     (void)state;
@@ -756,6 +767,18 @@ static void test_lost_while_the_server_is_hurt_is_none(void **state)
     put(1, 100, 200, V_GUARDED, SQLOCK_ELOST, 1);
     grant(1, 5000, 5010, 2);
     assert_proved();
+}
+
+static void test_lost_soon_after_a_clock_step_is_none_and_later_is_found(void **state)
+{
+    (void)state;
+    fault(0, 50, 2);
+    grant(1, 100, 110, 1);
+    put_value(1, 150, 160, V_RELEASE, SQLOCK_ELOST, 1, SQLOCK_WHY_CLOCK);
+    grant(1, 9000, 9010, 2);
+    put_value(1, 9050, 9060, V_RELEASE, SQLOCK_ELOST, 2, SQLOCK_WHY_CLOCK);
+    assert_breach(RULE_LOST);
+    assert_int_equal(made.v.violations, 1);
 }
 
 static void test_lost_while_only_a_client_is_hurt_is_found(void **state)
@@ -1459,6 +1482,7 @@ static const struct CMUnitTest tests[] = {
     T(test_release_after_a_later_grant_is_found),
     T(test_release_that_is_asked_again_says_yes_whoever_came),
     T(test_release_of_a_broken_grant_that_says_yes_is_found),
+    T(test_release_of_a_broken_grant_that_others_followed_may_say_yes),
     T(test_held_after_its_own_release_is_found),
     T(test_held_after_a_break_that_was_not_told_yet_is_none),
     T(test_held_long_after_a_break_is_found),
@@ -1477,6 +1501,7 @@ static const struct CMUnitTest tests[] = {
     T(test_refused_guard_within_the_renewed_span_is_found),
     T(test_lost_after_a_break_is_none),
     T(test_lost_while_the_server_is_hurt_is_none),
+    T(test_lost_soon_after_a_clock_step_is_none_and_later_is_found),
     T(test_lost_while_only_a_client_is_hurt_is_found),
     T(test_broken_by_nobody_is_found),
     T(test_run_out_before_the_deadline_though_broken_is_found),
