@@ -6,7 +6,8 @@
 
 enum {
     SETTLE_MS = 1000, /* one asking */
-    SETTLES = 30,     /* so many of them, while the database is away */
+    SETTLES = 30,     /* so many of them, while the database is away; */
+    SETTLES_LAST = 5, /* or when the client's time is up */
     RELEASES = 3
 };
 
@@ -32,10 +33,15 @@ static bool tells(sqlock_lock *lock)
     return sqlock_lock_state(lock) != SQLOCK_UNSURE;
 }
 
+static bool asks_on(const struct hand *h, int asked)
+{
+    return asked < (atomic_load(&h->crew->over) ? SETTLES_LAST : SETTLES);
+}
+
 /* Until it is told, or for half a minute. True: it is ours. */
 static bool settle(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
-    for (int i = 0; i < SETTLES && !tells(lock); i++) {
+    for (int i = 0; asks_on(h, i) && !tells(lock); i++) {
         sqlock_error err = {0};
         int rc;
 
