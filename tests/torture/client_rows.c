@@ -145,7 +145,7 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
 /* Mostly named: where it is not, the catalogue is asked each time. */
 static const char *schema(struct hand *h)
 {
-    return dice_below(&h->dice, 16) == 0 ? NULL : h->schema;
+    return dice_below(&h->dice, 100) == 0 ? NULL : h->schema;
 }
 
 /* Names with an even number by the application's row, the others by a row of the library's. */
