@@ -167,12 +167,14 @@ int my_client_next(MYSQL *my, struct my_op *op)
     return waits(op, status);
 }
 
+/* A library that has lost the connection between columns and rows has forgotten the columns: the
+ * error alone tells that from an answer without any. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
 {
     int status = op->status != 0 ? mysql_store_result_cont(out_res, my, op->status)
                                  : mysql_store_result_start(out_res, my);
 
-    op->failed = *out_res == NULL && mysql_field_count(my) != 0;
+    op->failed = *out_res == NULL && (mysql_field_count(my) != 0 || mysql_errno(my) != 0);
     return waits(op, status);
 }
 

@@ -107,11 +107,12 @@ int my_client_next(MYSQL *my, struct my_op *op)
     return waits(op, mysql_next_result_nonblocking(my), POLLIN);
 }
 
+/* As in client_mariadb.c: after a loss the columns may be forgotten, and the error is left. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
 {
     int more = waits(op, mysql_store_result_nonblocking(my, out_res), POLLIN);
 
-    op->failed = !more && *out_res == NULL && mysql_field_count(my) != 0;
+    op->failed = !more && *out_res == NULL && (mysql_field_count(my) != 0 || mysql_errno(my) != 0);
     return more;
 }
 

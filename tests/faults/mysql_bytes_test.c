@@ -1,0 +1,181 @@
+/* A link to MariaDB or MySQL that is lost within an answer: between the columns and the
+ * rows the client library has forgotten already that there were to be rows, and what is lost looks
+ * like an answer without any. It must not be taken for one. */
+#ifdef TEST_HAVE_MYSQL
+#include <mysql.h>
+#endif
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/check.h"
+#include "tests/lib/my.h"
+#include "tests/lib/proxy.h"
+
+#ifdef TEST_HAVE_MYSQL
+#include <sqlock/mysql.h>
+#include <sqlock/rows.h>
+
+enum { BYTES_MAX = 3000 }; /* no answer here is as long */
+
+static struct {
+    char *database;
+    struct proxy *proxy;
+    sqlock *m, *direct; /* through the proxy, and past it */
+    sqlock_error err;
+} s;
+
+static sqlock *open_at(const char *socket)
+{
+    char url[512];
+    sqlock *m = NULL;
+
+    snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", s.database, socket);
+    if (s.direct == NULL)
+        assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &s.err), &s.err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &s.err), &s.err);
+    return m;
+}
+
+static void begin(void)
+{
+    char path[256];
+
+    s.database = my_database_new();
+    s.direct = open_at(my_socket_path());
+    s.proxy = proxy_start_unix(my_socket_path());
+    snprintf(path, sizeof path, "%s/.s.PGSQL.5432", proxy_dir(s.proxy));
+    s.m = open_at(path);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sqlock_close(s.m);
+    sqlock_close(s.direct);
+    proxy_stop(s.proxy);
+    memset(&s, 0, sizeof s);
+    return 0;
+}
+
+/* Ask once with a whole link, and then with one that is lost behind so many bytes of answers: more
+ * and more by a step that is shorter than the rows, until the answers are shorter than that. */
+static void cut_everywhere(void (*ask)(void *arg, bool whole), void *arg, int step)
+{
+    int bytes = 0, cuts;
+
+    do {
+        ask(arg, true);
+        cuts = proxy_cuts(s.proxy);
+        proxy_cut_after(s.proxy, bytes);
+        ask(arg, false);
+        bytes += step;
+    } while (proxy_cuts(s.proxy) > cuts && bytes < BYTES_MAX);
+    assert_between(100, bytes, BYTES_MAX - 1);
+}
+
+static int count(const sqlock_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 0;
+}
+
+static void list(void *arg, bool whole)
+{
+    int n = 0, rc = sqlock_list(s.m, NULL, count, &n, &s.err);
+
+    (void)arg;
+    if (whole || rc == 0)
+        assert_ok(rc, &s.err);
+    else
+        assert_true(s.err.flags & SQLOCK_RECONNECT);
+    assert_true(rc != 0 || n == 1);
+}
+
+static void test_list_whose_answer_is_cut_somewhere_is_not_empty(void **state)
+{
+    sqlock_lock *lock = NULL;
+
+    (void)state;
+    begin();
+    assert_ok(sqlock_acquire(s.direct, "held", NULL, &lock, &s.err), &s.err);
+    cut_everywhere(list, NULL, 5);
+    assert_ok(sqlock_release(lock, &s.err), &s.err);
+    sqlock_lock_free(lock);
+}
+
+/* The catalogue is asked on a connection of the manager's, and once for each that is adopted. */
+static void lock_name(void *arg, bool whole)
+{
+    MYSQL *my = arg;
+    sqlock_conn *conn = NULL;
+
+    (void)whole; /* who is cut asks on another connection */
+    assert_ok(sqlock_adopt_mysql(s.m, my, &conn, &s.err), &s.err);
+    assert_int_equal(mysql_query(my, "BEGIN"), 0);
+    assert_ok(sqlock_name_lock(conn, "till", SQLOCK_LEN_STRING, NULL, &s.err), &s.err);
+    assert_int_equal(mysql_query(my, "ROLLBACK"), 0);
+    sqlock_conn_free(conn);
+}
+
+static void test_catalogue_whose_answer_is_cut_somewhere_still_knows_the_table(void **state)
+{
+    MYSQL *my = mysql_init(NULL);
+
+    (void)state;
+    begin();
+    assert_non_null(mysql_real_connect(my, NULL, "root", "", s.database, 0, my_socket_path(), 0));
+    cut_everywhere(lock_name, my, 40);
+    mysql_close(my);
+}
+
+/* Neither is a grant that was made forgotten, nor one that was not believed. */
+static void acquire(void *arg, bool whole)
+{
+    int *number = arg;
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *other = NULL;
+    char name[32];
+    int rc, others;
+
+    if (whole)
+        return;
+    snprintf(name, sizeof name, "n%d", ++*number);
+    opts.wait_ms = 0;
+    opts.flags = SQLOCK_NO_RENEW;
+    rc = sqlock_acquire(s.m, name, &opts, &lock, &s.err);
+    if (rc == SQLOCK_EUNSURE)
+        rc = sqlock_settle(lock, 0, &s.err);
+    others = sqlock_acquire(s.direct, name, &opts, &other, NULL);
+    assert_int_equal(others, rc == 0 ? SQLOCK_EBUSY : 0);
+    if (rc == 0)
+        assert_ok(sqlock_release(lock, &s.err), &s.err);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(other);
+}
+
+static void test_grant_whose_answer_is_cut_somewhere_is_known(void **state)
+{
+    int number = 0;
+
+    (void)state;
+    begin();
+    cut_everywhere(acquire, &number, 5);
+}
+
+#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#ifdef TEST_HAVE_MYSQL
+        T(list_whose_answer_is_cut_somewhere_is_not_empty),
+        T(catalogue_whose_answer_is_cut_somewhere_still_knows_the_table),
+        T(grant_whose_answer_is_cut_somewhere_is_known),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL) == 0 ? 0 : 1;
+}
