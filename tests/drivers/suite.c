@@ -439,6 +439,7 @@ int suite_run(const struct quirks *q)
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
                  {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
                  {&suite_cas, q->app != NULL},
+                 {&suite_cas_columns, q->app != NULL},
                  {&suite_cas_race, q->app != NULL},
                  {&suite_fence, q->app != NULL},
                  {&suite_retry, true},

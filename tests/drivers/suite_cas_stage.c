@@ -1,0 +1,87 @@
+#include "tests/drivers/suite_cas.h"
+
+#include <stdio.h>
+
+struct cas_stage cas;
+
+void set_cas_stage(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    begin_app(state);
+    o.request_ms = REQUEST_MS;
+    app_exec(g.app, "CREATE TABLE app_offer (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, "
+                    "note VARCHAR(99), version BIGINT, code INTEGER UNIQUE, small SMALLINT)");
+    app_exec(g.app, "INSERT INTO app_offer (id, price, version, code) VALUES (1, 10, 1000, 7)");
+    app_exec(g.app, "INSERT INTO app_offer (id, price, code) VALUES (2, 20, 9)");
+    cas.m = open_manager(g.w, &o);
+    cas.conn = adopted(cas.m, g.app);
+    cas.other = app_connect_impatient();
+}
+
+void strike_cas_stage(void)
+{
+    sqlock_conn_free(cas.conn);
+    cas.conn = NULL;
+    end_guest();
+}
+
+sqlock_row_version *expect_version(sqlock_value expected)
+{
+    cas.version = (sqlock_row_version){sizeof cas.version, 0, "version", expected, sqlock_null()};
+    return &cas.version;
+}
+
+int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t price)
+{
+    sqlock_column key = {"id", sqlock_int(id), NULL};
+    sqlock_column set = {"price", sqlock_int(price), NULL};
+    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
+
+    return sqlock_cas_update(conn, &row, expect_version(expected), &set, 1, &cas.err);
+}
+
+int insert_offer(int64_t id, int64_t code)
+{
+    sqlock_column key = {"id", sqlock_int(id), NULL};
+    sqlock_column set[] = {{"price", sqlock_int(77), NULL}, {"code", sqlock_int(code), NULL}};
+    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
+
+    return sqlock_cas_insert(cas.conn, &row, expect_version(sqlock_null()), set, 2, &cas.err);
+}
+
+int assign_from(int64_t version, sqlock_column set)
+{
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
+
+    return sqlock_cas_update(cas.conn, &row, expect_version(sqlock_int(version)), &set, 1,
+                             &cas.err);
+}
+
+int assign(const char *column, sqlock_value value, const char *expression)
+{
+    return assign_from(version_of(g.app, 1), (sqlock_column){column, value, expression});
+}
+
+int64_t price_of(void *app, int64_t id)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof sql, "SELECT price FROM app_offer WHERE id = %d", (int)id);
+    return app_number(app, sql);
+}
+
+int64_t version_of(void *app, int64_t id)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof sql, "SELECT version FROM app_offer WHERE id = %d", (int)id);
+    return app_number(app, sql);
+}
+
+void found_version(int64_t version)
+{
+    assert_int_equal(cas.version.found.type, SQLOCK_INT);
+    assert_true(cas.version.found.i == version);
+}
