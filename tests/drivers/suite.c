@@ -415,6 +415,7 @@ int suite_run(const struct quirks *q)
                  {&suite_versions, true},
                  {&suite_reap, true},
                  {&suite_register, true},
+                 {&suite_register_lost, true},
                  {&suite_processes, q->between_processes},
                  {&suite_executed, q->between_processes},
                  {&suite_child_opens, q->between_processes && q->opens_after_fork},

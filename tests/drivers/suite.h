@@ -96,7 +96,8 @@ struct part {
 
 extern const struct part suite_lease, suite_ended, suite_unsure, suite_import, suite_loss,
     suite_renewal, suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async,
-    suite_scope, suite_list, suite_schema, suite_versions, suite_reap, suite_register;
+    suite_scope, suite_list, suite_schema, suite_versions, suite_reap, suite_register,
+    suite_register_lost;
 /* Where processes meet in one database; then those where a child of a process with a manager may
  * open one, and where it may not. */
 extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;

@@ -1,0 +1,204 @@
+/* P5, P13: registers whose requests and replies are lost, or late. */
+#include "tests/drivers/suite_register.h"
+
+#include <string.h>
+
+/* ---- a driver that lets a test act before a set, or keeps one back --------------------------- */
+
+static struct {
+    sqlock_driver table;
+    int n;                                     /* sets so far */
+    void (*before)(void *user, int n, void *); /* NULL: nothing */
+    void *user;
+    int lose; /* so many sets do not arrive; the first is kept */
+    bool arrive;
+    sqlock_value values[8];
+    char bytes[8][256];
+} tap;
+
+static void keep(const sqlock_value *values)
+{
+    size_t n = tap.table.dialect->scripts[SQLOCK_STMT_REGISTER_SET].n_params;
+
+    memcpy(tap.values, values, n * sizeof *values);
+    for (size_t i = 0; i < n; i++)
+        if (values[i].type == SQLOCK_BYTES && values[i].len > 0) {
+            memcpy(tap.bytes[i], values[i].data, values[i].len);
+            tap.values[i].data = tap.bytes[i];
+        }
+}
+
+static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    const sqlock_driver *real = spied_driver();
+
+    if (tap.arrive) {
+        size_t before = sqlock_rows_count(rows);
+
+        tap.arrive = false;
+        assert_int_equal(
+            real->run(conn, SQLOCK_STMT_REGISTER_SET, tap.values, 1, deadline, rows, err), 0);
+        sqlock_rows_cut(rows, before);
+    }
+    if (stmt == SQLOCK_STMT_REGISTER_SET) {
+        tap.n++;
+        if (tap.n == 1)
+            keep(values);
+        if (tap.before)
+            tap.before(tap.user, tap.n, conn);
+        if (tap.n <= tap.lose)
+            return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "kept back");
+    }
+    return real->run(conn, stmt, values, n, deadline, rows, err);
+}
+
+static sqlock *open_tapped(struct world *w, int32_t request_ms)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    memset(&tap, 0, sizeof tap);
+    tap.table = *spied_driver();
+    tap.table.run = tap_run;
+    place_opts(w, &o);
+    o.request_ms = request_ms;
+    assert_ok(sqlock_open(&tap.table, w->place.url, &o, &m, &err), &err);
+    w->managers[w->n_managers++] = m;
+    return m;
+}
+
+/* ---- replies and requests that are lost ------------------------------------------------------ */
+
+static void test_set_whose_reply_was_lost_tells_that_it_was_done(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int64_t version;
+
+    spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
+    version = set_register(m, NAME, "one", 0);
+    assert_int_equal(spy_runs(SQLOCK_STMT_REGISTER_SET), 2);
+    assert_int_equal(read_register(m, NAME, "one"), version);
+    spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
+    assert_int_equal(set_register(m, NAME, "two", version), version + 1);
+    assert_int_equal(spy_runs(SQLOCK_STMT_REGISTER_SET), 4);
+    assert_int_equal(read_register(m, NAME, "two"), version + 1);
+    spy_lose_reply(SQLOCK_STMT_REGISTER_SET); /* one that is refused changes nothing, either */
+    register_conflicts(m, NAME, version, version + 1);
+    spy_lose_reply(SQLOCK_STMT_REGISTER_GET);
+    assert_int_equal(read_register(m, NAME, "two"), version + 1);
+}
+
+static void test_set_that_never_arrived_is_made_when_it_is_asked_again(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_tapped(w, patience_ms(5000));
+    int64_t version;
+
+    tap.lose = 1;
+    version = set_register(m, NAME, "one", 0);
+    tap.n = 0;
+    assert_int_equal(set_register(m, NAME, "two", version), version + 1);
+    assert_int_equal(tap.n, 2);
+    assert_int_equal(read_register(m, NAME, "two"), version + 1);
+}
+
+/* Before the second attempt others change the register, so many times. */
+struct others {
+    sqlock *m;
+    int times;
+    int64_t version;
+};
+
+static void change_it(void *user, int n, void *conn)
+{
+    struct others *o = user;
+
+    (void)conn;
+    for (int i = 0; n == 2 && i < o->times; i++)
+        o->version = set_register(o->m, NAME, "theirs", read_register(o->m, NAME, NULL));
+}
+
+static int set_with_others(struct world *w, bool applied, int times, int64_t *out_before,
+                           int64_t *out_told, struct others *others)
+{
+    sqlock *m = open_tapped(w, patience_ms(5000));
+    sqlock_error err = {0};
+
+    others->m = open_manager(w, NULL);
+    others->times = times;
+    *out_before = set_register(others->m, NAME, "before", read_register(others->m, NAME, NULL));
+    tap.before = change_it;
+    tap.user = others;
+    if (applied)
+        spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
+    else
+        tap.lose = 1;
+    *out_told = -7;
+    return set_register_code(m, NAME, "ours", *out_before, out_told, &err);
+}
+
+static void test_lost_reply_is_told_as_far_as_anybody_can_know(void **state)
+{
+    struct world *w = world(state);
+    struct others o = {0};
+    int64_t before, told;
+
+    /* It was not applied: the very next version is somebody else's. */
+    assert_int_equal(set_with_others(w, false, 1, &before, &told, &o), SQLOCK_CONFLICT);
+    assert_int_equal(told, before + 1);
+    assert_int_equal(read_register(o.m, NAME, "theirs"), before + 1);
+    /* It was applied, and changed from there; then it was not, and changed twice: they look alike.
+     */
+    assert_int_equal(set_with_others(w, true, 1, &before, &told, &o), SQLOCK_EUNSURE);
+    assert_int_equal(told, -7);
+    assert_int_equal(read_register(o.m, NAME, "theirs"), before + 2);
+    assert_int_equal(set_with_others(w, false, 2, &before, &told, &o), SQLOCK_EUNSURE);
+    assert_int_equal(read_register(o.m, NAME, "theirs"), before + 2);
+}
+
+/* The link is gone until the call has ended; what it sent arrives afterwards. */
+static void set_arrives(struct world *w, bool in_time)
+{
+    sqlock *m = open_tapped(w, in_time ? patience_ms(2000) : 300);
+    sqlock *other = open_manager(w, NULL);
+    int64_t version = set_register(other, NAME, "before", read_register(other, NAME, NULL)),
+            told = -7;
+    sqlock_error err = {0};
+
+    tap.lose = 1000000;
+    if (!in_time) {
+        assert_code(SQLOCK_EUNSURE, set_register_code(m, NAME, "late", version, &told, &err), &err);
+        assert_int_equal(told, -7);
+        sleep_ms(100); /* the clocks are known to a fraction of that */
+    } else {
+        tap.lose = 1;
+        tap.before = NULL;
+        told = set_register(m, NAME, "late", version); /* the second attempt; the first is kept */
+        assert_int_equal(told, version + 1);
+    }
+    tap.arrive = true;
+    if (in_time) /* it finds what the second one did */
+        assert_int_equal(read_register(m, NAME, "late"), version + 1);
+    else
+        assert_int_equal(read_register(m, NAME, "before"), version);
+    assert_false(tap.arrive);
+}
+
+static void test_set_that_arrives_late_does_nothing(void **state)
+{
+    struct world *w = world(state);
+
+    set_arrives(w, true);
+    set_arrives(w, false);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_set_whose_reply_was_lost_tells_that_it_was_done),
+    cmocka_unit_test(test_set_that_never_arrived_is_made_when_it_is_asked_again),
+    cmocka_unit_test(test_lost_reply_is_told_as_far_as_anybody_can_know),
+    cmocka_unit_test(test_set_that_arrives_late_does_nothing),
+};
+PART(suite_register_lost, tests);
