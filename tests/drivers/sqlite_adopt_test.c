@@ -1,7 +1,6 @@
 /* P14 on SQLite: what only SQLite does to a guest on an application's connection. The slots are
  * called by themselves; suite_adopt.c has what all drivers share. Each test that depends on the
  * journal is made with WAL and without. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,31 +13,9 @@
 #include "tests/lib/sqlite_app.h"
 #include "tests/lib/sqlite_quirks.h"
 
-enum { NOT_HERE = 77 };
-
-static sqlite3 *native(void *app)
-{
-    return ((struct sqlite_app_conn *)app)->db;
-}
-
-/* The path of the database. */
-static const char *file(void)
-{
-    return sqlite3_db_filename(native(g.app), "main");
-}
-
 static int try_exec(void *app, const char *sql)
 {
     return sqlite3_exec(native(app), sql, NULL, NULL, NULL);
-}
-
-/* By a caller who tells this of his library. */
-static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
-{
-    sqlock_adopt_opts o = {.size = sizeof o, .native = db, .library = library};
-
-    o.scripts = g.scripts;
-    return g.driver->adopt(&o, out_conn, &g.err);
 }
 
 /* The table has three rows, and no 7 in them. */
@@ -406,7 +383,7 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
     char journal[4300];
 
     begin(state, "DELETE");
-    snprintf(journal, sizeof journal, "%s-journal", file());
+    snprintf(journal, sizeof journal, "%s-journal", database_file(g.app));
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     assert_int_equal(mkdir(journal, 0700), 0);
@@ -426,7 +403,7 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
 static void test_file_that_was_replaced_is_told(void **state)
 {
     begin(state, "DELETE");
-    assert_int_equal(unlink(file()), 0);
+    assert_int_equal(unlink(database_file(g.app)), 0);
     app_exec(g.app, "BEGIN");
     assert_code(SQLOCK_EDB, run(OUR_WRITE), &g.err);
     assert_int_equal(g.err.flags, SQLOCK_RECONNECT);
@@ -466,124 +443,6 @@ static void test_connections_that_share_a_cache_keep_each_other_out(void **state
     end_guest();
 }
 
-static void test_connection_without_locks_is_refused(void **state)
-{
-    char url[4300];
-    sqlite3 *db = NULL;
-    void *conn;
-
-    begin(state, "DELETE");
-    snprintf(url, sizeof url, "file:%s?nolock=1", file());
-    assert_int_equal(sqlite3_open_v2(url, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL),
-                     SQLITE_OK);
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, db, &conn), &g.err);
-    assert_null(conn);
-    sqlite3_close(db);
-    end_guest();
-}
-
-static void test_connection_that_did_not_open_is_refused(void **state)
-{
-    sqlite3 *db = NULL;
-    void *conn;
-
-    begin(state, "DELETE");
-    assert_int_equal(sqlite3_open_v2("/no/such/folder/db", &db, SQLITE_OPEN_READWRITE, NULL),
-                     SQLITE_CANTOPEN);
-    assert_code(SQLOCK_ESTATE, adopt_by(NULL, db, &conn), &g.err);
-    sqlite3_close(db);
-    end_guest();
-}
-
-static void *symbol(void *object, const char *name)
-{
-    void *found = dlsym(object, name);
-
-    assert_non_null(found);
-    return found;
-}
-
-/* A copy is one when it calls itself. Without this it would call the first one for much of its
- * work, and open connections of that; sanitizers that come with a runtime do not take it. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DEEPBIND 0
-#else
-#define DEEPBIND RTLD_DEEPBIND
-#endif
-
-/* All in a child, which then has two copies. */
-static int adopt_from_a_second_copy(void *arg)
-{
-    char copy[4300], command[8700];
-    int (*open_other)(const char *, sqlite3 **) = NULL;
-    void (*library)(void) = NULL;
-    void *object, *found, *conn;
-    sqlite3 *db = NULL;
-    Dl_info info;
-
-    (void)arg;
-    if (!dladdr((void *)(uintptr_t)sqlite3_libversion, &info) || !strstr(info.dli_fname, ".so"))
-        return NOT_HERE;
-    found = symbol(RTLD_DEFAULT, "sqlite3_libversion_number");
-    memcpy(&library, &found, sizeof library);
-    assert_ok(adopt_by(library, native(g.app), &conn), &g.err); /* looked up: the same copy */
-    g.driver->close(conn);
-    snprintf(copy, sizeof copy, "%.*s/libother.so", (int)(strrchr(file(), '/') - file()), file());
-    snprintf(command, sizeof command, "cp -L '%s' '%s'", info.dli_fname, copy);
-    assert_int_equal(system(command), 0);
-    object = dlopen(copy, RTLD_NOW | RTLD_LOCAL | DEEPBIND);
-    assert_non_null(object);
-    found = symbol(object, "sqlite3_open");
-    memcpy(&open_other, &found, sizeof open_other);
-    assert_int_equal(open_other(":memory:", &db), SQLITE_OK);
-    found = symbol(object, "sqlite3_libversion_number");
-    memcpy(&library, &found, sizeof library);
-    assert_code(SQLOCK_EREFUSED, adopt_by(library, db, &conn), &g.err);
-    assert_non_null(strstr(g.err.text, "two copies"));
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn),
-                &g.err); /* not told: looked for */
-    assert_non_null(strstr(g.err.text, "libother.so"));
-    /* Not the truth: the connection is of the other one. */
-    if (DEEPBIND == 0)
-        return 0;
-    assert_code(SQLOCK_EREFUSED, adopt_by((void (*)(void))sqlite3_libversion_number, db, &conn),
-                &g.err);
-    assert_non_null(strstr(g.err.text, "second copy"));
-    return 0;
-}
-
-static void test_connection_of_a_second_copy_is_refused(void **state)
-{
-    int result;
-
-    begin(state, "DELETE");
-    result = child_wait(child_start(adopt_from_a_second_copy, NULL), patience_ms(20000));
-    end_guest();
-    if (result == NOT_HERE) {
-        print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
-        skip();
-    }
-    assert_int_equal(result, 0);
-}
-
-static int adopt_in_a_child(void *arg)
-{
-    void *conn;
-
-    (void)arg;
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn), &g.err);
-    return 0;
-}
-
-/* SQLite believes there in locks that it has not: nothing that is guarded so is safe. */
-static void test_child_of_a_process_with_a_manager_adopts_nothing(void **state)
-{
-    begin(state, "DELETE");
-    open_manager(g.w, NULL);
-    assert_int_equal(child_wait(child_start(adopt_in_a_child, NULL), patience_ms(10000)), 0);
-    end_guest();
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_select_that_is_read_half_goes_on_after_our_undo),
     cmocka_unit_test(test_writing_statement_at_a_row_refuses_the_savepoint),
@@ -602,10 +461,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_file_that_was_replaced_is_told),
     cmocka_unit_test(test_connection_that_can_only_read_is_told),
     cmocka_unit_test(test_connections_that_share_a_cache_keep_each_other_out),
-    cmocka_unit_test(test_connection_without_locks_is_refused),
-    cmocka_unit_test(test_connection_that_did_not_open_is_refused),
-    cmocka_unit_test(test_connection_of_a_second_copy_is_refused),
-    cmocka_unit_test(test_child_of_a_process_with_a_manager_adopts_nothing),
 };
 
 int main(void)

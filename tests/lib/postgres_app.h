@@ -16,5 +16,10 @@ struct postgres_app_conn {
 
 extern const struct adopt_app postgres_app;
 
+static inline PGconn *native(void *app)
+{
+    return ((struct postgres_app_conn *)app)->pg;
+}
+
 #endif
 #endif

@@ -17,5 +17,16 @@ struct sqlite_app_conn {
 
 extern const struct adopt_app sqlite_app;
 
+static inline sqlite3 *native(void *app)
+{
+    return ((struct sqlite_app_conn *)app)->db;
+}
+
+/* The path of the database. */
+static inline const char *database_file(void *app)
+{
+    return sqlite3_db_filename(native(app), "main");
+}
+
 #endif
 #endif

@@ -1,0 +1,267 @@
+/* P14 on PostgreSQL: what ends a statement on an adopted connection, and what is left then:
+ * timeouts, cancels, sessions that end, links and servers that fall silent. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include <sqlock/postgres.h>
+
+#include "tests/drivers/suite_guest.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/postgres_app.h"
+#include "tests/lib/postgres_quirks.h"
+#include "tests/lib/private.h"
+#include "tests/lib/proxy.h"
+
+/* What the driver's README says: so long it tries to end a statement. */
+enum { CUT_MS = 2000 };
+
+/* ---- statements that somebody else ends ------------------------------------------------------ */
+
+static void test_timeouts_of_the_application_end_ours_and_not_its_transaction(void **state)
+{
+    void *other;
+
+    begin_guest(state);
+    other = app_connect();
+    app_exec(other, "BEGIN");
+    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "SET LOCAL statement_timeout = '100ms'");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_true(run(g.side->slow) < 0);
+    assert_string_equal(g.err.sqlstate, "57014");
+    undo_failed();
+    app_exec(g.app, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '100ms'");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_true(run(OUR_WRITE) < 0);
+    assert_string_equal(g.err.sqlstate, "55P03");
+    undo_failed();
+    assert_int_equal(
+        app_number(g.app, "SELECT setting FROM pg_settings WHERE name = 'lock_timeout'"), 100);
+    app_exec(g.app, "COMMIT");
+    end_guest();
+}
+
+static void *terminate_soon(void *app)
+{
+    char sql[64];
+    PGconn *pg = PQconnectdb(pg_url());
+
+    sleep_ms(200);
+    snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d)", PQbackendPID(native(app)));
+    PQclear(PQexec(pg, sql));
+    PQfinish(pg);
+    return NULL;
+}
+
+static void test_session_that_ends_during_a_statement_is_told(void **state)
+{
+    pthread_t thread;
+    int rc;
+
+    begin_guest(state);
+    app_exec(g.app, "BEGIN");
+    assert_int_equal(pthread_create(&thread, NULL, terminate_soon, g.app), 0);
+    rc = run(g.side->slow);
+    pthread_join(thread, NULL);
+    assert_code(SQLOCK_EUNREACH, rc, &g.err);
+    assert_string_equal(g.err.sqlstate, "57P01");
+    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
+    end_guest();
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------ */
+
+/* The application's statements right behind statements that end by themselves before, while and
+ * after they are cancelled, which takes some milliseconds. How many were cut. */
+static int run_close_to_the_deadline(int times)
+{
+    int n_cut = 0;
+
+    app_exec(g.app, "BEGIN");
+    for (int i = 0; i < times; i++) {
+        char sql[64];
+        int rc;
+
+        snprintf(sql, sizeof sql, "SELECT 0, 1 FROM pg_catalog.pg_sleep(0.%03d)", 1 + i % 40);
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        rc = run_until(sql, sqlock_now_us() + 1000);
+        if (rc != 0) {
+            assert_code(SQLOCK_ETIMEOUT, rc, &g.err);
+            assert_int_equal(g.err.flags & SQLOCK_RECONNECT, 0);
+            n_cut += g.driver->tx_state(g.conn) == SQLOCK_TX_FAILED; /* else it was not sent */
+        }
+        point_ok(rc == 0 ? SQLOCK_SAVEPOINT_RELEASE : SQLOCK_SAVEPOINT_UNDO);
+        app_exec(g.app, "SELECT pg_sleep(0.001)");
+    }
+    app_exec(g.app, "COMMIT");
+    return n_cut;
+}
+
+static void *cancel_late(void *app)
+{
+    PGcancel *cancel = PQgetCancel(native(app));
+    char why[256];
+
+    sleep_ms(100);
+    PQcancel(cancel, why, sizeof why);
+    PQfreeCancel(cancel);
+    return NULL;
+}
+
+static void test_cancel_never_hits_a_statement_of_the_application(void **state)
+{
+    enum { TIMES = 200 };
+    pthread_t thread;
+    bool survived;
+
+    begin_guest(state);
+    assert_between(1, run_close_to_the_deadline(TIMES), TIMES - 1);
+    /* As a cancel would that is still on its way when the call returns. */
+    assert_int_equal(pthread_create(&thread, NULL, cancel_late, g.app), 0);
+    survived = g.side->exec(g.app, "SELECT pg_sleep(5)");
+    pthread_join(thread, NULL);
+    assert_false(survived);
+    end_guest();
+}
+
+/* ---- silence --------------------------------------------------------------------------------- */
+
+/* What is found after the link had to be cut. */
+static void assert_severed(int rc, int64_t begun, int32_t wait_ms)
+{
+    assert_code(SQLOCK_ETIMEOUT, rc, &g.err);
+    assert_between(wait_ms * INT64_C(1000), sqlock_now_us() - begun,
+                   (wait_ms + CUT_MS + patience_ms(1500)) * INT64_C(1000));
+    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
+}
+
+/* An application behind the proxy, in a transaction, adopted in the place of the test's. */
+static void begin_behind(struct proxy *proxy)
+{
+    g.w->place.url = proxy_url(proxy);
+    g.app = app_connect();
+    g.driver->close(g.conn);
+    g.conn = NULL;
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+    app_exec(g.app, "BEGIN");
+}
+
+/* Nothing of ours is read by the application when the network is back. */
+static void test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left(void **state)
+{
+    const proxy_mode modes[] = {PROXY_HOLD_DOWN, PROXY_HOLD_UP, PROXY_HOLD};
+    struct proxy *proxy = proxy_start_pg();
+
+    begin_guest(state);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        int64_t begun;
+        int rc;
+
+        begin_behind(proxy);
+        proxy_mode_set(proxy, modes[i]);
+        begun = sqlock_now_us();
+        rc = i < 2 ? run_until("SELECT 0, 1, 4711", begun + 100000)
+                   : g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, begun + 100000, &g.err);
+        proxy_mode_set(proxy, PROXY_PASS);
+        assert_severed(rc, begun, 100);
+        assert_false(g.side->exec(g.app, "SELECT 1"));
+        PQreset(native(g.app));
+        assert_int_equal(PQisnonblocking(native(g.app)), 0);
+        assert_int_equal(app_number(g.app, "SELECT 42"), 42);
+    }
+    end_guest();
+    proxy_stop(proxy);
+}
+
+static void test_network_that_refuses_the_cancel_costs_the_link(void **state)
+{
+    struct proxy *proxy = proxy_start_pg();
+    int64_t begun;
+    int rc;
+
+    begin_guest(state);
+    begin_behind(proxy);
+    proxy_refuse(proxy, 1);
+    begun = sqlock_now_us();
+    rc = run_until(g.side->slow, begun + 100000);
+    proxy_refuse(proxy, 0);
+    assert_severed(rc, begun, 100);
+    end_guest();
+    proxy_stop(proxy);
+}
+
+/* It ends by itself before it is given up. */
+static void test_statement_that_ends_a_little_late_is_answered(void **state)
+{
+    struct proxy *proxy = proxy_start_pg();
+    int rc;
+
+    begin_guest(state);
+    begin_behind(proxy);
+    proxy_refuse(proxy, 1);
+    rc = run_until("SELECT 0, 1 FROM pg_catalog.pg_sleep(1)", sqlock_now_us() + 100000);
+    proxy_refuse(proxy, 0);
+    assert_ok(rc, &g.err);
+    assert_int_equal(rows_int(g.rows, 0, SQLOCK_COL_OUTCOME, -1), 1);
+    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    end_guest();
+    proxy_stop(proxy);
+}
+
+/* The kernel of a server whose processes are stopped goes on accepting connections. */
+static void test_server_that_is_stopped_is_not_waited_for(void **state)
+{
+    pid_t postmaster =
+        (pid_t)private_number("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int");
+    pid_t backend;
+    int64_t begun;
+    int rc;
+
+    begin_guest(state);
+    g.w->place.url = private_url();
+    private_exec("CREATE SCHEMA IF NOT EXISTS %s", g.w->place.schema);
+    g.app = app_connect();
+    end_guest();
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+    for (int whole = 0; whole < 2; whole++) {
+        backend = PQbackendPID(native(g.app));
+        app_exec(g.app, "BEGIN");
+        kill(backend, SIGSTOP);
+        if (whole)
+            kill(postmaster, SIGSTOP);
+        begun = sqlock_now_us();
+        rc = run_until(OUR_READ, begun + 100000);
+        kill(postmaster, SIGCONT);
+        kill(backend, SIGCONT);
+        assert_severed(rc, begun, 100);
+        PQreset(native(g.app));
+        end_guest();
+        assert_ok(adopt(g.app, &g.conn), &g.err);
+    }
+    end_guest();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_timeouts_of_the_application_end_ours_and_not_its_transaction),
+    cmocka_unit_test(test_session_that_ends_during_a_statement_is_told),
+    cmocka_unit_test(test_cancel_never_hits_a_statement_of_the_application),
+    cmocka_unit_test(test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left),
+    cmocka_unit_test(test_network_that_refuses_the_cancel_costs_the_link),
+    cmocka_unit_test(test_statement_that_ends_a_little_late_is_answered),
+    cmocka_unit_test(test_server_that_is_stopped_is_not_waited_for),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return postgres_is_missing(&code) ? code
+                                      : suite_run_tests(&postgres_quirks, "postgres_cut", tests,
+                                                        sizeof tests / sizeof *tests);
+}
