@@ -46,6 +46,10 @@ int table_open(sqlock_conn *conn, const sqlock_row *row, int64_t deadline, struc
  * column that can be one. */
 int table_open_version(sqlock_conn *conn, const sqlock_row *row, const char *version,
                        int64_t deadline, struct table *out, sqlock_error *err);
+/* table_look.c, for the two above: ask the catalogue about t->row and t->version, and fill in what
+ * it says; then whether the key's values are of a kind that its index finds. */
+int table_look_up(struct table *t, int64_t deadline, sqlock_error *err);
+int table_check_fit(const struct table *t, sqlock_error *err);
 /* Forget all; the connection is let go of. */
 void table_forget(sqlock_conn *conn);
 
