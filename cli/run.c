@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -138,15 +139,14 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
 
 /* ---- two processes --------------------------------------------------------------------------- */
 
-/* In the list of processes it is not called what the locker is: `pkill sqlock` shall not kill both.
- */
-static void show_as_guardian(const struct cli *cli, const char *name)
+void plan_show_as(const struct plan *plan, const char *what)
 {
-    char *begin = cli->argv[0], *end = cli->argv[cli->argc - 1];
+    char *begin = plan->cli->argv[0], *end = plan->cli->argv[plan->cli->argc - 1];
 
     end += strlen(end);
     memset(begin, 0, (size_t)(end - begin));
-    snprintf(begin, (size_t)(end - begin), "lock-guardian %s", name);
+    snprintf(begin, (size_t)(end - begin), "%s %s", what, plan->name);
+    prctl(PR_SET_NAME, what, 0, 0, 0);
 }
 
 /* Before anything is opened and any thread is started: the guardian inherits neither. */
@@ -162,7 +162,7 @@ static int start_guardian(struct plan *plan, int *out_fd, pid_t *out_pid)
     *out_pid = fork();
     if (*out_pid == 0) {
         close(ends[0]);
-        show_as_guardian(plan->cli, plan->name);
+        plan_show_as(plan, "lock-guardian");
         guardian_run(plan, ends[1]);
     }
     sigprocmask(SIG_SETMASK, &ours, NULL);

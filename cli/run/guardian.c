@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -140,7 +139,7 @@ static void start(struct guardian *g, const struct order *order)
 
     g->deadline_us = order->deadline_us;
     g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
-    waker_start(&g->waker, g->plan->locker, g->plan->on_lost == ON_LOST_WARN ? NULL : order->owner);
+    waker_start(&g->waker, g->plan, g->plan->on_lost == ON_LOST_WARN ? NULL : order->owner);
     tree_spare(g->waker.pid);
     pid = command_start(g->plan, order, &g->error_fd);
     if (pid < 0) {
@@ -344,7 +343,6 @@ static bool prepare(struct guardian *g)
         g->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     /* A group of its own: what the terminal sends to the job (Ctrl-Z) does not stop it. */
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "lock-guardian", 0, 0, 0);
     return g->signals_fd >= 0 && g->timer_fd >= 0 && tree_adopt();
 }
 

@@ -37,6 +37,10 @@ void guardian_run(const struct plan *plan, int locker_fd) __attribute__((noretur
 struct order;
 pid_t command_start(const struct plan *plan, const struct order *order, int *out_error_fd);
 
+/* What this process is called in the list of processes, in place of what the locker was started
+ * with: `pkill sqlock` shall not kill all three. */
+void plan_show_as(const struct plan *plan, const char *what);
+
 /* The time that TERM may take before KILL must come, when the lease ends: a longer -k is cut, so
  * that renewals have most of a lease to succeed. And the time that KILL itself may take. */
 int64_t plan_grace_us(const struct plan *plan);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cli/base/fds.h"
+#include "cli/run/plan.h"
 
 #define LOOK_MS     200            /* due_us may become an earlier one */
 #define LATE_US     INT64_C(10000) /* who is as late as that is not merely slow */
@@ -145,10 +146,11 @@ static void avenge(pid_t locker, const char *owner)
 /* ---- its life ----------------------------------------------------------------------------------
  */
 
-/* A session of its own: what stops the guardian's whole group does not stop it. `pkill` knows it by
- * another name than the two others. It inherits that every signal is blocked, and
- * keeps nothing open. */
-static void live(pid_t guardian, pid_t locker, const char *owner, const _Atomic int64_t *due_us)
+/* A session of its own: what stops the guardian's whole group does not stop it. `pkill` and `ps`
+ * know it by another name than the two others. It inherits that every signal is blocked, and keeps
+ * nothing open. */
+static void live(pid_t guardian, const struct plan *plan, const char *owner,
+                 const _Atomic int64_t *due_us)
 {
     char keep[40] = "";
 
@@ -156,17 +158,17 @@ static void live(pid_t guardian, pid_t locker, const char *owner, const _Atomic 
         snprintf(keep, sizeof keep, "%s", owner);
     prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     setsid();
-    prctl(PR_SET_NAME, "lock-waker", 0, 0, 0);
+    plan_show_as(plan, "lock-waker");
     fds_silence();
     fds_close_others(NULL, 0);
     close(STDERR_FILENO);
     wake(guardian, due_us);
     if (keep[0] != '\0')
-        avenge(locker, keep);
+        avenge(plan->locker, keep);
     _exit(0);
 }
 
-void waker_start(struct waker *w, pid_t locker, const char *owner)
+void waker_start(struct waker *w, const struct plan *plan, const char *owner)
 {
     pid_t guardian = getpid();
     void *page =
@@ -180,7 +182,7 @@ void waker_start(struct waker *w, pid_t locker, const char *owner)
     atomic_init(w->due_us, INT64_MAX);
     w->pid = fork();
     if (w->pid == 0)
-        live(guardian, locker, owner, w->due_us);
+        live(guardian, plan, owner, w->due_us);
     if (w->pid < 0)
         w->pid = 0;
 }

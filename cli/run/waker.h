@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct plan;
+
 struct waker {
     pid_t pid;               /* 0: there is none */
     _Atomic int64_t *due_us; /* in memory that both see: when the guardian has something to do */
@@ -15,7 +17,7 @@ struct waker {
 /* Start it, as the guardian's child. owner: by this word in its environment (SQLOCK_OWNER) a
  * process is known to be the command's; NULL: the command may live without its lock. Without memory
  * or processes there is no waker. */
-void waker_start(struct waker *w, pid_t locker, const char *owner);
+void waker_start(struct waker *w, const struct plan *plan, const char *owner);
 /* The guardian acts at this time at the latest; INT64_MAX: never by itself. */
 void waker_tell(const struct waker *w, int64_t due_us);
 /* End it, and wait for that. */

@@ -247,6 +247,12 @@ static void test_pkill_by_name_meets_the_locker_only(void **state)
     run = start_tree("--ttl 3s -k 300ms", "obedient");
     assert_sh("grep -a -q ^lock-guardian /proc/%d/cmdline && grep -x lock-guardian /proc/%d/comm",
               (int)child_of(run), (int)child_of(run));
+    /* The waker too, whether pkill looks at the name or, with -f, at the arguments. */
+    assert_sh(
+        "for p in $(cat /proc/%d/task/*/children); do "
+        "grep -a -q ^lock-waker /proc/$p/cmdline && grep -qx lock-waker /proc/$p/comm && exit 0; "
+        "done; exit 1",
+        (int)child_of(run));
     kill(run, SIGKILL);
     child_wait(run, patience_ms(5000));
     assert_successor_is_alone();
