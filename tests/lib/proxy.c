@@ -66,6 +66,7 @@ static struct proxy *start(const void *target, socklen_t len)
     must(p != NULL, "calloc");
     memcpy(&p->target, target, len);
     p->target_len = len;
+    p->dice = 1;
     p->cut_bytes = p->cut_reply = p->cut_request = -1;
     p->dir = temp_dir();
     listen_unix(p);
@@ -189,6 +190,21 @@ void proxy_delay(struct proxy *p, int32_t ms)
 {
     lock(p);
     p->delay_ms = ms;
+    unlock(p);
+}
+
+void proxy_jitter(struct proxy *p, int32_t ms)
+{
+    lock(p);
+    p->jitter_ms = ms;
+    unlock(p);
+}
+
+void proxy_dribble(struct proxy *p, int32_t bytes, int32_t pause_ms)
+{
+    lock(p);
+    p->dribble_bytes = bytes;
+    p->dribble_ms = pause_ms;
     unlock(p);
 }
 

@@ -41,6 +41,10 @@ int proxy_port(const struct proxy *p);        /* on 127.0.0.1 */
 void proxy_mode_set(struct proxy *p, proxy_mode mode);
 /* Every byte passes so much later than it came, each direction; 0: at once. */
 void proxy_delay(struct proxy *p, int32_t ms);
+/* And by up to so much more, drawn anew for each piece that comes; the order stays. */
+void proxy_jitter(struct proxy *p, int32_t ms);
+/* Pass at most so many bytes at once, and then none for a while, each direction; 0 bytes: all. */
+void proxy_dribble(struct proxy *p, int32_t bytes, int32_t pause_ms);
 /* Refuse new connections (nobody listens), until called with 0. Present links stay. */
 void proxy_refuse(struct proxy *p, int refuse);
 

@@ -99,6 +99,16 @@ static bool note_read(struct proxy *p, struct link *l, int d)
     return !cut;
 }
 
+static int64_t due_us(struct proxy *p)
+{
+    int32_t ms = p->delay_ms;
+
+    p->dice = p->dice * 1103515245 + 12345;
+    if (p->jitter_ms > 0)
+        ms += (int32_t)(p->dice >> 8) % (p->jitter_ms + 1);
+    return now_us() + (int64_t)ms * 1000;
+}
+
 static bool read_some(struct proxy *p, struct link *l, int d)
 {
     struct flow *f = &l->flow[d];
@@ -110,7 +120,7 @@ static bool read_some(struct proxy *p, struct link *l, int d)
     f->ended = n <= 0;
     f->len = n > 0 ? (size_t)n : 0;
     f->sent = 0;
-    f->due_us = now_us() + (int64_t)p->delay_ms * 1000;
+    f->due_us = due_us(p);
     return f->ended || note_read(p, l, d);
 }
 
@@ -120,6 +130,10 @@ static bool write_some(struct proxy *p, struct flow *f, int d)
     bool limited = d == DOWN && p->cut_bytes >= 0;
     ssize_t n = 0;
 
+    if (p->dribble_bytes > 0 && want > (size_t)p->dribble_bytes) {
+        want = (size_t)p->dribble_bytes;
+        f->due_us = now_us() + (int64_t)p->dribble_ms * 1000;
+    }
     if (limited && p->cut_bytes < (int64_t)want)
         want = (size_t)p->cut_bytes;
     if (want > 0)

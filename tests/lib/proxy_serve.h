@@ -11,7 +11,7 @@
 #include "tests/lib/proxy.h"
 
 enum { UP = 0, DOWN = 1 };
-enum { MAX_LINKS = 64, BUFFER = 16384, LISTENERS = 2 };
+enum { MAX_LINKS = 256, BUFFER = 16384, LISTENERS = 2 };
 
 /* One direction of a link. It reads again when all that it read was forwarded. */
 struct flow {
@@ -40,7 +40,9 @@ struct proxy {
     pthread_mutex_t mutex; /* guards all below; the thread leaves it only while it waits */
     bool stop;
     proxy_mode mode;
-    int32_t delay_ms;
+    int32_t delay_ms, jitter_ms;
+    int32_t dribble_bytes, dribble_ms;
+    uint32_t dice;     /* of the jitter: the same from run to run */
     int64_t cut_bytes; /* of replies until the cut; -1: no cut */
     int cut_reply;     /* requests to pass before the one whose reply is cut; -1: no cut */
     int cut_request;

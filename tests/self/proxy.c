@@ -313,6 +313,51 @@ static void test_delay_delays_each_way(void **state)
     close(fd);
 }
 
+static void test_jitter_delays_no_less_than_nothing_and_keeps_the_order(void **state)
+{
+    int64_t begun_us, longest_us = 0;
+    int fd = dial();
+    (void)state;
+    proxy_jitter(t.proxy, 40);
+    for (int i = 0; i < 8; i++) {
+        begun_us = now_us();
+        say(fd, "one");
+        assert_string_equal(hear(fd, LONG_MS), "re:one");
+        if (now_us() - begun_us > longest_us)
+            longest_us = now_us() - begun_us;
+    }
+    assert_between(20000, longest_us, (int64_t)LONG_MS * 1000);
+    proxy_jitter(t.proxy, 0);
+    begun_us = now_us();
+    say(fd, "two");
+    assert_string_equal(hear(fd, LONG_MS), "re:two");
+    assert_between(0, now_us() - begun_us, longest_us);
+    close(fd);
+}
+
+static void test_dribble_passes_a_few_bytes_at_a_time(void **state)
+{
+    int fd = dial();
+    char heard[16] = "";
+    int pieces = 0;
+    (void)state;
+    say(fd, "first");
+    assert_string_equal(hear(fd, LONG_MS), "re:first");
+    proxy_dribble(t.proxy, 3, 60);
+    say(fd, "six");
+    while (strlen(heard) < strlen("re:six")) {
+        const char *piece = hear(fd, LONG_MS);
+
+        assert_non_null(piece);
+        assert_between(1, (int64_t)strlen(piece), 3);
+        strcat(heard, piece);
+        pieces++;
+    }
+    assert_string_equal(heard, "re:six");
+    assert_int_equal(pieces, 2);
+    close(fd);
+}
+
 static void test_postgres_is_reached_through_the_proxy(void **state)
 {
     struct proxy *p = proxy_start_pg();
@@ -343,6 +388,8 @@ static const struct CMUnitTest tests[] = {
     PROXY_TEST(test_cut_ends_all_links_and_no_new_one),
     PROXY_TEST(test_refuse_lets_nobody_in_and_keeps_who_is),
     PROXY_TEST(test_delay_delays_each_way),
+    PROXY_TEST(test_jitter_delays_no_less_than_nothing_and_keeps_the_order),
+    PROXY_TEST(test_dribble_passes_a_few_bytes_at_a_time),
     cmocka_unit_test(test_postgres_is_reached_through_the_proxy),
 };
 
