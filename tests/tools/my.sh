@@ -2,6 +2,9 @@
 # A private MariaDB or MySQL for tests: in a temporary folder, on a unix socket only, gone after stop.
 #   tests/tools/my.sh start        prints its URL
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
+#   tests/tools/my.sh create       makes all that start makes, but starts nothing; prints the URL
+#   tests/tools/my.sh run URL      becomes the server: it is the caller's child, and ends with it. It has
+#                                  no database "test" before somebody makes it
 #   tests/tools/my.sh crash URL    kills it, and starts it again on what is on its disk
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
 # Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too. SQLOCK_TEST_MYSQLD is the program to run,
@@ -73,14 +76,20 @@ find_server()
     client=$(find_program mariadb mysql) || die "no command line client is installed"
 }
 
+# The server's command line, behind the words that are given.
+with_server()
+{
+    # shellcheck disable=SC2086
+    "$@" "$server" --no-defaults --datadir="$dir/data" --socket="$dir/s" --pid-file="$dir/pid" \
+        --skip-networking --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=32M \
+        --max-connections=200 --log-error="$dir/log" ${SQLOCK_TEST_MYSQL_ARGS:-} \
+        >"$dir/out" 2>&1 </dev/null
+}
+
 # In the background; returns when it answers.
 launch()
 {
-    # shellcheck disable=SC2086
-    (as setsid "$server" --no-defaults --datadir="$dir/data" --socket="$dir/s" --pid-file="$dir/pid" \
-        --skip-networking --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=32M \
-        --max-connections=200 --log-error="$dir/log" ${SQLOCK_TEST_MYSQL_ARGS:-}) \
-        >"$dir/out" 2>&1 </dev/null &
+    (with_server as setsid) >/dev/null 2>&1 </dev/null &
     i=0
     until answers; do
         if [ $i -ge 300 ] || ! kill -0 $! 2>/dev/null; then
@@ -92,7 +101,7 @@ launch()
     done
 }
 
-start()
+create()
 {
     find_server
     make_dir
@@ -102,9 +111,27 @@ start()
     # Servers put files there, and whoever started this may have named a folder of his own.
     export TMPDIR="$dir"
     fill_dir || { cat "$dir/install.log" >&2; die "the data folder could not be made"; }
+}
+
+start()
+{
+    create
     launch || { stop_dir; die "the server did not start"; }
     trap - EXIT
     echo "mysql://root@localhost/test?socket=$dir/s"
+}
+
+# Without a root's rights and, should the caller die, not for long.
+run()
+{
+    find_server
+    cd "$dir" || exit 1
+    export TMPDIR="$dir"
+    if [ -n "$user" ]; then
+        with_server exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups --pdeathsig TERM
+    else
+        with_server exec
+    fi
 }
 
 crash()
@@ -140,7 +167,12 @@ case ${1:-} in
 start)
     start
     ;;
-stop | crash)
+create)
+    create
+    trap - EXIT
+    echo "mysql://root@localhost/test?socket=$dir/s"
+    ;;
+stop | crash | run)
     dir=${2#*socket=}
     dir=${dir%%&*}
     dir=${dir%/s}
@@ -150,11 +182,13 @@ stop | crash)
     esac
     if [ "$1" = crash ]; then
         crash
+    elif [ "$1" = run ]; then
+        run
     elif [ -d "$dir" ]; then
         stop_dir
     fi
     ;;
 *)
-    die "usage: my.sh start | stop URL | crash URL"
+    die "usage: my.sh start | create | run URL | stop URL | crash URL"
     ;;
 esac

@@ -2,7 +2,11 @@
 # A private PostgreSQL for tests: in a temporary folder, on a unix socket only, gone after stop.
 #   tests/tools/pg.sh start        prints its URL
 #   tests/tools/pg.sh stop URL     (or the folder that the URL names as host)
+#   tests/tools/pg.sh create       makes all that start makes, but starts nothing; prints the URL
+#   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it
 # It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks.
+# Lines in SQLOCK_TEST_PG_CONF are put into the configuration. SQLOCK_TEST_PG_BIN is the folder of the
+# server's programs, in place of the newest that is installed.
 set -u
 umask 022
 
@@ -15,6 +19,7 @@ die()
 # The newest server that is installed.
 bin_dir()
 {
+    [ -z "${SQLOCK_TEST_PG_BIN:-}" ] || { echo "$SQLOCK_TEST_PG_BIN"; return; }
     for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
         [ -x "$dir/initdb" ] && echo "$dir"
     done | sort -t/ -k5 -V | tail -n 1 | grep . && return
@@ -47,7 +52,7 @@ make_dir()
     die "no temporary folder that user ${user:-$(id -un)} can reach"
 }
 
-start()
+create()
 {
     bin=$(bin_dir) || die "no PostgreSQL server is installed"
     make_dir
@@ -66,11 +71,28 @@ max_connections = 100
 max_prepared_transactions = 10
 log_min_messages = fatal
 log_min_error_statement = panic
+${SQLOCK_TEST_PG_CONF:-}
 CONF
+}
+
+start()
+{
+    create
     as "$bin/pg_ctl" -s -w -t 60 -D "$dir/data" -l "$dir/log" start >"$dir/pg_ctl.log" 2>&1 \
         </dev/null || { cat "$dir/pg_ctl.log" "$dir/log" >&2; stop_dir; die "the server did not start"; }
     trap - EXIT
     echo "postgresql:///postgres?host=$dir&user=postgres"
+}
+
+# Without a root's rights and, should the caller die, not for long.
+run()
+{
+    bin=$(bin_dir) || die "no PostgreSQL server is installed"
+    cd "$dir" || exit 1
+    set -- "$bin/postgres" -D "$dir/data"
+    [ -z "$user" ] || set -- setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
+        --pdeathsig QUIT "$@"
+    exec "$@" >>"$dir/log" 2>&1 </dev/null
 }
 
 # Fast shutdown; if that does not help within ten seconds, immediate, then kill.
@@ -93,16 +115,25 @@ case ${1:-} in
 start)
     start
     ;;
-stop)
+create)
+    create
+    trap - EXIT
+    echo "postgresql:///postgres?host=$dir&user=postgres"
+    ;;
+stop | run)
     dir=${2#*host=}
     dir=${dir%%&*}
     case $dir in
-    /*/sqlock-pg.??????) [ -d "$dir" ] || exit 0 ;;
+    /*/sqlock-pg.??????) ;;
     *) die "not a folder of pg.sh: $dir" ;;
     esac
-    stop_dir
+    if [ "$1" = run ]; then
+        run
+    elif [ -d "$dir" ]; then
+        stop_dir
+    fi
     ;;
 *)
-    die "usage: pg.sh start | stop URL"
+    die "usage: pg.sh start | create | run URL | stop URL"
     ;;
 esac
