@@ -8,10 +8,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/private.h"
+
+enum { SESSIONS = 2 }; /* so that all clients get each other's */
 
 static char pooled_url[512];
 static pid_t pooler;
@@ -27,13 +30,13 @@ static int run_pooler(void *arg)
 
     if (geteuid() == 0 && (setgid(start->uid) != 0 || setuid(start->uid) != 0))
         return 99;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user takes it away */
     execlp("pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
     execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
     return 98;
 }
 
-/* Two server sessions for all clients, so that they get each other's. */
-static void write_config(const char *dir, const char *ini)
+static void write_config(const char *dir, const char *ini, const char *server_dir, int sessions)
 {
     char users[300];
     FILE *f;
@@ -47,8 +50,8 @@ static void write_config(const char *dir, const char *ini)
             "[databases]\npostgres = host=%s port=5432 dbname=postgres user=postgres\n"
             "[pgbouncer]\nlisten_port = 6432\nlisten_addr =\nunix_socket_dir = %s\n"
             "auth_type = trust\nauth_file = %s\npool_mode = transaction\n"
-            "default_pool_size = 2\nmax_client_conn = 50\nlogfile = %s/log\n",
-            private_dir(), dir, users, dir);
+            "default_pool_size = %d\nmax_client_conn = 200\nlogfile = %s/log\n",
+            server_dir, dir, users, sessions, dir);
     fclose(f);
 }
 
@@ -57,28 +60,21 @@ static bool answers(const char *url)
     return PQping(url) == PQPING_OK;
 }
 
-const char *pooler_url(void)
+const char *pooler_start(const char *server_dir, int sessions)
 {
     const char *dir;
     char ini[300];
     struct passwd *nobody = getpwnam("nobody");
     struct pooler_start start = {ini, nobody ? nobody->pw_uid : 65534};
 
-    private_url();
-    if (pooled_url[0])
-        return pooled_url;
     if (access("/usr/sbin/pgbouncer", X_OK) != 0 &&
-        system("command -v pgbouncer >/dev/null 2>&1") != 0) {
-        print_error("SKIP: no pgbouncer is installed: transaction pooling is not tested\n");
-        if (test_strict())
-            fail_msg("STRICT=1 asks for every test");
-        skip();
-    }
+        system("command -v pgbouncer >/dev/null 2>&1") != 0)
+        return NULL;
     dir = temp_dir();
     if (geteuid() == 0 && chown(dir, start.uid, (gid_t)-1) != 0)
         fail_msg("chown failed");
     snprintf(ini, sizeof ini, "%s/ini", dir);
-    write_config(dir, ini);
+    write_config(dir, ini, server_dir, sessions);
     chmod(dir, 0755);
     pooler = child_start(run_pooler, &start);
     snprintf(pooled_url, sizeof pooled_url,
@@ -86,6 +82,18 @@ const char *pooler_url(void)
     assert_soon(answers(pooled_url), patience_ms(5000));
     assert_false(child_ended(pooler));
     return pooled_url;
+}
+
+const char *pooler_url(void)
+{
+    private_url();
+    if (pooled_url[0] || pooler_start(private_dir(), SESSIONS))
+        return pooled_url;
+    print_error("SKIP: no pgbouncer is installed: transaction pooling is not tested\n");
+    if (test_strict())
+        fail_msg("STRICT=1 asks for every test");
+    skip();
+    return NULL;
 }
 
 int pooler_stop(void **state)
@@ -101,6 +109,13 @@ int pooler_stop(void **state)
 }
 
 #else
+
+const char *pooler_start(const char *server_dir, int sessions)
+{
+    (void)server_dir;
+    (void)sessions;
+    return NULL;
+}
 
 const char *pooler_url(void)
 {

@@ -3,8 +3,12 @@
 #ifndef SQLOCK_TESTS_LIB_POOLER_H
 #define SQLOCK_TESTS_LIB_POOLER_H
 
-/* Its URL; started at the first use, and ended with this process. Where there is none the test is
- * skipped, loudly; with STRICT=1 it fails. Call it in the test itself. */
+/* One before the server whose folder this is, with so many sessions of it; its URL, or NULL where
+ * no pgbouncer is installed. */
+const char *pooler_start(const char *server_dir, int sessions);
+/* One before the private server, with two. Its URL; started at the first use, and ended with this
+ * process. Where there is none the test is skipped, loudly; with STRICT=1 it fails. Call it in the
+ * test itself. */
 const char *pooler_url(void);
 /* End it; a group's teardown. */
 int pooler_stop(void **state);
