@@ -268,7 +268,7 @@ $(BUILD)/tests/mutants/%.sh: tests/mutants/%.mutant
 	@printf '#!/bin/sh\nexec tests/mutants/mutant.sh %s $$CONTROL\n' $* >$@ && chmod +x $@
 
 # DRIVERS goes by another name: make starts itself once more, and would take it for the user's choice.
-export CC CXX BUILD SO STRICT T SAN
+export CC CXX BUILD SO STRICT T SAN CELL CELLS SEED
 export BUILT_DRIVERS := $(DRIVERS)
 
 .PHONY: check test quick run-all run-quick demo format
@@ -305,6 +305,13 @@ reap-load:
 	@+rm -f $(BUILD)/log/drivers-*.log; JOBS=1 SQLOCK_TEST_ROWS=$(ROWS) SQLOCK_TEST_LIMIT=3600 \
 	    $(MAKE) --no-print-directory run-all ONLY=drivers T=$(LOAD)_under_load; rc=$$?; \
 	    grep -hE '^(reap|prune)-load' $(BUILD)/log/drivers-*.log; exit $$rc
+
+# Cells of tests/torture, for TORTURE_MINUTES; CELL="postgres server-killed" SEED=7 is one of them again.
+.PHONY: torture
+torture:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory all $(BUILD)/tests/torture/torture ONLY=torture
+	@tests/torture/torture.sh $(BUILD)/tests/torture/torture
 
 run-all: all $(programs) $(planted)
 ifneq ($(left_out),)

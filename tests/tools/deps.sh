@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
-# Costs next to nothing when all is there. With STRICT=1, clang-format, pgbouncer and Galera belong to it.
+# Costs next to nothing when all is there. With STRICT=1, clang-format, pgbouncer, faketime and Galera belong to it.
 #   tests/tools/deps.sh [demo]    demo: only what the demo needs
 set -u
 
@@ -56,6 +56,8 @@ if [ "${1:-}" != demo ]; then
     need mariadb-client-core sh -c 'command -v mariadb || command -v mysql'
     [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
     [ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
+    # Without it no server's clock can be stepped.
+    [ "${STRICT:-}" != 1 ] || need faketime sh -c 'ls /usr/lib/*/faketime/libfaketimeMT.so.1'
     # Without it no MariaDB is a node of a cluster, which is to be refused.
     [ "${STRICT:-}" != 1 ] || need galera-4 galera_there
 fi

@@ -4,7 +4,8 @@
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
 #   tests/tools/my.sh create       makes all that start makes, but starts nothing; prints the URL
 #   tests/tools/my.sh run URL      becomes the server: it is the caller's child, and ends with it. It has
-#                                  no database "test" before somebody makes it
+#                                  no database "test" before somebody makes it. It is the one that
+#                                  SQLOCK_TEST_PRELOAD is loaded into, if that is set
 #   tests/tools/my.sh crash URL    kills it, and starts it again on what is on its disk
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
 # Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too. SQLOCK_TEST_MYSQLD is the program to run,
@@ -127,11 +128,10 @@ run()
     find_server
     cd "$dir" || exit 1
     export TMPDIR="$dir"
-    if [ -n "$user" ]; then
-        with_server exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups --pdeathsig TERM
-    else
-        with_server exec
-    fi
+    set -- env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"}
+    [ -z "$user" ] || set -- setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
+        --pdeathsig TERM "$@"
+    with_server exec "$@"
 }
 
 crash()

@@ -3,7 +3,8 @@
 #   tests/tools/pg.sh start        prints its URL
 #   tests/tools/pg.sh stop URL     (or the folder that the URL names as host)
 #   tests/tools/pg.sh create       makes all that start makes, but starts nothing; prints the URL
-#   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it
+#   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it. It is
+#                                  the one that SQLOCK_TEST_PRELOAD is loaded into, if that is set
 # It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks.
 # Lines in SQLOCK_TEST_PG_CONF are put into the configuration. SQLOCK_TEST_PG_BIN is the folder of the
 # server's programs, in place of the newest that is installed.
@@ -90,6 +91,7 @@ run()
     bin=$(bin_dir) || die "no PostgreSQL server is installed"
     cd "$dir" || exit 1
     set -- "$bin/postgres" -D "$dir/data"
+    [ -z "${SQLOCK_TEST_PRELOAD:-}" ] || set -- env LD_PRELOAD="$SQLOCK_TEST_PRELOAD" "$@"
     [ -z "$user" ] || set -- setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
         --pdeathsig QUIT "$@"
     exec "$@" >>"$dir/log" 2>&1 </dev/null

@@ -86,8 +86,8 @@ static int code_of(PGconn *pg, PGresult *res)
     state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
     if (state == NULL || strncmp(state, "57P", 3) == 0 || strncmp(state, "08", 2) == 0)
         return SQLOCK_EUNREACH;
-    if (strcmp(state, "40001") == 0)
-        return SQLOCK_ETXGONE; /* of the stricter levels */
+    if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)
+        return SQLOCK_ETXGONE; /* of the stricter levels; a deadlock */
     return strncmp(state, "53", 2) == 0 ? SQLOCK_EFULL : SQLOCK_EDB;
 }
 

@@ -1,0 +1,103 @@
+/* A cell: one engine, one kind of fault, one seed. It starts a database of its own and clients on
+ * it, lets them work in peace, hurts them, lets them recover, looks at what is left, and has the
+ * history checked. */
+#ifndef SQLOCK_TESTS_TORTURE_CELL_H
+#define SQLOCK_TESTS_TORTURE_CELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tests/lib/dice.h"
+#include "tests/lib/proxy.h"
+#include "tests/torture/check.h"
+#include "tests/torture/engine.h"
+#include "tests/torture/history.h"
+#include "tests/torture/totals.h"
+
+enum {
+    CELL_CLIENTS = 5,
+    CELL_NAMES = 5,
+    CELL_FREEZES = 512,
+    CELL_EVENTS_MIN = 10,
+    CELL_GRANTS_MIN = 1000
+};
+
+struct client {
+    pid_t pid; /* 0: none */
+    uint32_t process;
+    bool command;
+};
+
+/* A client that was stopped and went on. */
+struct freeze {
+    uint32_t process;
+    int64_t from_us, to_us;
+};
+
+struct fault_kind;
+
+struct cell {
+    const struct engine_kind *kind;
+    const struct fault_kind *fault;
+    uint64_t seed;
+    int32_t seconds; /* of the clients' work */
+    int32_t share;   /* so many cells share the machine: the rate that is asked of each */
+    int32_t lease_ms;
+
+    struct dice dice;
+    struct engine engine;
+    struct proxy *proxy; /* NULL: clients reach the database directly */
+    char folder[256];    /* of the history */
+    struct client clients[CELL_CLIENTS];
+    uint32_t processes; /* that were started so far */
+    int pipe[2];        /* its end is the clients' end */
+    int history;
+    struct event now; /* the fault that is going on */
+    int events;       /* faults so far */
+    struct freeze freezes[CELL_FREEZES];
+    int n_freezes;
+    char problem[600]; /* the first thing that went wrong; "" */
+
+    struct check_verdict verdict;
+    int64_t frozen, late; /* grants whose holder was stopped past their end; and wrote under a guard
+                             though others had been granted the lock */
+};
+
+struct cell cell_of(const struct engine_kind *kind, const struct fault_kind *fault, uint64_t seed);
+/* Run it; 0: proved. 1: violated, or the cell did not work; what is known is on `say`. 77: it
+ * cannot be had here, for the reason that is said. *out, for the totals, is filled with 0 and with
+ * 1 for violations (out->date is "" if there is nothing to add). */
+int cell_run(struct cell *c, struct total *out, FILE *say);
+
+/* ---- for faults -------------------------------------------------------------------------------
+ */
+
+/* The fault begins and is over, for the history. */
+void cell_hurt(struct cell *c);
+void cell_healed(struct cell *c);
+/* Something is wrong that no fault explains. */
+void cell_problem(struct cell *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A random time, evenly between the two. */
+void cell_nap(struct cell *c, int32_t least_ms, int32_t most_ms);
+/* One of the clients, by chance. */
+struct client *cell_victim(struct cell *c);
+/* The latest thing that it began (asks) or was answered with 0. */
+bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks, int verb);
+void cell_client_start(struct cell *c, struct client *who);
+/* With -9; it may have been stopped. */
+void cell_client_kill(struct client *who);
+/* Run the command with these words; its exit code, or -1. */
+int cell_command(struct cell *c, const char *const words[]);
+/* Run this program again with these words, without waiting for it. */
+pid_t cell_again(struct cell *c, const char *const words[], const char *err_path);
+
+/* ---- cell_sweep.c -----------------------------------------------------------------------------
+ */
+
+/* After the clients: each name can be had, nothing is held, and nobody is connected. */
+void cell_sweep(struct cell *c);
+/* Holders that were stopped, out of the history. */
+void cell_count_frozen(struct cell *c, const struct event *events, int64_t n);
+
+#endif

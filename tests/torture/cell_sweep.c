@@ -1,0 +1,200 @@
+/* What is left when all is over. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/lib/check.h"
+#include "tests/torture/cell.h"
+
+enum { SETTLE_MS = 3000 };
+
+/* ---- locks ------------------------------------------------------------------------------------
+ */
+
+/* The longest lease of a client that died may still run. */
+static void take_each_name(struct cell *c, sqlock *m)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+
+    opts.wait_ms = c->lease_ms + 2000;
+    opts.lease_ms = 5000;
+    opts.flags = SQLOCK_NO_RENEW;
+    for (int i = 0; i < CELL_NAMES; i++) {
+        sqlock_error err = {0};
+        sqlock_lock *lock = NULL;
+        char name[16];
+        int rc;
+
+        snprintf(name, sizeof name, "n%d", i);
+        rc = sqlock_acquire(m, name, &opts, &lock, &err);
+        if (rc != 0)
+            cell_problem(c, "%s cannot be had when all is over: %s", name, err.text);
+        if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
+            cell_problem(c, "%s cannot be released when all is over: %s", name, err.text);
+        sqlock_lock_free(lock);
+    }
+}
+
+/* A reaper that was killed keeps its successor out for its lease. */
+static void reap(struct cell *c, sqlock *m)
+{
+    int64_t end_us = now_us() + SETTLE_MS * INT64_C(1000);
+    sqlock_reap_opts opts = SQLOCK_REAP_OPTS_INIT;
+    sqlock_reap_report report = {.size = sizeof report};
+    sqlock_error err = {0};
+    int rc;
+
+    opts.grace_ms = 0;
+    while ((rc = sqlock_reap(m, &opts, &report, &err)) == 0 && !report.ran && now_us() < end_us)
+        sleep_ms(20);
+    if (rc != 0 || !report.ran)
+        cell_problem(c, "nothing can be reaped when all is over: %s", err.text);
+}
+
+static int note_held(const sqlock_info *info, void *user)
+{
+    struct cell *c = user;
+
+    if (info->held)
+        cell_problem(c, "%.*s is held when all is over, with token %" PRId64, (int)info->name_len,
+                     info->name, info->holder.token);
+    return 0;
+}
+
+static void sweep_locks(struct cell *c)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    if (c->kind->unprepared)
+        opts.flags = SQLOCK_OPEN_UNPREPARED;
+    if (sqlock_open(c->kind->ops->driver(), c->engine.client_url, &opts, &m, &err) != 0) {
+        cell_problem(c, "nobody can open the database when all is over: %s", err.text);
+        return;
+    }
+    take_each_name(c, m);
+    reap(c, m);
+    if (sqlock_list(m, NULL, note_held, c, &err) != 0)
+        cell_problem(c, "locks cannot be listed when all is over: %s", err.text);
+    sqlock_close(m);
+    if (sqlock_migration_verify(c->kind->ops->driver(), c->engine.client_url, NULL, &err) != 0)
+        cell_problem(c, "the schema is not whole when all is over: %s", err.text);
+}
+
+/* ---- connections and files --------------------------------------------------------------------
+ */
+
+static void sweep_sessions(struct cell *c)
+{
+    int64_t end_us = now_us() + SETTLE_MS * INT64_C(1000);
+    int n;
+
+    while ((n = engine_sessions(&c->engine)) != 0 && now_us() < end_us)
+        sleep_ms(20);
+    if (n != 0)
+        cell_problem(c, "%d sessions are left when all is over", n);
+}
+
+/* The last one out leaves no journal, or an empty one. */
+static void sweep_files(struct cell *c)
+{
+    static const char *const ends[] = {"-wal", "-journal"};
+
+    for (int i = 0; i < ENGINE_SESSIONS; i++)
+        engine_forget(&c->engine, i);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char path[600];
+        struct stat st;
+
+        snprintf(path, sizeof path, "%s%s", strchr(c->engine.url, ':') + 1, ends[i]);
+        if (stat(path, &st) == 0 && st.st_size > 0)
+            cell_problem(c, "a file %s with %lld bytes is left when all is over", ends[i],
+                         (long long)st.st_size);
+    }
+    if (engine_number(&c->engine, "SELECT integrity_check = 'ok' FROM pragma_integrity_check") != 1)
+        cell_problem(c, "the file is damaged");
+    engine_forget(&c->engine, 0);
+}
+
+void cell_sweep(struct cell *c)
+{
+    sweep_locks(c);
+    sweep_sessions(c);
+    if (c->kind->family == FAMILY_SQLITE)
+        sweep_files(c);
+}
+
+/* ---- frozen holders ---------------------------------------------------------------------------
+ */
+
+/* The grant that a thread had at a time; token 0: none. */
+static struct event held_at(const struct event *events, int64_t n, uint32_t process,
+                            uint32_t thread, int64_t at_us)
+{
+    struct event held = {.token = 0};
+
+    for (int64_t i = 0; i < n && events[i].invoke_us < at_us; i++) {
+        const struct event *e = &events[i];
+        bool told = e->return_us != HISTORY_NOT_RETURNED && e->return_us < at_us;
+
+        if (e->process != process || e->thread != thread)
+            continue;
+        if ((e->verb == V_ACQUIRE || e->verb == V_SETTLE) && told && e->outcome == 0 && e->token)
+            held = *e;
+        else if (e->token == held.token && e->name == held.name) {
+            if (e->verb == V_RELEASE || (told && e->outcome == SQLOCK_ELOST))
+                held.token = 0;
+            else if (told && e->outcome == 0 && e->deadline_us > held.deadline_us)
+                held.deadline_us = e->deadline_us;
+        }
+    }
+    return held;
+}
+
+static bool granted_on(const struct event *events, int64_t n, const struct event *held,
+                       int64_t before_us)
+{
+    for (int64_t i = 0; i < n && events[i].invoke_us < before_us; i++) {
+        const struct event *e = &events[i];
+
+        if (e->verb == V_ACQUIRE && e->name == held->name && e->outcome == 0 &&
+            e->token > held->token && e->return_us != HISTORY_NOT_RETURNED &&
+            e->return_us < before_us)
+            return true;
+    }
+    return false;
+}
+
+static void count_late(struct cell *c, const struct event *events, int64_t n,
+                       const struct event *held, int64_t woken_us)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const struct event *e = &events[i];
+
+        if (e->verb == V_GUARDED && e->process == held->process && e->thread == held->thread &&
+            e->token == held->token && e->name == held->name && e->invoke_us >= woken_us &&
+            e->return_us != HISTORY_NOT_RETURNED && e->outcome == 0 &&
+            granted_on(events, n, held, e->invoke_us))
+            c->late++;
+    }
+}
+
+void cell_count_frozen(struct cell *c, const struct event *events, int64_t n)
+{
+    enum { THREADS = 16 };
+
+    for (int i = 0; i < c->n_freezes; i++) {
+        const struct freeze *f = &c->freezes[i];
+
+        for (uint32_t thread = 0; thread < THREADS; thread++) {
+            struct event held = held_at(events, n, f->process, thread, f->from_us);
+
+            if (held.token == 0 || held.deadline_us >= f->to_us)
+                continue;
+            c->frozen++;
+            count_late(c, events, n, &held, f->to_us);
+        }
+    }
+}

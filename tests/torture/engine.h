@@ -1,0 +1,111 @@
+/* An engine: a database of one cell's own, which it may kill, stop, clock and fill. A server is the
+ * cell's child, and ends with it. */
+#ifndef SQLOCK_TESTS_TORTURE_ENGINE_H
+#define SQLOCK_TESTS_TORTURE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <sqlock/sqlock.h>
+
+enum engine_family { FAMILY_SQLITE = 1, FAMILY_POSTGRES = 2, FAMILY_MYSQL = 4 };
+
+/* What a cell needs of its engine beyond its being there. */
+enum { ENGINE_CLOCK = 1, ENGINE_SMALL_DISK = 2 };
+
+enum { ENGINE_SESSIONS = 2 }; /* of the cell's own, for engine_do() */
+
+struct engine;
+
+/* What each database does in its own way. Those that do not exist there are NULL. */
+struct engine_ops {
+    const sqlock_driver *(*driver)(void);
+    /* Folder and URL; nothing runs yet. False: e->why. */
+    bool (*create)(struct engine *e);
+    void (*remove)(struct engine *e);
+    /* The server's command line, which `tests/tools` has. */
+    const char *script;
+    bool (*answers)(struct engine *e);
+    /* What is to be done after the first start, and e->version. */
+    bool (*prepare)(struct engine *e);
+    bool (*exec)(struct engine *e, int session, const char *sql);
+    int64_t (*number)(struct engine *e, const char *sql);
+    void (*forget)(struct engine *e, int session); /* closes it */
+    int (*sessions)(struct engine *e, bool end);
+    const char *bulk[3]; /* statements that want room: make, fill, drop */
+};
+
+struct engine_kind {
+    const char *name, *driver, *title;
+    enum engine_family family;
+    const struct engine_ops *ops;
+    const char *variant; /* what makes it another engine than the one of its family */
+    bool unprepared;     /* its clients need SQLOCK_OPEN_UNPREPARED */
+    bool optional;       /* it may be nowhere to be had */
+};
+
+struct engine {
+    const struct engine_kind *kind;
+    unsigned wants;
+    char url[512];        /* of the database itself */
+    char client_url[512]; /* that clients use: of a pooler before it, or the same */
+    char dir[256];        /* of the server, or of the file */
+    char top[256];        /* the small disk, "" */
+    char clock[320];      /* the file that tells how far the clock is stepped */
+    char version[96];
+    char why[512]; /* there can be none here */
+    pid_t server;
+    void *session[ENGINE_SESSIONS];
+};
+
+/* NULL: no engine is called so. engine_at(): all of them, NULL behind the last. */
+const struct engine_kind *engine_kind_of(const char *name);
+const struct engine_kind *engine_at(size_t i);
+
+/* Make and start one. False: it cannot be had here, for the reason in e->why; or, without a reason,
+ * it did not work, which is told on stderr. */
+bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wants);
+void engine_stop(struct engine *e);
+
+/* A server's end without a word: all its processes, with -9. engine_launch() starts it again on
+ * what is on its disk, and returns when it answers. */
+void engine_kill(struct engine *e);
+bool engine_launch(struct engine *e);
+/* Whether it is up, or has ended by itself. */
+bool engine_runs(struct engine *e);
+/* All its processes, with SIGSTOP and SIGCONT. */
+void engine_pause(struct engine *e, bool stopped);
+/* Put its wall clock so many seconds before the true one; of an engine with ENGINE_CLOCK. Under
+ * SQLite it is the clock of all clients, as a machine's is: engine_env() tells them of it. */
+void engine_clock(struct engine *e, int seconds);
+void engine_env(const struct engine *e); /* in a client, before exec */
+
+/* A statement in a session of the cell's own, which is made when it is needed. False: refused, or
+ * the session is gone. */
+bool engine_exec(struct engine *e, int session, const char *sql);
+/* The first number of the first row, or -1. In session 0. */
+int64_t engine_number(struct engine *e, const char *sql);
+void engine_forget(struct engine *e, int session);
+/* The clients' sessions: end them as an administrator does, or only count them; -1: nobody answers.
+ */
+int engine_end_sessions(struct engine *e);
+int engine_sessions(struct engine *e);
+
+/* Leave no room on the small disk, and give it back. */
+void engine_fill(struct engine *e);
+void engine_free(struct engine *e);
+
+/* ---- the families -----------------------------------------------------------------------------
+ */
+
+extern const struct engine_ops engine_sqlite, engine_postgres, engine_mysql;
+
+/* In a process that has TORTURE_CLOCK, the clock of a SQLite file, in its environment: see the time
+ * by it. */
+void engine_sqlite_clock(void);
+
+/* Of the scripts in tests/tools: what it prints in one line. False: e->why. */
+bool engine_script(struct engine *e, const char *script, const char *words, char *out, size_t size);
+
+#endif

@@ -1,0 +1,72 @@
+/* What is done to a cell, over and over: a table of kinds. */
+#ifndef SQLOCK_TESTS_TORTURE_FAULT_H
+#define SQLOCK_TESTS_TORTURE_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/torture/cell.h"
+
+struct fault_kind {
+    const char *word;
+    const char *sentence;           /* "clients are killed while they hold locks" */
+    unsigned families;              /* FAMILY_...: where it exists */
+    unsigned wants;                 /* ENGINE_... */
+    bool proxied;                   /* clients reach the server by way of the proxy */
+    int64_t harm;                   /* value of its V_FAULT */
+    int32_t gap_ms;                 /* about so much peace between two of them */
+    const char *allow;              /* answers that it explains, for clients */
+    const char *mix;                /* what clients do more, or less, often */
+    bool (*strike)(struct cell *c); /* once, and heal it. False: the moment did not come */
+    const char *only;               /* the one engine that has it; NULL: all of the families */
+};
+
+/* NULL: no kind is called so. fault_at(): all of them, NULL behind the last. */
+const struct fault_kind *fault_kind_of(const char *word);
+const struct fault_kind *fault_at(size_t i);
+/* Whether it can be done to this engine. */
+bool fault_exists(const struct fault_kind *fault, const struct engine_kind *engine);
+/* Its number in the table, for the history. */
+uint32_t fault_number(const struct fault_kind *fault);
+
+/* ---- fault_client.c, fault_server.c, fault_network.c, fault_file.c, fault_work.c --------------
+ */
+
+bool strike_kill_holder(struct cell *c);
+bool strike_kill_waiter(struct cell *c);
+bool strike_kill_renewer(struct cell *c);
+bool strike_kill_writer(struct cell *c);
+bool strike_kill_all(struct cell *c);
+bool strike_stop_client(struct cell *c);
+
+bool strike_kill_server(struct cell *c);
+bool strike_stop_server(struct cell *c);
+bool strike_clock(struct cell *c);
+bool strike_end_sessions(struct cell *c);
+bool strike_disk_full(struct cell *c);
+
+bool strike_reset(struct cell *c);
+bool strike_cut_reply(struct cell *c);
+bool strike_silence_up(struct cell *c);
+bool strike_silence_down(struct cell *c);
+bool strike_delay(struct cell *c);
+bool strike_dribble(struct cell *c);
+
+bool strike_deadlock(struct cell *c);
+bool strike_serializable(struct cell *c);
+bool strike_lock_timeout(struct cell *c);
+bool strike_housekeeping(struct cell *c);
+
+bool strike_foreign_writer(struct cell *c);
+bool strike_foreign_reader(struct cell *c);
+bool strike_exclusive(struct cell *c);
+bool strike_checkpoint(struct cell *c);
+bool strike_vacuum(struct cell *c);
+bool strike_backup(struct cell *c);
+bool strike_schema_change(struct cell *c);
+bool strike_hot_journal(struct cell *c);
+/* `writer PATH`: a big transaction that never ends; for the last one, which kills it. */
+int fault_writer_main(const char *path);
+
+#endif

@@ -1,0 +1,119 @@
+/* The program of the cells, and of what they start: this program again, as a client, as the child
+ * of a command, as a writer that dies. Without a word it is the short form of all
+ * (torture_short.c). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/torture/cell.h"
+#include "tests/torture/client.h"
+#include "tests/torture/fault.h"
+#include "tests/torture/short.h"
+
+enum { USAGE = 2 };
+
+static int usage(void)
+{
+    fputs("usage: torture                                      the short form, as tests\n"
+          "       torture cell ENGINE FAULT [--seconds S] [--seed N] [--totals FILE] [--share N]\n"
+          "       torture check FOLDER                         a history that was kept\n"
+          "       torture list                                 all cells there are\n"
+          "       torture report TOTALS                        what was proved, as Markdown\n",
+          stderr);
+    return USAGE;
+}
+
+static int64_t number_of(const char *text)
+{
+    char *end = NULL;
+    int64_t n = strtoll(text, &end, 10);
+
+    return *text && !*end && n > 0 ? n : -1;
+}
+
+struct cell_args {
+    const char *totals;
+    int64_t seconds, seed, share;
+};
+
+static bool read_args(struct cell_args *a, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i += 2) {
+        if (i + 1 == argc)
+            return false;
+        if (strcmp(argv[i], "--totals") == 0)
+            a->totals = argv[i + 1];
+        else if (strcmp(argv[i], "--seconds") == 0)
+            a->seconds = number_of(argv[i + 1]);
+        else if (strcmp(argv[i], "--seed") == 0)
+            a->seed = number_of(argv[i + 1]);
+        else if (strcmp(argv[i], "--share") == 0)
+            a->share = number_of(argv[i + 1]);
+        else
+            return false;
+    }
+    return a->seconds > 0 && a->seconds < 100000 && a->seed > 0 && a->share > 0 && a->share < 100;
+}
+
+static int cell_main(int argc, char **argv)
+{
+    const struct engine_kind *kind = argc > 0 ? engine_kind_of(argv[0]) : NULL;
+    const struct fault_kind *fault = argc > 1 ? fault_kind_of(argv[1]) : NULL;
+    struct cell_args args = {NULL, 16, 1, 1};
+    struct total total;
+    struct cell cell;
+    int rc;
+
+    if (argc < 2 || !read_args(&args, argc - 2, argv + 2))
+        return usage();
+    if (!kind || !fault || !fault_exists(fault, kind)) {
+        fprintf(stderr, "torture: there is no cell %s %s (torture list tells all)\n", argv[0],
+                argv[1]);
+        return USAGE;
+    }
+    cell = cell_of(kind, fault, (uint64_t)args.seed);
+    cell.seconds = (int32_t)args.seconds;
+    cell.share = (int32_t)args.share;
+    rc = cell_run(&cell, &total, stdout);
+    if (args.totals && cell.engine.why[0])
+        totals_append_skip(args.totals, kind->name, fault->word, cell.engine.why);
+    else if (args.totals && total.date[0] && !totals_append(args.totals, &total))
+        rc = 1;
+    return rc;
+}
+
+static int list_main(void)
+{
+    for (size_t i = 0; engine_at(i); i++)
+        for (size_t k = 0; fault_at(k); k++)
+            if (fault_exists(fault_at(k), engine_at(i)))
+                printf("%s %s\n", engine_at(i)->name, fault_at(k)->word);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rc;
+
+    engine_sqlite_clock();
+    rc = client_dispatch(argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc == 1)
+        return short_main();
+    if (strcmp(argv[1], "cell") == 0)
+        return cell_main(argc - 2, argv + 2);
+    if (strcmp(argv[1], "check") == 0)
+        return check_main(argc - 1, argv + 1);
+    if (strcmp(argv[1], "list") == 0)
+        return list_main();
+    if (strcmp(argv[1], "report") == 0 && argc == 3)
+        return totals_report(argv[2], stdout) ? 0 : 1;
+    if (strcmp(argv[1], "lane") == 0 && argc == 4)
+        return short_lane(argv[2], argv[3]);
+    if (strcmp(argv[1], "writer") == 0 && argc == 3)
+        return fault_writer_main(argv[2]);
+    return usage();
+}
