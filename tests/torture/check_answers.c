@@ -47,10 +47,20 @@ static void judge_yes(struct book *b, const struct grant *g, const struct event 
                g->token, e->invoke_us - g->over_us, history_verb_word(e->verb));
 }
 
+/* On MySQL a guard proves only that nobody was granted the name since: a grant that was broken
+ * passes for so long (sqlock/transaction.h). */
+static bool only_broken(const struct grant *g, const struct event *e)
+{
+    return e->verb == V_GUARDED && g->over && g->over->verb == V_BREAK &&
+           !(g->next && g->next->return_us < e->invoke_us);
+}
+
 /* What was guarded was so until its commit, whatever became of the lease (P11). */
 static void judge_guarded(struct book *b, const struct grant *g, const struct event *e)
 {
-    if (g->over_us >= e->invoke_us && g->next && g->next->return_us < e->deadline_us)
+    bool began = g->over_us >= e->invoke_us || only_broken(g, e);
+
+    if (began && g->next && g->next->return_us < e->deadline_us)
         breach(b, RULE_GUARD, e, g->next,
                "token %" PRId64 " was granted %" PRId64 " us before a write under %" PRId64
                " was to be committed, and it was",
@@ -101,7 +111,7 @@ static void judge_release(struct book *b, const struct grant *g, const struct ev
 
 static void judge_ok(struct book *b, const struct grant *g, const struct event *e)
 {
-    if (e->verb == V_RENEW || e->verb == V_GUARDED ||
+    if (e->verb == V_RENEW || (e->verb == V_GUARDED && !only_broken(g, e)) ||
         (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED))
         judge_yes(b, g, e);
     if (e->verb == V_GUARDED)

@@ -547,6 +547,36 @@ static void test_grant_when_the_commit_was_asked_for_is_none(void **state)
     assert_proved();
 }
 
+/* On MySQL, where nobody has been granted the name since. */
+static void test_guarded_write_after_a_break_is_none(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 30, V_BREAK, 0, 1);
+    guarded_until(1, 60, 65, 70, 1, 1);
+    assert_proved();
+}
+
+static void test_guarded_write_after_a_break_and_a_later_grant_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 30, V_BREAK, 0, 1);
+    grant(2, 40, 50, 2);
+    guarded_until(1, 60, 65, 70, 1, 1);
+    assert_found(RULE_STALE);
+}
+
+static void test_grant_while_a_transaction_guards_a_broken_lock_is_found(void **state)
+{
+    (void)state;
+    grant(1, 0, 10, 1);
+    put(3, 20, 30, V_BREAK, 0, 1);
+    grant(2, 65, 70, 2);
+    guarded_until(1, 60, 80, 90, 1, 1);
+    assert_found(RULE_GUARD);
+}
+
 static void test_grant_while_a_refused_transaction_was_open_is_none(void **state)
 {
     (void)state;
@@ -1473,6 +1503,9 @@ static const struct CMUnitTest tests[] = {
     T(test_renewal_that_was_asked_for_before_a_later_grant_was_told_is_none),
     T(test_renewal_after_a_break_is_found),
     T(test_renewal_during_a_break_is_none),
+    T(test_guarded_write_after_a_break_is_none),
+    T(test_guarded_write_after_a_break_and_a_later_grant_is_found),
+    T(test_grant_while_a_transaction_guards_a_broken_lock_is_found),
     T(test_guarded_write_after_a_later_grant_is_found),
     T(test_guarded_write_that_began_before_a_later_grant_is_none),
     T(test_grant_while_a_transaction_guards_the_lock_is_found),
