@@ -68,7 +68,8 @@ SQLOCK_API void sqlock_retry_opts_init(sqlock_retry_opts *opts);
 
 /* Make attempts until one is final, or attempts or time have run out. Pauses have full jitter, so that
  * those who met once do not meet again. The lock is a lease: it keeps out others who have come so far,
- * not their optimistic attempts, which may still spoil one; and it is released when this returns.
+ * not their optimistic attempts, which may still spoil one; and it is given back when this returns
+ * (where that fails, it runs out).
  * m may be NULL where there is no lock_name. opts may be NULL (defaults).
  * Threads:   any. attempt() is called in this one, without any mutex held.
  * Returns:   what the last attempt returned (err is that attempt's): so SQLOCK_CONFLICT, SQLOCK_EBUSY,

@@ -13,8 +13,9 @@
  * Ownership  strings and options that you pass in are copied. Strings that you are given belong to
  *            the object that they came from and die with it. An `out` parameter hands over a handle.
  * Errors     functions return 0 or a negative SQLOCK_E code; a few have an outcome that is neither,
- *            and positive. The sqlock_error is yours and may be NULL; it is written on failure and
- *            left alone otherwise.
+ *            and positive. SQLOCK_ENOMEM and SQLOCK_ESYS (the process has run out of something) may come
+ *            from each of them, listed there or not. The sqlock_error is yours and may be NULL; it is
+ *            written on failure and left alone otherwise.
  * Threads    a manager may be shared by any number of threads. The state, deadline, token and fd of
  *            a lock may be read from any thread; renew, release, settle and free it from one at a
  *            time. The library starts at most two threads for a manager, installs no signal handler,

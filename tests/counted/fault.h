@@ -3,12 +3,14 @@
 #define SQLOCK_TESTS_COUNTED_FAULT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Where points are counted. */
 enum level {
     AT_REQUESTS, /* each call of a driver's slot that talks to the database (driver.c) */
     AT_WIRE,     /* each packet to a server, each statement that SQLite begins to step (wire.c) */
-    AT_MEMORY    /* each allocation of the library and its drivers (memory.c) */
+    AT_MEMORY,   /* each allocation of the library and its drivers (memory.c) */
+    AT_SYSTEM    /* each thread and descriptor that the library makes (system.c) */
 };
 
 enum fault {
@@ -41,6 +43,8 @@ void fault_lost(void);
 /* The end of this process. */
 _Noreturn void fault_die(void);
 
+/* system.c: the function that ours of this name stands before, into the pointer at out. */
+void find_real(const char *name, void *out, size_t size);
 /* memory.c: allocations that were not given back. */
 long memory_live(void);
 

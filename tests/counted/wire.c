@@ -1,23 +1,13 @@
 /* Points on the wire: each packet to a server, and each statement that SQLite begins to step.
  * Client libraries and drivers find these functions here, for a program's own come before those of
  * the libraries; they hand on to the real ones. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 #include "tests/counted/fault.h"
 #include "tests/lib/check.h"
-
-/* POSIX lets a function's address pass through a void *; C does not. */
-static void find(const char *name, void *out, size_t size)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-
-    memcpy(out, &found, size);
-}
 
 /* ---- servers -----------------------------------------------------------------------------------
  */
@@ -43,12 +33,11 @@ static void lose_answer(int fd)
 /* Client libraries are shared objects: they have to see it. */
 __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, size_t len, int flags)
 {
-    static ssize_t (*real)(int, const void *, size_t, int);
+    ssize_t (*real)(int, const void *, size_t, int);
     enum fault fault = fault_at(AT_WIRE);
     ssize_t sent;
 
-    if (real == NULL)
-        find("send", &real, sizeof real);
+    find_real("send", &real, sizeof real);
     if (fault == FAULT_DIE_BEFORE)
         fault_die();
     if (fault == FAULT_LOSE_REQUEST) {
@@ -76,12 +65,11 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, si
  * when that took effect, and the journal behind it cannot be synced. */
 int sqlite3_step(sqlite3_stmt *stmt)
 {
-    static int (*real)(sqlite3_stmt *);
+    int (*real)(sqlite3_stmt *);
     enum fault fault = sqlite3_stmt_busy(stmt) ? FAULT_NONE : fault_at(AT_WIRE);
     int rc;
 
-    if (real == NULL)
-        find("sqlite3_step", &real, sizeof real);
+    find_real("sqlite3_step", &real, sizeof real);
     if (fault == FAULT_DIE_BEFORE)
         fault_die();
     if (fault == FAULT_ERROR)
