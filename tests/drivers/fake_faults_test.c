@@ -59,6 +59,26 @@ static void test_try_that_hears_nothing_more_is_unsure_and_settled_later(void **
     give(lock);
 }
 
+/* P4, P5: it was granted, too late to be handed out, and could not be asked for again. */
+static void test_late_grant_that_is_not_renewed_is_unsure(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(2 * REQUEST_MS, 300, 0);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+
+    spy_find_dead(SQLOCK_STMT_ACQUIRE, 1);
+    fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 200);
+    assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), 2); /* one to open */
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    mend();
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_true(is_free(other, "nightly"));
+    sqlock_lock_free(lock);
+}
+
 /* Nothing had been granted, and nothing is: whoever asks first has it. */
 static void test_settle_says_busy_when_another_was_granted_the_lock(void **state)
 {
@@ -205,6 +225,41 @@ static void test_release_asked_again_says_released_after_others_came_and_went(vo
     sqlock_lock_free(lock);
 }
 
+/* The same, when nothing but renewals has kept it until then. */
+static void test_release_asked_again_says_released_after_renewals_and_others(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
+
+    sleep_ms(1000);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    sleep_ms(1200);
+    fail_and_cut(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0);
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    give(take(other, "nightly"));
+    mend();
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* The lease has ended meanwhile, which lets others in as well: it was held to the end, perhaps. */
+static void test_release_asked_again_after_the_end_and_others_says_lost(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = release_unsure(w, m, SQLOCK_FAULT_LOSE_REQUEST, 0, 500);
+
+    give(take(other, "nightly"));
+    mend();
+    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
+    sqlock_lock_free(lock);
+}
+
 static void test_release_asked_again_does_not_free_successor(void **state)
 {
     struct world *w = world(state);
@@ -316,6 +371,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lost_grant_is_settled_within_the_call),
     cmocka_unit_test(test_lost_refusal_is_a_refusal_in_the_end),
     cmocka_unit_test(test_try_that_hears_nothing_more_is_unsure_and_settled_later),
+    cmocka_unit_test(test_late_grant_that_is_not_renewed_is_unsure),
     cmocka_unit_test(test_settle_says_busy_when_another_was_granted_the_lock),
     cmocka_unit_test(test_settle_without_an_answer_ends_on_time_and_stays_unsure),
     cmocka_unit_test(test_release_of_an_unsure_grant_gives_it_back),
@@ -324,6 +380,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lost_reply_of_a_release_is_settled_within_the_call),
     cmocka_unit_test(test_release_asked_again_says_released),
     cmocka_unit_test(test_release_asked_again_says_released_after_others_came_and_went),
+    cmocka_unit_test(test_release_asked_again_says_released_after_renewals_and_others),
+    cmocka_unit_test(test_release_asked_again_after_the_end_and_others_says_lost),
     cmocka_unit_test(test_release_asked_again_does_not_free_successor),
     cmocka_unit_test(test_lost_reply_leaves_an_import_unsure_until_it_is_settled),
     cmocka_unit_test(test_import_that_reaches_no_server_says_so_and_can_be_settled_later),

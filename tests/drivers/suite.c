@@ -15,7 +15,8 @@
 
 static const sqlock_driver *real;
 static sqlock_driver spied;
-static atomic_int lost_stmt; /* + 1 */
+static atomic_int lost_stmt, dead_stmt; /* + 1 */
+static atomic_int dead_skip;
 static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
 
 static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
@@ -103,6 +104,8 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
     atomic_fetch_add(&requests[stmt], (long)n);
     int lost = (int)stmt + 1;
 
+    if (atomic_load(&dead_stmt) == (int)stmt + 1 && atomic_fetch_sub(&dead_skip, 1) == 0)
+        return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT, "the connection was dead");
     if (is_held_back(conn, stmt, values, deadline, rows, err))
         return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "held back");
     int rc = real->run(conn, stmt, values, n, deadline, rows, err);
@@ -110,6 +113,12 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
     if (rc != 0 || !atomic_compare_exchange_strong(&lost_stmt, &lost, 0))
         return rc;
     return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the reply is lost");
+}
+
+void spy_find_dead(sqlock_stmt stmt, int skip)
+{
+    atomic_store(&dead_skip, skip);
+    atomic_store(&dead_stmt, (int)stmt + 1);
 }
 
 void spy_lose_reply(sqlock_stmt stmt)
@@ -124,6 +133,7 @@ static void spy_start(const struct quirks *q)
     spied.open = count_open;
     spied.run = count_run;
     atomic_store(&lost_stmt, 0);
+    atomic_store(&dead_stmt, 0);
     held_back.on = held_back.n = 0;
     atomic_store(&opens, 0);
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {

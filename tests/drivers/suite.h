@@ -75,6 +75,8 @@ long spy_runs(int stmt);     /* calls with this request; -1: all */
 long spy_requests(int stmt); /* requests, of which a call may carry many */
 /* The next such request is applied, and its reply is lost with the connection. */
 void spy_lose_reply(sqlock_stmt stmt);
+/* Behind so many such requests, the next one finds its connection dead, and is not sent. */
+void spy_find_dead(sqlock_stmt stmt, int skip);
 /* From now on acquires get no answer, and do not arrive. */
 void spy_hold_back_acquires(void);
 int spy_held_back(void); /* how many that were */

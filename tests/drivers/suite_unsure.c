@@ -6,11 +6,11 @@
 
 enum { ON_THE_WAY_MS = 1200, LEASE_MS = 60000 };
 
-/* Its handle. It may be granted until so long after it was sent. */
-static sqlock_lock *still_on_its_way(struct world *w, sqlock **out_m)
+/* Its handle. It may be granted until so long after it was sent, or until a shorter lease's end. */
+static sqlock_lock *on_its_way_for(struct world *w, sqlock **out_m, int32_t lease_ms)
 {
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_acquire_opts o = wait_opts(ON_THE_WAY_MS, LEASE_MS, 0);
+    sqlock_acquire_opts o = wait_opts(ON_THE_WAY_MS, lease_ms, 0);
     sqlock_error err = {0};
     sqlock_op *op = NULL;
     sqlock_lock *lock = NULL;
@@ -25,6 +25,11 @@ static sqlock_lock *still_on_its_way(struct world *w, sqlock **out_m)
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     spy_arrive(0);
     return lock;
+}
+
+static sqlock_lock *still_on_its_way(struct world *w, sqlock **out_m)
+{
+    return on_its_way_for(w, out_m, LEASE_MS);
 }
 
 static int note_held(const sqlock_info *info, void *user)
@@ -131,6 +136,40 @@ static void test_settle_is_not_sure_while_the_acquire_may_still_arrive(void **st
     give(theirs);
 }
 
+/* The holder could believe in it no more: nobody would know of it for another lease. */
+static void test_acquire_that_arrives_after_its_lease_grants_nothing(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_lock *lock = on_its_way_for(w, &m, ON_THE_WAY_MS / 4);
+
+    sleep_ms(ON_THE_WAY_MS / 4 + 50);
+    spy_arrive(1);
+    row_is_held(other);
+    assert_int_equal(row_is_held(other), 0);
+    sqlock_lock_free(lock);
+}
+
+/* The settling's own request is lost too. It may be granted for a moment only: that is no word on
+ * the first. */
+static void test_settling_that_is_lost_does_not_shorten_the_doubt(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
+
+    spy_hold_back_acquires();
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &err), &err);
+    assert_between(1, spy_held_back(), INT32_MAX);
+    spy_arrive(0);
+    sleep_ms(50);
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &err), &err);
+    assert_code(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &err), &err);
+    sqlock_lock_free(lock);
+    give(theirs);
+}
+
 static void test_settle_of_an_acquire_that_arrived_says_held(void **state)
 {
     struct world *w = world(state);
@@ -188,6 +227,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing),
     cmocka_unit_test(test_acquire_that_arrives_after_its_release_and_others_is_given_back),
     cmocka_unit_test(test_settle_is_not_sure_while_the_acquire_may_still_arrive),
+    cmocka_unit_test(test_acquire_that_arrives_after_its_lease_grants_nothing),
+    cmocka_unit_test(test_settling_that_is_lost_does_not_shorten_the_doubt),
     cmocka_unit_test(test_settle_of_an_acquire_that_arrived_says_held),
     cmocka_unit_test(test_release_of_an_unsure_acquire_asked_again_says_released),
     cmocka_unit_test(test_release_of_a_known_grant_is_one_request),
