@@ -313,6 +313,27 @@ static void test_renewals_are_tried_until_the_deadline(void **state)
     give(take(m, "nightly"));
 }
 
+/* The pauses double while renewals fail; the next failure, after one that went well, is the first
+ * again. */
+static void test_failure_after_a_renewal_is_tried_again_at_once(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 16000, 0);
+    sqlock_lock *lock;
+    int64_t begun;
+
+    o.renew_ms = 300;
+    lock = take_with(m, "nightly", &o);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_ERROR, 0, 5, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_ERROR, 1, 1, 0);
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= 7, patience_ms(5000)); /* the sixth went well */
+    begun = now_us();
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= 8, patience_ms(5000));
+    assert_between(0, now_us() - begun, patience_ms(250) * INT64_C(1000));
+    give(lock);
+}
+
 static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state)
 {
     struct world *w = world(state);
@@ -381,6 +402,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renewals_go_on_while_an_acquire_hangs),
     cmocka_unit_test(test_renewals_go_on_while_a_loops_acquire_hangs),
     cmocka_unit_test(test_renewals_are_tried_until_the_deadline),
+    cmocka_unit_test(test_failure_after_a_renewal_is_tried_again_at_once),
     cmocka_unit_test(test_lock_is_still_held_when_the_server_is_back_in_time),
     cmocka_unit_test(test_wait_outlives_a_server_that_is_down),
     cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),

@@ -16,7 +16,7 @@
 static const sqlock_driver *real;
 static sqlock_driver spied;
 static atomic_int lost_stmt, dead_stmt; /* + 1 */
-static atomic_int dead_skip;
+static atomic_int dead_skip, denials;
 static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
 
 static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
@@ -97,6 +97,16 @@ void spy_arrive(int arrive)
     pthread_mutex_unlock(&held_back.mu);
 }
 
+/* As a statement answers that has seen a row as it was before somebody's change. */
+static int deny(size_t n, sqlock_rows *rows)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sqlock_rows_add(rows, i) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
+            sqlock_rows_put_int(rows, SQLOCK_OUT_TAKEN) != 0)
+            return SQLOCK_ENOMEM;
+    return 0;
+}
+
 static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
@@ -106,6 +116,10 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
 
     if (atomic_load(&dead_stmt) == (int)stmt + 1 && atomic_fetch_sub(&dead_skip, 1) == 0)
         return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT, "the connection was dead");
+    if (stmt == SQLOCK_STMT_RENEW && atomic_load(&denials) > 0) {
+        atomic_fetch_sub(&denials, 1);
+        return deny(n, rows);
+    }
     if (is_held_back(conn, stmt, values, deadline, rows, err))
         return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "held back");
     int rc = real->run(conn, stmt, values, n, deadline, rows, err);
@@ -113,6 +127,11 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
     if (rc != 0 || !atomic_compare_exchange_strong(&lost_stmt, &lost, 0))
         return rc;
     return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the reply is lost");
+}
+
+void spy_deny_renewals(int n)
+{
+    atomic_store(&denials, n);
 }
 
 void spy_find_dead(sqlock_stmt stmt, int skip)
@@ -134,6 +153,7 @@ static void spy_start(const struct quirks *q)
     spied.run = count_run;
     atomic_store(&lost_stmt, 0);
     atomic_store(&dead_stmt, 0);
+    atomic_store(&denials, 0);
     held_back.on = held_back.n = 0;
     atomic_store(&opens, 0);
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {

@@ -77,6 +77,8 @@ long spy_requests(int stmt); /* requests, of which a call may carry many */
 void spy_lose_reply(sqlock_stmt stmt);
 /* Behind so many such requests, the next one finds its connection dead, and is not sent. */
 void spy_find_dead(sqlock_stmt stmt, int skip);
+/* The next n renewals are told that others were granted the lock, and are not asked for. */
+void spy_deny_renewals(int n);
 /* From now on acquires get no answer, and do not arrive. */
 void spy_hold_back_acquires(void);
 int spy_held_back(void); /* how many that were */

@@ -57,6 +57,45 @@ static void test_longest_hold_ends_renewals(void **state)
     sqlock_lock_free(lock);
 }
 
+static void stays_held_for(sqlock_lock *lock, long renewals)
+{
+    long end = spy_runs(SQLOCK_STMT_RENEW) + renewals;
+
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= end || !sqlock_is_held(lock), patience_ms(5000));
+    assert_true(sqlock_is_held(lock));
+}
+
+/* Who asks may have looked before a change of our own was there: no is believed when it is said
+ * twice, each time. */
+static void test_renewal_that_is_denied_once_is_asked_again(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 10000, 0);
+    sqlock_error err = {0};
+    sqlock_lock *lock;
+
+    o.renew_ms = 50;
+    lock = take_with(m, "nightly", &o);
+    for (int i = 0; i < 3; i++) {
+        spy_deny_renewals(1);
+        stays_held_for(lock, 4);
+    }
+    spy_deny_renewals(2);
+    await_loss(lock);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
+    sqlock_lock_free(lock);
+
+    lock = take_for(m, "by hand", 10000, SQLOCK_NO_RENEW);
+    for (int i = 0; i < 2; i++) {
+        spy_deny_renewals(1);
+        assert_ok(sqlock_renew(lock, &err), &err);
+    }
+    spy_deny_renewals(2);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
 static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
 {
     struct world *w = world(state);
@@ -172,6 +211,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_short_lease_is_held_for_many_leases),
     cmocka_unit_test(test_renewals_come_as_often_as_they_are_asked_for),
     cmocka_unit_test(test_longest_hold_ends_renewals),
+    cmocka_unit_test(test_renewal_that_is_denied_once_is_asked_again),
     cmocka_unit_test(test_lock_that_renews_by_hand_is_not_renewed),
     cmocka_unit_test(test_renewals_end_with_release),
     cmocka_unit_test(test_renewals_end_with_free),
