@@ -90,6 +90,41 @@ static void test_try_right_after_a_clock_jump_is_granted(void **state)
     }
 }
 
+static int ignore(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
+/* P4: the grant was written before the jump, and its answer comes after another one has shown that.
+ */
+static void test_grant_from_before_a_known_jump_is_not_believed_for_longer(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(2000, 3000, SQLOCK_NO_RENEW);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_op *op = NULL;
+    sqlock_lock *lock = NULL;
+
+    oo.connections = 3;
+    m = open_manager(w, &oo);
+    assert_true(is_free(m, "nightly"));
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 2, patience_ms(1000));
+    sleep_ms(50);
+    sqlock_fake_step_clock(fake_at(&w->place), 1200);
+    assert_ok(sqlock_list(m, NULL, ignore, NULL, &err), &err);
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    while (try_once(other, "nightly") == SQLOCK_EBUSY)
+        sleep_ms(10);
+    assert_false(sqlock_is_held(lock));
+    sqlock_lock_free(lock);
+}
+
 /* ---- rows that vanish ------------------------------------------------------------------------ */
 
 static void test_vanished_row_is_told_as_gone(void **state)
@@ -179,6 +214,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_small_clock_jump_is_outlived),
     cmocka_unit_test(test_clock_that_is_put_back_ends_nothing),
     cmocka_unit_test(test_try_right_after_a_clock_jump_is_granted),
+    cmocka_unit_test(test_grant_from_before_a_known_jump_is_not_believed_for_longer),
     cmocka_unit_test(test_vanished_row_is_told_as_gone),
     cmocka_unit_test(test_tokens_jump_when_a_failover_lost_the_grant),
     cmocka_unit_test(test_grant_that_survived_a_failover_is_still_held),

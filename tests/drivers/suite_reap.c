@@ -199,6 +199,24 @@ static void test_reap_prunes_long_idle_rows_and_tokens_go_on_rising(void **state
     assert_int_equal(reap(m, &o).pruned, 0);
 }
 
+/* P2: each page has a largest token of its own, and the floor is that of all. */
+static void test_reap_of_smaller_tokens_leaves_the_floor_where_it_is(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_reap_opts o = at_once();
+    int64_t high = 0;
+
+    for (int i = 0; i < 5; i++)
+        high = token_of(m, "busy once");
+    token_of(m, "calm");
+    age(w, 3 * HOUR_MS);
+    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
+    o.batch = 1;
+    assert_int_equal(reap(m, &o).pruned, 2);
+    assert_between(high + 1, token_of(m, "busy once"), SQLOCK_TOKEN_MAX);
+}
+
 /* What ran out is cleared first, and is pruned only when it has been free for long. */
 static void test_reap_does_not_prune_what_it_just_cleared(void **state)
 {
@@ -456,6 +474,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_reap_goes_over_pages_and_namespaces),
     cmocka_unit_test(test_late_holder_finds_its_row_free_or_taken_but_never_its_own),
     cmocka_unit_test(test_reap_prunes_long_idle_rows_and_tokens_go_on_rising),
+    cmocka_unit_test(test_reap_of_smaller_tokens_leaves_the_floor_where_it_is),
     cmocka_unit_test(test_reap_does_not_prune_what_it_just_cleared),
     cmocka_unit_test(test_reap_keeps_idle_rows_when_it_is_told_to),
     cmocka_unit_test(test_reap_stops_at_its_limits),
