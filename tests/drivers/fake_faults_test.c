@@ -210,6 +210,21 @@ static void test_release_asked_again_says_released(void **state)
     }
 }
 
+static void test_settle_of_a_release_without_an_answer_stays_unsure(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_fragile(w);
+    sqlock_error err = {0};
+    sqlock_lock *lock = release_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0, 0);
+
+    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    mend();
+    assert_ok(sqlock_settle(lock, patience_ms(5000), &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+}
+
 /* P5: the row tells of the other owner now. Nothing but our release can have let it in so early. */
 static void test_release_asked_again_says_released_after_others_came_and_went(void **state)
 {
@@ -379,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_scoped_work_settles_for_its_caller),
     cmocka_unit_test(test_lost_reply_of_a_release_is_settled_within_the_call),
     cmocka_unit_test(test_release_asked_again_says_released),
+    cmocka_unit_test(test_settle_of_a_release_without_an_answer_stays_unsure),
     cmocka_unit_test(test_release_asked_again_says_released_after_others_came_and_went),
     cmocka_unit_test(test_release_asked_again_says_released_after_renewals_and_others),
     cmocka_unit_test(test_release_asked_again_after_the_end_and_others_says_lost),

@@ -252,6 +252,33 @@ static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void
     sqlock_lock_free(lock);
 }
 
+/* P20: what a withdrawn acquire leaves behind is for rows that we know. */
+static void test_withdrawal_does_not_touch_a_row_of_an_unknown_kind(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock *m, *other = open_manager(w, NULL);
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL, *again;
+
+    oo.request_ms = patience_ms(300);
+    m = open_manager(w, &oo);
+    give(take(m, "nightly"));
+    spy_hold_back_acquires();
+    assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    spy_arrive(0);
+    memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
+    change(w, "UPDATE %s SET kind = 7", "lock");
+    assert_code(SQLOCK_ESCHEMA, sqlock_release(lock, &err), &err);
+    change(w, "UPDATE %s SET kind = 0", "lock");
+    o.owner = owner;
+    assert_ok(sqlock_acquire(other, "nightly", &o, &again, &err), &err); /* it was left as it was */
+    give(again);
+    sqlock_lock_free(lock);
+}
+
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
  * lock that renews itself; so the first renewal that comes finds it. */
 static void expect_why(struct world *w, const char *sql, sqlock_why why)
@@ -290,6 +317,7 @@ static const struct CMUnitTest sql_tests[] = {
     cmocka_unit_test(test_newer_schema_that_can_be_read_is_used),
     cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
     cmocka_unit_test(test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind),
+    cmocka_unit_test(test_withdrawal_does_not_touch_a_row_of_an_unknown_kind),
     cmocka_unit_test(test_meta_row_that_vanished_is_told_at_once),
     cmocka_unit_test(test_holder_is_told_why_its_row_changed),
 };

@@ -151,17 +151,25 @@ static void test_row_that_was_granted_meanwhile_is_not_pruned(void **state)
     assert_int_equal(rows_after_a_stalled_pruner(&wrong), 0); /* B's grant is gone */
 }
 
-/* exp of a row lies before cut, but the server's clock was put back since: its lease runs. */
-static void test_clock_that_was_put_back_saves_a_lease(void **state)
+/* exp of a row, or when it was freed, lies before cut, but the server's clock was put back since.
+ */
+static void test_clock_that_was_put_back_saves_a_lease_and_a_row(void **state)
 {
     conn c = pg_open();
     request r = request_of('A', 5000 * MS);
     script right = ours(SQLOCK_STMT_REAP), wrong;
     (void)state;
-    EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
+    r.token = acquire(c, r).token;
     assert_int_equal(ask(c, &right, &r).token, 0); /* cut is far in the future */
     wrong = changed(changed(right, "AND c.exp <= " PG_NOW, ""), "AND l.exp <= i.t", "");
     assert_int_equal(ask(c, &wrong, &r).token, 1);
+
+    run(c, "UPDATE {lock} SET idle_since = " PG_NOW " + 60000000");
+    r.floor = r.token;
+    right = ours(SQLOCK_STMT_PRUNE);
+    assert_int_equal(ask(c, &right, &r).rows, 0);
+    wrong = changed(right, "AND c.idle_since <= " PG_NOW, "");
+    EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
 }
 
 int main(void)
@@ -172,7 +180,7 @@ int main(void)
         ON_POSTGRES(test_locked_and_guarded_rows_are_stepped_over),
         ON_POSTGRES(test_guarded_free_row_is_not_pruned),
         ON_POSTGRES(test_row_that_was_granted_meanwhile_is_not_pruned),
-        ON_POSTGRES(test_clock_that_was_put_back_saves_a_lease),
+        ON_POSTGRES(test_clock_that_was_put_back_saves_a_lease_and_a_row),
     };
     int missing = pg_missing();
     if (missing)

@@ -59,12 +59,32 @@ static void test_row_that_was_granted_meanwhile_is_not_pruned(void **state)
     assert_int_equal(number(a, "SELECT count(*) FROM {lock}"), 0); /* B's grant is gone */
 }
 
+/* exp of a row, or when it was freed, lies before cut, but the clock was put back since. */
+static void test_clock_that_was_put_back_saves_a_lease_and_a_row(void **state)
+{
+    conn c = lite_open();
+    request r = request_of('A', 5000 * MS);
+    script reap = ours(SQLOCK_STMT_REAP), prune = ours(SQLOCK_STMT_PRUNE), wrong;
+    (void)state;
+    r.token = acquire(c, r).token;
+    assert_int_equal(ask(c, &reap, &r).rows, 0); /* cut is far in the future */
+    wrong = changed(reap, "AND exp <= " LITE_NOW, "");
+    EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
+
+    run(c, "UPDATE {lock} SET idle_since = " LITE_NOW " + 60000");
+    r.floor = r.token;
+    assert_int_equal(ask(c, &prune, &r).rows, 0);
+    wrong = changed(prune, "AND idle_since <= " LITE_NOW, "");
+    EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_SQLITE(test_lease_that_was_granted_meanwhile_is_not_cleared),
         ON_SQLITE(test_renewed_lease_is_not_cleared),
         ON_SQLITE(test_row_that_was_granted_meanwhile_is_not_pruned),
+        ON_SQLITE(test_clock_that_was_put_back_saves_a_lease_and_a_row),
     };
     return cmocka_run_group_tests_name("the reaper on SQLite", tests, NULL, NULL);
 }
