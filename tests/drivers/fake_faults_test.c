@@ -71,7 +71,8 @@ static void test_late_grant_that_is_not_renewed_is_unsure(void **state)
     spy_find_dead(SQLOCK_STMT_ACQUIRE, 1);
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 200);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), 2); /* one to open */
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE),
+                     2); /* one to open */
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     mend();
     assert_ok(sqlock_release(lock, &err), &err);

@@ -64,6 +64,19 @@ static void test_guard_lets_renewals_pass_and_keeps_the_thief_out(void **state)
     run(app, "COMMIT");
 }
 
+static void test_guard_of_a_lease_that_ran_out_is_told_so(void **state)
+{
+    conn a = pg_open(), app = pg_open();
+    request r = request_of('A', 5000 * MS);
+    script guard = ours(SQLOCK_STMT_GUARD);
+    (void)state;
+    r.token = acquire(a, r).token;
+    run(a, PG_RUN_OUT);
+    run(app, "BEGIN");
+    EXPECT(ask(app, &guard, &r), SQLOCK_OUT_EXPIRED);
+    run(app, "ROLLBACK");
+}
+
 static void test_guard_outlives_an_early_release_and_a_break(void **state)
 {
     conn a = pg_open(), app = pg_open(), thief = pg_open();
@@ -364,14 +377,21 @@ static void test_write_guard_keeps_the_thief_out_and_extends(void **state)
     EXPECT(thief_after_a_long_transaction(&wrong), SQLOCK_OUT_DONE);
 }
 
+/* The lease ran out, then others have it. A guard of the first kind would revive the lease, whose
+ * loss may have been told. */
 static void test_guard_of_a_lost_lease_is_told_so(void **state)
 {
     conn a = lite_open(), app = lite_open(), thief = lite_open();
     request r = request_of('A', 5000 * MS);
-    script guard = ours(SQLOCK_STMT_GUARD);
+    script guard = ours(SQLOCK_STMT_GUARD), wrong;
     (void)state;
     r.token = acquire(a, r).token;
     run(a, LITE_RUN_OUT);
+    run(app, "BEGIN IMMEDIATE");
+    EXPECT(ask(app, &guard, &r), SQLOCK_OUT_EXPIRED);
+    wrong = changed(guard, "AND token = ?4 AND exp > " LITE_NOW, "AND token = ?4");
+    EXPECT(ask(app, &wrong, &r), SQLOCK_OUT_DONE);
+    run(app, "ROLLBACK");
     EXPECT(acquire(thief, request_of('T', 5000 * MS)), SQLOCK_OUT_DONE);
     run(app, "BEGIN IMMEDIATE");
     EXPECT(ask(app, &guard, &r), SQLOCK_OUT_TAKEN);
@@ -403,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest postgres[] = {
         ON_POSTGRES(test_guard_lets_renewals_pass_and_keeps_the_thief_out),
+        ON_POSTGRES(test_guard_of_a_lease_that_ran_out_is_told_so),
         ON_POSTGRES(test_guard_outlives_an_early_release_and_a_break),
         ON_POSTGRES(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
         ON_POSTGRES(test_guard_of_the_next_grant_is_not_taken_for_the_last_ones),

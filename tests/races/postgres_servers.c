@@ -44,6 +44,26 @@ static void test_tokens_jump_over_what_a_lost_server_granted(void **state)
     assert_int_equal(got.token, 7);
 }
 
+/* A's grant is there, with token 6. On the server that is gone it was released, and others were
+ * granted 7: A's request, sent again, must not be told 6. */
+static void test_grant_that_a_lost_server_had_ended_jumps_too(void **state)
+{
+    conn c = pg_open();
+    char name[64];
+    request server = server_called(c, "second", name, sizeof name), r = request_of('A', 5000 * MS);
+    script meet = ours(SQLOCK_STMT_REINCARNATE), right = ours(SQLOCK_STMT_ACQUIRE), wrong;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        run(c, "DELETE FROM {lock}; UPDATE {meta} SET fence_floor = 5");
+        assert_true(acquire(c, r).token == 6);
+        run(c, "UPDATE {meta} SET server = 'first'");
+        EXPECT(ask(c, &meet, &server), SQLOCK_OUT_DONE);
+        if (i == 1)
+            wrong = changed(right, "AND l.inc = k.inc THEN l.token", "THEN l.token");
+        assert_true(ask(c, i ? &wrong : &right, &r).token == (i ? 6 : 6 + JUMP));
+    }
+}
+
 static void test_two_who_meet_a_new_server_jump_once(void **state)
 {
     conn a = pg_open(), b = pg_open();
@@ -90,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_POSTGRES(test_tokens_jump_over_what_a_lost_server_granted),
+        ON_POSTGRES(test_grant_that_a_lost_server_had_ended_jumps_too),
         ON_POSTGRES(test_two_who_meet_a_new_server_jump_once),
         ON_POSTGRES(test_server_of_another_timeline_grants_nothing),
     };
