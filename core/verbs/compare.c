@@ -30,10 +30,19 @@ static int refuse_column(const sqlock_column *c, const char *why, sqlock_error *
                             text_show(shown, sizeof shown, c->name, strlen(c->name)), why);
 }
 
+/* A comment that is not closed would take the rest of the statement with it: the version, and which
+ * row is meant. Some databases end it with the text, or the line, and change every row. */
+static int has_comment(const sqlock_dialect *d, const char *expression)
+{
+    return strstr(expression, "--") != NULL || strstr(expression, "/*") != NULL ||
+           (d->quote == '`' && strchr(expression, '#') != NULL);
+}
+
 /* Statements are cut at a `;`, and where parameters are `?` a further one would be another's. */
 static int check_expression(const struct compare *c, const sqlock_column *set, sqlock_error *err)
 {
-    int positional = c->conn->m->driver->dialect->placeholder == '?';
+    const sqlock_dialect *d = c->conn->m->driver->dialect;
+    int positional = d->placeholder == '?';
 
     if (set->expression[strspn(set->expression, " \t\n")] == '\0')
         return refuse_column(set, "is given an expression without any text", err);
@@ -41,6 +50,8 @@ static int check_expression(const struct compare *c, const sqlock_column *set, s
         return refuse_column(set, "is given an expression with a ; in it", err);
     if (positional && strchr(set->expression, '?') != NULL)
         return refuse_column(set, "is given an expression with a ? in it", err);
+    if (has_comment(d, set->expression))
+        return refuse_column(set, "is given an expression with a comment in it", err);
     return 0;
 }
 

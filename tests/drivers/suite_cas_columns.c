@@ -51,6 +51,11 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "1; DROP TABLE app_offer"), &cas.err);
     if (g.driver->dialect->placeholder == '?')
         assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "?"), &cas.err);
+    /* what hides the rest of the statement changes all rows, on MySQL and SQLite */
+    assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "price + 1 -- "), &cas.err);
+    assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "price + 1 /*"), &cas.err);
+    if (g.driver->dialect->quote == '`')
+        assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "price + 1 #"), &cas.err);
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_bytes(NULL, 3), NULL), &cas.err);
     assert_code(SQLOCK_EINVAL, assign("price", (sqlock_value){(sqlock_type)9, 0, "", 0}, NULL),
                 &cas.err);
