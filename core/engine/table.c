@@ -217,15 +217,21 @@ static void put_table(struct made *m, const void *arg)
     made_name(m, row->table);
 }
 
+/* As the index compares: by a coarser collation of the column's several rows would be the one. */
 static void put_match(struct made *m, const void *arg)
 {
-    const sqlock_row *row = arg;
+    const struct table *t = arg;
+    const sqlock_row *row = t->row;
 
     for (size_t i = 0; i < row->n_key; i++) {
         made_text(m, i > 0 ? " AND " : "");
         made_column(m, row->table, row->key[i].name);
         made_text(m, " = ");
         made_value(m, &row->key[i].value);
+        if (t->key.compares[i][0] != '\0') {
+            made_text(m, " COLLATE ");
+            made_name(m, t->key.compares[i]);
+        }
     }
 }
 
@@ -246,9 +252,8 @@ int table_ask(const struct table *t, sqlock_stmt block, size_t step, const struc
               size_t n_words, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     const sqlock_script *texts = &rendered_scripts(t->conn->texts)[block];
-    struct made_word all[3 + TABLE_WORDS] = {{"{table}", put_table, t->row},
-                                             {"{match}", put_match, t->row},
-                                             {"{key}", put_key, t->key.name}};
+    struct made_word all[3 + TABLE_WORDS] = {
+        {"{table}", put_table, t->row}, {"{match}", put_match, t}, {"{key}", put_key, t->key.name}};
     struct made m;
     int rc;
 

@@ -12,6 +12,7 @@ struct table_key {
     char schema[264]; /* where the table was found; "": not told */
     int instant;
     char fits[SQLOCK_KEY_MAX][8];
+    char compares[SQLOCK_KEY_MAX][64]; /* the collation to be named; "": the column's own */
 };
 
 /* What the catalogue says of a version's column. */

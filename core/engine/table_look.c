@@ -118,9 +118,12 @@ static void take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
     for (size_t i = 0; i < row->n_key; i++) {
         const sqlock_column *c = column_of(row, cell(rows, at + i, SQLOCK_COL_COLUMN));
         const char *letters = cell(rows, at + i, SQLOCK_COL_FITS);
+        const char *compares = cell(rows, at + i, SQLOCK_COL_COMPARES);
 
         snprintf(out->fits[c - row->key], sizeof out->fits[0], "%s",
                  letters != NULL ? letters : "");
+        snprintf(out->compares[c - row->key], sizeof out->compares[0], "%s",
+                 compares != NULL ? compares : "");
     }
 }
 

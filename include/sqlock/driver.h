@@ -171,7 +171,9 @@ enum {
                               index. i: integers, b: bytes, t: texts; m: texts without characters of
                               four bytes, a: of ASCII alone */
     SQLOCK_COL_INSTANT = 5, /* 1: the server can tell that a row is locked without waiting for it */
-    SQLOCK_COL_WHERE = 6 /* the schema that the table was found in; NULL: not told */
+    SQLOCK_COL_WHERE = 6,   /* the schema that the table was found in; NULL: not told */
+    SQLOCK_COL_COMPARES = 8 /* the index's collation, where the column's may be another; NULL: is the
+                               column's */
 };
 /* table_at */
 enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };

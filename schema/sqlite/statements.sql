@@ -386,22 +386,34 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- :block table_key
 -- In the application's transaction: the unique indexes of a table of its own, by their columns. The columns of
 -- a primary key are one, also where it is the rowid, which no index shows. Values of any type are compared as
--- the column's affinity has it. No row: there is no such table.
+-- the column's affinity has it, and as the index's collation, which may be finer than the column's: told, so that
+-- no two rows are the same. CROSS JOIN keeps the order, in which each pragma has its arguments. No row: there is
+-- no such table.
+-- Where no schema is named the table is the first one of its name, in SQLite's order: temp, main, then as they
+-- were attached. Its indexes are asked for in its schema: another one may have an index of the same name.
 -- The write lock comes first, with a statement that writes nothing. A transaction that has read cannot take it
 -- any more while somebody else writes; and what the key is asked for wants it.
 -- :step write
 DELETE FROM {meta} WHERE 0;
 -- :step write
-SELECT 0, 1, k.key, k.col, 'itb', 1
-FROM (SELECT 1 FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) LIMIT 1) t
+WITH s (name) AS MATERIALIZED (
+    SELECT coalesce(CAST(:schema AS TEXT),
+                    (SELECT d.name FROM pragma_database_list d
+                     WHERE EXISTS (SELECT 1 FROM pragma_table_info(CAST(:table AS TEXT), d.name))
+                     ORDER BY d.seq <> 1, d.seq LIMIT 1))
+)
+SELECT 0, 1, k.key, k.col, 'itb', 1, NULL, NULL, k.coll
+FROM (SELECT 1 FROM s CROSS JOIN pragma_table_info(CAST(:table AS TEXT), s.name) LIMIT 1) t
 LEFT JOIN (
-    SELECT '' AS key, p.name AS col
-    FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) p WHERE p.pk > 0
+    SELECT '' AS key, p.name AS col, NULL AS coll
+    FROM s CROSS JOIN pragma_table_info(CAST(:table AS TEXT), s.name) p
+    WHERE p.pk > 0
+      AND NOT EXISTS (SELECT 1 FROM pragma_index_list(CAST(:table AS TEXT), s.name) o WHERE o.origin = 'pk')
     UNION ALL
-    SELECT l.name, x.name
-    FROM pragma_index_list(CAST(:table AS TEXT), CAST(:schema AS TEXT)) l
-    JOIN pragma_index_xinfo(l.name, CAST(:schema AS TEXT)) x ON x.key
-    WHERE l."unique" AND NOT l.partial
+    SELECT l.name, x.name, x.coll
+    FROM s CROSS JOIN pragma_index_list(CAST(:table AS TEXT), s.name) l
+    CROSS JOIN pragma_index_xinfo(l.name, s.name) x
+    WHERE l."unique" AND NOT l.partial AND x.key
 ) k ON 1
 ORDER BY k.key;
 
