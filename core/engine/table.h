@@ -10,7 +10,7 @@
 struct table_key {
     char name[264];
     char schema[264]; /* where the table was found; "": not told */
-    int instant;
+    int instant;      /* SQLOCK_COL_INSTANT */
     char fits[SQLOCK_KEY_MAX][8];
     char compares[SQLOCK_KEY_MAX][64]; /* the collation to be named; "": the column's own */
 };

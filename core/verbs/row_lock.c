@@ -6,7 +6,11 @@
 #include "core/verbs/check.h"
 
 /* The steps of the templates. */
-enum { STEP_TRY = 0, STEP_WAIT = 1, STEP_LOOK = 2, STEPS_KEEP_KEY = 3 };
+enum { STEP_TRY = 0, STEP_WAIT = 1, STEP_TELL = 2, STEP_LOOK = 3, STEPS_KEEP_KEY = 4 };
+
+/* STEP_TELL fails where the row is locked. That it found none though there is one may be somebody
+ * who was quicker, but not so often in a row. */
+enum { MISSES_MAX = 3 };
 
 /* A single statement does not wait longer: servers know no endless times. */
 #define WAIT_SLICE_US INT64_C(3600000000)
@@ -71,7 +75,7 @@ static int check_server(const struct job *j, const struct table *t)
 
 /* The table is looked up by the first attempt: where there is one writer, that needs the write lock
  * too. */
-static int attempt(struct job *j, const sqlock_row *row, struct table *t, size_t step, int *out)
+static int attempt(struct job *j, const sqlock_row *row, struct table *t, size_t *step, int *out)
 {
     int64_t slice = sqlock_now_us() + WAIT_SLICE_US;
     int rc;
@@ -83,8 +87,10 @@ static int attempt(struct job *j, const sqlock_row *row, struct table *t, size_t
     }
     t->hurried = j->o.cancel != NULL;
     if (!t->key.instant) /* it waits for ever */
-        step = STEP_WAIT;
-    return ask(j, t, step, step == STEP_WAIT ? time_min(j->deadline, slice) : request_deadline(j),
+        *step = STEP_WAIT;
+    else if (t->key.instant > 1 && *step == STEP_TRY)
+        *step = STEP_TELL;
+    return ask(j, t, *step, *step == STEP_WAIT ? time_min(j->deadline, slice) : request_deadline(j),
                out);
 }
 
@@ -105,30 +111,46 @@ static void pause_between(const struct job *j, int64_t began, int tries)
         sqlock_sleep_us(time_min(1000 + sqlock_random_below((uint32_t)span), left));
 }
 
+/* A policy can show a row to those who read, and not to those who lock: then nobody keeps it, and
+ * no waiting helps. */
+static int refuse_hidden(const struct job *j)
+{
+    return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
+                            "the row is there, and is not to be locked: a policy of the table's "
+                            "keeps it");
+}
+
 /* A free row is had at once, however short the wait; only a busy one is worth a statement that
  * waits. Some databases do not queue: there it answers soon, and is asked again. */
 static int persist(struct job *j, const sqlock_row *row, struct table *t, int *out)
 {
     size_t step = STEP_TRY;
-    int rc;
+    int rc, misses = 0;
 
     for (int tries = 0;; tries++) {
         int64_t began = sqlock_now_us();
 
         if ((rc = guest_was_cancelled(j->conn, j->err)) != 0)
             return rc;
-        rc = attempt(j, row, t, step, out);
+        rc = attempt(j, row, t, &step, out);
         if (rc != 0 && !was_busy(j, step, rc))
             return rc;
+        misses = rc == 0 && step == STEP_TELL ? misses + 1 : 0;
         if (rc != 0)
             *out = SQLOCK_OUT_SKIPPED;
-        if (*out != SQLOCK_OUT_SKIPPED || !waits(j) || sqlock_now_us() >= j->deadline)
+        if (*out != SQLOCK_OUT_SKIPPED)
+            return 0;
+        if (misses == MISSES_MAX)
+            return refuse_hidden(j);
+        if (misses > 0)
+            continue;
+        if (!waits(j) || sqlock_now_us() >= j->deadline)
             return 0;
         if (step == STEP_WAIT)
             pause_between(j, began, tries);
         else
             blockers_watch(&j->blockers);
-        step = STEP_WAIT;
+        step = rc == 0 && step == STEP_WAIT && t->key.instant > 1 ? STEP_TELL : STEP_WAIT;
     }
 }
 

@@ -170,7 +170,8 @@ enum {
     SQLOCK_COL_FITS = 4,   /* letters: values that are looked up in it, and do not read the whole
                               index. i: integers, b: bytes, t: texts; m: texts without characters of
                               four bytes, a: of ASCII alone */
-    SQLOCK_COL_INSTANT = 5, /* 1: the server can tell that a row is locked without waiting for it */
+    SQLOCK_COL_INSTANT = 5, /* 1: the server can tell that a row is locked without waiting for it. 2: and
+                               rows may be hidden from who locks them, so that it has to be told so */
     SQLOCK_COL_WHERE = 6,   /* the schema that the table was found in; NULL: not told */
     SQLOCK_COL_COMPARES = 8 /* the index's collation, where the column's may be another; NULL: is the
                                column's */

@@ -711,7 +711,8 @@ ORDER BY s.index_name;
 SELECT 0, 1, CAST(DATABASE() AS BINARY);
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
+-- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
+-- then the first three for who keeps the key.
 -- The index is forced: if it is gone meanwhile, that is an error (1176), where the server would else read, and
 -- lock, the table. NOWAIT, not SKIP LOCKED: that does not tell a row that is locked from one that is not there,
 -- and a plain read that could tell would make the transaction's snapshot, before the application has read
@@ -720,10 +721,12 @@ SELECT 0, 1, CAST(DATABASE() AS BINARY);
 SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step
 SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+-- :step same 1
 -- :step
 SELECT 0, IF(COUNT(*) > 0, 1, 9) FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step same 1
 -- :step same 2
+-- :step same 1
 
 -- :block table_version
 -- Whether a column of a table of the application's can hold versions; asked as table_key is. Of timestamps only

@@ -640,7 +640,7 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- No row: there is no such table.
 -- :step
 WITH t AS (
-    SELECT c.oid, n.nspname,
+    SELECT c.oid, n.nspname, c.relrowsecurity,
            CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'it is a view, or another thing that is no table'
                 WHEN c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
                 THEN 'other tables inherit from it, and may have a row of the same key'
@@ -668,7 +668,8 @@ WITH t AS (
     JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
     JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[s.at]
 )
-SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits, 1, t.nspname::text, t.detail
+SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits,
+       CASE WHEN t.relrowsecurity THEN 2 ELSE 1 END, t.nspname::text, t.detail
 FROM t LEFT JOIN k ON true ORDER BY k.key;
 
 -- :block table_at
@@ -677,21 +678,26 @@ FROM t LEFT JOIN k ON true ORDER BY k.key;
 SELECT 0, 1, pg_catalog.current_schema()::text;
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
--- SKIP LOCKED, not NOWAIT: that writes an error into the server's log for each row that is locked. Who waited and
--- finds that the row was deleted meanwhile gets no row, also when the same transaction has inserted it anew; so
--- a look with a newer snapshot tells: 3, ask again; 9, it does not exist. The levels with one snapshot raise
--- 40001 instead.
+-- Templates; steps: without waiting, waiting, without waiting where rows may be hidden, a look when no row came;
+-- then the first three for who keeps the key. SKIP LOCKED, not NOWAIT: that writes an error into the server's log
+-- for each row that is locked. But a row that a policy lets its user read, and not lock, looks as if somebody else
+-- had it locked then; so NOWAIT tells where the table has policies. Who waited and finds that the row was deleted
+-- meanwhile gets no row, also when the same transaction has inserted it anew; so a look with a newer snapshot tells:
+-- 3, ask again; 9, it does not exist. The levels with one snapshot raise 40001 instead.
 -- :step
 SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE SKIP LOCKED;
 -- :step
 SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE;
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE NOWAIT;
 -- :step
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 3 ELSE 9 END;
 -- :step
 SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE SKIP LOCKED;
 -- :step
 SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE;
+-- :step
+SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE NOWAIT;
 
 -- :block table_version
 -- In the application's transaction: whether a column of a table of its own can hold versions. Of timestamps only

@@ -423,7 +423,8 @@ ORDER BY k.key;
 SELECT 0, 1, 'main';
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, a look when no row came; then the first two for who keeps the key.
+-- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
+-- then the first three for who keeps the key.
 -- A statement that writes takes the write lock, which is for the whole file, also when it finds no row to write;
 -- no trigger runs. No row comes of it. The look is made under that lock.
 -- :step write
@@ -431,7 +432,11 @@ DELETE FROM {table} WHERE 0;
 -- :step write
 DELETE FROM {table} WHERE 0;
 -- :step write
+DELETE FROM {table} WHERE 0;
+-- :step write
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 1 ELSE 9 END;
+-- :step write
+DELETE FROM {table} WHERE 0;
 -- :step write
 DELETE FROM {table} WHERE 0;
 -- :step write

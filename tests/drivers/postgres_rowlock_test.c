@@ -276,7 +276,50 @@ static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state
     strike_stage();
 }
 
+/* P18. A policy lets everybody read the row, and its owner alone lock it. */
+static void test_row_that_a_policy_keeps_is_refused_and_not_called_busy(void **state)
+{
+    char role[80], sql[1000];
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row row = {sizeof row, NULL, "app_policy", &key, 1};
+
+    set_stage(state);
+    snprintf(role, sizeof role, "%s_tenant", g.w->place.schema);
+    snprintf(sql, sizeof sql,
+             "CREATE ROLE %s; CREATE TABLE app_policy (id int PRIMARY KEY, owner name);"
+             "INSERT INTO app_policy VALUES (1, 'other'), (2, '%s');"
+             "ALTER TABLE app_policy ENABLE ROW LEVEL SECURITY;"
+             "CREATE POLICY reads ON app_policy FOR SELECT USING (true);"
+             "CREATE POLICY writes ON app_policy FOR UPDATE USING (owner = current_user);"
+             "GRANT ALL ON app_policy TO %s; GRANT USAGE ON SCHEMA %s TO %s",
+             role, role, role, g.w->place.schema, role);
+    app_exec(g.app, sql);
+    app_exec(s.other_app, "BEGIN; SELECT 1 FROM app_policy WHERE id = 2 FOR UPDATE");
+    snprintf(sql, sizeof sql, "BEGIN; SET LOCAL ROLE %s", role);
+    app_exec(g.app, sql);
+    for (o.wait_ms = 0; o.wait_ms <= 20; o.wait_ms += 20) {
+        key.value.i = 1;
+        assert_code(SQLOCK_EREFUSED, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+        key.value.i = 2;
+        assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+        key.value.i = 3;
+        assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), SQLOCK_ABSENT);
+    }
+    o.flags = SQLOCK_ROW_SKIP_LOCKED;
+    key.value.i = 2;
+    assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), SQLOCK_CONFLICT);
+    app_exec(s.other_app, "ROLLBACK");
+    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    o.flags = SQLOCK_ROW_KEEPS_KEY;
+    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    app_exec(g.app, "ROLLBACK");
+    pg_exec("DROP OWNED BY %s; DROP ROLE %s", role, role);
+    strike_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_row_that_a_policy_keeps_is_refused_and_not_called_busy),
     cmocka_unit_test(test_blocker_is_told_by_number_to_a_role_without_rights),
     cmocka_unit_test(test_timeouts_of_the_application_are_kept_apart),
     cmocka_unit_test(test_indexes_that_make_a_key),
