@@ -1,6 +1,6 @@
 /* The program of the cells, and of what they start: this program again, as a client, as the child
  * of a command, as a writer that dies. Without a word it is the short form of all
- * (torture_short.c). */
+ * (short.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
