@@ -58,14 +58,12 @@ bool strike_disk_full(struct cell *c)
     cell_hurt(c);
     engine_exec(e, 0, e->kind->ops->bulk[0]);
     engine_fill(e);
-    for (int i = 0; i < 3; i++)
-        engine_exec(e, 0, e->kind->ops->bulk[1]);
+    engine_exec(e, 0, e->kind->ops->bulk[1]);
     cell_nap(c, 50, c->lease_ms);
     engine_free(e);
     if (e->kind->ops->script && !engine_runs(e) && !engine_launch(e))
         cell_problem(c, "the server did not start again when there was room");
-    for (int i = 0; i < 100 && !engine_exec(e, 0, e->kind->ops->bulk[2]); i++)
-        sleep_ms(50);
     cell_healed(c);
+    engine_exec(e, 0, e->kind->ops->bulk[2]);
     return true;
 }

@@ -6,6 +6,7 @@
 # TORTURE_MINUTES  25       start no cell after so long
 # TORTURE_SECONDS  30       of work in each cell
 # TORTURE_JOBS     1        cells at a time
+# TORTURE_SHARE    the same: so many share the machine; the load that is asked of each cell is divided by it
 # CELLS            all      a pattern of grep's: only cells like it ("postgres", "client-stopped", "^sqlite.*k")
 # CELL             "ENGINE FAULT": this one alone, with SEED (else a new one); it adds nothing to the totals
 set -u
@@ -17,6 +18,7 @@ totals=tests/torture/totals.tsv
 seconds=${TORTURE_SECONDS:-30}
 minutes=${TORTURE_MINUTES:-25}
 jobs=${TORTURE_JOBS:-1}
+share=${TORTURE_SHARE:-$jobs}
 log=${program%/tests/*}/log/torture
 end=$((SECONDS + minutes * 60))
 failed=0 done=0
@@ -70,7 +72,7 @@ run_cell() # ENGINE FAULT
     local seed out rc
     seed=$(new_seed)
     out=$log/$1-$2-$seed.log
-    "$program" cell "$1" "$2" --seconds "$seconds" --seed "$seed" --totals "$totals" --share "$jobs" >"$out" 2>&1
+    "$program" cell "$1" "$2" --seconds "$seconds" --seed "$seed" --totals "$totals" --share "$share" >"$out" 2>&1
     rc=$?
     if [ $rc = 0 ]; then
         tail -n 1 "$out"
