@@ -171,7 +171,7 @@ static int list_json(struct ls *ls, sqlock *m)
 /* Until a signal ends the process, or nobody reads any more. */
 static int watch(struct ls *ls, sqlock *m)
 {
-    bool screen = !ls->cli->json && isatty(STDOUT_FILENO);
+    bool screen = ls->watch_ms > 0 && !ls->cli->json && isatty(STDOUT_FILENO);
     int rc;
 
     for (;;) {

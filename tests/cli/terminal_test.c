@@ -381,9 +381,24 @@ static void test_closed_terminal_leaves_a_command_that_ignores_it(void **state)
     assert_sh("sqlock $G acquire -w 5s nightly");
 }
 
+/* Only --watch begins with an empty screen. */
+static void test_ls_leaves_what_the_terminal_shows(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    open_terminal(&t, "exec sqlock $G ls", FOREGROUND);
+    assert_ended(&t, 0);
+    assert_non_null(strstr(shown(&t), "NAME"));
+    assert_null(strchr(shown(&t), '\033'));
+    close_terminal(&t);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ls_leaves_what_the_terminal_shows),
         cmocka_unit_test(test_ctrl_c_comes_once_and_the_command_decides),
         cmocka_unit_test(test_ctrl_c_ends_a_command_that_does_not_care),
         cmocka_unit_test(test_command_reads_the_terminal),
