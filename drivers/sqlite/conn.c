@@ -92,6 +92,7 @@ static const char *url_path(const char *url, sqlock_error *err)
     static const char scheme[] = "sqlite:";
     const char *path = NULL;
     const char *why = NULL;
+    int code = SQLOCK_EINVAL;
 
     if (url == NULL || strncmp(url, scheme, sizeof scheme - 1) != 0) {
         sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL does not start with %s", scheme);
@@ -105,15 +106,16 @@ static const char *url_path(const char *url, sqlock_error *err)
     }
     if (path[0] == '\0')
         why = "the path is empty";
-    else if (strcmp(path, ":memory:") == 0)
+    else if (strcmp(path, ":memory:") == 0) {
         why = "a database in memory is private to its connection and locks nobody out";
-    else if (strncmp(path, "file:", 5) == 0)
+        code = SQLOCK_EREFUSED;
+    } else if (strncmp(path, "file:", 5) == 0)
         why = "SQLite's own file: URLs are not taken, a plain path is";
     else if (strpbrk(path, "?#") != NULL)
         why = "options behind ? or # are not known";
     if (why == NULL)
         return path;
-    sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s: %s", url, why);
+    sqlock_error_set(err, code, 0, "%s: %s", url, why);
     return NULL;
 }
 
@@ -214,7 +216,7 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
     int rc;
 
     if (path == NULL)
-        return SQLOCK_EINVAL;
+        return err->code;
     if ((rc = keep_path(conn, path, err)) != 0)
         return rc;
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);

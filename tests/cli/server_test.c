@@ -49,7 +49,7 @@ static void test_sqlite_in_memory_is_refused_by_name(void **state)
     (void)state;
     database_empty();
     sh("sqlock -U sqlite::memory: --accept-weak run nightly touch $D/ran");
-    assert_said(64, "", ":memory:");
+    assert_said(78, "", ":memory:");
     sh("test -e $D/ran");
     assert_said(1, NULL, NULL);
 }
