@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "tests/lib/check.h"
-#include "tests/lib/pg.h"
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
 
@@ -24,6 +23,7 @@ enum {
     SECONDS = 16,
     CALM_MS = 2000,
     CALM_MOST_MS = 12000,
+    LONGER = 4,
     THREADS = 4,
     START_MS = 20000,
     END_MS = 20000,
@@ -445,7 +445,7 @@ static bool is_enough(const struct cell *c)
            grants_so_far(c, &passed_us) >= CELL_GRANTS_MIN + CELL_GRANTS_MIN / 10;
 }
 
-/* Where they take long, or the machine is busy, the time may double. */
+/* Where they take long, or the machine is busy, it may take some times as long. */
 static void strike(struct cell *c)
 {
     int64_t tail_us = (c->lease_ms + SLACK_MS) * INT64_C(1000);
@@ -455,7 +455,7 @@ static void strike(struct cell *c)
     while (!c->problem[0]) {
         int64_t passed_us = now_us() - begun_us;
 
-        if (passed_us > 2 * span_us || (passed_us > span_us && is_enough(c)))
+        if (passed_us > LONGER * span_us || (passed_us > span_us && is_enough(c)))
             break;
         cell_nap(c, c->fault->gap_ms / 2, c->fault->gap_ms * 3 / 2);
         c->fault->strike(c);
