@@ -151,6 +151,44 @@ static void test_row_that_was_granted_meanwhile_is_not_pruned(void **state)
     assert_int_equal(rows_after_a_stalled_pruner(&wrong), 0); /* B's grant is gone */
 }
 
+/* The same for a batch, of which the second row is granted meanwhile. How many rows are left. */
+static int64_t rows_after_a_stalled_batch(const script *pruner)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    conn c = pg_open(), sweeper = pg_open(), gate = pg_open();
+    request r[COUNT(names)], next;
+    answer got[COUNT(names)];
+    run(c, "DELETE FROM {lock}");
+    for (size_t i = 0; i < COUNT(names); i++) {
+        r[i] = request_name(request_of('A', 5000 * MS), names[i], 1);
+        r[i].token = acquire(c, r[i]).token;
+        EXPECT(release(c, r[i]), SQLOCK_OUT_DONE);
+    }
+    run(c, "UPDATE {meta} SET fence_floor = fence_floor + 10");
+    pg_hold(gate);
+    pg_start_array(sweeper, pruner, r, COUNT(names));
+    assert_int_equal(pg_waits(sweeper), 1);
+    next = request_name(request_of('B', 5000 * MS), names[1], 1);
+    EXPECT(acquire(c, next), SQLOCK_OUT_DONE);
+    pg_unhold(gate);
+    pg_finish_array(sweeper, got, COUNT(names));
+    return number(c, "SELECT count(*) FROM {lock}");
+}
+
+static void test_row_of_a_batch_that_was_granted_meanwhile_is_not_pruned(void **state)
+{
+    script right = ours_array(SQLOCK_STMT_PRUNE), wrong;
+    (void)state;
+    right.step[0] = right.step[1];
+    right = changed(right, "c.kind = 0 AND", "c.kind = 0 AND {hold} AND");
+    assert_int_equal(rows_after_a_stalled_batch(&right), 1);
+    assert_int_equal(row_owner(pg_open()), 'B');
+    wrong = changed(right, "FOR UPDATE OF c SKIP LOCKED", "");
+    wrong = changed(wrong, "AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL", "");
+    wrong = changed(wrong, "AND l.idle_since <= k.cut", "");
+    assert_int_equal(rows_after_a_stalled_batch(&wrong), 0); /* B's grant is gone */
+}
+
 /* exp of a row, or when it was freed, lies before cut, but the server's clock was put back since.
  */
 static void test_clock_that_was_put_back_saves_a_lease_and_a_row(void **state)
@@ -180,6 +218,7 @@ int main(void)
         ON_POSTGRES(test_locked_and_guarded_rows_are_stepped_over),
         ON_POSTGRES(test_guarded_free_row_is_not_pruned),
         ON_POSTGRES(test_row_that_was_granted_meanwhile_is_not_pruned),
+        ON_POSTGRES(test_row_of_a_batch_that_was_granted_meanwhile_is_not_pruned),
         ON_POSTGRES(test_clock_that_was_put_back_saves_a_lease_and_a_row),
     };
     int missing = pg_missing();

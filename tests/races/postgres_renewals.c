@@ -218,6 +218,27 @@ static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
     assert_true(left_of_the_thief(c) > 9000 * MS - THIEF_SHORTER * MS);
 }
 
+/* One comes too late, another asks for less than is left: it is set, for the clock may have been
+ * put back. */
+static void test_batch_judges_each_lease_by_its_own_times(void **state)
+{
+    conn c = pg_open();
+    script right = ours_array(SQLOCK_STMT_RENEW);
+    request r[BATCH];
+    answer got[BATCH];
+    (void)state;
+    batch_of_leases(c, r);
+    run(c, "UPDATE {lock} SET exp = " PG_NOW " + 5000000");
+    r[1].not_after = number(c, "SELECT " PG_NOW) - 1;
+    r[3].ttl = 1000 * MS;
+    assert_int_equal(pg_ask_array(c, &right, r, BATCH, got), BATCH);
+    for (int i = 0; i < BATCH; i++)
+        assert_int_equal(got[i].outcome, got[i].index == 1 ? SQLOCK_OUT_LATE : SQLOCK_OUT_DONE);
+    assert_true(number(c, "SELECT exp - " PG_NOW " FROM {lock} WHERE name = 'b'") <= 5000 * MS);
+    assert_true(number(c, "SELECT exp - " PG_NOW " FROM {lock} WHERE name = 'd'") <= 1000 * MS);
+    assert_true(number(c, "SELECT exp - " PG_NOW " FROM {lock} WHERE name = 'e'") > 5000 * MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +247,7 @@ int main(void)
         ON_POSTGRES(test_renewal_is_for_the_exact_grant),
         ON_POSTGRES(test_batch_renews_the_others_at_once),
         ON_POSTGRES(test_batch_does_not_renew_what_was_taken_meanwhile),
+        ON_POSTGRES(test_batch_judges_each_lease_by_its_own_times),
     };
     int missing = pg_missing();
     if (missing)
