@@ -112,7 +112,7 @@ static void test_grant_from_before_a_known_jump_is_not_believed_for_longer(void 
     oo.connections = 3;
     m = open_manager(w, &oo);
     assert_true(is_free(m, "nightly"));
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 600);
     assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 2, patience_ms(1000));
     sleep_ms(50);

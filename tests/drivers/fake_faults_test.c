@@ -247,9 +247,9 @@ static void test_release_asked_again_says_released_after_renewals_and_others(voi
     struct world *w = world(state);
     sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
     sqlock_error err = {0};
-    sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(m, "nightly", 3000, SQLOCK_NO_RENEW);
 
-    sleep_ms(1000);
+    sleep_ms(2000);
     assert_ok(sqlock_renew(lock, &err), &err);
     sleep_ms(1200);
     fail_and_cut(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0);

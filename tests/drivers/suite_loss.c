@@ -11,7 +11,7 @@ struct told {
     atomic_int why, is_held;
     _Atomic int64_t deadline, token;
     atomic_int fd;
-    atomic_int in_callback, hold_up_ms;
+    atomic_int in_callback, hold_up_ms, stay;
 };
 
 static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
@@ -27,6 +27,8 @@ static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
     atomic_store(&t->token, sqlock_lock_token(lock));
     atomic_store(&t->fd, sqlock_lock_fd(lock, NULL));
     sleep_ms(atomic_load(&t->hold_up_ms));
+    while (atomic_load(&t->stay))
+        sleep_ms(1);
     atomic_store(&t->in_callback, 0);
     atomic_fetch_add(state == SQLOCK_LOST      ? &t->lost
                      : state == SQLOCK_AT_RISK ? &t->at_risk
@@ -207,13 +209,13 @@ static void test_loss_that_was_not_told_before_the_release_is_not_told(void **st
     struct told slow, t;
     sqlock_lock *other = take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW), *lock;
 
-    atomic_store(&slow.hold_up_ms, 500);
+    atomic_store(&slow.stay, 1);
     lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
     await_loss(lock);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
     assert_int_equal(atomic_load(&slow.in_callback), 1);
-    atomic_store(&slow.hold_up_ms, 0);
+    atomic_store(&slow.stay, 0);
     assert_soon(atomic_load(&slow.lost) == 1, patience_ms(3000));
     sleep_ms(50);
     assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);

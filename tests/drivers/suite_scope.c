@@ -96,10 +96,30 @@ static void test_scope_gives_back_the_lock_on_every_way_out(void **state)
     }
 }
 
+/* P5: no answer to the acquire, nor to its settling: what may be granted is given back. */
+static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    struct work k = {.other = open_manager(w, NULL)};
+    sqlock_error err = {0};
+    sqlock *m;
+
+    oo.request_ms = patience_ms(300);
+    m = open_manager(w, &oo);
+    spy_hold_back_acquires();
+    assert_code(SQLOCK_EUNSURE, sqlock_with(m, "nightly", &o, do_work, &k, NULL, &err), &err);
+    spy_arrive(0);
+    assert_int_equal(k.calls, 0);
+    assert_between(1, spy_runs(SQLOCK_STMT_WITHDRAW), INT64_MAX);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_work_is_done_under_the_lock),
     cmocka_unit_test(test_work_is_not_done_without_the_lock),
     cmocka_unit_test(test_work_that_outlived_its_lock_is_told_lost),
     cmocka_unit_test(test_scope_gives_back_the_lock_on_every_way_out),
+    cmocka_unit_test(test_acquire_that_cannot_be_settled_is_withdrawn),
 };
 PART(suite_scope, tests);
