@@ -308,7 +308,9 @@ static int begin(struct job *j, sqlock_conn *conn, const sqlock_row_opts *opts, 
     int rc;
 
     *j = (struct job){.conn = conn, .err = err};
-    if ((rc = guest_check(conn, err)) != 0 || (rc = check_row_opts(opts, &j->o, err)) != 0)
+    /* the options first: what the caller gave to be filled is emptied by every failure behind them
+     */
+    if ((rc = check_row_opts(opts, &j->o, err)) != 0 || (rc = guest_check(conn, err)) != 0)
         return rc;
     j->deadline = j->o.wait_ms == SQLOCK_WAIT_FOREVER
                       ? TIME_NEVER

@@ -20,7 +20,8 @@
  * Errors    tell what has become of the transaction:
  *             SQLOCK_ETXGONE     it is gone, with all that was done in it: the database ended it (a
  *                                deadlock on MySQL, a full disk on SQLite), or the connection is lost
- *                                (flag SQLOCK_RECONNECT). Begin again
+ *                                (flag SQLOCK_RECONNECT). Begin again; a connection that was lost is
+ *                                adopted anew once it is connected anew, also by PQreset()
  *             SQLOCK_ETXRESTART  it is open, but cannot succeed any more: roll back and begin again
  *             any other code     it goes on as if the call had not been made
  * Threads   a sqlock_conn is used by one thread at a time, the one that may use the connection.

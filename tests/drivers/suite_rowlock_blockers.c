@@ -62,6 +62,8 @@ static void test_wait_that_ends_tells_who_keeps_the_row(void **state)
     assert_nobody(&b);
     assert_int_equal(sqlock_row_blocker(rs.conn, &b), 0);
     app_exec(g.app, "COMMIT");
+    assert_code(SQLOCK_ESTATE, lock_asking(1, 0, 700, &b), &rs.err); /* not what was there before */
+    assert_nobody(&b);
     strike_row_stage();
 }
 
