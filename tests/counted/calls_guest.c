@@ -51,11 +51,15 @@ static int row_lock(struct scene *s, sqlock_error *err)
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
     sqlock_column key = key_of(s);
     sqlock_row row = row_at(s, &key);
+    sqlock_blocker blocker = {.size = sizeof blocker, .sessions = 7};
     int outcome = 99, rc;
 
     o.outcomes = &outcome;
     o.wait_ms = 0;
+    o.blocker = &blocker;
     rc = sqlock_row_lock(s->conn, &row, 1, &o, err);
+    assert_int_equal(blocker.sessions, 0); /* nobody is in its way */
+    assert_int_equal(sqlock_row_blocker(s->conn, &blocker), 0);
     assert_int_equal(outcome == 99 ? 0 : outcome, rc == SQLOCK_ENOMEM && outcome == 99 ? 0 : rc);
     return rc;
 }
@@ -196,8 +200,8 @@ static void heal_app(struct scene *s)
 const struct call guest_calls[] = {
     {"adopt", "sqlock_adopt sqlock_conn_free", NEEDS_APP, 0, 0, adopt, NULL, heal_app},
     {"guard", "sqlock_guard", NEEDS_APP | NEEDS_LOCK, 1, 0, guard, check_guarded, heal_app},
-    {"locking a row that is free", "sqlock_row_lock", NEEDS_APP, 1, 0, row_lock, check_locked,
-     heal_app},
+    {"locking a row that is free", "sqlock_row_lock sqlock_row_blocker", NEEDS_APP, 1, 0, row_lock,
+     check_locked, heal_app},
     {"locking a row in time", "sqlock_row_lock", NEEDS_APP, 1, 0, row_lock_in_time, check_locked,
      heal_app},
     {"locking a name", "sqlock_name_lock", NEEDS_APP, 1, 0, name_lock, check_locked, heal_app},
