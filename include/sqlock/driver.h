@@ -63,10 +63,10 @@ extern "C" {
     X(ENSURE, "ensure", "b:ns b:name")                                                             \
     X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
     X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \
-    X(TABLE_KEY, "table_key", "b:schema b:table")                                                  \
+    X(TABLE_KEY, "table_key", "t:schema t:table")                                                  \
     X(TABLE_AT, "table_at", "")                                                                    \
     X(ROW_LOCK, "row_lock", "")                                                                    \
-    X(TABLE_VERSION, "table_version", "b:schema b:table b:column")                                 \
+    X(TABLE_VERSION, "table_version", "t:schema t:table t:column")                                 \
     X(VERSION_INTEGER, "version_integer", "")                                                      \
     X(VERSION_TIMESTAMP, "version_timestamp", "")                                                  \
     X(CAS_UPDATE, "cas_update", "")                                                                \
@@ -75,7 +75,7 @@ extern "C" {
     X(CAS_MET, "cas_met", "")                                                                      \
     X(FENCE, "fence", "")                                                                          \
     X(SESSION, "session", "")                                                                      \
-    X(BLOCKERS, "blockers", "i:session b:schema b:table")
+    X(BLOCKERS, "blockers", "i:session t:schema t:table")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,

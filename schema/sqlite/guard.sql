@@ -7,6 +7,7 @@
 -- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token, as `sqlock run` (SQLOCK_OWNER,
 -- SQLOCK_TOKEN), `sqlock acquire` or sqlock_lock_owner() and sqlock_lock_token() tell them. :ns is the
 -- namespace, '' by default. Another prefix than the default: another name of the table.
+-- In a file of UTF-16 (PRAGMA encoding) bind :ns and :name as blobs of UTF-8.
 --
 --   BEGIN IMMEDIATE;
 --   <these statements>          first of all: what was read before may be older than the lease

@@ -392,26 +392,27 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- Where no schema is named the table is the first one of its name, in SQLite's order: temp, main, then as they
 -- were attached. Its indexes are asked for in its schema: another one may have an index of the same name.
 -- The write lock comes first, with a statement that writes nothing. A transaction that has read cannot take it
--- any more while somebody else writes; and what the key is asked for wants it.
+-- any more while somebody else writes; and what the key is asked for wants it. RETURNING, so that it gives no row
+-- where the application has set `count_changes`.
 -- :step write
-DELETE FROM {meta} WHERE 0;
+DELETE FROM {meta} WHERE 0 RETURNING 0;
 -- :step write
 WITH s (name) AS MATERIALIZED (
-    SELECT coalesce(CAST(:schema AS TEXT),
+    SELECT coalesce(:schema,
                     (SELECT d.name FROM pragma_database_list d
-                     WHERE EXISTS (SELECT 1 FROM pragma_table_info(CAST(:table AS TEXT), d.name))
+                     WHERE EXISTS (SELECT 1 FROM pragma_table_info(:table, d.name))
                      ORDER BY d.seq <> 1, d.seq LIMIT 1))
 )
 SELECT 0, 1, k.key, k.col, 'itb', 1, NULL, NULL, k.coll
-FROM (SELECT 1 FROM s CROSS JOIN pragma_table_info(CAST(:table AS TEXT), s.name) LIMIT 1) t
+FROM (SELECT 1 FROM s CROSS JOIN pragma_table_info(:table, s.name) LIMIT 1) t
 LEFT JOIN (
     SELECT '' AS key, p.name AS col, NULL AS coll
-    FROM s CROSS JOIN pragma_table_info(CAST(:table AS TEXT), s.name) p
+    FROM s CROSS JOIN pragma_table_info(:table, s.name) p
     WHERE p.pk > 0
-      AND NOT EXISTS (SELECT 1 FROM pragma_index_list(CAST(:table AS TEXT), s.name) o WHERE o.origin = 'pk')
+      AND NOT EXISTS (SELECT 1 FROM pragma_index_list(:table, s.name) o WHERE o.origin = 'pk')
     UNION ALL
     SELECT l.name, x.name, x.coll
-    FROM s CROSS JOIN pragma_index_list(CAST(:table AS TEXT), s.name) l
+    FROM s CROSS JOIN pragma_index_list(:table, s.name) l
     CROSS JOIN pragma_index_xinfo(l.name, s.name) x
     WHERE l."unique" AND NOT l.partial AND x.key
 ) k ON 1
@@ -448,7 +449,7 @@ DELETE FROM {table} WHERE 0;
 -- :step
 SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN 1 ELSE 22 END, 0, 9223372036854775807, NULL, NULL, NULL,
        CASE WHEN upper(c.type) NOT LIKE '%INT%' THEN 'is no integer, and SQLite has no timestamps' END
-FROM pragma_table_info(CAST(:table AS TEXT), CAST(:schema AS TEXT)) c WHERE c.name = CAST(:column AS TEXT);
+FROM pragma_table_info(:table, :schema) c WHERE c.name = :column;
 
 -- :block version_integer
 -- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as

@@ -1,6 +1,11 @@
 /* P12 and P13 on SQLite: a key is one row, whatever else has its index's name, and however the
  * table compares. */
+#include <sqlite3.h> /* before sqlock/sqlite.h */
+#include <sqlock/sqlite.h>
+
 #include <sqlock/cas.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/sqlite_quirks.h"
@@ -92,7 +97,60 @@ static void test_table_without_a_schema_is_the_one_that_sqlite_takes(void **stat
     strike_row_stage();
 }
 
+/* Our names of tables are UTF-8, whatever the file's texts are. */
+static void test_table_is_found_in_a_file_of_utf_16(void **state)
+{
+    sqlock_column key = {"s", sqlock_text("\xC3\xA4"), NULL};
+    sqlock_row row = {sizeof row, NULL, "\xC3\xA4", &key, 1};
+    sqlock_row_version v = {.size = sizeof v, .column = "version", .expected = sqlock_int(1)};
+    char url[600];
+    sqlite3 *db;
+    sqlock *m;
+    sqlock_conn *conn;
+
+    set_row_stage(state);
+    snprintf(url, sizeof url, "%s.utf16", g.w->place.url);
+    assert_int_equal(sqlite3_open(strchr(url, ':') + 1, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "PRAGMA encoding = 'UTF-16';"
+                                  "CREATE TABLE \xC3\xA4 (s TEXT UNIQUE, version INTEGER);"
+                                  "INSERT INTO \xC3\xA4 VALUES ('\xC3\xA4', 1)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_ok(sqlock_migrate(g.driver, url, NULL, NULL, &rs.err), &rs.err);
+    assert_ok(sqlock_open(g.driver, url, NULL, &m, &rs.err), &rs.err);
+    assert_ok(sqlock_adopt_sqlite(m, db, &conn, &rs.err), &rs.err);
+    assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+    assert_ok(sqlock_row_lock(conn, &row, 1, NULL, &rs.err), &rs.err);
+    assert_ok(sqlock_cas_update(conn, &row, &v, NULL, 0, &rs.err), &rs.err);
+    assert_int_equal(v.found.i, 2);
+    sqlock_conn_free(conn);
+    sqlock_close(m);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    strike_row_stage();
+}
+
+/* Each statement that changes something gives a row then. */
+static void test_application_may_have_its_changes_counted(void **state)
+{
+    sqlock_column id = {"id", sqlock_int(1), NULL};
+    int rc;
+
+    set_row_stage(state);
+    app_exec(g.app, "CREATE TABLE x (id INTEGER PRIMARY KEY, version INTEGER);"
+                    "INSERT INTO x VALUES (1, 1); PRAGMA count_changes = 1");
+    assert_int_equal(raised("main", "x", id, "SELECT count(*) FROM x WHERE version = 2", &rc), 1);
+    assert_ok(rc, &rs.err);
+    app_exec(g.app, "BEGIN");
+    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    assert_ok(lock_row_name(rs.conn, "name", 0), &rs.err);
+    app_exec(g.app, "COMMIT");
+    strike_row_stage();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_table_is_found_in_a_file_of_utf_16),
+    cmocka_unit_test(test_application_may_have_its_changes_counted),
     cmocka_unit_test(test_key_is_compared_as_its_index_compares),
     cmocka_unit_test(test_index_of_the_same_name_in_another_file_is_another),
     cmocka_unit_test(test_table_without_a_schema_is_the_one_that_sqlite_takes),
