@@ -19,6 +19,9 @@ static struct {
     long cut_after; /* the link breaks behind so many calls; -1: never */
     long visit_at;  /* visit() is called before this call; -1: never */
     void (*visit)(void);
+    int64_t lease_end; /* by the migrator's own reckoning; 0: it has none */
+    bool locked;       /* its row, from now on */
+    long beyond;       /* calls that may last for longer than the lease */
 } tap;
 
 static void step(void)
@@ -36,12 +39,39 @@ static void cut(void)
     sqlock_fake_down(tap.db, 0);
 }
 
+/* The lease counts from before the request, less a tenth; a moment more is forgiven. */
+static void note_lease(const sqlock_value *values)
+{
+    tap.lease_end = sqlock_now_us() + values[3].i - values[3].i / 10 + 2000;
+}
+
+static void note_deadline(int64_t deadline)
+{
+    tap.beyond += tap.lease_end != 0 && deadline > tap.lease_end;
+}
+
+/* Its row is locked: it is the first token's, and is not renewed. */
+static int answer_locked(sqlock_rows *rows)
+{
+    return sqlock_rows_add(rows, 0) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
+                   sqlock_rows_put_int(rows, SQLOCK_OUT_SKIPPED) != 0 ||
+                   sqlock_rows_put_int(rows, 1) != 0
+               ? SQLOCK_ENOMEM
+               : 0;
+}
+
 static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     int rc;
 
     step();
+    if (stmt == SQLOCK_STMT_MIGRATE_LEASE && tap.locked)
+        return answer_locked(rows);
+    if (stmt == SQLOCK_STMT_MIGRATE_LEASE)
+        note_lease(values);
+    else
+        note_deadline(deadline);
     rc = sqlock_driver_fake()->run(conn, stmt, values, n, deadline, rows, err);
     cut();
     return rc;
@@ -52,6 +82,7 @@ static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error 
     int rc;
 
     step();
+    note_deadline(deadline);
     rc = sqlock_driver_fake()->exec(conn, sql, deadline, err);
     cut();
     return rc;
@@ -68,6 +99,9 @@ static const sqlock_driver *stepwise(sqlock_fake *db)
     memset(&tap, 0, sizeof tap);
     tap.db = db;
     tap.cut_after = tap.visit_at = -1;
+    tap.calls = tap.beyond = 0;
+    tap.lease_end = 0;
+    tap.locked = false;
     assert_int_equal(sqlock_fake_dialect.n_migrations, LATEST - 1);
     memcpy(migrations, sqlock_fake_dialect.migrations, (LATEST - 1) * sizeof *migrations);
     migrations[LATEST - 1] = (sqlock_migration){LATEST, "more", "0123456789abcdef", up, 2, down, 1};
@@ -221,6 +255,31 @@ static void test_a_migrator_that_lost_its_lease_stops(void **state)
 }
 
 /* P2: the rows of this database go with their table. */
+static void lock_row(void)
+{
+    tap.locked = true;
+    sleep_ms(150);
+}
+
+/* It goes on for as long as its lease lasts; what it asks for then must be over by the end of that.
+ */
+static void test_no_statement_of_a_migrator_outlasts_its_lease(void **state)
+{
+    sqlock_fake *db = sqlock_fake_new();
+    const sqlock_driver *driver = stepwise(db);
+    sqlock_open_opts o = opts_of(db);
+    sqlock_error err = {0};
+
+    (void)state;
+    o.request_ms = 200; /* and 300 for the lease */
+    tap.visit = lock_row;
+    tap.visit_at = 4;
+    sqlock_migrate(driver, NULL, &o, NULL, &err); /* on a slow machine it is too late */
+    assert_true(tap.calls > 4);
+    assert_int_equal(tap.beyond, 0);
+    sqlock_fake_free(db);
+}
+
 static void test_P2_tokens_rise_over_steps_down_and_up(void **state)
 {
     sqlock_fake *db = sqlock_fake_new();
@@ -252,6 +311,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_migrator_cut_off_behind_any_call_is_just_run_again),
     cmocka_unit_test(test_a_migrator_waits_while_another_one_works),
     cmocka_unit_test(test_a_migrator_that_lost_its_lease_stops),
+    cmocka_unit_test(test_no_statement_of_a_migrator_outlasts_its_lease),
     cmocka_unit_test(test_P2_tokens_rise_over_steps_down_and_up),
 };
 
