@@ -1,0 +1,55 @@
+/* P13: compare and set on a table whose triggers change what was written (PostgreSQL). */
+#include <sqlock/postgres.h>
+#include <stdio.h>
+
+#include "tests/drivers/suite_cas.h"
+#include "tests/lib/postgres_quirks.h"
+
+/* Before each change of an offer, in this transaction. */
+static void trigger(const char *body)
+{
+    char sql[300];
+
+    app_exec(g.app, "BEGIN");
+    snprintf(sql, sizeof sql,
+             "CREATE FUNCTION app_meddle() RETURNS trigger LANGUAGE plpgsql AS "
+             "'BEGIN %s; END'",
+             body);
+    app_exec(g.app, sql);
+    app_exec(g.app, "CREATE TRIGGER app_meddler BEFORE UPDATE ON app_offer FOR EACH ROW "
+                    "EXECUTE PROCEDURE app_meddle()");
+}
+
+/* Whoever has read the row before would not see that it was changed. */
+static void test_version_that_a_trigger_puts_back_asks_for_a_restart(void **state)
+{
+    set_cas_stage(state);
+    trigger("NEW.version = OLD.version; RETURN NEW");
+    assert_code(SQLOCK_ETXRESTART, set_price(cas.conn, 1, sqlock_int(1000), 11), &cas.err);
+    app_exec(g.app, "ROLLBACK");
+    strike_cas_stage();
+}
+
+static void test_row_that_a_trigger_keeps_is_refused(void **state)
+{
+    set_cas_stage(state);
+    trigger("RETURN NULL");
+    assert_code(SQLOCK_EREFUSED, set_price(cas.conn, 1, sqlock_int(1000), 11), &cas.err);
+    assert_int_equal(price_of(g.app, 1), 10);
+    app_exec(g.app, "ROLLBACK");
+    strike_cas_stage();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_version_that_a_trigger_puts_back_asks_for_a_restart),
+    cmocka_unit_test(test_row_that_a_trigger_keeps_is_refused),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return postgres_is_missing(&code) ? code
+                                      : suite_run_tests(&postgres_quirks, "postgres: triggers",
+                                                        tests, sizeof tests / sizeof *tests);
+}
