@@ -673,6 +673,8 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- that cannot be turned into the column's character set, and with dates that are none.
 -- MariaDB's NOWAIT is a timeout to innodb_rollback_on_timeout, and ends the transaction: so it is not used then.
 -- In a cluster of several writers a row lock is known to one of them alone.
+-- MariaDB looks a table up by the names in a WHERE, and not by those in an ON: there it opens every table of
+-- every database. So columns and indexes are derived tables, whose LIMIT keeps them from being merged into one.
 -- No row: there is no such table.
 -- :step
 SELECT 0,
@@ -698,11 +700,17 @@ FROM (
     WHERE i.table_schema = {of_schema} AND i.table_name = {of_table}
       AND (@@lower_case_table_names <> 0 OR BINARY i.table_name = :table)
 ) t
-LEFT JOIN information_schema.statistics s
-  ON s.table_schema = {of_schema} AND s.table_name = {of_table}
- AND s.non_unique = 0 AND s.index_type = 'BTREE' /*!80000 AND s.is_visible = 'YES' */ /*M!100600 AND s.ignored = 'NO' */
-LEFT JOIN information_schema.columns c
-  ON c.table_schema = {of_schema} AND c.table_name = {of_table} AND c.column_name = s.column_name
+LEFT JOIN (
+    SELECT x.index_name, x.sub_part, x.column_name FROM information_schema.statistics x
+    WHERE x.table_schema = {of_schema} AND x.table_name = {of_table}
+      AND x.non_unique = 0 AND x.index_type = 'BTREE' /*!80000 AND x.is_visible = 'YES' */ /*M!100600 AND x.ignored = 'NO' */
+    LIMIT 1000000
+) s ON TRUE
+LEFT JOIN (
+    SELECT x.column_name, x.data_type, x.character_set_name FROM information_schema.columns x
+    WHERE x.table_schema = {of_schema} AND x.table_name = {of_table}
+    LIMIT 1000000
+) c ON c.column_name = s.column_name
 ORDER BY s.index_name;
 
 -- :block table_at
