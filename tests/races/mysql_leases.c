@@ -289,6 +289,28 @@ static void test_batch_does_not_renew_what_was_taken_meanwhile(void **state)
     EXPECT(renew(thief, request_token(t, r[1].token + 1)), SQLOCK_OUT_DONE);
 }
 
+/* One comes too late, another asks for less than is left: it is set, not raised. */
+static void test_batch_judges_each_lease_by_its_own_times(void **state)
+{
+    conn c = my_open();
+    request r[MANY];
+    answer got[MANY];
+    script right = ours_array(SQLOCK_STMT_RENEW);
+    (void)state;
+    skip_without_batches();
+    hold_many(c, r);
+    r[0].not_after = number(c, "SELECT " MY_NOW) - 1;
+    r[1].ttl = 1000 * MS;
+    run(c, "UPDATE {lock} SET exp = exp - 1000000");
+    assert_int_equal(my_ask_array(c, &right, r, MANY, got), MANY);
+    for (int i = 0; i < MANY; i++)
+        if (got[i].index != 1) /* what is left is no proof of a renewal for so short a time */
+            assert_int_equal(got[i].outcome, got[i].index == 0 ? SQLOCK_OUT_LATE : SQLOCK_OUT_DONE);
+    assert_true(number(c, "SELECT exp - " MY_NOW " FROM {lock} WHERE name = 'n0'") <= 4000 * MS);
+    assert_true(number(c, "SELECT exp - " MY_NOW " FROM {lock} WHERE name = 'n1'") <= 1000 * MS);
+    assert_true(number(c, "SELECT exp - " MY_NOW " FROM {lock} WHERE name = 'n2'") > 4000 * MS);
+}
+
 static void free_many(conn c, request *r)
 {
     hold_many(c, r);
@@ -521,6 +543,7 @@ int main(void)
         ON_MYSQL(test_renewal_is_for_the_exact_grant_and_not_after_the_end),
         ON_MYSQL(test_batch_renews_the_others_at_once),
         ON_MYSQL(test_batch_does_not_renew_what_was_taken_meanwhile),
+        ON_MYSQL(test_batch_judges_each_lease_by_its_own_times),
         ON_MYSQL(test_batch_prunes_the_others_at_once_and_tokens_rise),
         ON_MYSQL(test_same_request_twice_is_one_grant),
         ON_MYSQL(test_late_release_does_not_free_the_successor),
