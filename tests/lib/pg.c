@@ -26,18 +26,25 @@ const char *pg_url(void)
     return NULL;
 }
 
-static PGconn *connect_to(const char *url)
+static PGconn *reach(const char *url)
 {
     PGconn *c = PQconnectdb(url);
 
-    if (PQstatus(c) == CONNECTION_OK) {
-        /* What it must wait for comes soon or never. */
-        PQclear(PQexec(c, "SET statement_timeout = '20s'; SET client_min_messages = error"));
+    if (PQstatus(c) == CONNECTION_OK)
         return c;
-    }
     print_error("%s", PQerrorMessage(c));
     PQfinish(c);
     return NULL;
+}
+
+static PGconn *connect_to(const char *url)
+{
+    PGconn *c = reach(url);
+
+    /* What it must wait for comes soon or never. */
+    if (c)
+        PQclear(PQexec(c, "SET statement_timeout = '20s'; SET client_min_messages = error"));
+    return c;
 }
 
 /* -1, or the number in the first field; *ok tells whether the statement ran. */
@@ -156,9 +163,10 @@ char *pg_url_through(const char *url, const char *host, const char *port)
     return out;
 }
 
+/* Nothing is set: behind a pooler the session is somebody else's next. */
 void pg_url_target(const char *url, char out_host[256], char out_port[16])
 {
-    PGconn *c = connect_to(url);
+    PGconn *c = reach(url);
     const char *host = c ? PQhost(c) : "";
     const char *port = c ? PQport(c) : "";
     int n;

@@ -21,7 +21,7 @@ enum { POOLED = 12 }; /* the pooler's sessions, for all clients */
 
 /* Deadlocks are found soon by the clients' sessions and late by ours: they are the ones to end. */
 static const char conf[] = "deadlock_timeout = 30ms\nautovacuum_naptime = 5s\n"
-                           "max_wal_size = 64MB\nmin_wal_size = 32MB\nwal_recycle = off\n";
+                           "max_wal_size = 64MB\nmin_wal_size = 32MB\n";
 
 static void stop_server(const char *url)
 {

@@ -7,7 +7,7 @@
 #include "tests/lib/check.h"
 #include "tests/torture/fault.h"
 
-enum { LATEST_MS = 5000 };
+enum { TRY_AGAIN = 75 }; /* an exit code of the command */
 
 /* The name n7 of the table that locks live in. */
 static const char *name_is(const struct cell *c, uint32_t name, char out[64])
@@ -84,7 +84,7 @@ bool strike_lock_timeout(struct cell *c)
     return true;
 }
 
-/* Two of each at the same time. */
+/* While clients reap, too. */
 bool strike_housekeeping(struct cell *c)
 {
     static const char *const words[][4] = {{"reap", "-q", NULL},
@@ -96,6 +96,9 @@ bool strike_housekeeping(struct cell *c)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         int rc = cell_command(c, words[i]);
 
+        /* Somebody has the whole file of SQLite's: the reaper may say so. */
+        if (rc == TRY_AGAIN && i == 0 && c->kind->family == FAMILY_SQLITE)
+            rc = 0;
         if (rc != 0)
             cell_problem(c, "sqlock %s %s ended with %d", words[i][0], words[i][1], rc);
     }
