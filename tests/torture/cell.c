@@ -142,7 +142,7 @@ static void err_path(const struct cell *c, const struct client *who, char out[30
 /* A number is never used twice: a thread's history has one order. */
 void cell_client_start(struct cell *c, struct client *who)
 {
-    char process[16], seed[32], names[16], lease[16], threads[16], path[300];
+    char process[16], seed[32], names[16], lease[16], threads[16], path[300], mix[200];
     const char *words[ARGS_MAX] = {"client",
                                    "--folder",
                                    c->folder,
@@ -159,14 +159,17 @@ void cell_client_start(struct cell *c, struct client *who)
                                    "--threads",
                                    threads,
                                    "--mix",
-                                   c->fault->mix,
+                                   mix,
                                    "--allow",
                                    c->fault->allow,
                                    "--seconds",
                                    "100000"};
+    const char *less = c->kind->mix ? c->kind->mix : "";
     int n = 21;
 
     who->process = ++c->processes;
+    /* The last word about a thing counts. */
+    snprintf(mix, sizeof mix, "%s%s%s", c->fault->mix, *c->fault->mix && *less ? " " : "", less);
     if (who->command)
         words[n++] = "--command";
     if (c->kind->unprepared)

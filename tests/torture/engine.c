@@ -20,25 +20,28 @@ enum { DISK_MB = 240, UP_MS = 60000 };
 
 static const struct engine_kind kinds[] = {
 #ifdef TEST_HAVE_SQLITE
-    {"sqlite-wal", "sqlite", "SQLite, WAL", FAMILY_SQLITE, &engine_sqlite, "WAL", false, false},
+    {"sqlite-wal", "sqlite", "SQLite, WAL", FAMILY_SQLITE, &engine_sqlite, "WAL", false, false,
+     NULL},
     {"sqlite-journal", "sqlite", "SQLite, rollback journal", FAMILY_SQLITE, &engine_sqlite,
-     "TRUNCATE", false, false},
+     "TRUNCATE", false, false, NULL},
 #endif
 #ifdef TEST_HAVE_POSTGRES
-    {"postgres", "postgres", "PostgreSQL", FAMILY_POSTGRES, &engine_postgres, NULL, false, false},
+    {"postgres", "postgres", "PostgreSQL", FAMILY_POSTGRES, &engine_postgres, NULL, false, false,
+     NULL},
     {"pgbouncer", "postgres", "PostgreSQL behind pgbouncer", FAMILY_POSTGRES, &engine_postgres,
-     "pgbouncer", true, true},
+     "pgbouncer", true, true, NULL},
     {"postgres-10", "postgres", "PostgreSQL 10", FAMILY_POSTGRES, &engine_postgres, "10", false,
-     true},
+     true, NULL},
     {"postgres-18", "postgres", "PostgreSQL 18", FAMILY_POSTGRES, &engine_postgres, "18", false,
-     true},
+     true, NULL},
 #endif
 #ifdef TEST_HAVE_MYSQL
-    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false},
-    {"mysql-5.6", "mysql", "MySQL 5.6", FAMILY_MYSQL, &engine_mysql, "5.6", false, true},
-    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true},
+    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL},
+    {"mysql-5.6", "mysql", "MySQL 5.6", FAMILY_MYSQL, &engine_mysql, "5.6", false, true,
+     "guarded=0 late=0 stale=0 row-lock=0"},
+    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL},
 #endif
-    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true},
+    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL},
 };
 
 const struct engine_kind *engine_at(size_t i)

@@ -43,6 +43,7 @@ struct engine_kind {
     const char *variant; /* what makes it another engine than the one of its family */
     bool unprepared;     /* its clients need SQLOCK_OPEN_UNPREPARED */
     bool optional;       /* it may be nowhere to be had */
+    const char *mix;     /* what its clients leave out, because it is refused there; NULL */
 };
 
 struct engine {
