@@ -3,9 +3,11 @@
  * (short.c). */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "tests/torture/cell.h"
 #include "tests/torture/client.h"
@@ -73,6 +75,7 @@ static int cell_main(int argc, char **argv)
                 argv[1]);
         return USAGE;
     }
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody waits for the cell of a run that was ended */
     cell = cell_of(kind, fault, (uint64_t)args.seed);
     cell.seconds = (int32_t)args.seconds;
     cell.share = (int32_t)args.share;
