@@ -46,13 +46,15 @@ static void check_guarded(struct scene *s, int rc, const sqlock_error *err)
         assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
 }
 
+enum { UNTOLD = 99 };
+
 static int row_lock(struct scene *s, sqlock_error *err)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
     sqlock_column key = key_of(s);
     sqlock_row row = row_at(s, &key);
     sqlock_blocker blocker = {.size = sizeof blocker, .sessions = 7};
-    int outcome = 99, rc;
+    int outcome = UNTOLD, rc;
 
     o.outcomes = &outcome;
     o.wait_ms = 0;
@@ -60,7 +62,8 @@ static int row_lock(struct scene *s, sqlock_error *err)
     rc = sqlock_row_lock(s->conn, &row, 1, &o, err);
     assert_int_equal(blocker.sessions, 0); /* nobody is in its way */
     assert_int_equal(sqlock_row_blocker(s->conn, &blocker), 0);
-    assert_int_equal(outcome == 99 ? 0 : outcome, rc == SQLOCK_ENOMEM && outcome == 99 ? 0 : rc);
+    if (outcome != UNTOLD) /* not tried for want of memory */
+        assert_int_equal(outcome, rc);
     return rc;
 }
 
@@ -199,12 +202,14 @@ static void heal_app(struct scene *s)
 
 const struct call guest_calls[] = {
     {"adopt", "sqlock_adopt sqlock_conn_free", NEEDS_APP, 0, 0, adopt, NULL, heal_app},
-    {"guard", "sqlock_guard", NEEDS_APP | NEEDS_LOCK, 1, 0, guard, check_guarded, heal_app},
-    {"locking a row that is free", "sqlock_row_lock sqlock_row_blocker", NEEDS_APP, 1, 0, row_lock,
-     check_locked, heal_app},
-    {"locking a row in time", "sqlock_row_lock", NEEDS_APP, 1, 0, row_lock_in_time, check_locked,
+    {"guard", "sqlock_guard", NEEDS_APP | NEEDS_GUARDS | NEEDS_LOCK, 1, 0, guard, check_guarded,
      heal_app},
-    {"locking a name", "sqlock_name_lock", NEEDS_APP, 1, 0, name_lock, check_locked, heal_app},
+    {"locking a row that is free", "sqlock_row_lock sqlock_row_blocker", NEEDS_APP | NEEDS_GUARDS,
+     1, 0, row_lock, check_locked, heal_app},
+    {"locking a row in time", "sqlock_row_lock", NEEDS_APP | NEEDS_GUARDS, 1, 0, row_lock_in_time,
+     check_locked, heal_app},
+    {"locking a name", "sqlock_name_lock", NEEDS_APP | NEEDS_GUARDS, 1, 0, name_lock, check_locked,
+     heal_app},
     {"cas update", "sqlock_cas_update", NEEDS_APP, 1, 0, cas_update, check_updated, heal_app},
     {"cas update of another version", "sqlock_cas_update", NEEDS_APP, 1, SQLOCK_CONFLICT,
      cas_conflict, check_unchanged, heal_app},

@@ -23,7 +23,8 @@ enum { LEASE_MS = 30000 };
 #define NEEDS_REGISTER 0x80u  /* the name's register has OLD_VALUE, and the version s->number */
 #define NEEDS_SCHEMA   0x100u /* no manager, and a place of its own with a schema */
 
-#define NEEDS_PLACE 0x200u /* a place of its own with a schema, where no other scene has been */
+#define NEEDS_PLACE  0x200u /* a place of its own with a schema, where no other scene has been */
+#define NEEDS_GUARDS 0x400u /* a server that tells others of a row's lock: MySQL since 8.0 */
 
 #define OLD_VALUE   "before"
 #define OWN_PLACE   (NEEDS_BARE | NEEDS_SCHEMA | NEEDS_PLACE)
