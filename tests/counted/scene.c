@@ -72,7 +72,8 @@ int64_t app_value(struct scene *s, const char *column, int row)
 /* ---- before ------------------------------------------------------------------------------------
  */
 
-/* A request is short, for some faults are waited for so long; but DDL takes its time. */
+/* A request is short, for some faults are waited for so long, as the lease of a migrator that is
+ * gone; but DDL takes its time. */
 sqlock_open_opts scene_opts(const struct scene *s)
 {
     int has_ddl = s->call == NULL || (s->call->needs & NO_MANAGERS);
@@ -81,7 +82,7 @@ sqlock_open_opts scene_opts(const struct scene *s)
     o.connect = s->place.connect;
     o.connect_user = s->place.connect_user;
     o.schema = s->place.schema;
-    o.request_ms = patience_ms(has_ddl ? 20000 : 1000);
+    o.request_ms = patience_ms(has_ddl ? 3000 : 1000);
     o.lease_ms = LEASE_MS;
     o.label = "counted";
     return o;
