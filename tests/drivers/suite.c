@@ -470,6 +470,7 @@ int suite_run(const struct quirks *q)
                  {&suite_rowlock_blockers, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
                  {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
+                 {&suite_matrix, guards},
                  {&suite_cas, q->app != NULL},
                  {&suite_cas_columns, q->app != NULL},
                  {&suite_cas_race, q->app != NULL},
@@ -477,7 +478,7 @@ int suite_run(const struct quirks *q)
                  {&suite_retry, true},
                  {&suite_rowlock_refused, q->app != NULL},
                  {&suite_rowlock_race, q->app != NULL}};
-    struct CMUnitTest tests[360];
+    struct CMUnitTest tests[380];
     size_t n = 0;
 
     if (getenv(ENV_NAME))

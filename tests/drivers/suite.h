@@ -111,7 +111,8 @@ extern const struct part suite_load;                /* where rows can be made by
 /* Where an application's connection can be adopted; then where a statement on it can be cut, and
  * whether renewals go on beside its transactions, or they keep everybody out. */
 extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
-extern const struct part suite_cas, suite_cas_columns, suite_cas_race, suite_fence, suite_retry;
+extern const struct part suite_matrix, suite_cas, suite_cas_columns, suite_cas_race, suite_fence,
+    suite_retry;
 extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
 extern const struct part suite_guard_refused; /* where the server cannot keep one */
 extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait,

@@ -1,0 +1,233 @@
+/* P14: every call on an adopted connection, in every kind of transaction, in every state that an
+ * application may be in when it calls. What the application did before and does behind it commits
+ * or is rolled back as if sqlock had not been there, and its session is as it was. */
+#include <sqlock/rows.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/drivers/suite_cas.h"
+
+enum { LEASE_MS = 60000, TOKEN = 7 };
+
+typedef enum situation {
+    FRESH,   /* nothing was said yet but the beginning */
+    OLD,     /* it has read and written */
+    POINT,   /* it has savepoints of its own */
+    READING, /* it has read half of an answer */
+    FAILED,  /* its last statement failed */
+    SITUATIONS
+} situation;
+
+static const char *const names[SITUATIONS] = {"fresh", "old", "savepoint", "half-read", "failed"};
+
+static sqlock_lock *lock;
+
+static sqlock_row row_of(const char *table, sqlock_column *key)
+{
+    return (sqlock_row){sizeof(sqlock_row), NULL, table, key, 1};
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+static int call_guard(void)
+{
+    return sqlock_guard(lock, cas.conn, &cas.err);
+}
+
+static int call_row_lock(void)
+{
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row row = row_of("app_offer", &key);
+
+    return sqlock_row_lock(cas.conn, &row, 1, NULL, &cas.err);
+}
+
+static int call_name_lock(void)
+{
+    return sqlock_name_lock(cas.conn, "turn", SQLOCK_LEN_STRING, NULL, &cas.err);
+}
+
+static int call_update(void)
+{
+    return set_price(cas.conn, 1, sqlock_int(1000), 11);
+}
+
+static int call_insert(void)
+{
+    return insert_offer(50, 50);
+}
+
+static int call_delete(void)
+{
+    sqlock_column key = {"id", sqlock_int(2), NULL};
+    sqlock_row row = row_of("app_offer", &key);
+
+    return sqlock_cas_delete(cas.conn, &row, expect_version(sqlock_int(5)), &cas.err);
+}
+
+static int call_fence(void)
+{
+    sqlock_column key = {"id", sqlock_int(1), NULL};
+    sqlock_row row = row_of("app_fenced", &key);
+
+    return sqlock_fence(cas.conn, &row, "fence", TOKEN, &cas.err);
+}
+
+/* What is seen of it once it is committed: a number, before and after. */
+static const struct call {
+    int (*run)(void);
+    const char *seen;
+    int64_t before, after;
+} guard = {call_guard, "SELECT 1", 1, 1}, row_lock = {call_row_lock, "SELECT 1", 1, 1},
+  name_lock = {call_name_lock, "SELECT 1", 1, 1},
+  update = {call_update, "SELECT price FROM app_offer WHERE id = 1", 10, 11},
+  insert = {call_insert, "SELECT COUNT(*) FROM app_offer WHERE id = 50", 0, 1},
+  delete = {call_delete, "SELECT COUNT(*) FROM app_offer WHERE id = 2", 1, 0},
+  fence = {call_fence, "SELECT COALESCE(MAX(fence), 0) FROM app_fenced", 0, TOKEN};
+
+/* ---- the stage --------------------------------------------------------------------------------
+ */
+
+static void set_stage(void **state)
+{
+    sqlock_error err;
+
+    set_cas_stage(state);
+    app_exec(g.app, "CREATE TABLE app_fenced (id INTEGER PRIMARY KEY, fence BIGINT)");
+    app_exec(g.app, "INSERT INTO app_fenced (id) VALUES (1)");
+    assert_ok(sqlock_ensure(cas.m, "turn", SQLOCK_LEN_STRING, &err), &err);
+    lock = take_for(cas.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
+}
+
+static void strike_stage(void)
+{
+    sqlock_lock_free(lock);
+    lock = NULL;
+    strike_cas_stage();
+}
+
+static void reset(void)
+{
+    app_exec(cas.other, "DELETE FROM app_offer WHERE id IN (2, 50)");
+    app_exec(cas.other, "INSERT INTO app_offer (id, price, version, code) VALUES (2, 20, 5, 9)");
+    app_exec(cas.other, "UPDATE app_offer SET price = 10, version = 1000 WHERE id = 1");
+    app_exec(cas.other, "UPDATE app_fenced SET fence = NULL");
+    app_exec(cas.other, "UPDATE app_row SET n = 10 WHERE id = 1");
+}
+
+/* ---- one cell ---------------------------------------------------------------------------------
+ */
+
+/* Returns its session's settings then, or NULL where they cannot be asked for. */
+static char *put_into(situation s)
+{
+    char *settings = NULL;
+
+    if (s == POINT)
+        app_exec(g.app, "SAVEPOINT theirs");
+    if (s == OLD)
+        seen_by(g.app);
+    if (s != FRESH)
+        app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    if (s == FAILED)
+        assert_false(g.side->exec(g.app, OUR_WRONG));
+    if (s != FAILED || !g.side->fails_whole)
+        settings = g.side->settings(g.app);
+    if (s == READING)
+        g.side->start_reading(g.app);
+    return settings;
+}
+
+/* Takes `before`, which may be NULL. */
+static void same_settings(char *before)
+{
+    char *now = before ? g.side->settings(g.app) : NULL;
+
+    if (before)
+        assert_string_equal(before, now);
+    free(before);
+    free(now);
+}
+
+/* What the application does behind the call, and how it ends. Returns what becomes of n. */
+static int64_t go_on(const struct way *way, situation s, const char *end)
+{
+    bool commits = strcmp(end, "COMMIT") == 0;
+
+    if (s == FAILED && g.side->fails_whole) {
+        go_out(g.app, way, "ROLLBACK");
+        return 10;
+    }
+    app_exec(g.app, "UPDATE app_row SET n = n + 10 WHERE id = 1");
+    if (s == POINT) {
+        app_exec(g.app, "ROLLBACK TO SAVEPOINT theirs");
+        app_exec(g.app, "RELEASE SAVEPOINT theirs");
+    }
+    assert_true(go_out(g.app, way, end));
+    return !commits || s == POINT ? 10 : s == FRESH ? 20 : 21;
+}
+
+static void try_cell(const struct call *c, const struct way *way, situation s, const char *end)
+{
+    bool fit = !(s == READING && g.side->one_answer) && !(s == FAILED && g.side->fails_whole);
+    char *outside, *inside;
+    int64_t n;
+
+    reset();
+    outside = g.side->settings(g.app);
+    go_in(g.app, way);
+    inside = put_into(s);
+    if (fit)
+        assert_ok(c->run(), &cas.err);
+    else
+        assert_code(SQLOCK_ESTATE, c->run(), &cas.err);
+    if (s == READING)
+        assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
+    same_settings(inside);
+    n = go_on(way, s, end);
+    same_settings(outside);
+    assert_int_equal(seen_by(cas.other), n);
+    assert_int_equal(app_number(cas.other, c->seen),
+                     fit && s != POINT && strcmp(end, "COMMIT") == 0 ? c->after : c->before);
+}
+
+static void try_all(void **state, const struct call *c)
+{
+    set_stage(state);
+    assert_code(SQLOCK_ESTATE, c->run(), &cas.err); /* idle */
+    for (const struct way *way = g.side->ways; way->name; way++)
+        for (situation s = FRESH; s < SITUATIONS; s++) {
+            print_message("%s, %s\n", way->name, names[s]);
+            try_cell(c, way, s, "COMMIT");
+            try_cell(c, way, s, "ROLLBACK");
+        }
+    strike_stage();
+}
+
+/* ---- the tests --------------------------------------------------------------------------------
+ */
+
+#define MATRIX(call)                                                                               \
+    static void test_##call##_is_a_guest_in_every_transaction(void **state)                        \
+    {                                                                                              \
+        try_all(state, &call);                                                                     \
+    }
+MATRIX(guard)
+MATRIX(row_lock)
+MATRIX(name_lock)
+MATRIX(update)
+MATRIX(insert)
+MATRIX(delete)
+MATRIX(fence)
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_guard_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_row_lock_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_name_lock_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_update_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_insert_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_delete_is_a_guest_in_every_transaction),
+    cmocka_unit_test(test_fence_is_a_guest_in_every_transaction),
+};
+PART(suite_matrix, tests);
