@@ -11,7 +11,15 @@
 
 /* ---- the reaper's own lease ------------------------------------------------------------------ */
 
-/* 0: it is ours; SQLOCK_EBUSY: another reaper is at work. */
+/* On a server whose row is locked again and again has another reaper at it: nobody else knows its
+ * name. In SQLite's one file any writer may be in the way. */
+static int is_at_work(const sqlock *m, int rc)
+{
+    return rc == SQLOCK_EBUSY ||
+           (rc == SQLOCK_EGUARDED && !(m->driver->caps & SQLOCK_CAP_ONE_WRITER));
+}
+
+/* 0: it is ours; else is_at_work() tells whether that is another reaper's doing. */
 static int take_lease(sqlock_lock *lock, sqlock_cancel *cancel, sqlock_error *err)
 {
     sqlock_op *op = NULL;
@@ -42,7 +50,7 @@ static int run_leased(sqlock *m, struct sweep *s, sqlock_error *err)
     s->r.ran = rc == 0;
     if (rc == 0)
         rc = sweep_run(m, s, lock, &failure);
-    else if (rc == SQLOCK_EBUSY)
+    else if (is_at_work(m, rc))
         rc = 0;
     if (!dry && s->r.ran)
         sqlock_release(lock, NULL); /* if that fails it runs out by itself */

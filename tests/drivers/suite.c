@@ -454,6 +454,7 @@ int suite_run(const struct quirks *q)
                  {&suite_migration, !q->born_migrated},
                  {&suite_sql, q->execute != NULL},
                  {&suite_reap_sql, q->execute != NULL},
+                 {&suite_reap_locked, guards && !one_writer},
                  {&suite_load, q->leave != NULL},
                  {&suite_adopt, q->app != NULL},
                  {&suite_adopt_cut, q->app != NULL},

@@ -105,9 +105,10 @@ extern const struct part suite_lease, suite_ended, suite_unsure, suite_import, s
 /* Where processes meet in one database; then those where a child of a process with a manager may
  * open one, and where it may not. */
 extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;
-extern const struct part suite_migration;           /* where an empty database has no schema */
-extern const struct part suite_sql, suite_reap_sql; /* where SQL can be run past the library */
-extern const struct part suite_load;                /* where rows can be made by the thousand */
+extern const struct part suite_migration; /* where an empty database has no schema */
+extern const struct part suite_sql, suite_reap_sql,
+    suite_reap_locked;               /* where SQL can be run past the library */
+extern const struct part suite_load; /* where rows can be made by the thousand */
 /* Where an application's connection can be adopted; then where a statement on it can be cut, and
  * whether renewals go on beside its transactions, or they keep everybody out. */
 extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
