@@ -322,6 +322,29 @@ static void test_lost_soon_after_a_clock_step_is_none_and_later_is_found(void **
     assert_int_equal(planted.v.violations, 1);
 }
 
+static void lost_release_and_successor(void)
+{
+    planted_grant(1, 0, 10, 1);
+    planted_ask(1, 100, 400, V_RELEASE, SQLOCK_ELOST, 1);
+    planted_grant(2, 200, 210, 2);
+}
+
+static void test_release_that_others_followed_may_be_lost_in_a_fault(void **state)
+{
+    (void)state;
+    lost_release_and_successor();
+    planted_fault(150, 160, 0);
+    assert_proved();
+}
+
+static void test_release_that_others_followed_and_was_lost_without_a_fault_is_found(void **state)
+{
+    (void)state;
+    lost_release_and_successor();
+    planted_fault(401, 410, 0);
+    assert_breach(RULE_LOST);
+}
+
 static void test_lost_while_only_a_client_is_hurt_is_found(void **state)
 {
     (void)state;
@@ -390,6 +413,8 @@ static const struct CMUnitTest tests[] = {
     T(test_refused_guard_within_the_renewed_span_is_found),
     T(test_lost_after_a_break_is_none),
     T(test_lost_while_the_server_is_hurt_is_none),
+    T(test_release_that_others_followed_may_be_lost_in_a_fault),
+    T(test_release_that_others_followed_and_was_lost_without_a_fault_is_found),
     T(test_lost_soon_after_a_clock_step_is_none_and_later_is_found),
     T(test_lost_while_only_a_client_is_hurt_is_found),
     T(test_broken_by_nobody_is_found),
