@@ -334,6 +334,8 @@ static int set_session(lite_conn *conn, sqlock_error *err)
                               conn->path);
     if (rc == 0)
         rc = lite_query(conn, "PRAGMA main.mmap_size = 0", answer, sizeof answer, err);
+    if (rc == 0) /* else a write answers with a row of its own */
+        rc = lite_query(conn, "PRAGMA count_changes = 0", answer, sizeof answer, err);
     if (rc == 0)
         rc = set_journal(conn, err);
     return rc;

@@ -373,6 +373,41 @@ static void test_a_file_in_UTF_16_is_migrated_and_used(void **state)
     temp_dir_remove(dir);
 }
 
+static int connect_counting(void *user, void **out_native, sqlock_error *err)
+{
+    sqlite3 *db = NULL;
+
+    (void)err;
+    if (sqlite3_open(user, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "PRAGMA count_changes = 1", NULL, NULL, NULL) != SQLITE_OK)
+        return SQLOCK_EUNREACH;
+    *out_native = db;
+    return 0;
+}
+
+/* Then each write answers with a row of its own, which is not ours. */
+static void test_a_connection_that_counts_changes_grants_and_frees(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    char *path = new_migrated();
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    o.connect = connect_counting;
+    o.connect_user = path;
+    o.request_ms = patience_ms(1000);
+    assert_ok(sqlock_open(sqlock_driver_sqlite(), NULL, &o, &m, &err), &err);
+    assert_ok(try_acquire(m, "nightly", 0, &lock, &err), &err);
+    assert_ok(sqlock_renew(lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    use(path);
+    free(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
     cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
@@ -388,6 +423,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_may_not_be_read_is_denied),
     cmocka_unit_test(test_a_caller_with_another_copy_of_SQLite_is_refused),
     cmocka_unit_test(test_a_second_copy_of_SQLite_in_the_process_is_found),
+    cmocka_unit_test(test_a_connection_that_counts_changes_grants_and_frees),
 };
 
 TEST_MAIN(tests)
