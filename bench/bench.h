@@ -60,7 +60,7 @@ struct bench_ratio {
     double ratio, ratio_low, ratio_high; /* ours / bare, run by run: median, least, most */
 };
 
-/* Run both ways in turns, runs times each, ms milliseconds each. */
+/* Run both ways in turns: so many runs, in each of which either way works for ms milliseconds. */
 struct bench_ratio bench_compare(const struct bench_db *db, int threads, int runs, int ms);
 
 struct bench_handover {

@@ -1,20 +1,14 @@
 /* Two ways in turns, with any number of threads. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "bench.h"
 
-#define WARM_UP_PART 4 /* of a run's time goes by before it counts */
+#define WARM_UP_PART 4  /* of a run's time goes by before it counts */
+#define TURN_MS      50 /* of one thread: the disk's pace changes within a second */
 #define SAMPLES_MAX  400000
 
-struct crew {
-    const struct bench_db *db;
-    const struct bench_way *way;
-    void *shared;
-    pthread_barrier_t ready;
-    int64_t warm_us, run_us;
-};
+struct crew;
 
 struct worker {
     struct crew *crew;
@@ -22,8 +16,18 @@ struct worker {
     pthread_t thread;
     double *samples; /* microseconds of each pair */
     size_t n;
-    int64_t begun, ended; /* of what was counted */
-    double cpu_us;        /* of the whole process in that time */
+};
+
+/* The threads of one way, which work when it is their turn. */
+struct crew {
+    const struct bench_db *db;
+    const struct bench_way *way;
+    void *shared;
+    int threads;
+    struct worker workers[BENCH_THREADS_MAX];
+    pthread_barrier_t begin, end; /* of a turn; the one who leads is the last of either */
+    int64_t until;                /* the turn's end, 0: there are no more */
+    double worked_us, cpu_us;     /* in all turns, the whole process's */
 };
 
 static void *work(void *arg)
@@ -31,84 +35,125 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct crew *c = w->crew;
     void *own = c->way->start(c->db, c->shared, w->number);
-    int64_t now, start;
+    int64_t now, before;
 
-    c->way->pair(own); /* makes the row, prepares the statements */
-    pthread_barrier_wait(&c->ready);
-    start = sqlock_now_us();
-    for (now = start; now < start + c->warm_us; now = sqlock_now_us())
-        c->way->pair(own);
-    w->begun = now;
-    w->cpu_us = -bench_cpu_us();
-    while (now < start + c->warm_us + c->run_us) {
-        int64_t before = now;
-
-        c->way->pair(own);
-        now = sqlock_now_us();
-        if (w->n < SAMPLES_MAX)
-            w->samples[w->n++] = (double)(now - before);
+    for (;;) {
+        pthread_barrier_wait(&c->begin);
+        if (c->until == 0)
+            break;
+        for (now = sqlock_now_us(); now < c->until;) {
+            before = now;
+            c->way->pair(own);
+            now = sqlock_now_us();
+            if (w->n < SAMPLES_MAX)
+                w->samples[w->n++] = (double)(now - before);
+        }
+        pthread_barrier_wait(&c->end);
     }
-    w->ended = now;
-    w->cpu_us += bench_cpu_us();
     c->way->end(own);
     return NULL;
 }
 
-static struct bench_run sum_up(struct worker *workers, int threads)
+static void crew_begin(struct crew *c, const struct bench_db *db, const struct bench_way *way,
+                       int threads)
+{
+    c->db = db;
+    c->way = way;
+    c->threads = threads;
+    c->shared = way->open != NULL ? way->open(db, threads) : NULL;
+    pthread_barrier_init(&c->begin, NULL, (unsigned)threads + 1);
+    pthread_barrier_init(&c->end, NULL, (unsigned)threads + 1);
+    for (int i = 0; i < threads; i++) {
+        struct worker *w = &c->workers[i];
+
+        w->crew = c;
+        w->number = i;
+        if ((w->samples = malloc(SAMPLES_MAX * sizeof(double))) == NULL ||
+            pthread_create(&w->thread, NULL, work, w) != 0)
+            bench_die("no memory or no thread for worker %d", i);
+    }
+}
+
+static void crew_turn(struct crew *c, int64_t us)
+{
+    const int64_t begun = sqlock_now_us();
+    const double cpu_us = bench_cpu_us();
+
+    c->until = begun + us;
+    pthread_barrier_wait(&c->begin);
+    pthread_barrier_wait(&c->end);
+    c->worked_us += (double)(sqlock_now_us() - begun);
+    c->cpu_us += bench_cpu_us() - cpu_us;
+}
+
+/* Makes the rows, prepares the statements, lets files grow; and forgets what that took. */
+static void crew_warm_up(struct crew *c, int64_t us)
+{
+    crew_turn(c, us);
+    c->worked_us = c->cpu_us = 0;
+    for (int i = 0; i < c->threads; i++)
+        c->workers[i].n = 0;
+}
+
+static struct bench_run sum_up(const struct crew *c)
 {
     struct bench_run run = {0};
     double *all = NULL;
     size_t n = 0, at = 0;
-    int64_t begun = INT64_MAX, ended = 0;
-    int longest = 0;
 
-    for (int i = 0; i < threads; i++) {
-        n += workers[i].n;
-        begun = workers[i].begun < begun ? workers[i].begun : begun;
-        ended = workers[i].ended > ended ? workers[i].ended : ended;
-        if (workers[i].ended - workers[i].begun > workers[longest].ended - workers[longest].begun)
-            longest = i;
-    }
-    run.pairs_per_s = (double)n * 1e6 / (double)(ended - begun);
+    for (int i = 0; i < c->threads; i++)
+        n += c->workers[i].n;
     if ((all = malloc((n + 1) * sizeof *all)) == NULL)
         bench_die("out of memory");
-    for (int i = 0; i < threads; i++)
-        for (size_t k = 0; k < workers[i].n; k++)
-            all[at++] = workers[i].samples[k];
-    run.cpu_us = workers[longest].cpu_us / (double)n; /* who was starved has counted little */
+    for (int i = 0; i < c->threads; i++)
+        for (size_t k = 0; k < c->workers[i].n; k++)
+            all[at++] = c->workers[i].samples[k];
+    run.pairs_per_s = (double)n * 1e6 / c->worked_us;
+    run.cpu_us = c->cpu_us / (double)n;
     run.p50_us = bench_percentile(all, n, 0.50);
     run.p99_us = bench_percentile(all, n, 0.99);
     free(all);
     return run;
 }
 
-static struct bench_run run_way(const struct bench_db *db, const struct bench_way *way, int threads,
-                                int ms)
+static struct bench_run crew_end(struct crew *c)
 {
-    struct crew crew = {.db = db, .way = way};
-    struct worker workers[BENCH_THREADS_MAX] = {0};
-    struct bench_run run;
+    const struct bench_run run = sum_up(c);
 
-    crew.run_us = (int64_t)ms * 1000;
-    crew.warm_us = crew.run_us / WARM_UP_PART;
-    crew.shared = way->open != NULL ? way->open(db, threads) : NULL;
-    pthread_barrier_init(&crew.ready, NULL, (unsigned)threads);
-    for (int i = 0; i < threads; i++) {
-        workers[i].crew = &crew;
-        workers[i].number = i;
-        if ((workers[i].samples = malloc(SAMPLES_MAX * sizeof(double))) == NULL ||
-            pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            bench_die("no memory or no thread for worker %d", i);
+    c->until = 0;
+    pthread_barrier_wait(&c->begin);
+    for (int i = 0; i < c->threads; i++) {
+        pthread_join(c->workers[i].thread, NULL);
+        free(c->workers[i].samples);
     }
-    for (int i = 0; i < threads; i++)
-        pthread_join(workers[i].thread, NULL);
-    run = sum_up(workers, threads);
-    for (int i = 0; i < threads; i++)
-        free(workers[i].samples);
-    pthread_barrier_destroy(&crew.ready);
-    if (way->close != NULL)
-        way->close(crew.shared);
+    pthread_barrier_destroy(&c->begin);
+    pthread_barrier_destroy(&c->end);
+    if (c->way->close != NULL)
+        c->way->close(c->shared);
     return run;
+}
+
+/* One run of both. Several threads do not end a turn together (who waits for SQLite's writer may
+ * come late), so they have a single one. */
+static void run_both(const struct bench_db *db, int threads, int ms, int first,
+                     struct bench_run out[2])
+{
+    const struct bench_way *ways[2] = {&bench_sqlock, db->bare};
+    const int turns = threads == 1 && ms > TURN_MS ? ms / TURN_MS : 1;
+    const int64_t us = (int64_t)ms * 1000;
+    struct crew crews[2] = {0};
+
+    for (int i = 0; i < 2; i++)
+        crew_begin(&crews[i], db, ways[i], threads);
+    for (int i = 0; i < 2; i++)
+        crew_warm_up(&crews[i], us / WARM_UP_PART);
+    for (int turn = 0; turn < turns; turn++) {
+        /* Who goes first changes, so that a drift favours neither. */
+        crew_turn(&crews[(first + turn) % 2], us / turns);
+        crew_turn(&crews[(first + turn + 1) % 2], us / turns);
+    }
+    for (int i = 0; i < 2; i++)
+        out[i] = crew_end(&crews[i]);
 }
 
 static struct bench_run median(const struct bench_run *runs, int n)
@@ -133,12 +178,11 @@ struct bench_ratio bench_compare(const struct bench_db *db, int threads, int run
     double ratio[BENCH_PAIRS_MAX];
 
     for (int i = 0; i < runs; i++) {
-        /* Who goes first changes, so that a drift within a pair favours neither. */
-        if (i % 2 == 0)
-            ours[i] = run_way(db, &bench_sqlock, threads, ms);
-        bare[i] = run_way(db, db->bare, threads, ms);
-        if (i % 2 != 0)
-            ours[i] = run_way(db, &bench_sqlock, threads, ms);
+        struct bench_run both[2];
+
+        run_both(db, threads, ms, i % 2, both);
+        ours[i] = both[0];
+        bare[i] = both[1];
         ratio[i] = ours[i].pairs_per_s / bare[i].pairs_per_s;
     }
     result.ours = median(ours, runs);
