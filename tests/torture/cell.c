@@ -3,13 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,16 +15,11 @@
 
 enum {
     LEASE_MS = 400,
-    COMMAND_LEASE_MS = 1000, /* clients that run the command need longer ones */
     SECONDS = 16,
     CALM_MS = 2000,
     CALM_MOST_MS = 12000,
     LONGER = 4,
-    THREADS = 4,
-    START_MS = 20000,
-    END_MS = 20000,
     SLACK_MS = 2000,
-    ARGS_MAX = 40,
     SKIPPED = 77
 };
 
@@ -65,267 +56,6 @@ void cell_healed(struct cell *c)
 {
     history_return(c->history, &c->now);
     c->events++;
-}
-
-/* ---- processes --------------------------------------------------------------------------------
- */
-
-static void become(struct cell *c, char *const argv[], const char *err_path, pid_t parent)
-{
-    int err = open(err_path, O_WRONLY | O_CREAT | O_APPEND, 0666);
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (err < 0 || getppid() != parent || dup2(c->pipe[0], 0) < 0 || dup2(err, 1) < 0 ||
-        dup2(err, 2) < 0)
-        _exit(99);
-    close_range(3, ~0U, 0);
-    engine_env(&c->engine);
-    execv(argv[0], argv);
-    _exit(127);
-}
-
-static pid_t run(struct cell *c, char *const argv[], const char *err_path)
-{
-    pid_t parent = getpid();
-    pid_t child = fork();
-
-    if (child == 0)
-        become(c, argv, err_path, parent);
-    if (child < 0)
-        fail_msg("fork: %s", strerror(errno));
-    return child;
-}
-
-pid_t cell_again(struct cell *c, const char *const words[], const char *err_path)
-{
-    char self[] = "/proc/self/exe";
-    char *argv[ARGS_MAX] = {self};
-
-    for (int i = 0; words[i]; i++)
-        argv[i + 1] = (char *)(uintptr_t)words[i];
-    return run(c, argv, err_path);
-}
-
-/* One that hangs is ended, and its code is that of a signal. */
-int cell_command(struct cell *c, const char *const words[])
-{
-    int64_t end_us = now_us() + END_MS * INT64_C(1000);
-    char *argv[ARGS_MAX] = {(char *)(uintptr_t)TEST_COMMAND, (char *)(uintptr_t) "-U",
-                            c->engine.client_url};
-    char path[300];
-    int status = 0;
-    int n = 3;
-    pid_t child;
-
-    if (c->kind->unprepared)
-        argv[n++] = (char *)(uintptr_t) "--unprepared";
-    for (int i = 0; words[i]; i++)
-        argv[n++] = (char *)(uintptr_t)words[i];
-    snprintf(path, sizeof path, "%s/command.log", c->folder);
-    child = run(c, argv, path);
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        if (now_us() > end_us)
-            kill(child, SIGKILL);
-        sleep_ms(2);
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* ---- clients ----------------------------------------------------------------------------------
- */
-
-static void err_path(const struct cell *c, const struct client *who, char out[300])
-{
-    snprintf(out, 300, "%s/%" PRIu32 ".err", c->folder, who->process);
-}
-
-/* A number is never used twice: a thread's history has one order. */
-void cell_client_start(struct cell *c, struct client *who)
-{
-    char process[16], seed[32], names[16], lease[16], threads[16], path[300], mix[200];
-    const char *words[ARGS_MAX] = {"client",
-                                   "--folder",
-                                   c->folder,
-                                   "--url",
-                                   c->engine.client_url,
-                                   "--process",
-                                   process,
-                                   "--seed",
-                                   seed,
-                                   "--names",
-                                   names,
-                                   "--lease",
-                                   lease,
-                                   "--threads",
-                                   threads,
-                                   "--mix",
-                                   mix,
-                                   "--allow",
-                                   c->fault->allow,
-                                   "--seconds",
-                                   "100000"};
-    const char *less = c->kind->mix ? c->kind->mix : "";
-    int n = 21;
-
-    who->process = ++c->processes;
-    /* The last word about a thing counts. */
-    snprintf(mix, sizeof mix, "%s%s%s", c->fault->mix, *c->fault->mix && *less ? " " : "", less);
-    if (who->command)
-        words[n++] = "--command";
-    if (c->kind->unprepared)
-        words[n++] = "--unprepared";
-    snprintf(process, sizeof process, "%" PRIu32, who->process);
-    snprintf(seed, sizeof seed, "%" PRIu64, c->seed % 1000000007);
-    snprintf(names, sizeof names, "%d", CELL_NAMES);
-    snprintf(lease, sizeof lease, "%" PRId32, who->command ? COMMAND_LEASE_MS : c->lease_ms);
-    snprintf(threads, sizeof threads, "%d", who->command ? 1 : THREADS);
-    err_path(c, who, path);
-    who->pid = cell_again(c, words, path);
-}
-
-void cell_client_kill(struct client *who)
-{
-    if (!who->pid)
-        return;
-    kill(who->pid, SIGKILL);
-    waitpid(who->pid, NULL, 0);
-    who->pid = 0;
-}
-
-/* Not of those that run the command: their holders are processes of their own. */
-struct client *cell_victim(struct cell *c)
-{
-    struct client *who;
-
-    do
-        who = &c->clients[dice_below(&c->dice, CELL_CLIENTS)];
-    while (who->command);
-    return who;
-}
-
-static void history_path(const struct cell *c, const struct client *who, char out[300])
-{
-    snprintf(out, 300, "%s/%" PRIu32 ".history", c->folder, who->process);
-}
-
-bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks, int verb)
-{
-    char path[300], tail[257] = "", kind = 0, word[32] = "";
-    char *line, *end;
-    int outcome = 0, fd;
-    struct stat st;
-    ssize_t n;
-
-    history_path(c, who, path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    n = fstat(fd, &st) == 0
-            ? pread(fd, tail, sizeof tail - 1, st.st_size > 256 ? st.st_size - 256 : 0)
-            : -1;
-    close(fd);
-    end = n > 0 ? strrchr(tail, '\n') : NULL;
-    if (!end)
-        return false;
-    *end = '\0';
-    line = strrchr(tail, '\n');
-    line = line ? line + 1 : tail;
-    return sscanf(line, "%c %*u %*u %*u %31s %d", &kind, word, &outcome) == 3 &&
-           kind == (asks ? 'I' : 'R') && strcmp(word, history_verb_word(verb)) == 0 && outcome == 0;
-}
-
-static bool has_begun(const struct cell *c, const struct client *who)
-{
-    struct stat st;
-    char path[300];
-
-    history_path(c, who, path);
-    return stat(path, &st) == 0 && st.st_size > 0;
-}
-
-/* Where the clock is stepped in the clients, the command would see the true one. */
-static bool clock_is_ours(const struct cell *c)
-{
-    return (c->fault->wants & ENGINE_CLOCK) && c->kind->family == FAMILY_SQLITE;
-}
-
-static bool start_clients(struct cell *c)
-{
-    int64_t end_us = now_us() + START_MS * INT64_C(1000);
-
-    for (int i = 0; i < CELL_CLIENTS; i++) {
-        c->clients[i].command = i == CELL_CLIENTS - 1 && !clock_is_ours(c);
-        cell_client_start(c, &c->clients[i]);
-    }
-    for (int i = 0; i < CELL_CLIENTS; i++)
-        while (!has_begun(c, &c->clients[i])) {
-            if (now_us() > end_us) {
-                cell_problem(c, "client %" PRIu32 " has asked for nothing", c->clients[i].process);
-                return false;
-            }
-            sleep_ms(5);
-        }
-    return true;
-}
-
-/* What a client says on stderr when it ends with a failure. */
-static void put_file(const char *path)
-{
-    char line[512];
-    FILE *f = fopen(path, "r");
-
-    while (f && fgets(line, sizeof line, f))
-        fputs(line, stderr);
-    if (f)
-        fclose(f);
-}
-
-static void end_client(struct cell *c, struct client *who, int64_t end_us)
-{
-    char path[300];
-    int status = 0;
-
-    if (!who->pid)
-        return;
-    while (waitpid(who->pid, &status, WNOHANG) == 0) {
-        if (now_us() > end_us) {
-            cell_problem(c, "client %" PRIu32 " does not end", who->process);
-            cell_client_kill(who);
-            return;
-        }
-        sleep_ms(5);
-    }
-    who->pid = 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return;
-    err_path(c, who, path);
-    put_file(path);
-    cell_problem(c, "client %" PRIu32 " ended with %s %d", who->process,
-                 WIFSIGNALED(status) ? "signal" : "code",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-}
-
-/* One that ended by itself was told something that nothing explains. */
-static void look_after_clients(struct cell *c)
-{
-    for (int i = 0; i < CELL_CLIENTS; i++) {
-        siginfo_t info = {0};
-        id_t id = (id_t)c->clients[i].pid;
-
-        if (id && waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
-            end_client(c, &c->clients[i], now_us());
-    }
-}
-
-static void end_clients(struct cell *c)
-{
-    int64_t end_us = now_us() + END_MS * INT64_C(1000);
-
-    for (int i = 0; i < CELL_CLIENTS; i++)
-        if (c->clients[i].pid)
-            kill(c->clients[i].pid, SIGTERM);
-    for (int i = 0; i < CELL_CLIENTS; i++)
-        end_client(c, &c->clients[i], end_us);
 }
 
 /* ---- set up -----------------------------------------------------------------------------------
@@ -462,20 +192,20 @@ static void strike(struct cell *c)
             break;
         cell_nap(c, c->fault->gap_ms / 2, c->fault->gap_ms * 3 / 2);
         c->fault->strike(c);
-        look_after_clients(c);
+        cell_clients_look_after(c);
     }
 }
 
 static void work(struct cell *c)
 {
-    if (start_clients(c)) {
+    if (cell_clients_start(c)) {
         have_peace(c);
         strike(c);
         for (int i = 0; i < ENGINE_SESSIONS; i++)
             engine_forget(&c->engine, i);
-        sleep_ms(COMMAND_LEASE_MS + SLACK_MS + 300);
+        sleep_ms(CELL_COMMAND_LEASE_MS + SLACK_MS + 300);
     }
-    end_clients(c);
+    cell_clients_end(c);
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------
@@ -502,7 +232,7 @@ static void judge(struct cell *c, FILE *say)
                                 .engine = c->kind->name,
                                 .fault = c->fault->word,
                                 .seed = c->seed,
-                                .lease_ms = COMMAND_LEASE_MS,
+                                .lease_ms = CELL_COMMAND_LEASE_MS,
                                 .slack_ms = SLACK_MS,
                                 .min_rate = least_rate(c),
                                 .min_grants = CELL_GRANTS_MIN,

@@ -20,7 +20,8 @@ enum {
     CELL_NAMES = 5,
     CELL_FREEZES = 512,
     CELL_EVENTS_MIN = 10,
-    CELL_GRANTS_MIN = 1000
+    CELL_GRANTS_MIN = 1000,
+    CELL_COMMAND_LEASE_MS = 1000 /* of clients that run the command, who need longer ones */
 };
 
 struct client {
@@ -91,6 +92,16 @@ void cell_client_kill(struct client *who);
 int cell_command(struct cell *c, const char *const words[]);
 /* Run this program again with these words, without waiting for it. */
 pid_t cell_again(struct cell *c, const char *const words[], const char *err_path);
+
+/* ---- cell_clients.c ---------------------------------------------------------------------------
+ */
+
+/* All of them, until each has asked for something; false: one does not. */
+bool cell_clients_start(struct cell *c);
+/* One that ended by itself was told something that nothing explains: that is a problem. */
+void cell_clients_look_after(struct cell *c);
+/* Ask all to end, and wait for them; one that does not, or that failed, is a problem. */
+void cell_clients_end(struct cell *c);
 
 /* ---- cell_sweep.c -----------------------------------------------------------------------------
  */
