@@ -1,0 +1,133 @@
+/* Reaping where somebody else writes to the table, or has locked it: operators, other versions,
+ * guards (P3, P20). */
+#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_reap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- past the library ------------------------------------------------------------------------ */
+
+static void execute(struct world *w, const char *format)
+{
+    char sql[512], table[128];
+    const char *at = strstr(format, "{lock}");
+
+    snprintf(table, sizeof table, "%s%ssqlock_lock", w->place.schema ? w->place.schema : "",
+             w->place.schema ? "." : "");
+    snprintf(sql, sizeof sql, "%.*s%s%s", (int)(at - format), format, table, at + 6);
+    w->q->execute(&w->place, sql);
+}
+
+/* The row is swept away while the holder still believes in it: it is told why. */
+static void test_holder_learns_that_it_was_reaped(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
+    sqlock_reap_opts o = reap_at_once();
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
+    sqlock_lock *released = take_for(m, "weekly", 600000, SQLOCK_NO_RENEW);
+
+    age(w, HOUR_MS);
+    assert_int_equal(reap(other, &o).cleared, 2);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_REAPED);
+    assert_code(SQLOCK_ELOST, sqlock_release(released, &err), &err);
+    assert_int_equal(sqlock_lock_why(released), SQLOCK_WHY_REAPED);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(released);
+}
+
+/* P20: what a later version keeps in the table. */
+static void test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_reap_opts o = reap_at_once();
+
+    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
+    abandon(m, "held");
+    give(take(m, "free"));
+    execute(w, "UPDATE {lock} SET kind = 7");
+    age(w, 30 * 24 * HOUR_MS);
+    sqlock_reap_report r = reap(m, &o);
+    assert_int_equal(r.cleared + r.pruned, 0);
+    execute(w, "UPDATE {lock} SET kind = 0, waiters = 1");
+    r = reap(m, &o);
+    assert_int_equal(r.cleared, 1);
+    assert_int_equal(r.pruned, 0);
+    execute(w, "UPDATE {lock} SET waiters = 0, next_ticket = 3");
+    age(w, 30 * 24 * HOUR_MS);
+    assert_int_equal(reap(m, &o).pruned, 0);
+    execute(w, "UPDATE {lock} SET next_ticket = 0");
+    assert_int_equal(reap(m, &o).pruned, 2);
+}
+
+/* The row of its own lease is as old as any, and stays: its tokens need no floor. */
+static void test_reaper_never_prunes_its_own_row(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_reap_opts o = reap_at_once();
+
+    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
+    for (int i = 0; i < 2; i++) {
+        sqlock_reap_report r = reap(m, &o);
+        assert_int_equal(r.pruned + r.seen, 0);
+        age(w, 30 * 24 * HOUR_MS);
+    }
+    /* NULL is refused: the statement fails unless the row is that of the third grant */
+    reap(m, &o);
+    execute(w, "UPDATE {lock} SET token = CASE WHEN token = 3 THEN 3 ELSE NULL END "
+               "WHERE length(name) = 4");
+}
+
+/* Somebody took its lease away: it stops, says so, and what it did is done. */
+static void test_reaper_that_lost_its_lease_stops(void **state)
+{
+    struct world *w = world(state);
+    struct reaper r = {0};
+
+    reaper_start(&r, w, 200);
+    execute(w, "UPDATE {lock} SET owner = NULL, exp = NULL, ended_why = 2, ended_token = token, "
+               "ended_owner = owner WHERE length(ns) = 7");
+    pthread_join(r.thread, NULL);
+    assert_code(SQLOCK_ELOST, r.code, &r.err);
+    assert_between(1, r.r.cleared, 199);
+    assert_int_equal(count_rows(r.m).held, 200 - r.r.cleared);
+}
+
+static const struct CMUnitTest sql_tests[] = {
+    cmocka_unit_test(test_holder_learns_that_it_was_reaped),
+    cmocka_unit_test(test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know),
+    cmocka_unit_test(test_reaper_never_prunes_its_own_row),
+    cmocka_unit_test(test_reaper_that_lost_its_lease_stops),
+};
+PART(suite_reap_sql, sql_tests);
+
+/* ---- beside an application's transaction ------------------------------------------------------
+ */
+
+/* Seen under load: a second reaper whose every look met the first one's transactions said that the
+ * lock is guarded. */
+static void test_reaper_whose_lease_is_locked_goes_away_quietly(void **state)
+{
+    sqlock_reap_opts o = reap_at_once();
+
+    begin_app(state);
+    sqlock *m = open_manager(g.w, NULL);
+    assert_int_equal(reap(m, &o).ran, 1); /* the lease has its row now */
+    app_exec(g.app, g.side->begins[0]);
+    app_exec(g.app, g.driver->dialect->placeholder == '$' /* as a guard does it */
+                        ? "SELECT 1 FROM sqlock_lock FOR KEY SHARE"
+                        : "SELECT token FROM sqlock_lock FORCE INDEX (nt) LOCK IN SHARE MODE");
+    assert_int_equal(reap(m, &o).ran, 0);
+    app_exec(g.app, "ROLLBACK");
+    assert_int_equal(reap(m, &o).ran, 1);
+}
+
+static const struct CMUnitTest locked_tests[] = {
+    cmocka_unit_test(test_reaper_whose_lease_is_locked_goes_away_quietly),
+};
+PART(suite_reap_locked, locked_tests);
