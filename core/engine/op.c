@@ -9,10 +9,11 @@
 #include "core/engine/renewals.h"
 #include "core/model/backoff.h"
 
-#define HURRY_SLEEP_US 2000
-#define LAST_TRY_US    5000  /* room for the last round trip, at least */
-#define LAST_TRY_PART  8     /* ... and at most such a part of the wait */
-#define ASYNC_LEAST_US 50000 /* the talker's attempt for an op lasts at least so long */
+#define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
+#define HURRY_SLEEP_US        2000
+#define LAST_TRY_US           5000  /* room for the last round trip, at least */
+#define LAST_TRY_PART         8     /* ... and at most such a part of the wait */
+#define ASYNC_LEAST_US        50000 /* the talker's attempt for an op lasts at least so long */
 
 static int64_t longer(int64_t a, int64_t b)
 {
@@ -401,6 +402,10 @@ void op_failed(sqlock_op *op)
         op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
         op->unsure = 1;
+    /* What our transactions are made for does not fail so: a pooler's sessions may have been put to
+     * another isolation since they were greeted, which is to be refused, not tried for long. */
+    if (strcmp(op->err.sqlstate, SERIALIZATION_FAILURE) == 0)
+        op->greet = 1;
     if (op_is_over(op))
         return;
     if (!worth_again(op)) {

@@ -116,6 +116,21 @@ static void test_failures_without_end_are_told_as_they_are(void **state)
     assert_non_null(strstr(err.text, "acquire \"nightly\""));
 }
 
+/* It may be another server than the one that was greeted, as behind a pooler. */
+static void test_transaction_that_could_not_be_serialized_asks_who_is_there(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    long greeted;
+
+    give(take_with(m, "nightly", &o));
+    greeted = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HELLO);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, 1, 0);
+    give(take_with(m, "nightly", &o));
+    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HELLO), greeted + 1);
+}
+
 /* ---- requests that run late ------------------------------------------------------------------ */
 
 /* P5: when it runs, nobody waits for it any more. */
@@ -187,6 +202,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lost_reply_of_a_break_is_settled_within_the_call),
     cmocka_unit_test(test_serialization_failures_are_tried_again),
     cmocka_unit_test(test_failures_without_end_are_told_as_they_are),
+    cmocka_unit_test(test_transaction_that_could_not_be_serialized_asks_who_is_there),
     cmocka_unit_test(test_late_acquire_grants_to_nobody),
     cmocka_unit_test(test_late_renewal_does_not_bring_a_lost_lease_back),
     cmocka_unit_test(test_late_release_that_runs_in_the_server_does_not_free_successor),
