@@ -110,11 +110,13 @@ static void lock_name(void *arg, bool whole)
 {
     MYSQL *my = arg;
     sqlock_conn *conn = NULL;
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
 
-    (void)whole; /* who is cut asks on another connection */
+    (void)whole;                     /* who is cut asks on another connection */
+    o.wait_ms = SQLOCK_WAIT_FOREVER; /* MySQL before 8.0 knows no other wait */
     assert_ok(sqlock_adopt_mysql(s.m, my, &conn, &s.err), &s.err);
     assert_int_equal(mysql_query(my, "BEGIN"), 0);
-    assert_ok(sqlock_name_lock(conn, "till", SQLOCK_LEN_STRING, NULL, &s.err), &s.err);
+    assert_ok(sqlock_name_lock(conn, "till", SQLOCK_LEN_STRING, &o, &s.err), &s.err);
     assert_int_equal(mysql_query(my, "ROLLBACK"), 0);
     sqlock_conn_free(conn);
 }

@@ -50,7 +50,8 @@ static void write_config(const char *dir, const char *ini, const char *server_di
             "[databases]\npostgres = host=%s port=5432 dbname=postgres user=postgres\n"
             "[pgbouncer]\nlisten_port = 6432\nlisten_addr =\nunix_socket_dir = %s\n"
             "auth_type = trust\nauth_file = %s\npool_mode = transaction\n"
-            "default_pool_size = %d\nmax_client_conn = 200\nlogfile = %s/log\n",
+            "default_pool_size = %d\nmax_client_conn = 200\nlogfile = %s/log\n"
+            "server_login_retry = 0.2\n", /* else 15 s after the server's start */
             server_dir, dir, users, sessions, dir);
     fclose(f);
 }
