@@ -1,0 +1,161 @@
+/* MariaDB servers that may forget commits when they crash: refused, or another server after each
+ * start. */
+#include <sqlock/mysql.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/input/mysql_open.h"
+#include "tests/lib/check.h"
+#include "tests/lib/my_private.h"
+
+static void test_weak_flushing_is_refused_unless_accepted(void **state)
+{
+    sqlock_error err, accepted;
+    int rc, weak;
+
+    (void)state;
+    mysql_migrated();
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    rc = mysql_try(my_private_url(), 0, &err);
+    weak = mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &accepted);
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    assert_code(SQLOCK_EREFUSED, rc, &err);
+    assert_non_null(strstr(err.text, "innodb_flush_log_at_trx_commit"));
+    if (strcmp(mysql_kind(), "5.6") == 0) { /* it does not tell when it was started */
+        assert_code(SQLOCK_EREFUSED, weak, &accepted);
+        return;
+    }
+    assert_ok(weak, &accepted);
+    if (strcmp(mysql_kind(), "MariaDB") == 0) /* it has no such statement */
+        return;
+    my_private_exec("ALTER INSTANCE DISABLE INNODB REDO_LOG");
+    rc = mysql_try(my_private_url(), 0, &err);
+    my_private_exec("ALTER INSTANCE ENABLE INNODB REDO_LOG");
+    assert_code(SQLOCK_EREFUSED, rc, &err);
+    assert_non_null(strstr(err.text, "redo log"));
+}
+
+static int64_t incarnation(void)
+{
+    return my_private_number("SELECT inc FROM test.sqlock_meta");
+}
+
+/* Not a word of the commits that are lost: the server's next start is another server. */
+static void test_a_forgetful_server_is_another_one_after_each_start(void **state)
+{
+    const char *weak = "--innodb-flush-log-at-trx-commit=2";
+    sqlock_error err;
+    int64_t before;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0) /* test_weak_flushing_... */
+        skip();
+    mysql_migrated();
+    assert_ok(mysql_try(my_private_url(), 0, &err), &err);
+    before = incarnation();
+    my_private_restart("");
+    assert_ok(mysql_try(my_private_url(), 0, &err), &err);
+    assert_int_equal(incarnation(), before);
+    for (int i = 1; i <= 2; i++) {
+        my_private_restart(weak);
+        for (int again = 0; again < 3; again++) {
+            assert_ok(mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
+            assert_int_equal(incarnation(), before + i);
+            usleep(700 * 1000); /* whatever the second says */
+        }
+    }
+    my_private_restart("");
+    assert_ok(mysql_try(my_private_url(), 0, &err), &err);
+    assert_int_equal(incarnation(), before + 3);
+}
+
+/* The token of a grant, which is given up with its client. */
+static int64_t draw(const char *name)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    int64_t token;
+
+    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
+    o.request_ms = patience_ms(8000);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
+    assert_ok(sqlock_acquire(m, name, NULL, &lock, &err), &err);
+    token = sqlock_lock_token(lock);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    return token;
+}
+
+/* The last second of commits is gone with the server, and the grant with them. */
+static void test_tokens_rise_over_a_crash_that_forgot_a_grant(void **state)
+{
+    const char *weak = "--innodb-flush-log-at-trx-commit=0";
+    int64_t first, last = 0, forgotten = 0;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0)
+        skip();
+    mysql_migrated();
+    my_private_restart(weak);
+    for (int i = 0; i < 8 && forgotten == 0; i++) {
+        first = draw("forgotten");
+        assert_true(first > last);
+        my_private_restart(weak);
+        forgotten = my_private_number("SELECT COUNT(*) = 0 FROM test.sqlock_lock "
+                                      "WHERE name = 'forgotten' AND token >= %lld",
+                                      (long long)first);
+        my_private_exec("UPDATE test.sqlock_lock SET owner = NULL, exp = NULL, since = NULL, "
+                        "label = NULL WHERE name = 'forgotten'");
+        last = first;
+    }
+    assert_int_equal(forgotten, 1);
+    assert_true(draw("forgotten") > last);
+    my_private_exec("DELETE FROM test.sqlock_lock WHERE name = 'forgotten'");
+    my_private_restart("");
+}
+
+/* The incarnation itself may be forgotten: nobody may draw a token under it before it is on the
+ * disk. */
+static void test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    int64_t begun, inc;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0)
+        skip();
+    mysql_migrated();
+    my_private_restart("--innodb-flush-log-at-trx-commit=2");
+    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
+    o.request_ms = patience_ms(8000);
+    once.wait_ms = 0;
+    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
+    inc = incarnation();
+    /* as it stands while somebody waits between its two steps */
+    my_private_exec("UPDATE test.sqlock_meta SET server = CONCAT(server, '/new')");
+    begun = sqlock_now_us();
+    assert_ok(sqlock_acquire(m, "nightly", &once, &lock, &err), &err);
+    assert_true(sqlock_now_us() - begun > 1900 * 1000);
+    assert_int_equal(incarnation(), inc);
+    assert_int_equal(
+        my_private_number("SELECT COUNT(*) FROM test.sqlock_meta WHERE server LIKE '%%/new'"), 0);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    my_private_restart("");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
+    cmocka_unit_test(test_a_forgetful_server_is_another_one_after_each_start),
+    cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
+    cmocka_unit_test(test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe),
+};
+
+TEST_MAIN(tests)
