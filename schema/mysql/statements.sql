@@ -633,7 +633,7 @@ FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 -- nothing was done. Of two creators the second one's INSERT fails (1062, ask again); it waits for the first
 -- one for the session's lock wait timeout at most, by which it may be late.
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE {register} SET
     version = LAST_INSERT_ID(version + IF(inc = @sqlock_inc, 1, (@sqlock_inc - inc) * 4294967296)),
     value = :value, writer = :writer, updated = {now}, inc = @sqlock_inc
@@ -649,7 +649,7 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name
 WHERE ROW_COUNT() > 0 OR h.name IS NOT NULL;
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND m.server = {server};
+SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
 INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
 SELECT :ns, :name, @sqlock_t + @sqlock_inc * 4294967296, :value, :writer, @sqlock_inc, @sqlock_t
 FROM DUAL WHERE :expected = 0 AND @sqlock_inc IS NOT NULL AND {now} <= :not_after;
@@ -659,7 +659,7 @@ SELECT 0,
        CASE WHEN h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
             WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN m.server <> {server} THEN 13
+            WHEN NOT {known} THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        COALESCE(h.version, 0), NULL, {now}

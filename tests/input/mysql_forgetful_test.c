@@ -1,6 +1,7 @@
 /* MariaDB servers that may forget commits when they crash: refused, or another server after each
  * start. */
 #include <sqlock/mysql.h>
+#include <sqlock/register.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -69,18 +70,27 @@ static void test_a_forgetful_server_is_another_one_after_each_start(void **state
     assert_int_equal(incarnation(), before + 3);
 }
 
-/* The token of a grant, which is given up with its client. */
-static int64_t draw(const char *name)
+/* A manager on the private server. Whose incarnation is new waits for two seconds. */
+static sqlock *open_as(unsigned flags)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_error err = {0};
-    sqlock_lock *lock = NULL;
     sqlock *m = NULL;
-    int64_t token;
 
-    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
+    o.flags = flags;
     o.request_ms = patience_ms(8000);
     assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
+    return m;
+}
+
+/* The token of a grant, which is given up with its client. */
+static int64_t draw(const char *name)
+{
+    sqlock *m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    int64_t token;
+
     assert_ok(sqlock_acquire(m, name, NULL, &lock, &err), &err);
     token = sqlock_lock_token(lock);
     sqlock_lock_free(lock);
@@ -120,7 +130,6 @@ static void test_tokens_rise_over_a_crash_that_forgot_a_grant(void **state)
  * disk. */
 static void test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe(void **state)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_error err = {0};
     sqlock_lock *lock = NULL;
@@ -132,10 +141,8 @@ static void test_a_forgetful_server_grants_nothing_before_its_incarnation_is_saf
         skip();
     mysql_migrated();
     my_private_restart("--innodb-flush-log-at-trx-commit=2");
-    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
-    o.request_ms = patience_ms(8000);
     once.wait_ms = 0;
-    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
+    m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
     inc = incarnation();
     /* as it stands while somebody waits between its two steps */
     my_private_exec("UPDATE test.sqlock_meta SET server = CONCAT(server, '/new')");
@@ -151,11 +158,38 @@ static void test_a_forgetful_server_grants_nothing_before_its_incarnation_is_saf
     my_private_restart("");
 }
 
+/* P13: what meta knows it by says when it was started, too. */
+static void test_a_forgetful_server_keeps_registers(void **state)
+{
+    sqlock_error err = {0};
+    int64_t first = 0, second = 0;
+    size_t len;
+    sqlock *m;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0)
+        skip();
+    mysql_migrated();
+    my_private_restart("--innodb-flush-log-at-trx-commit=2");
+    m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
+    assert_ok(sqlock_register_set(m, "config", SQLOCK_LEN_STRING, "one", 3, 0, &first, &err), &err);
+    assert_ok(sqlock_register_set(m, "config", SQLOCK_LEN_STRING, "two", 3, first, &second, &err),
+              &err);
+    assert_int_equal(second, first + 1);
+    assert_ok(sqlock_register_get(m, "config", SQLOCK_LEN_STRING, NULL, 0, &len, &first, &err),
+              &err);
+    assert_int_equal(first, second);
+    sqlock_close(m);
+    my_private_exec("DELETE FROM test.sqlock_register");
+    my_private_restart("");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
     cmocka_unit_test(test_a_forgetful_server_is_another_one_after_each_start),
     cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
     cmocka_unit_test(test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe),
+    cmocka_unit_test(test_a_forgetful_server_keeps_registers),
 };
 
 TEST_MAIN(tests)
