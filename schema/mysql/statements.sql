@@ -31,12 +31,15 @@
 -- :define started COALESCE(/*!50708 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM performance_schema.global_status s WHERE s.variable_name = 'Uptime'), */ /*M!100000 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM information_schema.global_status s WHERE s.variable_name = 'UPTIME'), */ NULL)
 -- The redo log is off (ALTER INSTANCE DISABLE INNODB REDO_LOG).
 -- :define no_redo (FALSE /*!80021 OR EXISTS (SELECT 1 FROM performance_schema.global_status s WHERE s.variable_name = 'Innodb_redo_log_enabled' AND s.variable_value = 'OFF') */)
--- Commits may be forgotten after a crash.
--- :define weak (@@global.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@global.log_bin AND @@global.sync_binlog <> 1 OR {no_redo})
+-- Commits may be forgotten after a crash; as far as variables tell, which are read for each grant.
+-- :define loose (@@global.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@global.log_bin AND @@global.sync_binlog <> 1)
+-- :define weak ({loose} OR {no_redo})
 -- What meta knows the server by. Where commits may be forgotten each start is another server.
 -- :define identity IF({weak}, CAST(CONCAT({started}, '@', {server}) AS BINARY), {server})
--- meta's server is this one. When it was started need not be asked again: no session lives through that.
--- :define known (m.server IN ({server}, CONCAT(SUBSTRING_INDEX(m.server, '@', 1), '@', {server})))
+-- meta's server is this one. When it was started need not be asked again: no session lives through that. But these
+-- variables may be set while it runs, and once more before its next start: what is granted in between, under the
+-- name of a server that forgets nothing, would be forgotten and granted again.
+-- :define known (m.server = CONCAT(SUBSTRING_INDEX(m.server, '@', 1), '@', {server}) OR m.server = {server} AND NOT {loose})
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The same, and what others have share-locked is not in the way.

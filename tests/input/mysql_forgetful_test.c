@@ -184,12 +184,68 @@ static void test_a_forgetful_server_keeps_registers(void **state)
     my_private_restart("");
 }
 
+static int refuses_to_grant(sqlock *m)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    int64_t version;
+    int rc, set;
+
+    once.wait_ms = 0;
+    rc = sqlock_acquire(m, "later", &once, &lock, &err);
+    sqlock_lock_free(lock);
+    set = sqlock_register_set(m, "later", SQLOCK_LEN_STRING, "", 0, 0, &version, &err);
+    return rc == SQLOCK_EREFUSED && set == SQLOCK_EREFUSED &&
+           strstr(err.text, "innodb_flush_log_at_trx_commit") != NULL;
+}
+
+/* P2: who was there before it became forgetful draws no token that its crash would forget. */
+static void test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted(void **state)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock_lock *lock = NULL;
+    sqlock *strict, *lenient;
+    int64_t before, inc;
+    int refused, rc;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0)
+        skip();
+    mysql_migrated();
+    opts.flags = SQLOCK_NO_RENEW;
+    strict = open_as(0);
+    lenient = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
+    assert_ok(sqlock_acquire(strict, "later", &opts, &lock, &err), &err);
+    before = sqlock_lock_token(lock);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    inc = incarnation();
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 0");
+    refused = refuses_to_grant(strict);
+    rc = sqlock_acquire(lenient, "later", &opts, &lock, &err);
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    assert_true(refused);
+    assert_ok(rc, &err);
+    assert_int_equal(incarnation(), inc + 1);
+    assert_int_equal(sqlock_lock_token(lock), before + INT64_C(4294967296));
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    assert_ok(sqlock_acquire(strict, "later", &opts, &lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(lenient);
+    sqlock_close(strict);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
     cmocka_unit_test(test_a_forgetful_server_is_another_one_after_each_start),
     cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
     cmocka_unit_test(test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe),
     cmocka_unit_test(test_a_forgetful_server_keeps_registers),
+    cmocka_unit_test(test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted),
 };
 
 TEST_MAIN(tests)
