@@ -92,11 +92,12 @@ answer release(conn c, request r);
 answer withdraw(conn c, request r);
 /* Whatever is free by now, as the library does it after it saw the row. */
 answer prune(conn c, const script *s, request r);
-void run(conn c, const char *text);           /* must succeed */
-int try_run(conn c, const char *text);        /* 0, or why not (SQLite's code, or -1) */
-int64_t number(conn c, const char *text);     /* one number, must be there; NULL: -1 */
-void expect(answer a, int outcome, int line); /* the outcome, and no error */
-#define EXPECT(a, outcome) expect((a), (outcome), __LINE__)
+void run(conn c, const char *text);       /* must succeed */
+int try_run(conn c, const char *text);    /* 0, or why not (SQLite's code, or -1) */
+int64_t number(conn c, const char *text); /* one number, must be there; NULL: -1 */
+/* The outcome, and no error. */
+#define EXPECT(a, outcome) expect((a), (outcome), __FILE__, __LINE__)
+void expect(answer a, int outcome, const char *file, int line);
 
 /* The lock's row, where there is one. */
 int64_t row_left(conn c);    /* microseconds of its lease */
@@ -112,6 +113,32 @@ void withdrawn_acquire_arrives(conn a, script no_tombstone);
 void withdrawn_acquire_arrives_after_the_pruner(conn a, script still_idle);
 void withdrawal_is_certain_later(conn a, conn b);
 void withdrawal_beside_another_holder(conn a, conn b);
+
+/* ---- guards.c: the same where a guard locks a piece of the row ---------------------------------
+ */
+
+#define GUARD_LEVELS 3
+
+typedef struct guarding {
+    conn (*open)(void);
+    const char *begins[GUARD_LEVELS]; /* how transactions begin, from the weakest level upwards */
+    script acquire, guard;            /* a grant, and what has to keep it out */
+    int told;                         /* 0: a server that cannot tell others of a guard */
+} guarding;
+
+/* wrong: its guard does not keep its grant out. */
+void guard_keeps_the_thief_out(const guarding *right, const guarding *wrong);
+void guard_outlives_an_early_end(const guarding *right, const guarding *wrong);
+void probe_tells_a_guard(const guarding *g);
+/* wrong: a probe that takes the next grant's guard for this one's. */
+void probe_is_for_the_exact_grant(const guarding *g, const script *wrong);
+/* wrong: takes every lock for a guard. */
+void writer_is_not_taken_for_a_guard(const guarding *g, const script *wrong);
+/* strong: a guard that keeps the holder's own renewals out as well. */
+void strong_guard_blocks_renewals(const guarding *g, const script *strong);
+/* Four clients that are granted a lock for a moment, and work under its guard. */
+void guarded_transactions_are_alone(const guarding *right);
+void guarded_transactions_overlap(const guarding *wrong);
 
 /* ---- PostgreSQL -------------------------------------------------------------------------------
  */
