@@ -16,13 +16,10 @@
 
 static void test_killed_locker_takes_its_command_along(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 3s -k 300ms", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 300ms", "stubborn");
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    kill_locker(run);
     assert_successor_is_alone();
 }
 
@@ -32,27 +29,19 @@ static void test_command_of_a_killed_locker_is_asked_before_it_is_killed(void **
 
     (void)state;
     database_new();
-    run = sh_start(
-        "exec sqlock $G run --ttl 20s nightly sh -c 'trap \"echo tidy >$D/tidy; exit\" TERM; "
-        "echo >$D/ready; while :; do sleep 0.02; done'");
-    wait_for("ready");
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    run = start_until_ready("--ttl 20s nightly sh -c 'trap \"echo tidy >$D/tidy; exit\" TERM; "
+                            "echo >$D/ready; while :; do sleep 0.02; done'");
+    kill_locker(run);
     wait_for("tidy");
 }
 
 static void test_stopped_locker_loses_its_command_before_the_lease_ends(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "stubborn");
     kill(run, SIGSTOP);
-    assert_successor_is_alone();
-    assert_false(child_ended(run));
-    kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_lost_while_stopped(run);
     assert_non_null(strstr(text_of("status"), "\"outcome\":\"lost\""));
 }
 
@@ -63,12 +52,11 @@ static void test_locker_that_goes_on_in_time_keeps_its_command(void **state)
 
     (void)state;
     database_new();
-    run = sh_start("exec sqlock $G run --ttl 6s nightly sh -c 'echo >$D/ready; sleep 3; exit 5'");
-    wait_for("ready");
+    run = start_until_ready("--ttl 6s nightly sh -c 'echo >$D/ready; sleep 3; exit 5'");
     kill(run, SIGSTOP);
     sleep_ms(1500);
     kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
+    assert_ends(run, 5);
 }
 
 static void test_locker_killed_while_it_waits_starts_nothing(void **state)
@@ -81,8 +69,7 @@ static void test_locker_killed_while_it_waits_starts_nothing(void **state)
     run = sh_start("exec sqlock $G run --ttl 1s nightly touch $D/ran");
     assert_soon((guardian = child_of(run)) > 0, patience_ms(5000));
     sleep_ms(300);
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    kill_locker(run);
     assert_soon(kill(guardian, 0) != 0, patience_ms(5000));
     assert_sh("sqlock $G release nightly $(cat $D/grant)");
     assert_sh("sqlock $G run -w 10s nightly test ! -e $D/ran");
@@ -90,14 +77,11 @@ static void test_locker_killed_while_it_waits_starts_nothing(void **state)
 
 static void test_locker_killed_while_the_command_is_being_stopped(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 3s -k 20s --max-time 200ms", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 20s --max-time 200ms", "stubborn");
     sleep_ms(500);
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    kill_locker(run);
     assert_successor_is_alone();
 }
 
@@ -125,77 +109,61 @@ static void test_locker_killed_at_any_moment_leaves_nobody(void **state)
 
 static void test_killed_guardian_is_replaced_by_the_locker(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 10s -k 300ms", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 10s -k 300ms", "stubborn");
     kill(child_of(run), SIGKILL);
     assert_int_equal(child_wait(run, patience_ms(10000)), 70);
     assert_non_null(strstr(text_of("err"), "guardian was killed"));
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_no_survivors();
     assert_successor_is_alone();
 }
 
 static void test_stopped_guardian_is_woken(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 3s -k 300ms --max-time 2s", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 300ms --max-time 2s", "stubborn");
     kill(child_of(run), SIGSTOP);
-    assert_int_equal(child_wait(run, patience_ms(20000)), 124);
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_ends(run, 124);
+    assert_no_survivors();
 }
 
 /* The third one wakes the guardian when it is overdue. */
 static void test_both_stopped_end_the_command_before_the_lease(void **state)
 {
-    pid_t run, guardian;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms", "stubborn"), guardian = child_of(run);
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms", "stubborn");
-    guardian = child_of(run);
     assert_true(guardian > 0);
     kill(run, SIGSTOP);
     kill(-guardian, SIGSTOP);
-    assert_successor_is_alone();
-    assert_false(child_ended(run));
-    kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_lost_while_stopped(run);
 }
 
 /* Again and again, by somebody who insists. */
 static void test_guardian_that_is_stopped_all_the_time_gets_its_work_done(void **state)
 {
-    pid_t run, pest;
+    pid_t run = start_new_tree("--ttl 3s -k 300ms", "stubborn"), pest;
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 300ms", "stubborn");
     pest = sh_start("while kill -STOP -%d; do sleep 0.02; done 2>/dev/null", (int)child_of(run));
     kill(run, SIGSTOP);
-    assert_successor_is_alone();
-    kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_lost_while_stopped(run);
     assert_int_equal(child_wait(pest, patience_ms(10000)), 0);
 }
 
 /* What it needs it had before: nobody waits for it. */
 static void test_killed_waker_costs_nothing(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
     assert_sh("kill -9 $(grep -lx lock-waker /proc/[0-9]*/comm | while read f; do p=${f%%/comm}; "
               "grep -q \"PPid:[[:space:]]*%d\" $p/status && echo ${p#/proc/}; done)",
               (int)child_of(run));
-    assert_int_equal(child_wait(run, patience_ms(10000)), 124);
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_ends(run, 124);
+    assert_no_survivors();
 }
 
 /* Its own process is ended by the kernel, the others by the waker, in whatever order they died. */
@@ -231,8 +199,7 @@ static void test_both_killed_at_once_end_what_forks_all_the_time(void **state)
     guardian = child_of(run);
     kill(run, SIGSTOP);
     kill(guardian, SIGKILL);
-    kill(run, SIGKILL);
-    child_wait(run, patience_ms(5000));
+    kill_locker(run);
     sh("sqlock $G run -w 30s nightly sh -c 'wc -c <$D/steps >$D/a; sleep 0.3; wc -c <$D/steps | "
        "cmp - $D/a'");
     assert_said(0, NULL, NULL);
@@ -240,11 +207,9 @@ static void test_both_killed_at_once_end_what_forks_all_the_time(void **state)
 
 static void test_pkill_by_name_meets_the_locker_only(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 3s -k 300ms", "obedient");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 300ms", "obedient");
     assert_sh("grep -a -q ^lock-guardian /proc/%d/cmdline && grep -x lock-guardian /proc/%d/comm",
               (int)child_of(run), (int)child_of(run));
     /* The waker too, whether pkill looks at the name or, with -f, at the arguments. */
@@ -253,8 +218,7 @@ static void test_pkill_by_name_meets_the_locker_only(void **state)
         "grep -a -q ^lock-waker /proc/$p/cmdline && grep -qx lock-waker /proc/$p/comm && exit 0; "
         "done; exit 1",
         (int)child_of(run));
-    kill(run, SIGKILL);
-    child_wait(run, patience_ms(5000));
+    kill_locker(run);
     assert_successor_is_alone();
 }
 
@@ -262,16 +226,14 @@ static void test_pkill_by_name_meets_the_locker_only(void **state)
 
 static void test_command_whose_lock_was_broken_is_stopped(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "obedient");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms --status-fd 3 3>$D/status", "obedient");
     assert_sh("sqlock $G break nightly --token 1");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_ends(run, 76);
     assert_non_null(strstr(text_of("err"), "broken"));
     assert_non_null(strstr(text_of("status"), "\"outcome\":\"lost\""));
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_no_survivors();
 }
 
 static void test_on_lost_warn_lets_the_command_go_on(void **state)
@@ -280,11 +242,10 @@ static void test_on_lost_warn_lets_the_command_go_on(void **state)
 
     (void)state;
     database_new();
-    run = sh_start("exec sqlock $G run --ttl 1s --on-lost warn -c nightly "
-                   "'echo >$D/ready; sleep 2.5; exit 5'");
-    wait_for("ready");
+    run = start_until_ready("--ttl 1s --on-lost warn -c nightly "
+                            "'echo >$D/ready; sleep 2.5; exit 5'");
     assert_sh("sqlock $G break nightly --token 1");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
+    assert_ends(run, 5);
     assert_non_null(strstr(text_of("err"), "goes on without it"));
 }
 
@@ -294,11 +255,11 @@ static void test_on_lost_kill_does_not_ask(void **state)
 
     (void)state;
     database_new();
-    run = sh_start("exec sqlock $G run --ttl 1s -k 20s --on-lost kill -c nightly "
-                   "'trap \"echo tidy\" TERM; echo >$D/ready; while :; do sleep 0.02; done'");
-    wait_for("ready");
+    run = start_until_ready(
+        "--ttl 1s -k 20s --on-lost kill -c nightly "
+        "'trap \"echo tidy\" TERM; echo >$D/ready; while :; do sleep 0.02; done'");
     assert_sh("sqlock $G break nightly --token 1");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_ends(run, 76);
     assert_string_equal(text_of("out"), "");
 }
 
@@ -315,50 +276,54 @@ static void test_command_that_ended_without_its_lock_is_not_a_success(void **sta
 
 static void test_file_that_is_gone_ends_the_command_in_time(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms", "stubborn");
     assert_sh("mkdir $D/away; mv $D/locks.db* $D/away");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_ends(run, 76);
+    assert_no_survivors();
     assert_sh("rm -f $D/locks.db*; mv $D/away/* $D");
     assert_successor_is_alone();
 }
 
-static void test_server_that_is_gone_ends_the_command_in_time(void **state)
+/* What its link to the server goes through is hurt under a command that does not ask. */
+static void assert_hurt_link_ends_the_command(void (*hurt)(struct proxy *))
 {
     struct proxy *proxy;
     pid_t run;
 
-    (void)state;
     database_new();
     proxy = database_by_proxy();
     run = start_tree("--ttl 2s -k 300ms", "stubborn");
-    proxy_cut(proxy);
-    proxy_refuse(proxy, 1);
+    hurt(proxy);
     database_directly();
     assert_successor_is_alone();
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_ends(run, 76);
     proxy_stop(proxy);
 }
 
+static void refuse(struct proxy *proxy)
+{
+    proxy_cut(proxy);
+    proxy_refuse(proxy, 1);
+}
+
+static void test_server_that_is_gone_ends_the_command_in_time(void **state)
+{
+    (void)state;
+    assert_hurt_link_ends_the_command(refuse);
+}
+
 /* The link stays open and looks idle: no reply, no error. */
+static void hold(struct proxy *proxy)
+{
+    proxy_mode_set(proxy, PROXY_HOLD);
+}
+
 static void test_silent_network_ends_the_command_in_time(void **state)
 {
-    struct proxy *proxy;
-    pid_t run;
-
     (void)state;
-    database_new();
-    proxy = database_by_proxy();
-    run = start_tree("--ttl 2s -k 300ms", "stubborn");
-    proxy_mode_set(proxy, PROXY_HOLD);
-    database_directly();
-    assert_successor_is_alone();
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
-    proxy_stop(proxy);
+    assert_hurt_link_ends_the_command(hold);
 }
 
 /* The server's clock is ours: a function that stands before its own in the path, which --unprepared
@@ -401,7 +366,7 @@ static void test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_comma
     kill(-session, SIGKILL);
     child_wait(session, patience_ms(5000));
     kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+    assert_ends(run, 76);
 }
 
 /* A short silence costs nothing: what was held comes late and counts. */
@@ -413,12 +378,11 @@ static void test_short_silence_costs_nothing(void **state)
     (void)state;
     database_new();
     proxy = database_by_proxy();
-    run = sh_start("exec sqlock $G run --ttl 6s nightly sh -c 'echo >$D/ready; sleep 5; exit 5'");
-    wait_for("ready");
+    run = start_until_ready("--ttl 6s nightly sh -c 'echo >$D/ready; sleep 5; exit 5'");
     proxy_mode_set(proxy, PROXY_HOLD);
     sleep_ms(2500);
     proxy_mode_set(proxy, PROXY_PASS);
-    assert_int_equal(child_wait(run, patience_ms(20000)), 5);
+    assert_ends(run, 5);
     proxy_stop(proxy);
 }
 

@@ -112,14 +112,12 @@ static void test_max_time_ends_a_command_that_is_stopped(void **state)
 
 static void test_max_time_ends_what_does_not_care_for_its_lock(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 1s --on-lost warn --max-time 3s -k 200ms", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 1s --on-lost warn --max-time 3s -k 200ms", "stubborn");
     assert_sh("sqlock break nightly --token 1");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 124);
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_ends(run, 124);
+    assert_no_survivors();
 }
 
 static void test_no_grace_is_no_grace(void **state)
@@ -136,15 +134,12 @@ static void test_no_grace_is_no_grace(void **state)
 /* A grace that is longer than the lease ends with it. */
 static void test_grace_ends_with_the_lease(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 1h", "stubborn");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 1h", "stubborn");
     kill(run, SIGSTOP);
     assert_successor_is_alone();
-    kill(run, SIGKILL);
-    child_wait(run, patience_ms(5000));
+    kill_locker(run);
 }
 
 static void test_locker_that_warns_only_leaves_its_command_when_it_is_killed(void **state)
@@ -153,11 +148,9 @@ static void test_locker_that_warns_only_leaves_its_command_when_it_is_killed(voi
 
     (void)state;
     database_new();
-    run = sh_start("exec sqlock run --ttl 1s --on-lost warn -c nightly "
-                   "'echo >$D/ready; sleep 2.5; echo >$D/done'");
-    wait_for("ready");
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    run = start_until_ready("--ttl 1s --on-lost warn -c nightly "
+                            "'echo >$D/ready; sleep 2.5; echo >$D/done'");
+    kill_locker(run);
     wait_for("done");
 }
 
@@ -165,28 +158,21 @@ static void test_locker_that_warns_only_leaves_its_command_when_it_is_killed(voi
 
 static void test_killed_locker_without_descriptors_takes_its_command_along(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 3s -k 300ms", "stubborn <&- >&- 2>&-");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 3s -k 300ms", "stubborn <&- >&- 2>&-");
-    kill(run, SIGKILL);
-    assert_int_equal(child_wait(run, patience_ms(5000)), -SIGKILL);
+    kill_locker(run);
     assert_successor_is_alone();
 }
 
 static void test_stopped_locker_and_guardian_without_descriptors_lose_their_command(void **state)
 {
-    pid_t run;
+    pid_t run = start_new_tree("--ttl 2s -k 300ms", "stubborn <&- >&- 2>&-");
 
     (void)state;
-    database_new();
-    run = start_tree("--ttl 2s -k 300ms", "stubborn <&- >&- 2>&-");
     kill(run, SIGSTOP);
     kill(child_of(run), SIGSTOP);
-    assert_successor_is_alone();
-    kill(run, SIGCONT);
-    assert_int_equal(child_wait(run, patience_ms(10000)), 76);
+    assert_lost_while_stopped(run);
 }
 
 /* The pipe ends when the last process that can write to it is gone, whoever that is. */

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/cli/shell.h"
-
 pid_t child_of(pid_t pid)
 {
     char path[64];
@@ -30,6 +28,26 @@ pid_t start_tree(const char *options, const char *how)
     return run;
 }
 
+pid_t start_new_tree(const char *options, const char *how)
+{
+    database_new();
+    return start_tree(options, how);
+}
+
+pid_t start_until_ready(const char *words)
+{
+    pid_t run = sh_start("exec sqlock $G run %s", words);
+
+    wait_for("ready");
+    return run;
+}
+
+void kill_locker(pid_t run)
+{
+    kill(run, SIGKILL);
+    assert_ends(run, -SIGKILL);
+}
+
 void assert_successor_is_alone(void)
 {
     const struct said *said =
@@ -38,5 +56,13 @@ void assert_successor_is_alone(void)
     assert_said(0, NULL, NULL);
     assert_string_equal(said->out, "");
     assert_sh("test $(cat $D/granted) -gt $(tail -n 1 $D/beats)");
-    assert_string_equal(sh(SURVIVORS)->out, "");
+    assert_no_survivors();
+}
+
+void assert_lost_while_stopped(pid_t run)
+{
+    assert_successor_is_alone();
+    assert_false(child_ended(run));
+    kill(run, SIGCONT);
+    assert_ends(run, 76);
 }

@@ -3,7 +3,10 @@
 #ifndef SQLOCK_TESTS_CLI_SURVIVORS_H
 #define SQLOCK_TESTS_CLI_SURVIVORS_H
 
+#include <signal.h>
 #include <sys/types.h>
+
+#include "tests/cli/shell.h"
 
 /* For sh(): processes that tree.sh noted and that are alive; no zombies. */
 #define SURVIVORS "tests/cli/survivors.sh $D"
@@ -11,9 +14,21 @@
 /* `sqlock run OPTIONS nightly tests/cli/tree.sh $D HOW`: the lock is held, all of it is there. How:
  * "stubborn" or "obedient", and redirections. */
 pid_t start_tree(const char *options, const char *how);
+/* The same on a database of its own: first in a test, for it may skip. */
+pid_t start_new_tree(const char *options, const char *how);
+/* `sqlock run WORDS`, of which the command makes $D/ready. */
+pid_t start_until_ready(const char *words);
 /* The first child of a process: of a locker, its guardian. 0: none. */
 pid_t child_of(pid_t pid);
+/* By SIGKILL; it ends so. */
+void kill_locker(pid_t run);
+
+/* What the locker ends with, by itself. */
+#define assert_ends(run, code) assert_int_equal(child_wait((run), patience_ms(20000)), (code))
+#define assert_no_survivors()  assert_string_equal(sh(SURVIVORS)->out, "")
 /* Whoever gets the lock next finds nobody, and the last sign of life is older than its grant. */
 void assert_successor_is_alone(void);
+/* The same while this locker is stopped; that it has lost the lock it says when it goes on. */
+void assert_lost_while_stopped(pid_t run);
 
 #endif
