@@ -219,6 +219,24 @@ script ours_held(void)
     return changed(ours(SQLOCK_STMT_ACQUIRE), "FOR UPDATE OF c", "AND {hold} FOR UPDATE OF c");
 }
 
+answer pg_beside_a_late_renewal(const script *held, request r)
+{
+    conn a = pg_open(), c = pg_open(), gate = pg_open();
+    request ra = request_of('A', 150 * MS);
+    run(a, "DELETE FROM {lock}");
+    ra.token = acquire(a, ra).token;
+    ra.ttl = 5000 * MS;
+    run(a, "BEGIN");
+    EXPECT(renew(a, ra), SQLOCK_OUT_DONE);
+    pause_ms(200);
+    pg_hold(gate);
+    pg_start(c, held, 0, &r);
+    assert_int_equal(pg_waits(c), 1);
+    run(a, "COMMIT");
+    pg_unhold(gate);
+    return pg_finish(c);
+}
+
 /* ---- many requests in one statement
  * ------------------------------------------------------------ */
 

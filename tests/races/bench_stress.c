@@ -4,10 +4,24 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define REAPERS 2
+#define REAPERS   2
+#define STRESS_MS 900
+
+struct seen {
+    int64_t token, since, sent, got;
+};
+
+/* Clients that acquire one lock, hold it for longer or shorter than its lease, and give it back or
+ * not, while two reapers clear what ran out and prune what is free, at once. */
+struct stress {
+    script acquire, release, look, reap, prune;
+    int64_t ttl;
+    int grants, errors; /* errors: answers that were neither a grant nor a refusal */
+    struct seen seen[20000];
+};
 
 struct client {
-    stress *of;
+    struct stress *of;
     conn c;
     pthread_mutex_t *mutex;
     unsigned seed;
@@ -25,11 +39,11 @@ static void note_error(struct client *k, const answer *a)
 
 static void note(struct client *k, const answer *a, int64_t sent)
 {
-    stress *s = k->of;
+    struct stress *s = k->of;
     note_error(k, a);
     pthread_mutex_lock(k->mutex);
     if (a->rows && a->outcome == SQLOCK_OUT_DONE && s->grants < (int)COUNT(s->seen))
-        s->seen[s->grants++] = (seen){a->token, a->since, sent, clock_us()};
+        s->seen[s->grants++] = (struct seen){a->token, a->since, sent, clock_us()};
     pthread_mutex_unlock(k->mutex);
 }
 
@@ -77,22 +91,23 @@ static void *reaper_main(void *arg)
     return NULL;
 }
 
-void stress_run(stress *s, script prune)
+static void stress_run(struct stress *s, conn (*open)(void), int64_t ttl, script prune)
 {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_t threads[STRESS_CLIENTS + REAPERS];
     struct client k[STRESS_CLIENTS + REAPERS];
     int64_t end = 0;
-    s->acquire = ours(SQLOCK_STMT_ACQUIRE);
-    s->release = ours(SQLOCK_STMT_RELEASE);
-    s->reap = ours(SQLOCK_STMT_REAP);
-    s->prune = prune;
+    *s = (struct stress){.acquire = ours(SQLOCK_STMT_ACQUIRE),
+                         .release = ours(SQLOCK_STMT_RELEASE),
+                         .reap = ours(SQLOCK_STMT_REAP),
+                         .prune = prune,
+                         .ttl = ttl};
     s->look =
         written(SQLOCK_STMT_GUARDED, "SELECT 0, 1, token FROM {lock} WHERE ns = $1 AND name = $2");
     s->look.flags[0] = 0;
-    end = clock_us() + s->ms * MS;
+    end = clock_us() + STRESS_MS * MS;
     for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
-        k[i] = (struct client){s, s->open(), &mutex, 7u + (unsigned)i, i, end};
+        k[i] = (struct client){s, open(), &mutex, 7u + (unsigned)i, i, end};
     for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL,
                                         i < STRESS_CLIENTS ? client_main : reaper_main, &k[i]),
@@ -103,14 +118,37 @@ void stress_run(stress *s, script prune)
 
 /* Grants are ordered by the server's clock as the statement read it under the row's lock, and by
  * the clients' clock where one had its answer before the other asked. */
-int stress_faults(const stress *s)
+static int stress_faults(const struct stress *s)
 {
     int faults = 0;
     for (int i = 0; i < s->grants; i++)
         for (int j = 0; j < s->grants; j++) {
-            const seen *a = &s->seen[i], *b = &s->seen[j];
+            const struct seen *a = &s->seen[i], *b = &s->seen[j];
             int before = a->since < b->since || a->got < b->sent;
             faults += (i < j && a->token == b->token) || (before && a->token > b->token);
         }
     return faults;
+}
+
+void tokens_rise(conn (*open)(void), int64_t ttl, int at_least, script pruner)
+{
+    static struct stress s;
+    stress_run(&s, open, ttl, pruner);
+    assert_int_equal(s.errors, 0); /* no deadlock either */
+    assert_true(s.grants > at_least);
+    assert_int_equal(stress_faults(&s), 0);
+    assert_true(number(open(), "SELECT fence_floor FROM {meta}") > 0); /* rows did go */
+}
+
+void tokens_fall(conn (*open)(void), int64_t ttl, script forgetful)
+{
+    static struct stress s;
+    conn c = open();
+    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
+        assert_true(i < 5);
+        run(c, "DELETE FROM {lock}");
+        run(c, "UPDATE {meta} SET fence_floor = 0");
+        stress_run(&s, open, ttl, forgetful);
+        faults = stress_faults(&s);
+    }
 }

@@ -89,27 +89,14 @@ static script prune_and_forget(void)
 
 static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
 {
-    static stress s;
     (void)state;
     for (int many = 0; many <= my_skips_locked(); many++) {
         run(my_open(), "UPDATE {meta} SET fence_floor = 0");
-        s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
-        stress_run(&s, many ? ours_array(SQLOCK_STMT_PRUNE) : ours(SQLOCK_STMT_PRUNE));
-        assert_int_equal(s.errors, 0); /* no deadlock either */
-        assert_true(s.grants > 20);
-        assert_int_equal(stress_faults(&s), 0);
-        assert_true(number(my_open(), "SELECT fence_floor FROM {meta}") > 0);
+        tokens_rise(my_open, 4 * MS, 20,
+                    many ? ours_array(SQLOCK_STMT_PRUNE) : ours(SQLOCK_STMT_PRUNE));
         run(my_open(), "DELETE FROM {lock}");
     }
-
-    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
-        assert_true(i < 5);
-        run(my_open(), "DELETE FROM {lock}");
-        run(my_open(), "UPDATE {meta} SET fence_floor = 0");
-        s = (stress){.open = my_open, .ttl = 4 * MS, .ms = 900};
-        stress_run(&s, prune_and_forget());
-        faults = stress_faults(&s);
-    }
+    tokens_fall(my_open, 4 * MS, prune_and_forget());
 }
 
 /* A creator is stopped in its INSERT, before or after it has read the floor; meanwhile the row is
@@ -375,19 +362,11 @@ static void test_same_request_twice_is_one_grant(void **state)
 
 static void test_late_release_does_not_free_the_successor(void **state)
 {
-    conn a = my_open(), b = my_open();
-    request r = request_of('A', 5000 * MS), t = request_of('B', 5000 * MS);
-    script wrong =
-        written(SQLOCK_STMT_RELEASE,
-                "UPDATE {lock} SET owner = NULL, exp = NULL WHERE ns = $1 AND name = $2");
+    script right = ours(SQLOCK_STMT_RELEASE);
+    script by_name = changed(right, "AND c.owner = $3 AND c.token = $4", "");
+    script by_owner = changed(right, "AND c.owner = $3 AND c.token = $4", "AND c.owner = $3");
     (void)state;
-    r.token = acquire(a, r).token;
-    let_it_run_out(a);
-    EXPECT(acquire(b, t), SQLOCK_OUT_DONE);
-    EXPECT(release(a, r), SQLOCK_OUT_TAKEN);
-    assert_int_equal(row_owner(a), 'B');
-    ask(a, &wrong, &r);
-    assert_int_equal(row_owner(a), -1);
+    late_release_frees_nobody(my_open(), my_open(), by_name, by_owner);
 }
 
 /* After the release and before the look, others came and went: the row remembers only the last. */

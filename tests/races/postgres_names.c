@@ -90,54 +90,30 @@ static void test_four_creators_and_one_grant_each_time(void **state)
     assert_int_equal(number(pg_open(), "SELECT count(*) FROM {lock}"), ROUNDS);
 }
 
-#define FOLDED(name)  "lower(encode(" name ", 'escape')) = lower(encode($2, 'escape'))"
-#define TRIMMED(name) "rtrim(encode(" name ", 'escape')) = rtrim(encode($2, 'escape'))"
+/* t: the row's alias. */
+#define GLUED(t)  t ".ns || " t ".name = $1 || $2"
+#define FOLDED(t) t ".ns = $1 AND lower(encode(" t ".name, 'escape')) = lower(encode($2, 'escape'))"
+#define TRIMMED(t)                                                                                 \
+    t ".ns = $1 AND rtrim(encode(" t ".name, 'escape')) = rtrim(encode($2, 'escape'))"
+
+static script compared(const char *c, const char *h)
+{
+    script s = changed(ours(SQLOCK_STMT_ACQUIRE), "c.ns = $1 AND c.name = $2", c);
+    return changed(s, "h.ns = $1 AND h.name = $2", h);
+}
 
 static void test_names_are_bytes(void **state)
 {
-    char longest[256], other[256];
     conn c = pg_open();
-    request r = request_of('A', 5000 * MS), pair = request_of('B', 5000 * MS);
-    script right = ours(SQLOCK_STMT_ACQUIRE), folded, glued;
-    const struct {
-        const char *name;
-        size_t len;
-    } names[] = {{"job", 3},         {"Job", 3},  {"job ", 4},    {"job\0", 4}, {"job\xff", 4},
-                 {"job\xff\xfe", 5}, {" job", 4}, {longest, 255}, {other, 255}, {longest, 254}};
-    const struct {
-        const char *name, *c, *h;
-    } alike[] = {{"C", FOLDED("c.name"), FOLDED("h.name")},
-                 {"c ", TRIMMED("c.name"), TRIMMED("h.name")}};
+    mistaken wrong[] = {{.name = "c"}, {.name = "C"}, {.name = "c "}};
     (void)state;
-    memset(longest, 'x', sizeof longest);
-    memset(other, 'x', sizeof other);
-    other[254] = 'y';
-    for (size_t i = 0; i < COUNT(names); i++) {
-        answer got = acquire(c, request_name(r, names[i].name, names[i].len));
-        EXPECT(got, SQLOCK_OUT_DONE);
-        assert_int_equal(got.token, 1);
-    }
-    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), COUNT(names));
-    assert_string_equal(acquire(c, request_name(r, longest, 256)).error, "23514");
-
-    run(c, "DELETE FROM {lock}");
-    r.ns = "a", r.ns_len = 1, r.name = "bc", r.name_len = 2;
-    pair.ns = "ab", pair.ns_len = 2, pair.name = "c", pair.name_len = 1;
-    EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
-    /* Wrong: one column's worth of comparison for two columns; a comparison that
-     * folds case, or does not see blanks at the end. */
-    glued = changed(right, "c.ns = $1 AND c.name = $2", "c.ns || c.name = $1 || $2");
-    glued = changed(glued, "h.ns = $1 AND h.name = $2", "h.ns || h.name = $1 || $2");
-    EXPECT(ask(c, &glued, &pair), SQLOCK_OUT_HELD);
-    EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
-    for (size_t i = 0; i < COUNT(alike); i++) {
-        folded = changed(right, "c.name = $2", alike[i].c);
-        folded = changed(folded, "h.name = $2", alike[i].h);
-        pair = request_name(pair, alike[i].name, strlen(alike[i].name));
-        memset(pair.owner, 'C' + (int)i, sizeof pair.owner);
-        EXPECT(ask(c, &folded, &pair), SQLOCK_OUT_HELD);
-        EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
-    }
+    names_are_bytes(c, "23514");
+    /* Wrong: one column's worth of comparison for two columns; a comparison that folds case, or
+     * does not see blanks at the end. */
+    wrong[0].how = compared(GLUED("c"), GLUED("h"));
+    wrong[1].how = compared(FOLDED("c"), FOLDED("h"));
+    wrong[2].how = compared(TRIMMED("c"), TRIMMED("h"));
+    names_are_told_apart(c, wrong, COUNT(wrong));
 }
 
 int main(void)

@@ -76,19 +76,6 @@ static void test_released_owner_is_never_granted_again(void **state)
     assert_int_equal(row_owner(c), 'A');
 }
 
-/* A's lease ran out, `successor` was granted the lock, and A's release comes late. */
-static answer late_release(const script *s, char successor)
-{
-    conn a = pg_open(), b = pg_open();
-    request ra = request_of('A', 5000 * MS), rb = request_of(successor, 5000 * MS);
-    run(a, "DELETE FROM {lock}");
-    ra.token = acquire(a, ra).token;
-    let_it_run_out(a);
-    rb.token = acquire(b, rb).token;
-    assert_int_equal(rb.token, ra.token + 1);
-    return ask(a, s, &ra);
-}
-
 static void test_late_release_does_not_free_the_successor(void **state)
 {
     conn c = pg_open(), b = pg_open();
@@ -97,14 +84,7 @@ static void test_late_release_does_not_free_the_successor(void **state)
     script by_name = changed(right, "AND l.owner = $3 AND l.token = $4", "");
     script by_owner = changed(right, "AND l.owner = $3 AND l.token = $4", "AND l.owner = $3");
     (void)state;
-    EXPECT(late_release(&right, 'B'), SQLOCK_OUT_TAKEN);
-    assert_int_equal(row_owner(c), 'B');
-    EXPECT(late_release(&right, 'A'), SQLOCK_OUT_TAKEN); /* the same request, granted again */
-    assert_int_equal(row_owner(c), 'A');
-    EXPECT(late_release(&by_name, 'B'), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(c), -1);
-    EXPECT(late_release(&by_owner, 'A'), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(c), -1);
+    late_release_frees_nobody(c, b, by_name, by_owner);
 
     /* The release waits while the successor's grant is not committed yet. */
     run(c, "DELETE FROM {lock}");

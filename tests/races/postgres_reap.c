@@ -45,25 +45,12 @@ static void test_lease_that_was_granted_meanwhile_is_not_cleared(void **state)
     assert_int_equal(cleared, 1); /* B works, and anybody may come in */
 }
 
-/* The renewal came in time, but is not committed when the old lease runs out and the reaper looks.
- * The reaper steps over it, or would have waited. */
+/* The reaper looks while A's renewal is being committed. It steps over the row, or would have
+ * waited. */
 static int64_t owner_after_a_late_commit(const script *reaper, int *cleared)
 {
-    conn a = pg_open(), sweeper = pg_open(), gate = pg_open();
-    request ra = request_of('A', 150 * MS);
-    run(a, "DELETE FROM {lock}");
-    ra.token = acquire(a, ra).token;
-    ra.ttl = 5000 * MS;
-    run(a, "BEGIN");
-    EXPECT(renew(a, ra), SQLOCK_OUT_DONE);
-    pause_ms(200);
-    pg_hold(gate);
-    pg_start(sweeper, reaper, 0, &ra);
-    assert_int_equal(pg_waits(sweeper), 1);
-    run(a, "COMMIT");
-    pg_unhold(gate);
-    *cleared = (int)pg_finish(sweeper).token;
-    return row_owner(a);
+    *cleared = (int)pg_beside_a_late_renewal(reaper, request_of('-', 0)).token;
+    return row_owner(pg_open());
 }
 
 static void test_renewal_that_is_being_committed_is_not_lost(void **state)

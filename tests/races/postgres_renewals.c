@@ -9,25 +9,11 @@
     "UPDATE {lock} l SET owner = $3, token = l.token + 1, exp = " PG_NOW " + $4"                   \
     " FROM k, h WHERE l.ns = k.ns AND l.name = k.name AND h.ok RETURNING 0, 1, l.token"
 
-/* The renewal came in time but is not committed when the old lease runs out. A thief looks then,
- * and acts after the renewal's commit. Returns the owner in the end. */
+/* Returns the owner in the end. */
 static int64_t thief_and_renewal(const script *thief, answer *got)
 {
-    conn a = pg_open(), t = pg_open(), gate = pg_open();
-    request ra = request_of('A', 150 * MS), rt = request_of('T', 5000 * MS);
-    run(a, "DELETE FROM {lock}");
-    ra.token = acquire(a, ra).token;
-    ra.ttl = 5000 * MS;
-    run(a, "BEGIN");
-    EXPECT(renew(a, ra), SQLOCK_OUT_DONE);
-    pause_ms(200);
-    pg_hold(gate);
-    pg_start(t, thief, 0, &rt);
-    assert_int_equal(pg_waits(t), 1);
-    run(a, "COMMIT");
-    pg_unhold(gate);
-    *got = pg_finish(t);
-    return row_owner(a);
+    *got = pg_beside_a_late_renewal(thief, request_of('T', 5000 * MS));
+    return row_owner(pg_open());
 }
 
 static void test_thief_gets_nothing_when_the_renewal_came_first(void **state)

@@ -61,22 +61,9 @@ static script prune_and_forget(void)
 
 static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
 {
-    static stress s;
     (void)state;
-    s = (stress){.open = pg_open, .ttl = 4 * MS, .ms = 900};
-    stress_run(&s, ours(SQLOCK_STMT_PRUNE));
-    assert_int_equal(s.errors, 0);
-    assert_true(s.grants > 20);
-    assert_int_equal(stress_faults(&s), 0);
-    assert_true(number(pg_open(), "SELECT fence_floor FROM {meta}") > 0);
-
-    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
-        assert_true(i < 5);
-        run(pg_open(), "UPDATE {meta} SET fence_floor = 0");
-        s = (stress){.open = pg_open, .ttl = 4 * MS, .ms = 900};
-        stress_run(&s, prune_and_forget());
-        faults = stress_faults(&s);
-    }
+    tokens_rise(pg_open, 4 * MS, 20, ours(SQLOCK_STMT_PRUNE));
+    tokens_fall(pg_open, 4 * MS, prune_and_forget());
 }
 
 /* A creator found no row and is stopped before it reads the floor; meanwhile the row is made,
@@ -158,28 +145,14 @@ static void test_floor_is_raised_before_anything_is_deleted(void **state)
     assert_int_equal(token_after_a_creator_that_read_the_floor(&wrong), 1);
 }
 
-/* A row of an older incarnation: what may have been granted and lost lies between its token and
- * the jump. Its owner's clients were granted 2^33, which is more than the floor. */
 static void test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump(void **state)
 {
-    conn c = pg_open();
-    script right = ours(SQLOCK_STMT_PRUNE), wrong;
-    request r = request_of('A', 5000 * MS);
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        run(c, "DELETE FROM {lock}");
-        run(c, "UPDATE {meta} SET inc = 1, fence_floor = 4294967296");
-        run(c, "INSERT INTO {lock} (ns, name, token, inc, idle_since)"
-               " VALUES ('app', 'job', 8589934592, 0, 1)");
-        r.floor = 8589934592; /* wrong: the row's token as it stands there */
-        assert_int_equal(ask(c, &right, &r).rows, 0);
-        wrong = changed(right, "c.token + (m.inc - c.inc)::bigint * 4294967296", "c.token");
-        if (i == 0)
-            r.floor += JUMP;
-        EXPECT(ask(c, i ? &wrong : &right, &r), SQLOCK_OUT_DONE);
-        /* tokens up to 2^33 + 2^32 may have been granted on the server that is gone */
-        assert_int_equal(acquire(c, r).token > 8589934592 + JUMP, i == 0);
-    }
+    old_row_raises_the_floor_by_the_jump(pg_open(),
+                                         "INSERT INTO {lock} (ns, name, token, inc, idle_since) "
+                                         "VALUES ('app', 'job', 8589934592, 0, 1)",
+                                         "c.token + (m.inc - c.inc)::bigint * 4294967296",
+                                         "c.token");
 }
 
 int main(void)

@@ -114,6 +114,28 @@ void withdrawn_acquire_arrives_after_the_pruner(conn a, script still_idle);
 void withdrawal_is_certain_later(conn a, conn b);
 void withdrawal_beside_another_holder(conn a, conn b);
 
+/* ---- leases.c: the same on several databases ---------------------------------------------------
+ */
+
+/* too_long: the error of a name of 256 bytes. */
+void names_are_bytes(conn c, const char *too_long);
+/* Takes a name for one that is held: "c" of "ab" for "bc" of "a", then others for "c" of "ab". */
+typedef struct mistaken {
+    const char *name;
+    script how;
+} mistaken;
+void names_are_told_apart(conn c, const mistaken *wrong, size_t n);
+/* by_name, by_owner: releases that do not ask for the grant. */
+void late_release_frees_nobody(conn a, conn b, script by_name, script by_owner);
+/* late() runs a statement that is held up past its not_after. The lock is X's, whose lease ran out,
+ * or has no row, and none is made. */
+void nothing_is_done_too_late(conn c, answer (*late)(const script *, request), script wrong_grant,
+                              script wrong_renewal);
+/* old_row: makes a free row of incarnation 0 with token 2^33. The pruner goes by the text `jumped`,
+ * a wrong one by the token as it stands there. */
+void old_row_raises_the_floor_by_the_jump(conn c, const char *old_row, const char *jumped,
+                                          const char *as_it_stands);
+
 /* ---- guards.c: the same where a guard locks a piece of the row ---------------------------------
  */
 
@@ -155,6 +177,9 @@ int pg_ask_array(conn c, const script *s, const request *r, int n, answer *out);
 void pg_start_array(conn c, const script *s, const request *r, int n);
 int pg_finish_array(conn c, answer *out, int max);
 script ours_held(void); /* our acquire, which {hold} stops before it locks the row */
+/* A's renewal came in time, but is not committed when its old lease runs out. Then the request is
+ * sent, which {hold} stops when it has looked, and goes on after the commit. */
+answer pg_beside_a_late_renewal(const script *held, request r);
 
 /* Kept by another session, so that a statement has to wait. */
 #define TABLE_LOCK "BEGIN; LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE"
@@ -207,25 +232,13 @@ int race_teardown(void **state);
 
 #define STRESS_CLIENTS 4
 
-typedef struct seen {
-    int64_t token, since, sent, got;
-} seen;
-
-/* Clients that acquire one lock, hold it for longer or shorter than its lease, and give it back or
- * not, while two reapers clear what ran out and prune what is free, at once. */
-typedef struct stress {
-    conn (*open)(void);
-    script acquire, release, reap; /* ours are put in by stress_run() */
-    script look, prune;
-    int64_t ttl;
-    int ms;
-    int grants, errors; /* errors: answers that were neither a grant nor a refusal */
-    seen seen[20000];
-} stress;
-
-void stress_run(stress *s, script prune);
-/* Pairs of grants whose tokens are equal, or in another order than the grants were. */
-int stress_faults(const stress *s);
+/* Clients that acquire one lock, hold it for longer or shorter than ttl, and give it back or not,
+ * while two reapers clear what ran out and prune what is free, at once: more than so many grants,
+ * and their tokens rise. */
+void tokens_rise(conn (*open)(void), int64_t ttl, int at_least, script pruner);
+/* The same with a pruner that is wrong: two tokens are equal, or in another order than the grants.
+ */
+void tokens_fall(conn (*open)(void), int64_t ttl, script forgetful);
 
 int64_t clock_us(void);
 void pause_ms(int ms);

@@ -23,52 +23,30 @@ static void test_two_creators_make_one_row(void **state)
     }
 }
 
+static script compared(const char *where)
+{
+    return changed(ours(SQLOCK_STMT_ACQUIRE), "WHERE ns = ?1 AND name = ?2", where);
+}
+
 static void test_names_are_bytes(void **state)
 {
-    char longest[256], other[256];
     conn c = lite_open();
-    request r = request_of('A', 5000 * MS), pair = request_of('B', 5000 * MS);
-    script right = ours(SQLOCK_STMT_ACQUIRE), glued, text;
-    const struct {
-        const char *name;
-        size_t len;
-    } names[] = {{"job", 3},         {"Job", 3},  {"job ", 4},    {"job\0", 4}, {"job\xff", 4},
-                 {"job\xff\xfe", 5}, {" job", 4}, {longest, 255}, {other, 255}, {longest, 254}};
-    const struct {
-        const char *name, *where;
-    } alike[] = {{"C", "WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE NOCASE"},
-                 {"c ", "WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE RTRIM"}};
+    request t = request_name(request_of('A', 5000 * MS), "t", 1);
+    script text;
+    mistaken wrong[] = {{.name = "c"}, {.name = "C"}, {.name = "c "}};
     (void)state;
-    memset(longest, 'x', sizeof longest);
-    memset(other, 'x', sizeof other);
-    other[254] = 'y';
-    for (size_t i = 0; i < COUNT(names); i++) {
-        answer got = acquire(c, request_name(r, names[i].name, names[i].len));
-        EXPECT(got, SQLOCK_OUT_DONE);
-        assert_int_equal(got.token, 1);
-    }
-    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), COUNT(names));
-    assert_string_equal(acquire(c, request_name(r, longest, 256)).error, "CONSTRAINT");
+    names_are_bytes(c, "CONSTRAINT");
     /* A name bound as text would be another name than its bytes: refused by the table. */
-    text = changed(right, "SELECT ?1, ?2,", "SELECT ?1, CAST(?2 AS TEXT),");
-    assert_string_equal(ask(c, &text, (request[]){request_name(r, "t", 1)}).error, "CONSTRAINT");
-
-    run(c, "DELETE FROM {lock}");
-    r.ns = "a", r.ns_len = 1, r.name = "bc", r.name_len = 2;
-    pair.ns = "ab", pair.ns_len = 2, pair.name = "c", pair.name_len = 1;
-    EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
+    text = changed(ours(SQLOCK_STMT_ACQUIRE), "SELECT ?1, ?2,", "SELECT ?1, CAST(?2 AS TEXT),");
+    assert_string_equal(ask(c, &text, &t).error, "CONSTRAINT");
     /* Wrong: one column's worth of comparison for two columns; a comparison that folds case, or
      * does not see blanks at the end. */
-    glued = changed(right, "WHERE ns = ?1 AND name = ?2", "WHERE ns || name = ?1 || ?2");
-    EXPECT(ask(c, &glued, &pair), SQLOCK_OUT_HELD);
-    EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
-    for (size_t i = 0; i < COUNT(alike); i++) {
-        glued = changed(right, "WHERE ns = ?1 AND name = ?2", alike[i].where);
-        pair = request_name(pair, alike[i].name, strlen(alike[i].name));
-        memset(pair.owner, 'C' + (int)i, sizeof pair.owner);
-        EXPECT(ask(c, &glued, &pair), SQLOCK_OUT_HELD);
-        EXPECT(acquire(c, pair), SQLOCK_OUT_DONE);
-    }
+    wrong[0].how = compared("WHERE ns || name = ?1 || ?2");
+    wrong[1].how =
+        compared("WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE NOCASE");
+    wrong[2].how =
+        compared("WHERE ns = ?1 AND CAST(name AS TEXT) = CAST(?2 AS TEXT) COLLATE RTRIM");
+    names_are_told_apart(c, wrong, COUNT(wrong));
 }
 
 int main(void)

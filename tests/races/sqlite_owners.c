@@ -43,34 +43,13 @@ static void test_released_owner_is_never_granted_again(void **state)
     }
 }
 
-/* A's lease ran out, `successor` was granted the lock, and A's release comes late. */
-static answer late_release(const script *s, char successor)
-{
-    conn a = lite_open(), b = lite_open();
-    request ra = request_of('A', 5000 * MS), rb = request_of(successor, 5000 * MS);
-    run(a, "DELETE FROM {lock}");
-    ra.token = acquire(a, ra).token;
-    let_it_run_out(a);
-    rb.token = acquire(b, rb).token;
-    assert_int_equal(rb.token, ra.token + 1);
-    return ask(a, s, &ra);
-}
-
 static void test_late_release_does_not_free_the_successor(void **state)
 {
-    conn c = lite_open();
     script right = ours(SQLOCK_STMT_RELEASE);
     script by_name = changed(right, "AND owner = ?3 AND token = ?4", "");
     script by_owner = changed(right, "AND owner = ?3 AND token = ?4", "AND owner = ?3");
     (void)state;
-    EXPECT(late_release(&right, 'B'), SQLOCK_OUT_TAKEN);
-    assert_int_equal(row_owner(c), 'B');
-    EXPECT(late_release(&right, 'A'), SQLOCK_OUT_TAKEN); /* the same request, granted again */
-    assert_int_equal(row_owner(c), 'A');
-    EXPECT(late_release(&by_name, 'B'), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(c), -1);
-    EXPECT(late_release(&by_owner, 'A'), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(c), -1);
+    late_release_frees_nobody(lite_open(), lite_open(), by_name, by_owner);
 }
 
 static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void **state)

@@ -68,25 +68,10 @@ static answer late(const script *s, request r)
 
 static void test_statement_held_up_past_not_after_does_nothing(void **state)
 {
-    conn c = lite_open();
-    request r = request_of('A', 5000 * MS);
-    script grant = ours(SQLOCK_STMT_ACQUIRE), extend = ours(SQLOCK_STMT_RENEW);
-    script grant_wrong = changed(grant, "AND " LITE_NOW " * 1000 <= ?5", "");
-    script extend_wrong = changed(extend, "AND " LITE_NOW " * 1000 <= ?6", "");
-    int64_t exp = 0;
     (void)state;
-    EXPECT(late(&grant, r), SQLOCK_OUT_LATE); /* nor is the missing row made */
-    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), 0);
-    /* Wrong: whoever asked has given up; the lock is held by nobody for a whole lease. */
-    EXPECT(late(&grant_wrong, r), SQLOCK_OUT_DONE);
-    assert_int_equal(row_owner(c), 'A');
-
-    r.token = number(c, "SELECT token FROM {lock}");
-    exp = number(c, "SELECT exp FROM {lock}");
-    EXPECT(late(&extend, r), SQLOCK_OUT_LATE);
-    assert_int_equal(number(c, "SELECT exp FROM {lock}"), exp);
-    EXPECT(late(&extend_wrong, r), SQLOCK_OUT_DONE);
-    assert_true(number(c, "SELECT exp FROM {lock}") > exp);
+    nothing_is_done_too_late(
+        lite_open(), late, changed(ours(SQLOCK_STMT_ACQUIRE), "AND " LITE_NOW " * 1000 <= ?5", ""),
+        changed(ours(SQLOCK_STMT_RENEW), "AND " LITE_NOW " * 1000 <= ?6", ""));
 }
 
 int main(void)

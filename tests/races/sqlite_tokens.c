@@ -42,46 +42,19 @@ static script prune_and_forget(void)
 
 static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
 {
-    static stress s;
     (void)state;
-    s = (stress){.open = lite_open, .ttl = 6 * MS, .ms = 900};
-    stress_run(&s, ours(SQLOCK_STMT_PRUNE));
-    assert_int_equal(s.errors, 0);
-    assert_true(s.grants > 10);
-    assert_true(number(lite_open(), "SELECT fence_floor FROM {meta}") > 0); /* rows did go */
-    assert_int_equal(stress_faults(&s), 0);
-
-    for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
-        assert_true(i < 5);
-        run(lite_open(), "UPDATE {meta} SET fence_floor = 0");
-        s = (stress){.open = lite_open, .ttl = 6 * MS, .ms = 900};
-        stress_run(&s, prune_and_forget());
-        faults = stress_faults(&s);
-    }
+    tokens_rise(lite_open, 6 * MS, 10, ours(SQLOCK_STMT_PRUNE));
+    tokens_fall(lite_open, 6 * MS, prune_and_forget());
 }
 
-/* A row of an older incarnation: what may have been granted and lost lies between its token and
- * the jump. */
 static void test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump(void **state)
 {
-    conn c = lite_open();
-    script right = ours(SQLOCK_STMT_PRUNE), wrong;
-    request r = request_of('A', 5000 * MS);
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        run(c, "DELETE FROM {lock}");
-        run(c, "UPDATE {meta} SET inc = 1, fence_floor = 4294967296");
-        run(c, "INSERT INTO {lock} (ns, name, token, inc, idle_since)"
-               " VALUES (x'617070', x'6a6f62', 8589934592, 0, 1)");
-        r.floor = 8589934592; /* wrong: the row's token as it stands there */
-        assert_int_equal(ask(c, &right, &r).rows, 0);
-        wrong = changed(right, "token + ((SELECT inc FROM {meta} WHERE id = 1) - inc) * 4294967296",
-                        "token");
-        if (i == 0)
-            r.floor += JUMP;
-        EXPECT(ask(c, i ? &wrong : &right, &r), SQLOCK_OUT_DONE);
-        assert_int_equal(acquire(c, r).token > 8589934592 + JUMP, i == 0);
-    }
+    old_row_raises_the_floor_by_the_jump(
+        lite_open(),
+        "INSERT INTO {lock} (ns, name, token, inc, idle_since) VALUES (x'617070', x'6a6f62', "
+        "8589934592, 0, 1)",
+        "token + ((SELECT inc FROM {meta} WHERE id = 1) - inc) * 4294967296", "token");
 }
 
 static void test_tokens_jump_with_the_incarnation(void **state)
