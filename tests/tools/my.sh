@@ -10,23 +10,9 @@
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
 # Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too. SQLOCK_TEST_MYSQLD is the program to run,
 # in place of the one that is installed.
-set -u
-umask 022
-
-die()
-{
-    echo "my.sh: $*" >&2
-    exit 1
-}
-
-if [ "$(id -u)" = 0 ]; then
-    user=mysql
-    id -u $user >/dev/null 2>&1 || user=nobody
-    as() { setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups "$@"; }
-else
-    user=
-    as() { "$@"; }
-fi
+kind=my user=mysql
+# shellcheck source=tests/tools/private.sh
+. "$(dirname "$0")/private.sh"
 
 find_program() # NAME...
 {
@@ -36,19 +22,6 @@ find_program() # NAME...
         done
     done
     return 1
-}
-
-# A folder that this user can reach, with a name short enough for a socket.
-make_dir()
-{
-    for top in "${TMPDIR:-/tmp}" /tmp; do
-        [ ${#top} -le 70 ] || continue
-        dir=$(mktemp -d "$top/sqlock-my.XXXXXX") || continue
-        chmod 755 "$dir" && { [ -z "$user" ] || chown "$user" "$dir"; } &&
-            as test -w "$dir" && return
-        rmdir "$dir"
-    done
-    die "no temporary folder that user ${user:-$(id -un)} can reach"
 }
 
 fill_dir()
@@ -105,10 +78,7 @@ launch()
 create()
 {
     find_server
-    make_dir
-    trap 'rm -rf "$dir"' EXIT
-    trap 'exit 1' HUP INT TERM
-    cd "$dir" || exit 1
+    enter_new_dir
     # Servers put files there, and whoever started this may have named a folder of his own.
     export TMPDIR="$dir"
     fill_dir || { cat "$dir/install.log" >&2; die "the data folder could not be made"; }
@@ -122,16 +92,12 @@ start()
     echo "mysql://root@localhost/test?socket=$dir/s"
 }
 
-# Without a root's rights and, should the caller die, not for long.
 run()
 {
     find_server
     cd "$dir" || exit 1
     export TMPDIR="$dir"
-    set -- env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"}
-    [ -z "$user" ] || set -- setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
-        --pdeathsig TERM "$@"
-    with_server exec "$@"
+    with_server become TERM env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"}
 }
 
 crash()
@@ -147,20 +113,10 @@ crash()
     launch || die "the server did not start again"
 }
 
-# A shutdown; if that does not help within ten seconds, kill.
+# A shutdown, kill.
 stop_dir()
 {
-    if pid=$(cat "$dir/pid" 2>/dev/null) && [ -n "$pid" ]; then
-        for signal in TERM KILL; do
-            kill -s $signal "$pid" 2>/dev/null || break
-            i=0
-            while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
-                sleep 0.1
-                i=$((i + 1))
-            done
-        done
-    fi
-    rm -rf "$dir"
+    end_server "$(cat "$dir/pid" 2>/dev/null)" TERM KILL
 }
 
 case ${1:-} in
@@ -173,13 +129,7 @@ create)
     echo "mysql://root@localhost/test?socket=$dir/s"
     ;;
 stop | crash | run)
-    dir=${2#*socket=}
-    dir=${dir%%&*}
-    dir=${dir%/s}
-    case $dir in
-    /*/sqlock-my.??????) ;;
-    *) die "not a folder of my.sh: $dir" ;;
-    esac
+    find_dir socket "$2"
     if [ "$1" = crash ]; then
         crash
     elif [ "$1" = run ]; then

@@ -8,14 +8,9 @@
 # It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks.
 # Lines in SQLOCK_TEST_PG_CONF are put into the configuration. SQLOCK_TEST_PG_BIN is the folder of the
 # server's programs, in place of the newest that is installed.
-set -u
-umask 022
-
-die()
-{
-    echo "pg.sh: $*" >&2
-    exit 1
-}
+kind=pg user=postgres
+# shellcheck source=tests/tools/private.sh
+. "$(dirname "$0")/private.sh"
 
 # The newest server that is installed.
 bin_dir()
@@ -31,35 +26,10 @@ bin_dir()
     fi
 }
 
-if [ "$(id -u)" = 0 ]; then
-    user=postgres
-    id -u $user >/dev/null 2>&1 || user=nobody
-    as() { setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups "$@"; }
-else
-    user=
-    as() { "$@"; }
-fi
-
-# A folder that this user can reach, with a name short enough for a socket.
-make_dir()
-{
-    for top in "${TMPDIR:-/tmp}" /tmp; do
-        [ ${#top} -le 70 ] || continue
-        dir=$(mktemp -d "$top/sqlock-pg.XXXXXX") || continue
-        chmod 755 "$dir" && { [ -z "$user" ] || chown "$user" "$dir"; } &&
-            as test -w "$dir" && return
-        rmdir "$dir"
-    done
-    die "no temporary folder that user ${user:-$(id -un)} can reach"
-}
-
 create()
 {
     bin=$(bin_dir) || die "no PostgreSQL server is installed"
-    make_dir
-    trap 'rm -rf "$dir"' EXIT
-    trap 'exit 1' HUP INT TERM
-    cd "$dir" || exit 1
+    enter_new_dir
     as "$bin/initdb" --no-sync -A trust -U postgres -E UTF8 --locale=C -D "$dir/data" \
         >"$dir/initdb.log" 2>&1 </dev/null || { cat "$dir/initdb.log" >&2; die "initdb failed"; }
     cat >>"$dir/data/postgresql.conf" <<CONF
@@ -85,32 +55,18 @@ start()
     echo "postgresql:///postgres?host=$dir&user=postgres"
 }
 
-# Without a root's rights and, should the caller die, not for long.
 run()
 {
     bin=$(bin_dir) || die "no PostgreSQL server is installed"
     cd "$dir" || exit 1
-    set -- "$bin/postgres" -D "$dir/data"
-    [ -z "${SQLOCK_TEST_PRELOAD:-}" ] || set -- env LD_PRELOAD="$SQLOCK_TEST_PRELOAD" "$@"
-    [ -z "$user" ] || set -- setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
-        --pdeathsig QUIT "$@"
-    exec "$@" >>"$dir/log" 2>&1 </dev/null
+    become QUIT env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"} \
+        "$bin/postgres" -D "$dir/data" >>"$dir/log" 2>&1 </dev/null
 }
 
-# Fast shutdown; if that does not help within ten seconds, immediate, then kill.
+# Fast shutdown, immediate, kill.
 stop_dir()
 {
-    if pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null) && [ -n "$pid" ]; then
-        for signal in INT QUIT KILL; do
-            kill -s $signal "$pid" 2>/dev/null || break
-            i=0
-            while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
-                sleep 0.1
-                i=$((i + 1))
-            done
-        done
-    fi
-    rm -rf "$dir"
+    end_server "$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null)" INT QUIT KILL
 }
 
 case ${1:-} in
@@ -123,12 +79,7 @@ create)
     echo "postgresql:///postgres?host=$dir&user=postgres"
     ;;
 stop | run)
-    dir=${2#*host=}
-    dir=${dir%%&*}
-    case $dir in
-    /*/sqlock-pg.??????) ;;
-    *) die "not a folder of pg.sh: $dir" ;;
-    esac
+    find_dir host "$2"
     if [ "$1" = run ]; then
         run
     elif [ -d "$dir" ]; then
