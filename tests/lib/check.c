@@ -77,6 +77,37 @@ bool test_strict(void)
     return strict && strcmp(strict, "1") == 0;
 }
 
+static const char *url_of(const struct test_server *server)
+{
+    const char *url = getenv(server->variable);
+
+    return url && *url ? url : NULL;
+}
+
+const char *test_server_url(const struct test_server *server)
+{
+    const bool wanted = test_wants(server->driver);
+
+    if (wanted && url_of(server))
+        return url_of(server);
+    if (wanted) {
+        print_error("SKIP: no %s: %s is not set\n", server->name, server->variable);
+        if (test_strict())
+            fail_msg("STRICT=1 asks for every test");
+    }
+    skip();
+    return NULL;
+}
+
+int test_server_is_missing(const struct test_server *server, int *out_code)
+{
+    if (!test_wants(server->driver) || url_of(server))
+        return 0;
+    printf("SKIP: no %s: %s is not set\n", server->name, server->variable);
+    *out_code = test_strict() ? 1 : 0;
+    return 1;
+}
+
 int32_t patience_ms(int32_t ms)
 {
     const char *slow = getenv("SQLOCK_TEST_SLOW");

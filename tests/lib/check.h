@@ -63,6 +63,14 @@ void check_late(const char *what, int64_t limit_ms, const char *file, int line);
 bool test_wants(const char *driver);
 /* STRICT=1: what would be skipped for want of a server fails. */
 bool test_strict(void);
+/* A server that a run may have: whose driver it is for, what it is called, what holds its URL. */
+struct test_server {
+    const char *driver, *name, *variable;
+};
+/* Its URL. Where there is none the test is skipped, loudly; with STRICT=1 it fails. */
+const char *test_server_url(const struct test_server *server);
+/* 1: it is wanted and not there, and that has been told; then *out_code is for main(). */
+int test_server_is_missing(const struct test_server *server, int *out_code);
 /* A duration that only bounds how long good things may take: longer under sanitizers (by the factor
  * SQLOCK_TEST_SLOW). Never for durations that must not be too long for the test to prove anything.
  */

@@ -7,23 +7,15 @@
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
 
-#ifdef TEST_HAVE_MYSQL
-#include <mysql.h>
+const struct test_server my_server = {"mysql", "MariaDB or MySQL", "SQLOCK_TEST_MYSQL_URL"};
 
 const char *my_url(void)
 {
-    const char *url = getenv("SQLOCK_TEST_MYSQL_URL");
-
-    if (url && *url && test_wants("mysql"))
-        return url;
-    if (test_wants("mysql")) {
-        print_error("SKIP: no MariaDB or MySQL: SQLOCK_TEST_MYSQL_URL is not set\n");
-        if (test_strict())
-            fail_msg("STRICT=1 asks for every test");
-    }
-    skip();
-    return NULL;
+    return test_server_url(&my_server);
 }
+
+#ifdef TEST_HAVE_MYSQL
+#include <mysql.h>
 
 const char *my_socket_path(void)
 {
@@ -153,12 +145,6 @@ char *my_database_new(void)
 }
 
 #else
-
-const char *my_url(void)
-{
-    skip();
-    return NULL;
-}
 
 const char *my_socket_path(void)
 {

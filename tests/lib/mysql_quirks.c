@@ -3,7 +3,6 @@
 
 #ifdef TEST_HAVE_MYSQL
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <sqlock/mysql.h>
@@ -77,12 +76,6 @@ const struct quirks mysql_quirks = {.name = "mysql",
 
 int mysql_is_missing(int *out_code)
 {
-    const char *url = getenv("SQLOCK_TEST_MYSQL_URL");
-
-    if (!test_wants("mysql") || (url && *url))
-        return 0;
-    puts("SKIP: no MariaDB or MySQL: SQLOCK_TEST_MYSQL_URL is not set");
-    *out_code = test_strict() ? 1 : 0;
-    return 1;
+    return test_server_is_missing(&my_server, out_code);
 }
 #endif

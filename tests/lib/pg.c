@@ -8,23 +8,15 @@
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
 
-#ifdef TEST_HAVE_POSTGRES
-#include <libpq-fe.h>
+const struct test_server pg_server = {"postgres", "PostgreSQL", "SQLOCK_TEST_POSTGRES_URL"};
 
 const char *pg_url(void)
 {
-    const char *url = getenv("SQLOCK_TEST_POSTGRES_URL");
-
-    if (url && *url && test_wants("postgres"))
-        return url;
-    if (test_wants("postgres")) {
-        print_error("SKIP: no PostgreSQL: SQLOCK_TEST_POSTGRES_URL is not set\n");
-        if (test_strict())
-            fail_msg("STRICT=1 asks for every test");
-    }
-    skip();
-    return NULL;
+    return test_server_url(&pg_server);
 }
+
+#ifdef TEST_HAVE_POSTGRES
+#include <libpq-fe.h>
 
 static PGconn *reach(const char *url)
 {
@@ -187,12 +179,6 @@ void pg_url_target(const char *url, char out_host[256], char out_port[16])
 }
 
 #else
-
-const char *pg_url(void)
-{
-    skip();
-    return NULL;
-}
 
 char *pg_schema_new(void)
 {

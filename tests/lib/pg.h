@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+extern const struct test_server pg_server; /* for test_server_is_missing() */
 /* The server's URL. Where there is none the test is skipped, loudly; with STRICT=1 it fails. Call
  * it in the test itself: cmocka takes a skip in a setup for an error. */
 const char *pg_url(void);

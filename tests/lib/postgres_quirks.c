@@ -3,7 +3,6 @@
 
 #ifdef TEST_HAVE_POSTGRES
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <sqlock/postgres.h>
 
@@ -58,12 +57,6 @@ const struct quirks postgres_quirks = {.name = "postgres",
 
 int postgres_is_missing(int *out_code)
 {
-    const char *url = getenv("SQLOCK_TEST_POSTGRES_URL");
-
-    if (!test_wants("postgres") || (url && *url))
-        return 0;
-    puts("SKIP: no PostgreSQL: SQLOCK_TEST_POSTGRES_URL is not set");
-    *out_code = test_strict() ? 1 : 0;
-    return 1;
+    return test_server_is_missing(&pg_server, out_code);
 }
 #endif

@@ -202,6 +202,21 @@ static void test_fake_driver_is_always_there_and_unknown_ones_never(void **state
     assert_false(test_wants("oracle"));
 }
 
+static void test_server_is_there_if_its_variable_says_so(void **state)
+{
+    const struct test_server ours = {"fake", "server", "SQLOCK_TEST_SELF_URL"};
+    const struct test_server other = {"oracle", "server", "SQLOCK_TEST_NONE_URL"};
+    int code = -1;
+
+    (void)state;
+    setenv("SQLOCK_TEST_SELF_URL", "fake://self", 1);
+    assert_int_equal(test_server_is_missing(&ours, &code), 0);
+    assert_string_equal(test_server_url(&ours), "fake://self");
+    assert_int_equal(test_server_is_missing(&other, &code), 0); /* nobody asks for it */
+    assert_int_equal(code, -1);
+    unsetenv("SQLOCK_TEST_SELF_URL");
+}
+
 static void test_schema_is_fresh_and_dropped(void **state)
 {
     char *schema = pg_schema_new();
@@ -236,6 +251,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_temp_dir_goes_with_its_process_and_not_with_a_child),
     cmocka_unit_test(test_dice_of_a_seed_fall_the_same_way_and_of_another_differently),
     cmocka_unit_test(test_fake_driver_is_always_there_and_unknown_ones_never),
+    cmocka_unit_test(test_server_is_there_if_its_variable_says_so),
     cmocka_unit_test(test_schema_is_fresh_and_dropped),
     cmocka_unit_test(test_server_keeps_its_commits),
 };
