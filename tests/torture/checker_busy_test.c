@@ -67,6 +67,24 @@ static void test_busy_with_a_grant_that_nobody_had_asked_for_is_found(void **sta
     assert_breach(RULE_BUSY);
 }
 
+static void test_busy_with_a_grant_that_a_killed_server_forgot_is_none(void **state)
+{
+    (void)state;
+    busy(3, 10, 20, 1, 1500);
+    planted_fault(20, 400, 1);
+    planted_grant(1, 410, 420, 1);
+    assert_proved();
+}
+
+static void test_busy_with_a_grant_that_nobody_had_asked_for_after_the_kill_is_found(void **state)
+{
+    (void)state;
+    planted_fault(1, 5, 1);
+    busy(3, 10, 20, 1, 1500);
+    planted_grant(1, 21, 30, 1);
+    assert_breach(RULE_BUSY);
+}
+
 /* Its holder was killed before it knew. */
 static void test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder(void **state)
 {
@@ -180,6 +198,8 @@ static const struct CMUnitTest tests[] = {
     T(test_busy_with_an_unknown_grant_before_a_later_one_is_found),
     T(test_busy_with_an_unknown_grant_is_none),
     T(test_busy_with_a_grant_that_nobody_had_asked_for_is_found),
+    T(test_busy_with_a_grant_that_a_killed_server_forgot_is_none),
+    T(test_busy_with_a_grant_that_nobody_had_asked_for_after_the_kill_is_found),
     T(test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder),
     T(test_grant_that_only_a_refusal_tells_of_may_be_the_next_holder),
     T(test_renewal_after_a_refusal_told_of_a_later_grant_is_found),
