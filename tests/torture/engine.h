@@ -44,6 +44,7 @@ struct engine_kind {
     bool unprepared;     /* its clients need SQLOCK_OPEN_UNPREPARED */
     bool optional;       /* it may be nowhere to be had */
     const char *mix;     /* what its clients leave out, because it is refused there; NULL */
+    const char *spared;  /* the kind of faults that the server itself does not get over; NULL */
 };
 
 struct engine {

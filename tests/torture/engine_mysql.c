@@ -121,6 +121,7 @@ static bool is_ours(struct engine *e, unsigned long id)
     return false;
 }
 
+/* MySQL 5.6 may list sessions as killed for long when their clients have gone. */
 static int sessions(struct engine *e, bool end)
 {
     MYSQL *c = session(e, 0);
@@ -129,7 +130,8 @@ static int sessions(struct engine *e, bool end)
     int n = 0;
 
     if (!c ||
-        mysql_query(c, "SELECT id FROM information_schema.processlist WHERE user = 'root'") != 0 ||
+        mysql_query(c, "SELECT id FROM information_schema.processlist "
+                       "WHERE user = 'root' AND command <> 'Killed'") != 0 ||
         !(res = mysql_store_result(c)))
         return -1;
     while ((row = mysql_fetch_row(res)) != NULL) {

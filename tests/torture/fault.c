@@ -82,7 +82,8 @@ const struct fault_kind *fault_kind_of(const char *word)
 bool fault_exists(const struct fault_kind *fault, const struct engine_kind *engine)
 {
     return (fault->families & engine->family) != 0 &&
-           (!fault->only || strcmp(fault->only, engine->name) == 0);
+           (!fault->only || strcmp(fault->only, engine->name) == 0) &&
+           (!engine->spared || strcmp(engine->spared, fault->word) != 0);
 }
 
 uint32_t fault_number(const struct fault_kind *fault)
