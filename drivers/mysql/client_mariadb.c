@@ -7,12 +7,17 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
-#define NAP_US 1000
+#define NAP_US     1000
+#define AT_ONCE_US 1000
+#define SECOND_US  INT64_C(1000000)
 
-/* What the library waits for, in poll()'s words; 0: the call is done. */
+/* What the library waits for, in poll()'s words; 0: the call is done. That its own timeout has
+ * passed is never told: ours is the deadline. */
 static int waits(struct my_op *op, int status)
 {
+    status &= ~MYSQL_WAIT_TIMEOUT;
     op->status = status;
     op->events = (status & MYSQL_WAIT_READ ? POLLIN : 0) |
                  (status & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
@@ -23,6 +28,31 @@ static int waits(struct my_op *op, int status)
 int my_client_socket(MYSQL *my)
 {
     return (int)mysql_get_socket(my);
+}
+
+/* The library makes the socket a blocking one when it is connected, and under TLS reads as if it
+ * were none: in the handshake and behind each statement a server that has fallen silent would be
+ * waited for without end. With these timeouts the socket itself gives up at once, and the library
+ * tells what it waits for. Without TLS it never blocks in the socket. */
+static void never_block(MYSQL *my)
+{
+    const struct timeval at_once = {.tv_usec = AT_ONCE_US};
+    int fd = my_client_socket(my);
+
+    if (fd < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &at_once, sizeof at_once);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &at_once, sizeof at_once);
+}
+
+/* In the handshake the library does not tell: it waits by itself, this long for each of the
+ * server's answers. */
+static void bound_handshake(MYSQL *my, int64_t deadline)
+{
+    int64_t half = (deadline - sqlock_now_us()) / 2 / SECOND_US;
+    unsigned seconds = half < 1 ? 1 : half > 3600 ? 3600 : (unsigned)half;
+
+    mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
 }
 
 int my_client_prepare(MYSQL *my)
@@ -40,6 +70,7 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     *out_why = "has no MYSQL_OPT_NONBLOCK";
     mysql_get_option(my, MYSQL_OPT_NONBLOCK, &ready);
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
+    never_block(my);
     return ready;
 }
 
@@ -143,10 +174,14 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
         op->failed = 1;
         return 0;
     }
+    never_block(my); /* before it goes on to the handshake */
+    if (status == 0)
+        bound_handshake(my, t->deadline);
     status = status != 0
                  ? mysql_real_connect_cont(&done, my, status)
                  : mysql_real_connect_start(&done, my, t->host, t->user, t->password, t->database,
                                             t->port, t->socket, CLIENT_MULTI_STATEMENTS);
+    never_block(my);
     op->failed = done == NULL;
     return waits(op, status);
 }

@@ -102,7 +102,7 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
 static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
 {
     struct my_url u;
-    struct my_target to;
+    struct my_target to = {0};
     MYSQL *files = NULL;
     int rc = my_url_parse(url, &u, err);
 
@@ -112,6 +112,7 @@ static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sql
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     if (rc == 0)
         rc = my_options_set(c->my, files, &u, &to, err);
+    to.deadline = deadline;
     if (rc == 0)
         rc = connect_wait(c, &to, deadline, err);
     if (files != NULL)

@@ -94,6 +94,7 @@ struct my_target { /* NULL or 0: not said */
     const char *user, *password, *host, *database, *socket;
     unsigned port;
     enum my_ssl_mode tls;
+    int64_t deadline;
 };
 /* A call in pieces: {0} before the first. A piece returns 1 when it would block: wait by my_wait(),
  * and call it again with the same arguments; 0: done, or failed. */

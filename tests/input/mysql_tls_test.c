@@ -3,6 +3,8 @@
 #include <mysql.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sqlock/mysql.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "tests/input/mysql_open.h"
 #include "tests/lib/check.h"
 #include "tests/lib/my_private.h"
+#include "tests/lib/proxy.h"
 
 static char *dir;
 static int port;
@@ -354,6 +357,87 @@ static void test_options_that_would_promise_too_much_are_refused(void **state)
         assert_code(SQLOCK_EINVAL, try(bad[i], &err), &err);
 }
 
+/* ---- a server that falls silent ---------------------------------------------------------------
+ */
+
+/* Who waited for ever would not fail, but hang: so the silence has an end, far behind the bound. */
+struct silence {
+    struct proxy *proxy;
+    atomic_int over;
+};
+
+static void *end_it(void *arg)
+{
+    struct silence *s = arg;
+
+    for (int i = 0; i < 100 && !atomic_load(&s->over); i++)
+        usleep((useconds_t)patience_ms(100) * 1000);
+    proxy_cut(s->proxy);
+    return NULL;
+}
+
+static int64_t timed(struct silence *s, proxy_mode mode, int (*call)(void *), void *arg)
+{
+    int64_t begun = sqlock_now_us();
+    pthread_t thread;
+
+    atomic_store(&s->over, 0);
+    proxy_mode_set(s->proxy, mode);
+    assert_int_equal(pthread_create(&thread, NULL, end_it, s), 0);
+    assert_int_not_equal(call(arg), SQLOCK_OK);
+    begun = sqlock_now_us() - begun;
+    atomic_store(&s->over, 1);
+    pthread_join(thread, NULL);
+    proxy_mode_set(s->proxy, PROXY_PASS);
+    return begun / 1000;
+}
+
+static int try_to_acquire(void *m)
+{
+    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    int rc;
+
+    once.wait_ms = 0;
+    once.flags = SQLOCK_NO_RENEW;
+    rc = sqlock_acquire(m, "silent", &once, &lock, NULL);
+    sqlock_lock_free(lock);
+    return rc;
+}
+
+static int try_to_open(void *url)
+{
+    sqlock_error err;
+
+    return mysql_try_for(url, 0, 1000, &err);
+}
+
+static void test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    struct silence silence;
+    sqlock_error err = {0};
+    char number[16], url[100];
+    sqlock *m = NULL;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "");
+    snprintf(number, sizeof number, "%d", port);
+    silence.proxy = proxy_start_tcp("127.0.0.1", number);
+    snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test?ssl-mode=required",
+             proxy_port(silence.proxy));
+    o.request_ms = patience_ms(1000);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, &o, &m, &err), &err);
+    assert_ok(try_to_acquire(m), &err);
+    assert_true(timed(&silence, PROXY_HOLD, try_to_acquire, m) < 3 * patience_ms(1000));
+    sqlock_close(m);
+    /* after its greeting, in the handshake */
+    assert_true(timed(&silence, PROXY_HOLD_UP, try_to_open, url) < 5 * patience_ms(1000));
+    proxy_stop(silence.proxy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_an_option_file_does_not_undo_what_the_url_asks_of_tls),
         cmocka_unit_test(test_a_server_without_tls_does_not_get_to_see_the_password),
         cmocka_unit_test(test_options_that_would_promise_too_much_are_refused),
+        cmocka_unit_test(test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time),
     };
 
     return cmocka_run_group_tests_name("TLS to MariaDB", tests, NULL, NULL);
