@@ -66,6 +66,9 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *   guard with the transaction: DDL and LOCK TABLES on MySQL.
  * - On MySQL the proof is that nobody was granted the name since: a lease that an operator broke, or the
  *   reaper freed, passes as long as that is so, and is kept from everybody all the same.
+ * - On MySQL, in its default REPEATABLE READ, a guard that is refused (SQLOCK_ELOST) locks the gap where its
+ *   entry was: until the roll back the name before it in byte order cannot be granted (SQLOCK_EGUARDED),
+ *   nor can names be made between the two (SQLOCK_ETIMEOUT). READ COMMITTED locks none.
  * - It keeps other holders out, not a second transaction under the same lock; and it covers what is in
  *   this database, nothing else.
  * The call waits for a grant of this very name that is just being written, for request_ms of the
