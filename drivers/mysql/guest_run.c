@@ -173,7 +173,7 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
         rc = rc == 0 ? still_open(c, call) : rc;
     }
     if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, request)) != 0)
-        sqlock_error_set(call->err, rc, 0, "no memory for the answer");
+        my_fail_rows(call, rc, 0);
     mysql_free_result(last);
     sqlock_mem_free(text);
     return rc;
@@ -275,6 +275,8 @@ static int ask_session(struct my_conn *c, const struct my_call *call, struct job
     if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL || row[1] == NULL ||
                     strlen(row[0]) >= sizeof job->charset))
         rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+    else if (rc == 0 && strlen(row[0]) != mysql_fetch_lengths(res)[0])
+        rc = my_fail_rows(call, SQLOCK_EREFUSED, 0);
     else if (rc == 0) {
         strcpy(job->charset, row[0]);
         job->insert_id = strtoull(row[1], NULL, 10);

@@ -178,6 +178,8 @@ const char *my_find(const char *from, const char *end, char what);
 
 /* stmt.c */
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);
+/* Tell that it failed. */
+int my_fail_rows(const struct my_call *call, int rc, unsigned flags);
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
 int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);

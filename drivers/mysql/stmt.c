@@ -18,12 +18,14 @@ static int only_reads(sqlock_stmt stmt)
 }
 
 /* A whole number that fits; of an application's columns others may come, which stay what they are.
- */
+ * In a character set of wide characters a 1 begins with a NUL, and would be read as 0. */
 static int put_number(const char *data, size_t len, sqlock_rows *rows)
 {
     char *end = NULL, again[24];
     long long n = strtoll(data, &end, 10);
 
+    if (strlen(data) != len)
+        return SQLOCK_EREFUSED;
     snprintf(again, sizeof again, "%lld", n);
     if (*end != '\0' || (len > 18 && strcmp(again, data) != 0))
         return sqlock_rows_put_bytes(rows, data, len);
@@ -45,6 +47,14 @@ static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlo
     default:
         return sqlock_rows_put_bytes(rows, data, len);
     }
+}
+
+int my_fail_rows(const struct my_call *call, int rc, unsigned flags)
+{
+    return sqlock_error_set(call->err, rc, flags,
+                            rc == SQLOCK_EREFUSED
+                                ? "the session's character_set_results is one of wide characters"
+                                : "no memory for the answer");
 }
 
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
@@ -107,8 +117,7 @@ static int run_step(struct my_conn *c, struct my_call *call, const struct my_bat
                                 "the server left a transaction open");
     }
     if (rc != 0) /* the server has done its part */
-        return sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
-                                "no memory for the answer");
+        return my_fail_rows(call, rc, call->applies ? SQLOCK_MAYBE : 0);
     return 0;
 }
 

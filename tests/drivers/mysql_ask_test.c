@@ -65,6 +65,21 @@ static void test_settings_of_the_session_change_no_answer(void **state)
     end_guest();
 }
 
+/* A 1 that begins with a NUL would be read as 0: a guard as lost, a change as not made. */
+static void test_numbers_in_wide_characters_are_refused(void **state)
+{
+    begin_mysql(state);
+    app_exec(g.app, "SET character_set_results = ucs2");
+    app_exec(g.app, "START TRANSACTION");
+    assert_code(SQLOCK_EREFUSED, ask("SELECT 0, 1", NULL, 0), &g.err);
+    assert_int_equal(sqlock_rows_count(g.rows), 0);
+    assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
+    app_exec(g.app, "SET character_set_results = utf8mb4");
+    assert_ok(ask("SELECT 0, 1", NULL, 0), &g.err);
+    app_exec(g.app, "ROLLBACK");
+    end_guest();
+}
+
 static sqlock_value text(const char *s)
 {
     return (sqlock_value){.type = SQLOCK_TEXT, .data = s, .len = strlen(s)};
@@ -381,6 +396,7 @@ static void test_link_that_is_silent_is_ended(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_settings_of_the_session_change_no_answer),
+    cmocka_unit_test(test_numbers_in_wide_characters_are_refused),
     cmocka_unit_test(test_text_is_read_in_the_character_set_of_the_session),
     cmocka_unit_test(test_names_may_hold_what_parts_texts),
     cmocka_unit_test(test_number_that_does_not_fit_comes_as_it_is),
