@@ -149,7 +149,10 @@ int error_give(sqlock_error *err, const sqlock_error *from)
 
 int error_contention(sqlock_error *err)
 {
-    if (err->code == SQLOCK_EDB && strcmp(err->sqlstate, "55P03") == 0)
+    const int locked = strcmp(err->sqlstate, "55P03") == 0; /* a wait for a lock ended, or NOWAIT */
+    const int victim = strcmp(err->sqlstate, "40P01") == 0; /* of a deadlock */
+
+    if (err->code == SQLOCK_EDB && (locked || victim))
         err->code = SQLOCK_EGUARDED;
     return err->code;
 }

@@ -13,7 +13,7 @@ int error_nomem(sqlock_error *err);
 int error_give(sqlock_error *err, const sqlock_error *from);
 
 /* A row, or a whole file, that some open transaction keeps locked is contention, and no error
- * (P18): that becomes SQLOCK_EGUARDED. Returns the code. */
+ * (P18), also if it ended in a deadlock: that becomes SQLOCK_EGUARDED. Returns the code. */
 int error_contention(sqlock_error *err);
 
 #endif

@@ -59,20 +59,23 @@ const struct engine_kind *engine_kind_of(const char *name)
 
 bool engine_script(struct engine *e, const char *script, const char *words, char *out, size_t size)
 {
-    char command[1400];
+    char command[1400], last[512] = "";
     FILE *f;
     bool fine;
 
     snprintf(command, sizeof command, "%s %s 2>&1", script, words);
     f = popen(command, "r");
     fine = f && fgets(out, (int)size, f);
-    while (f && !feof(f))
-        fgetc(f);
+    if (fine)
+        snprintf(last, sizeof last, "%s", out);
+    while (f && fgets(last, sizeof last, f))
+        continue;
     fine = f && pclose(f) == 0 && fine;
+    last[strcspn(last, "\n")] = '\0';
     if (fine)
         out[strcspn(out, "\n")] = '\0';
-    else
-        snprintf(e->why, sizeof e->why, "%s %s: %.200s", script, words, f ? out : "");
+    else /* the last line tells why */
+        snprintf(e->why, sizeof e->why, "%s %s: %.200s", script, words, last);
     return fine;
 }
 

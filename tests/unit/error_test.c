@@ -287,6 +287,26 @@ static void check_is_utf8(const sqlock_error *err)
                    (int64_t)sizeof err->text - 1);
 }
 
+static void test_what_others_have_locked_is_contention(void **state)
+{
+    static const struct {
+        const char *sqlstate;
+        int code;
+    } cases[] = {{"55P03", SQLOCK_EGUARDED},
+                 {"40P01", SQLOCK_EGUARDED},
+                 {"40001", SQLOCK_EDB},
+                 {"42601", SQLOCK_EDB}};
+    sqlock_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sqlock_error_db(&err, cases[i].sqlstate, 0, 0, "in the way");
+        assert_int_equal(error_contention(&err), cases[i].code);
+        assert_int_equal(err.code, cases[i].code);
+        assert_string_equal(err.sqlstate, cases[i].sqlstate);
+    }
+}
+
 /* Names and servers' messages are UTF-8, and so is what is left of them. */
 static void test_texts_are_cut_between_characters(void **state)
 {
@@ -331,6 +351,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate),
     cmocka_unit_test(test_sqlstate_that_is_too_long_is_cut),
     cmocka_unit_test(test_no_sqlstate_becomes_an_outcome_of_locking),
+    cmocka_unit_test(test_what_others_have_locked_is_contention),
 };
 
 TEST_MAIN(tests)
