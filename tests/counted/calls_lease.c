@@ -79,7 +79,7 @@ static int acquire_cancelled(struct scene *s, sqlock_error *err)
     assert_true((op != NULL) == (rc == 0));
     if (rc != 0)
         return rc;
-    sleep_ms(20);
+    sleep_ms(60); /* it has asked by then, also on a busy machine */
     sqlock_op_cancel(op);
     return finish(op, &s->lock, err);
 }
