@@ -278,7 +278,7 @@ static int ask_session(struct my_conn *c, const struct my_call *call, struct job
     else if (rc == 0 && strlen(row[0]) != mysql_fetch_lengths(res)[0])
         rc = my_fail_rows(call, SQLOCK_EREFUSED, 0);
     else if (rc == 0) {
-        strcpy(job->charset, row[0]);
+        memcpy(job->charset, row[0], strlen(row[0]) + 1);
         job->insert_id = strtoull(row[1], NULL, 10);
     }
     mysql_free_result(res);

@@ -3,18 +3,18 @@
 
 #include <stdlib.h>
 
-/* 100 tries while the lock is held. *wal: bytes of the least busy of twenty rounds (other sessions
- * and the server itself write too). Returns whether a transaction id was drawn. */
+/* Ten tries while the lock is held. *wal: bytes of the least busy of up to fifty rounds (other
+ * sessions and the server itself write too). Returns whether a transaction id was drawn. */
 static int refused(conn c, const script *s, int64_t *wal)
 {
     request r = request_of('B', 5000 * MS);
     int64_t id = 0;
     *wal = INT64_MAX;
-    for (int round = 0; round < 20 && *wal > 0; round++) {
+    for (int round = 0; round < 50 && *wal > 0; round++) {
         int64_t before = 0, after = 0;
         run(c, "BEGIN");
         before = number(c, "SELECT pg_current_wal_insert_lsn() - '0/0'");
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 10; i++) {
             answer a = ask(c, s, &r);
             assert_string_equal(a.error, "");
             assert_int_not_equal(a.outcome, SQLOCK_OUT_DONE);
