@@ -402,9 +402,10 @@ void op_failed(sqlock_op *op)
         op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
         op->unsure = 1;
-    /* What our transactions are made for does not fail so: a pooler's sessions may have been put to
-     * another isolation since they were greeted, which is to be refused, not tried for long. */
-    if (strcmp(op->err.sqlstate, SERIALIZATION_FAILURE) == 0)
+    /* Sessions that we set up fail so in lost races alone. A pooler's may have been put to another
+     * isolation since they were greeted, which is to be refused, not tried for long. */
+    if ((op->m->flags & SQLOCK_OPEN_UNPREPARED) &&
+        strcmp(op->err.sqlstate, SERIALIZATION_FAILURE) == 0)
         op->greet = 1;
     if (op_is_over(op))
         return;
