@@ -134,9 +134,15 @@ count()
          END { print ok + 0, bad + on, skip + 0 }' "$1"
 }
 
-tail_of()
+# What was said before each failure, and the end, where a program that died was.
+tell_failures() # LOG
 {
-    sed 's/^/    /' "$1" | tail -n 40
+    awk '/\[ RUN      \]/ { n = 0 }
+         { said[n++ % 20] = $0 }
+         /\[  FAILED  \] test_/ && n > 1 {
+             for (i = n > 20 ? n - 20 : 0; i < n; i++) print "    " said[i % 20] }
+         /\[  FAILED  \]|\[       OK \]/ { n = 0 }' "$1" | head -n 60
+    tail -n 20 "$1" | sed 's/^/    /'
     echo "    (all of it: $1)"
 }
 
@@ -208,7 +214,7 @@ run_item()
         grep '^SKIP' "$log" | sort -u
     else
         report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
-        tail_of "$log"
+        tell_failures "$log"
     fi
 }
 
