@@ -8,7 +8,7 @@ static bool judge(struct book *b)
     check_threads(b);
     check_tokens(b);
     check_spans(b);
-    return check_answers(b) && check_rows(b) && check_liveness(b);
+    return check_slots(b) && check_answers(b) && check_rows(b) && check_liveness(b);
 }
 
 int check_history(const struct check_rules *rules, const struct event *events, int64_t n,

@@ -1,5 +1,6 @@
 /* Proves or refutes a history: that what clients were told, and what the rows hold, can be true of
- * exclusive locks whose tokens rise. Time and memory are near linear in the number of events.
+ * locks, exclusive, shared or with slots, whose tokens rise. Time and memory are near linear in the
+ * number of events.
  *
  * What an answer claims is taken at its word, and no further: a grant counts from its return to its
  * release's invocation, or to the last deadline that was confirmed to its holder, whether the
@@ -16,6 +17,7 @@
 #define CHECK_RULES(X)                                                                             \
     X(RULE_HISTORY, "the history contradicts itself")                                              \
     X(RULE_OVERLAP, "two held a lock at the same time")                                            \
+    X(RULE_SLOTS, "more held a lock at the same time than it has slots")                           \
     X(RULE_TOKEN, "tokens do not rise with the grants of a name")                                  \
     X(RULE_DEADLINE, "a deadline lies further ahead than a lease")                                 \
     X(RULE_STALE, "a grant that had ended was said to be held")                                    \

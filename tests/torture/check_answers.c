@@ -14,7 +14,7 @@
 /* It was asked for by whoever started the command, which is not the thread that noted it. */
 static bool by_command(const struct event *e)
 {
-    return e->verb == V_ACQUIRE && e->value == 3;
+    return event_acquires(e) && e->value == 3;
 }
 
 /* A thread asks one thing at a time, and answers come after questions. Who breaks that is not
@@ -52,7 +52,7 @@ static void judge_yes(struct book *b, const struct grant *g, const struct event 
 static bool only_broken(const struct grant *g, const struct event *e)
 {
     return e->verb == V_GUARDED && g->over && g->over->verb == V_BREAK &&
-           !(g->next && g->next->return_us < e->invoke_us);
+           !(g->rival && g->rival->return_us < e->invoke_us);
 }
 
 /* What was guarded was so until its commit, whatever became of the lease (P11). */
@@ -60,11 +60,11 @@ static void judge_guarded(struct book *b, const struct grant *g, const struct ev
 {
     bool began = g->over_us >= e->invoke_us || only_broken(g, e);
 
-    if (began && g->next && g->next->return_us < e->deadline_us)
-        breach(b, RULE_GUARD, e, g->next,
+    if (began && g->rival && g->rival->return_us < e->deadline_us)
+        breach(b, RULE_GUARD, e, g->rival,
                "token %" PRId64 " was granted %" PRId64 " us before a write under %" PRId64
                " was to be committed, and it was",
-               g->next->token, e->deadline_us - g->next->return_us, g->token);
+               g->rival->token, e->deadline_us - g->rival->return_us, g->token);
 }
 
 /* What the library says by itself: it may not know of a break or of another grant yet. It knows of
@@ -102,12 +102,19 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
  * has forgotten, because others came since, cannot be told from the release. */
 static void judge_release(struct book *b, const struct grant *g, const struct event *e)
 {
-    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->next &&
-                     g->next->return_us <= e->return_us &&
+    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->rival &&
+                     g->rival->return_us <= e->return_us &&
                      fault_between(&b->all, e->invoke_us, e->return_us);
 
     if (e == g->release && !forgotten)
         judge_yes(b, g, e);
+}
+
+/* If it says yes. */
+static bool tells_deadline(const struct event *e)
+{
+    return event_acquires(e) || e->verb == V_RENEW || e->verb == V_HELD ||
+           (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED);
 }
 
 static void judge_ok(struct book *b, const struct grant *g, const struct event *e)
@@ -121,8 +128,7 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
         judge_release(b, g, e);
     if (e->verb == V_HELD)
         judge_held(b, g, e);
-    if (!by_command(g->told) && (e->verb == V_ACQUIRE || e->verb == V_RENEW || e->verb == V_HELD ||
-                                 (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED)))
+    if (!by_command(g->told) && tells_deadline(e))
         judge_deadline(b, g, e);
 }
 
@@ -183,7 +189,7 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
  * cannot be told from a loss. */
 static bool may_be_released(const struct book *b, const struct grant *g, const struct event *e)
 {
-    return e->verb == V_RELEASE && g->next && g->next->return_us <= e->return_us &&
+    return e->verb == V_RELEASE && g->rival && g->rival->return_us <= e->return_us &&
            fault_between(&b->all, e->invoke_us, e->return_us);
 }
 
@@ -207,8 +213,8 @@ static void count_guarded(struct book *b, const struct grant *g, const struct ev
 {
     if (e->verb == V_GUARDED && event_ok(e))
         b->out->guarded++;
-    if (e->verb == V_GUARDED && event_returned(e) && e->outcome == SQLOCK_ELOST && g->next &&
-        g->next->return_us < e->return_us)
+    if (e->verb == V_GUARDED && event_returned(e) && e->outcome == SQLOCK_ELOST && g->rival &&
+        g->rival->return_us < e->return_us)
         b->out->late_refused++;
 }
 
@@ -242,8 +248,7 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
         judge_ok(b, g, e);
     if (e->outcome == SQLOCK_ELOST && is_about_grant(e->verb))
         judge_lost(b, g, e, known_deadline(k, e->invoke_us));
-    if (e->outcome == 0 && (e->verb == V_ACQUIRE || e->verb == V_RENEW || e->verb == V_HELD ||
-                            (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED)))
+    if (e->outcome == 0 && tells_deadline(e))
         learn(k, e);
 }
 

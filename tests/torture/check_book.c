@@ -141,15 +141,16 @@ static int by_token(const void *a, const void *b)
     return (x->start_us > y->start_us) - (x->start_us < y->start_us);
 }
 
-static void add_grant(struct book *b, const struct event *told, int64_t asked_us)
+static void add_grant(struct book *b, const struct event *told, const struct event *asked)
 {
-    bool by_command = told->verb == V_ACQUIRE && told->value == 3;
+    bool by_command = event_acquires(told) && told->value == 3;
 
     b->grants[b->n_grants++] =
         (struct grant){.told = told,
                        .name = told->name,
+                       .shared = asked->verb == V_SHARE,
                        .token = told->token,
-                       .asked_us = asked_us,
+                       .asked_us = asked->invoke_us,
                        .start_us = told->return_us,
                        .deadline_us = by_command ? told->return_us : told->deadline_us,
                        .released_us = NEVER,
@@ -167,7 +168,7 @@ static void note_settled(struct book *b, const struct event *e, const struct eve
         (*unsure)->name != e->name)
         return;
     if (!of_release && e->outcome == 0)
-        add_grant(b, e, (*unsure)->invoke_us);
+        add_grant(b, e, *unsure);
     *unsure = NULL;
 }
 
@@ -180,9 +181,9 @@ static void collect_grants(struct book *b)
 
         if (e->process != last->process || e->thread != last->thread)
             unsure = NULL;
-        if (e->verb == V_ACQUIRE) {
+        if (event_acquires(e)) {
             if (event_ok(e))
-                add_grant(b, e, e->invoke_us);
+                add_grant(b, e, e);
             unsure = event_returned(e) && e->outcome == SQLOCK_EUNSURE ? e : NULL;
         }
         if (e->verb == V_SETTLE || e->verb == V_RELEASE)
@@ -266,15 +267,24 @@ static void note_beat(const struct book *b, struct grant *g, const struct event 
         g->deadline_us = e->invoke_us;
 }
 
+static const struct event *earlier(const struct event *a, const struct event *b)
+{
+    return !a || (b && b->return_us < a->return_us) ? b : a;
+}
+
 /* Who was refused was told of a grant, which may be one that nobody else tells of: its holder was
- * killed before it knew. That one is a larger token for those below it. */
+ * killed before it knew. That one is a larger token for those below it; and exclusive, if nobody
+ * tells of it and it kept out who would have shared. */
 static void note_refused(struct book *b, const struct event *e)
 {
     int64_t i = book_at(b, e->name, e->token) - 1;
     struct grant *g = i >= 0 ? &b->grants[i] : NULL;
 
-    if (g && g->name == e->name && (!g->next || e->return_us < g->next->return_us))
-        g->next = e;
+    if (!g || g->name != e->name)
+        return;
+    g->next = earlier(g->next, e);
+    if (e->verb == V_SHARE && !b->grant_of[e - b->events])
+        g->rival = earlier(g->rival, e);
 }
 
 static void follow_grants(struct book *b)
@@ -296,26 +306,36 @@ static void follow_grants(struct book *b)
     }
 }
 
-static const struct event *earlier(const struct event *a, const struct event *b)
+/* Who was the first to be told of a larger token, and of one that ends this grant. */
+static void follow_tokens(struct book *b)
 {
-    return !a || (b && b->return_us < a->return_us) ? b : a;
-}
-
-/* The end of a span, and who was the first to be told of a larger token. */
-static void end_grants(struct book *b)
-{
-    const struct event *next = NULL;
+    const struct event *next = NULL, *exclusive = NULL;
 
     for (int64_t i = b->n_grants - 1; i >= 0; i--) {
         struct grant *g = &b->grants[i];
 
-        if (i + 1 == b->n_grants || g[1].name != g->name)
-            next = NULL;
-        else if (g[1].token > g->token)
+        if (i + 1 == b->n_grants || g[1].name != g->name) {
+            next = exclusive = NULL;
+        } else if (g[1].token > g->token) {
             next = earlier(next, g[1].told);
+            if (!g[1].shared)
+                exclusive = earlier(exclusive, g[1].told);
+        }
         next = g->next = earlier(next, g->next);
-        if (next)
-            note_over(g, next);
+        exclusive = earlier(exclusive, g->rival);
+        g->rival = g->shared ? exclusive : next;
+        if (kind_of(b, g->name).slots > 1)
+            g->rival = NULL;
+    }
+}
+
+static void end_grants(struct book *b)
+{
+    for (int64_t i = 0; i < b->n_grants; i++) {
+        struct grant *g = &b->grants[i];
+
+        if (g->rival)
+            note_over(g, g->rival);
         g->end_us = g->deadline_us;
         if (g->release && g->release->invoke_us < g->end_us)
             g->end_us = g->release->invoke_us;
@@ -331,7 +351,7 @@ bool book_make(struct book *b)
     b->by_thread = calloc(room, sizeof *b->by_thread);
     b->grants = calloc(room, sizeof *b->grants);
     b->grant_of = calloc(room, sizeof *b->grant_of);
-    if (!b->by_thread || !b->grants || !b->grant_of || !collect_leases(b) ||
+    if (!b->by_thread || !b->grants || !b->grant_of || !collect_leases(b) || !kinds_make(b) ||
         !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
         !collect_faults(b, &b->hurt, hurts_server))
         return false;
@@ -341,7 +361,9 @@ bool book_make(struct book *b)
         qsort(b->by_thread, (size_t)b->n, sizeof *b->by_thread, by_thread);
     collect_grants(b);
     follow_grants(b);
+    follow_tokens(b);
     end_grants(b);
+    convert_grants(b);
     return true;
 }
 
@@ -351,6 +373,7 @@ void book_free(struct book *b)
     free(b->grants);
     free(b->grant_of);
     free(b->leases.of);
+    free(b->kinds);
     free(b->all.times);
     free(b->clock.times);
     free(b->hurt.times);

@@ -28,9 +28,16 @@ static bool was_forgotten(const struct book *b, const struct grant *g, const str
     return fault_between(&b->hurt, e->invoke_us, g->asked_us);
 }
 
+static bool held_by_many(const struct book *b, uint32_t name)
+{
+    struct name_kind kind = kind_of(b, name);
+
+    return kind.shared || kind.slots > 1;
+}
+
 static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
 {
-    const struct event *above = g ? NULL : told_above(b, e);
+    const struct event *above = g || held_by_many(b, e->name) ? NULL : told_above(b, e);
 
     if (g && g->over_us < e->invoke_us)
         breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);

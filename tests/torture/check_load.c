@@ -50,7 +50,7 @@ static bool keeps(const struct book *b, const struct event *e, int64_t healed_us
 static void note_later(const struct book *b, const struct event *e, int64_t healed_us,
                        struct later *l)
 {
-    bool asks = e->verb == V_ACQUIRE && (!event_returned(e) || e->return_us > healed_us);
+    bool asks = event_acquires(e) && (!event_returned(e) || e->return_us > healed_us);
 
     if (keeps(b, e, healed_us) && (l->from_us == NEVER || e->return_us > l->from_us))
         l->from_us = e->return_us;
@@ -79,7 +79,7 @@ static void note_waited(const struct book *b, const struct event *e, int64_t hea
     int64_t slack_us = (int64_t)b->rules->slack_ms * 1000;
     bool refused, waited;
 
-    if (e->verb != V_ACQUIRE || l->from_us == NEVER || l->granted_us <= due_us(b, l) ||
+    if (!event_acquires(e) || l->from_us == NEVER || l->granted_us <= due_us(b, l) ||
         end_us <= due_us(b, l) || e->invoke_us < healed_us)
         return;
     refused = event_returned(e) && e->outcome != 0 && e->return_us > due_us(b, l) &&
@@ -116,7 +116,7 @@ static void look_later(struct book *b, struct later *later, uint32_t names, int6
         if (b->events[i].verb != V_FAULT && b->events[i].name < names)
             note_later(b, &b->events[i], healed_us, &later[b->events[i].name]);
     for (int64_t i = 0; i < b->n; i++)
-        if (b->events[i].verb == V_ACQUIRE)
+        if (event_acquires(&b->events[i]))
             note_waited(b, &b->events[i], healed_us, end_us, &later[b->events[i].name]);
     for (uint32_t name = 0; name < names; name++)
         judge_later(b, &later[name], healed_us, end_us);
@@ -131,7 +131,7 @@ bool check_liveness(struct book *b)
     if (healed_us == NEVER)
         return true;
     for (int64_t i = 0; i < b->n; i++)
-        if (b->events[i].verb == V_ACQUIRE && b->events[i].name >= names)
+        if (event_acquires(&b->events[i]) && b->events[i].name >= names)
             names = b->events[i].name + 1;
     later = calloc((size_t)names + 1, sizeof *later);
     if (later)
@@ -145,7 +145,8 @@ bool check_liveness(struct book *b)
 
 static bool is_operation(const struct event *e)
 {
-    return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_LEASE && e->verb != V_FAULT;
+    return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_LEASE && e->verb != V_SLOTS &&
+           e->verb != V_FAULT;
 }
 
 static void count_event(struct check_verdict *v, const struct event *e)
@@ -158,7 +159,7 @@ static void count_event(struct check_verdict *v, const struct event *e)
 static bool opens_question(const struct event *e)
 {
     return event_returned(e) && e->outcome == SQLOCK_EUNSURE &&
-           (e->verb == V_ACQUIRE || e->verb == V_RELEASE);
+           (event_acquires(e) || e->verb == V_RELEASE);
 }
 
 /* Acquires and releases whose replies were lost, until their thread is told what became of them: a
@@ -171,7 +172,7 @@ static void count_settled(struct book *b)
     for (int64_t i = 0; i < b->n; i++) {
         const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
 
-        if (e->process != last->process || e->thread != last->thread || e->verb == V_ACQUIRE)
+        if (e->process != last->process || e->thread != last->thread || event_acquires(e))
             open = NULL;
         if (!open && opens_question(e)) {
             b->out->unsure++;

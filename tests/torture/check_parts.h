@@ -14,6 +14,7 @@
 struct grant {
     const struct event *told; /* the acquire or settle that said so */
     uint32_t name;
+    bool shared;
     int64_t token;
     int64_t asked_us;            /* invocation of the acquire */
     int64_t start_us;            /* held from here: when it was said */
@@ -25,6 +26,13 @@ struct grant {
     int64_t over_us;             /* it had ended for certain: released, broken or granted on */
     const struct event *over;    /* who said so, or NULL */
     const struct event *next;    /* of the grants with a larger token the one that was said first */
+    const struct event *rival;   /* the first of those that cannot be held beside this one */
+};
+
+/* Who may hold a name at the same time: one; those who share it; or so many. */
+struct name_kind {
+    bool shared;   /* somebody asked to share it */
+    int64_t slots; /* 0: nobody said */
 };
 
 /* Faults of some kinds by their begin; healed_us: the latest end of this and those before. */
@@ -52,8 +60,9 @@ struct book {
     struct grant *grants;           /* by name and token */
     int64_t n_grants;
     struct grant **grant_of; /* of each event; NULL: none that is known */
-    int64_t *resolved_us;    /* of each acquire: what became of it was known then, or NEVER */
     struct leases leases;
+    struct name_kind *kinds; /* by name */
+    uint32_t n_kinds;
     struct faults all, clock; /* clock: that stepped the server's clock */
     struct faults hurt;       /* the server, or its clock */
     struct check_verdict *out;
@@ -86,14 +95,32 @@ static inline bool event_ok(const struct event *e)
     return event_returned(e) && e->outcome == 0;
 }
 
-/* An acquire that was told that somebody else has it. */
+/* A question for a lock, exclusive or shared. */
+static inline bool event_acquires(const struct event *e)
+{
+    return e->verb == V_ACQUIRE || e->verb == V_SHARE;
+}
+
+/* ... that was told that somebody else has it. */
 static inline bool event_refused(const struct event *e)
 {
-    return event_returned(e) && e->verb == V_ACQUIRE && e->outcome == SQLOCK_EBUSY;
+    return event_returned(e) && event_acquires(e) && e->outcome == SQLOCK_EBUSY;
 }
 
 /* A settle or a release has told what became of a request. */
 bool event_settles(const struct event *e);
+
+/* ---- check_shared.c ---------------------------------------------------------------------------
+ */
+
+/* False: no memory. */
+bool kinds_make(struct book *b);
+/* Of a name that nobody said anything about: one holder. */
+struct name_kind kind_of(const struct book *b, uint32_t name);
+/* Whether two grants of one name may be held at the same time. */
+bool may_hold_together(const struct book *b, const struct grant *x, const struct grant *y);
+/* A thread that holds a name in one mode, and is granted it in the other: the end of its spans. */
+void convert_grants(struct book *b);
 
 /* ---- the rules --------------------------------------------------------------------------------
  */
@@ -101,6 +128,7 @@ bool event_settles(const struct event *e);
 void check_threads(struct book *b);  /* check_answers.c: a thread asks one thing at a time */
 void check_tokens(struct book *b);   /* check_spans.c */
 void check_spans(struct book *b);    /* check_spans.c */
+bool check_slots(struct book *b);    /* check_shared.c; false: no memory */
 bool check_answers(struct book *b);  /* check_answers.c: yes and lost; false: no memory */
 bool check_rows(struct book *b);     /* check_rows.c; false: no memory */
 bool check_liveness(struct book *b); /* check_load.c; false: no memory */

@@ -108,7 +108,12 @@ static void check_order(struct book *b, const struct writes *w)
     }
 }
 
-/* Tokens never fall from one write to the next. */
+static const struct grant *grant_of(const struct book *b, const struct event *e)
+{
+    return b->grant_of[e - b->events];
+}
+
+/* Tokens never fall from one write to the next, but among those who may hold the name together. */
 static void check_fence(struct book *b, const struct writes *w, const struct check_row *row)
 {
     const struct event *top = NULL;
@@ -118,7 +123,7 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
 
         if (!has_written(w, i))
             continue;
-        if (top && e->token < top->token)
+        if (top && e->token < top->token && !may_hold_together(b, grant_of(b, top), grant_of(b, e)))
             breach(b, RULE_FENCE, top, e,
                    "write %" PRId64 " under token %" PRId64 ", then %" PRId64 " under %" PRId64,
                    top->value, top->token, e->value, e->token);
@@ -126,6 +131,7 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
             top = e;
     }
     if (top && row && row->token != CHECK_NOT_READ &&
+        !may_hold_together(b, grant_of(b, top), grant_of(b, top)) &&
         (row->token < top->token || (row->guarded == top->value && row->token != top->token)))
         breach(b, RULE_FENCE, top, NULL,
                "the row says token %" PRId64 " at the end, after %" PRId64, row->token, top->token);

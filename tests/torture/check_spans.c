@@ -1,4 +1,4 @@
-/* One holder at a time, and tokens that rise: P1, P2, P4. */
+/* One holder at a time, or those who share, and tokens that rise: P1, P2, P4. */
 #include <inttypes.h>
 
 #include <sqlock/sqlock.h>
@@ -49,22 +49,27 @@ static void judge_span(struct book *b, const struct grant *early, const struct e
  * was let in too early: also if that one's own lease was over when it was told, and also if the
  * answer about the smaller token came after it. This is more than that no two spans meet. And who
  * was only refused is told of a larger token too: of that of somebody who was killed before it
- * knew. */
+ * knew. What is shared is no end of what is shared. */
 void check_spans(struct book *b)
 {
-    const struct grant *last = NULL; /* whose span ends last, of those with smaller tokens */
+    /* Of those with smaller tokens, exclusive and shared: whose span ends last. */
+    const struct grant *last[2] = {NULL, NULL};
 
     for (int64_t i = 0; i < b->n_grants; i++) {
         const struct grant *g = &b->grants[i];
-        bool ends_span = g->end_us > g->start_us;
 
+        if (kind_of(b, g->name).slots > 1)
+            continue;
         if (!same_name(b, i))
-            last = NULL;
-        if (last && g->start_us < last->end_us)
-            judge_span(b, last, g->told);
-        if (ends_span && g->next && event_refused(g->next) && g->next->return_us < g->end_us)
-            judge_span(b, g, g->next);
-        if (ends_span && (!last || g->end_us > last->end_us))
-            last = g;
+            last[false] = last[true] = NULL;
+        for (int shared = false; shared <= true; shared++)
+            if (last[shared] && !(shared && g->shared) && g->start_us < last[shared]->end_us)
+                judge_span(b, last[shared], g->told);
+        if (g->end_us <= g->start_us)
+            continue;
+        if (g->rival && event_refused(g->rival) && g->rival->return_us < g->end_us)
+            judge_span(b, g, g->rival);
+        if (!last[g->shared] || g->end_us > last[g->shared]->end_us)
+            last[g->shared] = g;
     }
 }

@@ -54,8 +54,9 @@ static void test_true_histories_are_proved(void **state)
     struct dice dice = dice_new("true histories");
 
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 600; i++) {
         struct sim s = {.seed = dice_below(&dice, UINT64_MAX),
+                        .together = i % 2 == 1,
                         .names = (uint32_t)dice_between(&dice, 1, 4),
                         .threads = (uint32_t)dice_between(&dice, 2, 12),
                         .events_wanted = dice_between(&dice, 10, 2000)};
@@ -70,13 +71,14 @@ static void test_true_histories_are_proved(void **state)
 /* ---- one thing wrong --------------------------------------------------------------------------
  */
 
-static void assert_found(bool (*make_wrong)(struct wrong *), const char *what)
+static void assert_found(bool (*make_wrong)(struct wrong *), const char *what, bool together)
 {
     struct dice dice = dice_new(what);
     int made = 0;
 
     for (int tries = 0; made < 60 && tries < 3000; tries++) {
         struct wrong w = {.sim = {.seed = dice_below(&dice, UINT64_MAX),
+                                  .together = together,
                                   .names = (uint32_t)dice_between(&dice, 1, 3),
                                   .threads = (uint32_t)dice_between(&dice, 2, 8),
                                   .events_wanted = dice_between(&dice, 100, 500)},
@@ -102,13 +104,21 @@ static void assert_found(bool (*make_wrong)(struct wrong *), const char *what)
     static void test_##wrong##_is_found(void **state)                                              \
     {                                                                                              \
         (void)state;                                                                               \
-        assert_found(wrong_##wrong, #wrong);                                                       \
+        assert_found(wrong_##wrong, #wrong, false);                                                \
     }
 SIM_WRONGS(FOUND)
+
+#define FOUND_TOGETHER(wrong)                                                                      \
+    static void test_##wrong##_is_found(void **state)                                              \
+    {                                                                                              \
+        (void)state;                                                                               \
+        assert_found(wrong_##wrong, #wrong, true);                                                 \
+    }
+SIM_WRONGS_TOGETHER(FOUND_TOGETHER)
 
 #define TEST(wrong) cmocka_unit_test(test_##wrong##_is_found),
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_history_of_200000_operations_is_proved_in_two_seconds),
-    cmocka_unit_test(test_true_histories_are_proved), SIM_WRONGS(TEST)};
+    cmocka_unit_test(test_true_histories_are_proved), SIM_WRONGS(TEST) SIM_WRONGS_TOGETHER(TEST)};
 
 TEST_MAIN(tests)

@@ -20,6 +20,8 @@
                                3 by the command, whose span ends with its last BEAT. EBUSY: token  \
                                and deadline: of who has it, when it ends in the database at the    \
                                latest; 0: nobody said */                                           \
+    X(V_SHARE, "share")     /* the same of a lock that others may share. Of both, value 4: the     \
+                               thread holds the name in the other mode, and changes that */        \
     X(V_RENEW, "renew")     /* deadline: the new one */                                            \
     X(V_HELD, "held")       /* what state() and deadline_us() said without I/O: outcome 0 is held  \
                                or at risk until the deadline; ELOST with value sqlock_why */       \
@@ -41,6 +43,8 @@
     X(V_BEAT, "beat")         /* the work under a grant is alive (and believes to be allowed) */   \
     X(V_LEASE,                                                                                     \
       "lease") /* no question: all leases that this process asks for are so long. value: ms */     \
+    X(V_SLOTS, "slots") /* no question: so many may hold this name at a time. value: their         \
+                           number */                                                               \
     X(V_FAULT, "fault") /* by the cell: name: number of the fault's kind. invoke: it begins,       \
                            return: it is healed. value: 1 the server itself was hurt, so that      \
                            it may lose or refuse anything; 2 its clock was stepped; 0 else */

@@ -71,6 +71,16 @@ struct event *planted_grant(uint32_t thread, int64_t from, int64_t to, int64_t t
     return planted_until(thread, from, to, V_ACQUIRE, token, from + 900);
 }
 
+struct event *planted_share(uint32_t thread, int64_t from, int64_t to, int64_t token)
+{
+    return planted_until(thread, from, to, V_SHARE, token, from + 900);
+}
+
+void planted_slots(int64_t slots)
+{
+    planted_value(90, 0, 0, V_SLOTS, 0, 0, slots);
+}
+
 struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token)
 {
     return planted_ask(thread, from, to, V_RELEASE, 0, token);

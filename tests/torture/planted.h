@@ -34,11 +34,15 @@ struct event *planted_until(uint32_t thread, int64_t from, int64_t to, int verb,
                             int64_t deadline);
 struct event *planted_value(uint32_t thread, int64_t from, int64_t to, int verb, int outcome,
                             int64_t token, int64_t value);
-/* Granted for 900 ms from when it was asked for; released; committed under a guard. */
+/* Granted for 900 ms from when it was asked for, to one or to who shares it; released; committed
+ * under a guard. */
 struct event *planted_grant(uint32_t thread, int64_t from, int64_t to, int64_t token);
+struct event *planted_share(uint32_t thread, int64_t from, int64_t to, int64_t token);
 struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token);
 struct event *planted_guarded(uint32_t thread, int64_t from, int64_t to, int64_t token,
                               int64_t value);
+/* So many may hold planted.name at a time. */
+void planted_slots(int64_t slots);
 /* value: of V_FAULT. */
 struct event *planted_fault(int64_t from, int64_t to, int64_t value);
 /* What the rows of n0 hold at the end. */

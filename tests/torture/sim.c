@@ -13,10 +13,17 @@
  */
 
 /* An owner is the number of an acquire; 0: free. */
-struct row {
+struct holder {
     int64_t owner, token, ends_us;
+    bool shared;
+};
+
+struct row {
+    struct holder holders[SIM_THREADS_MAX];
+    int64_t token;
     int64_t released; /* the owner that released it last */
-    int64_t broken;   /* or whom it was taken from */
+    bool shares;      /* who asks for it may want to share it */
+    int64_t slots;
     struct check_row app;
 };
 
@@ -24,7 +31,7 @@ struct client {
     struct event now; /* what is under way */
     int64_t at_us;    /* when the service sees it */
     int64_t owner, token, deadline_us;
-    bool held, unsure, releasing;
+    bool shares, held, unsure, releasing;
 };
 
 struct world {
@@ -41,24 +48,82 @@ static bool one_in(struct world *w, uint64_t n)
     return dice_below(&w->dice, n) == 0;
 }
 
-static bool holds(const struct row *r, const struct client *c)
+static bool acquires(int verb)
 {
-    return r->owner == c->owner && r->ends_us > c->at_us;
+    return verb == V_ACQUIRE || verb == V_SHARE;
+}
+
+/* Its place in the row, maybe past its end, or NULL. */
+static struct holder *place_of(struct row *r, int64_t owner)
+{
+    for (int i = 0; i < SIM_THREADS_MAX; i++)
+        if (r->holders[i].owner == owner)
+            return &r->holders[i];
+    return NULL;
+}
+
+static bool holds(struct row *r, const struct client *c)
+{
+    const struct holder *h = place_of(r, c->owner);
+
+    return h && h->ends_us > c->at_us;
+}
+
+static bool together(const struct row *r, const struct client *c, const struct holder *h)
+{
+    return r->slots > 1 || (c->shares && h->shared);
+}
+
+/* Who keeps this one out, or NULL. */
+static const struct holder *in_the_way(const struct row *r, const struct client *c)
+{
+    int64_t others = 0;
+
+    for (int i = 0; i < SIM_THREADS_MAX; i++) {
+        const struct holder *h = &r->holders[i];
+
+        if (h->owner == 0 || h->owner == c->owner || h->ends_us <= c->at_us)
+            continue;
+        if (!together(r, c, h) || (r->slots > 1 && ++others >= r->slots))
+            return h;
+    }
+    return NULL;
+}
+
+/* Who has run out goes when somebody comes who cannot be beside; else when the place is needed. */
+static struct holder *make_place(struct row *r, const struct client *c)
+{
+    struct holder *place = place_of(r, c->owner);
+
+    for (int i = 0; i < SIM_THREADS_MAX; i++) {
+        struct holder *h = &r->holders[i];
+
+        if (h->owner != c->owner && !together(r, c, h))
+            h->owner = 0;
+        if (!place && (h->owner == 0 || h->ends_us <= c->at_us))
+            place = h;
+    }
+    return place;
 }
 
 static void serve_acquire(struct row *r, struct client *c)
 {
-    if (r->owner != 0 && r->ends_us > c->at_us && r->owner != c->owner) {
+    const struct holder *other = in_the_way(r, c);
+    struct holder *h;
+
+    if (other) {
         c->now.outcome = SQLOCK_EBUSY;
-        c->now.token = r->token;
-        c->now.deadline_us = r->ends_us - c->at_us; /* from when it is answered */
+        c->now.token = other->token;
+        c->now.deadline_us = other->ends_us - c->at_us; /* from when it is answered */
         return;
     }
+    h = make_place(r, c);
     if (!holds(r, c))
-        r->token++;
-    r->owner = c->owner;
-    r->ends_us = c->at_us + LEASE_US;
-    c->now.token = r->token;
+        h->token = ++r->token;
+    h->owner = c->owner;
+    h->shared = c->shares;
+    h->ends_us = c->at_us + LEASE_US;
+    c->now.token = h->token;
     c->now.deadline_us = c->now.invoke_us + USABLE_US;
 }
 
@@ -68,29 +133,31 @@ static void serve_renew(struct row *r, struct client *c)
         c->now.outcome = SQLOCK_ELOST;
         return;
     }
-    r->ends_us = c->at_us + LEASE_US;
+    place_of(r, c->owner)->ends_us = c->at_us + LEASE_US;
     c->now.deadline_us = c->now.invoke_us + USABLE_US;
 }
 
 static void serve_release(struct row *r, struct client *c)
 {
-    if (r->owner != c->owner && r->released != c->owner) {
+    struct holder *h = place_of(r, c->owner);
+
+    if (!h && r->released != c->owner) {
         c->now.outcome = c->now.token ? SQLOCK_ELOST : 0;
         return;
     }
-    if (r->owner == c->owner)
-        r->owner = 0;
+    if (h)
+        h->owner = 0;
     r->released = c->owner;
 }
 
 static void serve_break(struct row *r, struct client *c)
 {
-    if (r->owner == 0 || r->token != c->now.token) {
-        c->now.outcome = SQLOCK_ELOST;
-        return;
-    }
-    r->broken = r->owner;
-    r->owner = 0;
+    for (int i = 0; i < SIM_THREADS_MAX; i++)
+        if (r->holders[i].owner != 0 && r->holders[i].token == c->now.token) {
+            r->holders[i].owner = 0;
+            return;
+        }
+    c->now.outcome = SQLOCK_ELOST;
 }
 
 static void serve_guarded(struct row *r, struct client *c)
@@ -132,6 +199,7 @@ static void serve(struct row *r, struct client *c)
 {
     switch (c->now.verb) {
     case V_ACQUIRE:
+    case V_SHARE:
         serve_acquire(r, c);
         break;
     case V_RENEW:
@@ -211,7 +279,8 @@ static void idle(struct world *w, struct client *c, int64_t from_us)
         return;
     }
     c->owner = ++w->owners;
-    ask(w, c, V_ACQUIRE, from_us);
+    c->shares = w->rows[c->now.name].shares && !one_in(w, 3);
+    ask(w, c, c->shares ? V_SHARE : V_ACQUIRE, from_us);
 }
 
 /* Or give it back. */
@@ -268,7 +337,7 @@ static void believe(struct client *c)
 
 static bool may_lose_reply(int verb)
 {
-    return verb == V_ACQUIRE || verb == V_RENEW || verb == V_RELEASE || verb == V_GUARDED ||
+    return acquires(verb) || verb == V_RENEW || verb == V_RELEASE || verb == V_GUARDED ||
            verb == V_ROW_LOCK || verb == V_CAS || verb == V_BREAK;
 }
 
@@ -280,9 +349,9 @@ static void lose_reply(struct world *w, struct client *c, bool came)
 
     if (!came && e->verb == V_GUARDED)
         e->value = app->guarded + 1;
-    if (e->verb == V_ACQUIRE)
+    if (acquires(e->verb))
         e->token = 0;
-    c->unsure = e->verb == V_ACQUIRE || e->verb == V_RELEASE;
+    c->unsure = acquires(e->verb) || e->verb == V_RELEASE;
     e->outcome = SQLOCK_EUNSURE;
     e->deadline_us = 0;
 }
@@ -305,7 +374,7 @@ static void die(struct world *w, struct client *c)
 
     c->now.outcome = 0;
     c->now.value = c->now.deadline_us = 0;
-    if (c->now.verb == V_ACQUIRE || c->now.verb == V_SETTLE)
+    if (acquires(c->now.verb) || c->now.verb == V_SETTLE)
         c->now.token = c->token;
     note(w, &c->now);
     note_fault(w, at_us);
@@ -364,16 +433,33 @@ static struct client *first_due(struct world *w)
     return first;
 }
 
+/* By chance: one holder, who shares, or some slots. */
+static void set_kinds(struct world *w)
+{
+    static const int64_t slots[] = {1, 1, 2, 3};
+
+    for (uint32_t i = 0; w->sim->together && i < w->sim->names; i++) {
+        uint64_t kind = dice_below(&w->dice, sizeof slots / sizeof *slots);
+        struct event e = {
+            .process = 1000001, .name = i, .op = i, .verb = V_SLOTS, .value = slots[kind]};
+
+        w->rows[i].shares = kind == 1;
+        w->rows[i].slots = slots[kind];
+        note(w, &e);
+    }
+}
+
 void sim_run(struct sim *s)
 {
     struct world *w = calloc(1, sizeof *w);
 
-    s->events = calloc((size_t)s->events_wanted + 2, sizeof *s->events);
+    s->events = calloc((size_t)s->events_wanted + SIM_NAMES_MAX + 2, sizeof *s->events);
     assert_non_null(w);
     assert_non_null(s->events);
     s->n = 0;
     w->sim = s;
     w->dice = dice_of(s->seed);
+    set_kinds(w);
     for (uint32_t i = 0; i < s->threads; i++) {
         w->clients[i].now.process = ++w->processes;
         w->clients[i].now.thread = i;

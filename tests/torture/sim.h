@@ -3,6 +3,8 @@
 #ifndef SQLOCK_TESTS_TORTURE_SIM_H
 #define SQLOCK_TESTS_TORTURE_SIM_H
 
+#include <stdbool.h>
+
 #include "tests/torture/check.h"
 
 enum { SIM_LEASE_MS = 100, SIM_NAMES_MAX = 64, SIM_THREADS_MAX = 64 };
@@ -11,6 +13,7 @@ struct sim {
     uint64_t seed;
     uint32_t names, threads;
     int64_t events_wanted;
+    bool together; /* names that are shared, or have slots, are among them */
     /* What came of it; free(events). */
     struct event *events;
     int64_t n;

@@ -5,8 +5,7 @@
 
 #include <sqlock/sqlock.h>
 
-/* Some event for which this is so, or NULL. */
-static struct event *pick(struct wrong *w, bool (*fits)(const struct wrong *, const struct event *))
+struct event *wrong_pick(struct wrong *w, bool (*fits)(const struct wrong *, const struct event *))
 {
     struct event *found = NULL;
     uint64_t seen = 0;
@@ -17,12 +16,12 @@ static struct event *pick(struct wrong *w, bool (*fits)(const struct wrong *, co
     return found;
 }
 
-static bool answered(const struct event *e, int verb, int outcome)
+bool wrong_answered(const struct event *e, int verb, int outcome)
 {
     return e->verb == verb && e->return_us != HISTORY_NOT_RETURNED && e->outcome == outcome;
 }
 
-static bool same_grant(const struct event *a, const struct event *b)
+bool wrong_same_grant(const struct event *a, const struct event *b)
 {
     return a->name == b->name && a->token == b->token;
 }
@@ -33,7 +32,7 @@ static struct event *after(const struct wrong *w, const struct event *e, int ver
     for (int64_t i = 0; i < w->sim.n; i++) {
         struct event *x = &w->sim.events[i];
 
-        if (answered(x, verb, outcome) && x->name == e->name && x->invoke_us > e->return_us)
+        if (wrong_answered(x, verb, outcome) && x->name == e->name && x->invoke_us > e->return_us)
             return x;
     }
     return NULL;
@@ -47,12 +46,12 @@ static void drop(struct wrong *w, struct event *e)
 
 static bool is_followed_grant(const struct wrong *w, const struct event *e)
 {
-    return answered(e, V_ACQUIRE, 0) && after(w, e, V_ACQUIRE, 0);
+    return wrong_answered(e, V_ACQUIRE, 0) && after(w, e, V_ACQUIRE, 0);
 }
 
 bool wrong_token_of_before(struct wrong *w)
 {
-    struct event *g = pick(w, is_followed_grant);
+    struct event *g = wrong_pick(w, is_followed_grant);
 
     w->found_by[0] = RULE_TOKEN;
     if (g)
@@ -62,7 +61,7 @@ bool wrong_token_of_before(struct wrong *w)
 
 bool wrong_smaller_token(struct wrong *w)
 {
-    struct event *g = pick(w, is_followed_grant);
+    struct event *g = wrong_pick(w, is_followed_grant);
 
     w->found_by[0] = RULE_TOKEN;
     if (g)
@@ -77,9 +76,9 @@ static const struct event *release_of(const struct wrong *w, const struct event 
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *e = &w->sim.events[i];
 
-        if (e->verb == V_BREAK && same_grant(e, g))
+        if (e->verb == V_BREAK && wrong_same_grant(e, g))
             return NULL;
-        if (e->verb == V_RELEASE && same_grant(e, g) && !found)
+        if (e->verb == V_RELEASE && wrong_same_grant(e, g) && !found)
             found = e;
     }
     return found;
@@ -88,23 +87,23 @@ static const struct event *release_of(const struct wrong *w, const struct event 
 /* It was released, and the next one was granted before its deadline. */
 static bool is_passed_on(const struct wrong *w, const struct event *e)
 {
-    const struct event *next = answered(e, V_ACQUIRE, 0) ? after(w, e, V_ACQUIRE, 0) : NULL;
+    const struct event *next = wrong_answered(e, V_ACQUIRE, 0) ? after(w, e, V_ACQUIRE, 0) : NULL;
     const struct event *release = next ? release_of(w, e) : NULL;
 
-    return release && answered(release, V_RELEASE, 0) && next->token == e->token + 1 &&
+    return release && wrong_answered(release, V_RELEASE, 0) && next->token == e->token + 1 &&
            next->return_us < e->deadline_us;
 }
 
 bool wrong_passed_on_without_a_release(struct wrong *w)
 {
-    struct event *g = pick(w, is_passed_on);
+    struct event *g = wrong_pick(w, is_passed_on);
 
     w->found_by[0] = RULE_OVERLAP;
     for (int64_t i = w->sim.n - 1; g && i >= 0; i--) {
         struct event *e = &w->sim.events[i];
 
         if ((e->verb == V_RELEASE || (e->verb == V_SETTLE && e->value == SQLOCK_WHY_RELEASED)) &&
-            same_grant(e, g))
+            wrong_same_grant(e, g))
             drop(w, e);
     }
     return g != NULL;
@@ -112,12 +111,13 @@ bool wrong_passed_on_without_a_release(struct wrong *w)
 
 static bool is_used_grant(const struct wrong *w, const struct event *e)
 {
-    if (!answered(e, V_ACQUIRE, 0))
+    if (!wrong_answered(e, V_ACQUIRE, 0))
         return false;
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *x = &w->sim.events[i];
 
-        if (same_grant(x, e) && (answered(x, V_RENEW, 0) || answered(x, V_GUARDED, 0)))
+        if (wrong_same_grant(x, e) &&
+            (wrong_answered(x, V_RENEW, 0) || wrong_answered(x, V_GUARDED, 0)))
             return true;
     }
     return false;
@@ -125,7 +125,7 @@ static bool is_used_grant(const struct wrong *w, const struct event *e)
 
 bool wrong_grant_that_never_was(struct wrong *w)
 {
-    struct event *g = pick(w, is_used_grant);
+    struct event *g = wrong_pick(w, is_used_grant);
 
     w->found_by[0] = RULE_STALE;
     if (g)
@@ -136,12 +136,13 @@ bool wrong_grant_that_never_was(struct wrong *w)
 static bool is_committed(const struct wrong *w, const struct event *e)
 {
     (void)w;
-    return answered(e, V_GUARDED, 0) || answered(e, V_ROW_LOCK, 0) || answered(e, V_CAS, 0);
+    return wrong_answered(e, V_GUARDED, 0) || wrong_answered(e, V_ROW_LOCK, 0) ||
+           wrong_answered(e, V_CAS, 0);
 }
 
 bool wrong_lost_update(struct wrong *w)
 {
-    struct event *e = pick(w, is_committed);
+    struct event *e = wrong_pick(w, is_committed);
     struct event *next = e ? after(w, e, e->verb, 0) : NULL;
 
     w->found_by[0] = RULE_UPDATE;
@@ -152,7 +153,7 @@ bool wrong_lost_update(struct wrong *w)
 
 bool wrong_updates_in_the_wrong_order(struct wrong *w)
 {
-    struct event *e = pick(w, is_committed);
+    struct event *e = wrong_pick(w, is_committed);
     struct event *next = e ? after(w, e, e->verb, 0) : NULL;
 
     w->found_by[0] = RULE_UPDATE;
@@ -175,7 +176,7 @@ static bool may_own_up_to(const struct event *x, const struct event *e)
 
 bool wrong_write_that_nobody_owns_up_to(struct wrong *w)
 {
-    struct event *e = pick(w, is_committed);
+    struct event *e = wrong_pick(w, is_committed);
 
     w->found_by[0] = RULE_SUM;
     for (int64_t i = 0; e && i < w->sim.n; i++)
@@ -188,12 +189,12 @@ bool wrong_write_that_nobody_owns_up_to(struct wrong *w)
 
 static bool is_last_write(const struct wrong *w, const struct event *e)
 {
-    return answered(e, V_ROW_LOCK, 0) && e->value == w->sim.rows[e->name].row;
+    return wrong_answered(e, V_ROW_LOCK, 0) && e->value == w->sim.rows[e->name].row;
 }
 
 bool wrong_write_that_is_not_in_the_row(struct wrong *w)
 {
-    struct event *e = pick(w, is_last_write);
+    struct event *e = wrong_pick(w, is_last_write);
 
     w->found_by[0] = RULE_SUM;
     if (e)
@@ -204,7 +205,7 @@ bool wrong_write_that_is_not_in_the_row(struct wrong *w)
 /* After another one wrote under its own, and under the token of the one before. */
 static bool is_second_writer(const struct wrong *w, const struct event *e)
 {
-    const struct event *next = answered(e, V_GUARDED, 0) ? after(w, e, V_GUARDED, 0) : NULL;
+    const struct event *next = wrong_answered(e, V_GUARDED, 0) ? after(w, e, V_GUARDED, 0) : NULL;
 
     return next && next->token > e->token && next->value == e->value + 1 &&
            after(w, next, V_GUARDED, 0) && after(w, next, V_GUARDED, 0)->token == next->token;
@@ -212,7 +213,7 @@ static bool is_second_writer(const struct wrong *w, const struct event *e)
 
 bool wrong_write_under_an_old_token(struct wrong *w)
 {
-    struct event *e = pick(w, is_second_writer);
+    struct event *e = wrong_pick(w, is_second_writer);
 
     w->found_by[0] = RULE_FENCE;
     if (e) {
@@ -225,12 +226,12 @@ bool wrong_write_under_an_old_token(struct wrong *w)
 
 static bool is_late_refused(const struct wrong *w, const struct event *e)
 {
-    if (!answered(e, V_GUARDED, SQLOCK_ELOST))
+    if (!wrong_answered(e, V_GUARDED, SQLOCK_ELOST))
         return false;
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *x = &w->sim.events[i];
 
-        if (answered(x, V_ACQUIRE, 0) && x->name == e->name && x->token > e->token &&
+        if (wrong_answered(x, V_ACQUIRE, 0) && x->name == e->name && x->token > e->token &&
             x->return_us < e->invoke_us)
             return true;
     }
@@ -239,7 +240,7 @@ static bool is_late_refused(const struct wrong *w, const struct event *e)
 
 bool wrong_late_write_that_is_accepted(struct wrong *w)
 {
-    struct event *e = pick(w, is_late_refused);
+    struct event *e = wrong_pick(w, is_late_refused);
 
     w->found_by[0] = RULE_STALE;
     if (e) {
@@ -257,7 +258,7 @@ static const struct event *after_token(const struct wrong *w, const struct event
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *x = &w->sim.events[i];
 
-        if (answered(x, V_ACQUIRE, 0) && x->name == e->name && x->token > e->token &&
+        if (wrong_answered(x, V_ACQUIRE, 0) && x->name == e->name && x->token > e->token &&
             (!found || x->return_us < found->return_us))
             found = x;
     }
@@ -266,18 +267,18 @@ static const struct event *after_token(const struct wrong *w, const struct event
 
 static bool is_committed_beside_a_grant(const struct wrong *w, const struct event *e)
 {
-    return answered(e, V_GUARDED, 0) && after_token(w, e);
+    return wrong_answered(e, V_GUARDED, 0) && after_token(w, e);
 }
 
 static bool is_changed(const struct wrong *w, const struct event *e)
 {
     (void)w;
-    return answered(e, V_CAS, 0);
+    return wrong_answered(e, V_CAS, 0);
 }
 
 bool wrong_commit_after_a_later_grant(struct wrong *w)
 {
-    struct event *e = pick(w, is_committed_beside_a_grant);
+    struct event *e = wrong_pick(w, is_committed_beside_a_grant);
 
     w->found_by[0] = RULE_GUARD;
     if (e)
@@ -288,12 +289,12 @@ bool wrong_commit_after_a_later_grant(struct wrong *w)
 static bool is_conflict(const struct wrong *w, const struct event *e)
 {
     (void)w;
-    return answered(e, V_CAS, SQLOCK_CONFLICT);
+    return wrong_answered(e, V_CAS, SQLOCK_CONFLICT);
 }
 
 bool wrong_conflict_with_nobody(struct wrong *w)
 {
-    struct event *e = pick(w, is_conflict);
+    struct event *e = wrong_pick(w, is_conflict);
 
     w->found_by[0] = RULE_CONFLICT;
     if (e)
@@ -308,7 +309,7 @@ bool wrong_conflict_with_nobody(struct wrong *w)
 
 bool wrong_change_of_another_version(struct wrong *w)
 {
-    struct event *e = pick(w, is_changed);
+    struct event *e = wrong_pick(w, is_changed);
 
     w->found_by[0] = RULE_UPDATE;
     if (e)
@@ -320,14 +321,15 @@ static bool is_young_use(const struct wrong *w, const struct event *e)
 {
     const struct event *last = NULL;
 
-    if (!answered(e, V_GUARDED, 0) && !answered(e, V_RENEW, 0))
+    if (!wrong_answered(e, V_GUARDED, 0) && !wrong_answered(e, V_RENEW, 0))
         return false;
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *x = &w->sim.events[i];
 
-        if (same_grant(x, e) && x->verb == V_BREAK)
+        if (wrong_same_grant(x, e) && x->verb == V_BREAK)
             return false;
-        if (same_grant(x, e) && x->return_us <= e->invoke_us && answered(x, V_ACQUIRE, 0))
+        if (wrong_same_grant(x, e) && x->return_us <= e->invoke_us &&
+            wrong_answered(x, V_ACQUIRE, 0))
             last = x;
     }
     return last && e->return_us < last->deadline_us;
@@ -335,7 +337,7 @@ static bool is_young_use(const struct wrong *w, const struct event *e)
 
 bool wrong_loss_without_a_cause(struct wrong *w)
 {
-    struct event *e = pick(w, is_young_use);
+    struct event *e = wrong_pick(w, is_young_use);
 
     w->found_by[0] = RULE_LOST;
     if (e)
@@ -349,7 +351,8 @@ static const struct event *grant_before(const struct wrong *w, const struct even
     for (int64_t i = 0; i < w->sim.n; i++) {
         const struct event *x = &w->sim.events[i];
 
-        if (answered(x, V_ACQUIRE, 0) && same_grant(x, e) && x->return_us < e->invoke_us)
+        if (wrong_answered(x, V_ACQUIRE, 0) && wrong_same_grant(x, e) &&
+            x->return_us < e->invoke_us)
             return x;
     }
     return NULL;
@@ -357,12 +360,12 @@ static const struct event *grant_before(const struct wrong *w, const struct even
 
 static bool is_refused_late(const struct wrong *w, const struct event *e)
 {
-    return answered(e, V_ACQUIRE, SQLOCK_EBUSY) && e->token > 1 && grant_before(w, e);
+    return wrong_answered(e, V_ACQUIRE, SQLOCK_EBUSY) && e->token > 1 && grant_before(w, e);
 }
 
 bool wrong_busy_with_the_one_before(struct wrong *w)
 {
-    struct event *e = pick(w, is_refused_late);
+    struct event *e = wrong_pick(w, is_refused_late);
 
     w->found_by[0] = RULE_BUSY;
     if (e)
@@ -372,7 +375,7 @@ bool wrong_busy_with_the_one_before(struct wrong *w)
 
 bool wrong_row_that_ends_too_early(struct wrong *w)
 {
-    struct event *e = pick(w, is_refused_late);
+    struct event *e = wrong_pick(w, is_refused_late);
 
     w->found_by[0] = RULE_ROW;
     if (e)
@@ -389,7 +392,7 @@ static bool is_promise(const struct wrong *w, const struct event *e)
 
 bool wrong_deadline_that_is_too_late(struct wrong *w)
 {
-    struct event *e = pick(w, is_promise);
+    struct event *e = wrong_pick(w, is_promise);
 
     w->found_by[0] = RULE_DEADLINE;
     if (e)
@@ -400,12 +403,12 @@ bool wrong_deadline_that_is_too_late(struct wrong *w)
 static bool is_renewed(const struct wrong *w, const struct event *e)
 {
     (void)w;
-    return answered(e, V_RENEW, 0) || answered(e, V_HELD, 0);
+    return wrong_answered(e, V_RENEW, 0) || wrong_answered(e, V_HELD, 0);
 }
 
 bool wrong_use_after_the_end(struct wrong *w)
 {
-    struct event *e = pick(w, is_renewed);
+    struct event *e = wrong_pick(w, is_renewed);
     struct event *next = e ? after(w, e, V_ACQUIRE, 0) : NULL;
 
     w->found_by[0] = RULE_STALE;

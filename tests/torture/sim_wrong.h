@@ -28,6 +28,12 @@
     X(deadline_that_is_too_late)    /* a whole lease ahead */                                      \
     X(use_after_the_end)            /* held or renewed after the next grant */
 
+/* ... of simulations that hold names together. */
+#define SIM_WRONGS_TOGETHER(X)                                                                     \
+    X(exclusive_grant_beside_a_shared_one)  /* of two who share the later one does not */          \
+    X(shared_grant_beside_an_exclusive_one) /* ... the earlier one */                              \
+    X(slots_that_are_too_few)               /* one less than were held at some time */
+
 struct wrong {
     struct sim sim;
     struct dice dice;
@@ -37,6 +43,12 @@ struct wrong {
 /* False: there is nothing in this history that can be made wrong so. */
 #define WRONG_DECLARE(name) bool wrong_##name(struct wrong *w);
 SIM_WRONGS(WRONG_DECLARE)
+SIM_WRONGS_TOGETHER(WRONG_DECLARE)
 #undef WRONG_DECLARE
+
+/* Some event for which this is so, or NULL. */
+struct event *wrong_pick(struct wrong *w, bool (*fits)(const struct wrong *, const struct event *));
+bool wrong_answered(const struct event *e, int verb, int outcome);
+bool wrong_same_grant(const struct event *a, const struct event *b);
 
 #endif
