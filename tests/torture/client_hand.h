@@ -9,11 +9,13 @@
 
 #include "tests/lib/dice.h"
 #include "tests/torture/client_app.h"
+#include "tests/torture/client_left.h"
 #include "tests/torture/client_plan.h"
 #include "tests/torture/history.h"
 
 struct crew {
     struct plan plan;
+    struct left before; /* all this began */
     const struct app *app;
     int history;
     sqlock_cancel *cancel; /* cuts waits when the time is up */

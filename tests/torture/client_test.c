@@ -17,6 +17,7 @@
 
 #include "tests/lib/check.h"
 #include "tests/torture/check.h"
+#include "tests/torture/client_left.h"
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlock/sqlite.h>
@@ -246,6 +247,49 @@ static void test_an_answer_that_nothing_explains_ends_a_client(void **state)
     assert_ends(&s, child_start(execute, &s), 0);
 }
 
+static void test_descriptors_that_are_left_behind_are_told(void **state)
+{
+    struct left before = left_now();
+    char *text = NULL;
+    size_t size = 0;
+    FILE *say = open_memstream(&text, &size);
+    int fd;
+
+    (void)state;
+    assert_true(left_nothing(&before, say));
+    assert_int_equal(size, 0);
+    fd = dup(STDERR_FILENO);
+    assert_false(left_nothing(&before, say));
+    close(fd);
+    assert_true(left_nothing(&before, say));
+    fclose(say);
+    assert_non_null(strstr(text, "1 descriptors"));
+    free(text);
+}
+
+static void test_memory_that_is_left_behind_is_told(void **state)
+{
+    struct left before = left_now();
+    char *text = NULL;
+    size_t size = 0;
+    FILE *say = open_memstream(&text, &size);
+    void *volatile memory[200];
+
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* it has a malloc() of its own */
+#endif
+    for (int i = 0; i < 200; i++)
+        memory[i] = malloc(1000);
+    assert_false(left_nothing(&before, say));
+    for (int i = 0; i < 200; i++)
+        free(memory[i]);
+    assert_true(left_nothing(&before, say));
+    fclose(say);
+    assert_non_null(strstr(text, "bytes of memory"));
+    free(text);
+}
+
 static void test_unknown_arguments_are_refused(void **state)
 {
     static const char *const wrong[][2] = {{"--seconds", "0"},
@@ -274,6 +318,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sigterm_ends_a_client_that_gives_back_what_it_holds),
         cmocka_unit_test(test_a_client_ends_when_its_pipe_is_closed),
         cmocka_unit_test(test_an_answer_that_nothing_explains_ends_a_client),
+        cmocka_unit_test(test_descriptors_that_are_left_behind_are_told),
+        cmocka_unit_test(test_memory_that_is_left_behind_is_told),
         cmocka_unit_test(test_unknown_arguments_are_refused),
 #endif
     };
