@@ -17,6 +17,8 @@ static const sqlock_driver *real;
 static sqlock_driver spied;
 static atomic_int lost_stmt, dead_stmt; /* + 1 */
 static atomic_int dead_skip, denials;
+static atomic_int failing_stmt; /* + 1 */
+static atomic_llong failure_at;
 static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
 
 static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
@@ -107,6 +109,12 @@ static int deny(size_t n, sqlock_rows *rows)
     return 0;
 }
 
+static void sleep_until(int64_t at_us)
+{
+    while (sqlock_now_us() < at_us)
+        sleep_ms(1);
+}
+
 static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
@@ -124,6 +132,8 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
         return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "held back");
     int rc = real->run(conn, stmt, values, n, deadline, rows, err);
 
+    if (rc != 0 && atomic_load(&failing_stmt) == (int)stmt + 1)
+        sleep_until(atomic_load(&failure_at));
     if (rc != 0 || !atomic_compare_exchange_strong(&lost_stmt, &lost, 0))
         return rc;
     return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the reply is lost");
@@ -132,6 +142,12 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
 void spy_deny_renewals(int n)
 {
     atomic_store(&denials, n);
+}
+
+void spy_stop_failures(sqlock_stmt stmt, int64_t until_us)
+{
+    atomic_store(&failure_at, until_us);
+    atomic_store(&failing_stmt, (int)stmt + 1);
 }
 
 void spy_find_dead(sqlock_stmt stmt, int skip)
@@ -154,6 +170,7 @@ static void spy_start(const struct quirks *q)
     atomic_store(&lost_stmt, 0);
     atomic_store(&dead_stmt, 0);
     atomic_store(&denials, 0);
+    atomic_store(&failing_stmt, 0);
     held_back.on = held_back.n = 0;
     atomic_store(&opens, 0);
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
@@ -471,6 +488,7 @@ int suite_run(const struct quirks *q)
                  {&suite_rowlock_blockers, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
                  {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
+                 {&suite_deadlock, guards && q->app->kill != NULL},
                  {&suite_matrix, guards},
                  {&suite_cas, q->app != NULL},
                  {&suite_cas_columns, q->app != NULL},

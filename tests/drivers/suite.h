@@ -77,6 +77,9 @@ long spy_requests(int stmt); /* requests, of which a call may carry many */
 void spy_lose_reply(sqlock_stmt stmt);
 /* Behind so many such requests, the next one finds its connection dead, and is not sent. */
 void spy_find_dead(sqlock_stmt stmt, int skip);
+/* From now on the client of such a request that failed is stopped before it hears of it, and goes
+ * on at this time. */
+void spy_stop_failures(sqlock_stmt stmt, int64_t until_us);
 /* The next n renewals are told that others were granted the lock, and are not asked for. */
 void spy_deny_renewals(int n);
 /* From now on acquires get no answer, and do not arrive. */
@@ -119,6 +122,7 @@ extern const struct part suite_guard_refused; /* where the server cannot keep on
 extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait,
     suite_rowlock_blockers;
 extern const struct part suite_rowlock_server, suite_rowlock_deadlock;
+extern const struct part suite_deadlock; /* the same, of a request of ours */
 /* Also where a server knows no NOWAIT. */
 extern const struct part suite_rowlock_race, suite_rowlock_refused;
 
