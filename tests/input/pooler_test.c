@@ -1,4 +1,5 @@
 /* Behind pgbouncer in transaction mode, where each request may reach another session. */
+#include <libpq-fe.h>
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
 #include <stdio.h>
@@ -202,12 +203,99 @@ static void test_without_the_flag_a_pooler_never_grants_one_lock_twice(void **st
     }
 }
 
+/* ---- sessions that became serializable since they were greeted --------------------------------
+ */
+
+static struct {
+    PGconn *other; /* whose transaction is in the way, past the pooler */
+    sqlock *m;
+    bool serializable;
+} turned;
+
+static void other_must(const char *sql)
+{
+    PGresult *res = PQexec(turned.other, sql);
+
+    if (PQresultStatus(res) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(turned.other));
+    PQclear(res);
+}
+
+/* What a session of the pooler's says; it may be one that has been ended. */
+static bool pooled_is_serializable(void)
+{
+    PGconn *c = PQconnectdb(pooler_url());
+    PGresult *res = PQexec(c, "SHOW default_transaction_isolation");
+    bool is = PQntuples(res) == 1 && strcmp(PQgetvalue(res, 0, 0), "serializable") == 0;
+
+    PQclear(res);
+    PQfinish(c);
+    return is;
+}
+
+static void turn_serializable(void)
+{
+    turned.serializable = true;
+    private_exec("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'");
+    private_exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                 "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+    assert_soon(pooled_is_serializable(), patience_ms(5000));
+    assert_non_null(turned.other = PQconnectdb(private_url()));
+}
+
+static int turn_back(void **state)
+{
+    (void)state;
+    PQfinish(turned.other);
+    sqlock_close(turned.m);
+    if (turned.serializable) {
+        private_exec("ALTER ROLE postgres RESET default_transaction_isolation");
+        private_exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                     "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+    }
+    memset(&turned, 0, sizeof turned);
+    return 0;
+}
+
+/* An acquire that makes the lock's row reads meta under a lock. Somebody has changed that
+ * meanwhile, and commits: in READ COMMITTED nothing has happened. That it fails here is the first
+ * sign that its session is another than the one that was greeted; asked once more, it would be
+ * granted there. */
+static void test_sessions_that_became_serializable_are_refused(void **state)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_op *op = NULL;
+    sqlock_error err;
+
+    (void)state;
+    migrate("turned");
+    turned.m = open_pooled("turned");
+    assert_ok(sqlock_acquire(turned.m, "x", &o, &lock, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    turn_serializable();
+    other_must("BEGIN ISOLATION LEVEL READ COMMITTED");
+    other_must("UPDATE turned.sqlock_meta SET min_reader = min_reader");
+    o.wait_ms = patience_ms(5000);
+    assert_ok(sqlock_acquire_start(turned.m, "y", &o, &op, &err), &err);
+    assert_soon(private_number("SELECT count(*) FROM pg_stat_activity "
+                               "WHERE %d = ANY (pg_blocking_pids(pid))",
+                               PQbackendPID(turned.other)) == 1,
+                patience_ms(5000));
+    other_must("COMMIT");
+    assert_soon(sqlock_op_step(op) == 1, patience_ms(5000));
+    assert_code(SQLOCK_EREFUSED, sqlock_op_finish(op, &lock, &err), &err);
+    assert_non_null(strstr(err.text, "READ COMMITTED"));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_renew_release_and_list_work_behind_a_transaction_pooler),
     cmocka_unit_test(test_an_expired_lease_is_taken_over_behind_a_transaction_pooler),
     cmocka_unit_test(test_processes_behind_one_pool_exclude_each_other),
     cmocka_unit_test(test_no_update_of_a_register_is_lost_behind_one_pool),
     cmocka_unit_test(test_without_the_flag_a_pooler_never_grants_one_lock_twice),
+    cmocka_unit_test_teardown(test_sessions_that_became_serializable_are_refused, turn_back),
 };
 
 TEST_MAIN_WITH(tests, NULL, pooler_stop)
