@@ -23,6 +23,23 @@ static char *copy_url(const char *url)
     return copy;
 }
 
+/* All connections of a manager are to one database, whenever they are made. */
+static int keep_url(sqlock *m, const char *url, sqlock_error *err)
+{
+    char *copy = copy_url(url);
+    int rc;
+
+    if (copy == NULL)
+        return error_nomem(err);
+    if (m->driver->whole_url == NULL) {
+        m->url = copy;
+        return 0;
+    }
+    rc = m->driver->whole_url(copy, &m->url, err);
+    sqlock_mem_free(copy);
+    return rc;
+}
+
 static void set_label(sqlock *m, const char *text)
 {
     char who[128];
@@ -89,8 +106,8 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     copy_opts(m, opts);
     init_shared(m);
     rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
-    if (rc == 0 && url != NULL && (m->url = copy_url(url)) == NULL)
-        rc = error_nomem(err);
+    if (rc == 0 && url != NULL)
+        rc = keep_url(m, url, err);
     if (rc != 0) {
         manager_free(m);
         return rc;

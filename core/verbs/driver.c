@@ -34,6 +34,10 @@ static const char *take_optional(sqlock_driver *d)
         d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
     else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL || d->ask == NULL)
         return "SQLOCK_CAP_ADOPT";
+    if (!(d->caps & SQLOCK_CAP_WHOLE_URL))
+        d->whole_url = NULL;
+    else if (d->whole_url == NULL)
+        return "SQLOCK_CAP_WHOLE_URL";
     return NULL;
 }
 

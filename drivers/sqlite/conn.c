@@ -120,22 +120,37 @@ static const char *url_path(const char *url, sqlock_error *err)
 }
 
 /* A relative path is made absolute now: the program may change its directory later. It is not
- * resolved, so that a symbolic link which is turned elsewhere is noticed too. */
-static int keep_path(lite_conn *conn, const char *path, sqlock_error *err)
+ * resolved, so that a symbolic link which is turned elsewhere is noticed too. With this in front;
+ * NULL: err says why. */
+static char *absolute_path(const char *front, const char *path, sqlock_error *err)
 {
     char cwd[PATH_MAX] = "";
     size_t size;
+    char *out;
 
-    if (path[0] != '/' && getcwd(cwd, sizeof cwd) == NULL)
-        return sqlock_error_set(err, SQLOCK_ESYS, 0,
-                                "%s: where the program works cannot be told (errno %d)", path,
-                                errno);
-    size = strlen(cwd) + strlen(path) + 2;
-    conn->path = sqlock_mem_alloc(size);
-    if (conn->path == NULL)
-        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
-    snprintf(conn->path, size, "%s%s%s", cwd, cwd[0] != '\0' ? "/" : "", path);
-    return 0;
+    if (path[0] != '/' && getcwd(cwd, sizeof cwd) == NULL) {
+        sqlock_error_set(err, SQLOCK_ESYS, 0,
+                         "%s: where the program works cannot be told (errno %d)", path, errno);
+        return NULL;
+    }
+    if (strcmp(cwd, "/") == 0)
+        cwd[0] = '\0';
+    size = strlen(front) + strlen(cwd) + strlen(path) + 2;
+    out = sqlock_mem_alloc(size);
+    if (out == NULL)
+        sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    else
+        snprintf(out, size, "%s%s%s%s", front, cwd, path[0] != '/' ? "/" : "", path);
+    return out;
+}
+
+/* Connections that are made later, for renewals or for more threads, are to the same file. */
+int lite_whole_url(const char *url, char **out_url, sqlock_error *err)
+{
+    const char *path = url_path(url, err);
+
+    *out_url = path != NULL ? absolute_path("sqlite:", path, err) : NULL;
+    return *out_url != NULL ? 0 : err->code;
 }
 
 /* stat() and never open(): closing any descriptor of the file would drop all POSIX locks that this
@@ -215,10 +230,8 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
     const char *path = url_path(url, err);
     int rc;
 
-    if (path == NULL)
+    if (path == NULL || (conn->path = absolute_path("", path, err)) == NULL)
         return err->code;
-    if ((rc = keep_path(conn, path, err)) != 0)
-        return rc;
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         return 0;
@@ -261,7 +274,8 @@ static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_err
                                 "a database in memory or a temporary one locks nobody out");
     if (lite_is_unlocked(conn->db, path))
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
-    return keep_path(conn, path, err);
+    conn->path = absolute_path("", path, err);
+    return conn->path != NULL ? 0 : err->code;
 }
 
 int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err)

@@ -52,6 +52,7 @@ int lite_library_check(sqlock_error *err);
 int lite_library_check_caller(void (*library)(void), sqlock_error *err);
 
 /* conn.c */
+int lite_whole_url(const char *url, char **out_url, sqlock_error *err);
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
 void lite_cancel(void *conn);

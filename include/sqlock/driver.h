@@ -304,6 +304,7 @@ typedef struct sqlock_conn_opts {
 #define SQLOCK_CAP_BESIDE 0x40u /* no slot. To look into the catalogue makes a transaction's snapshot: core
                                    does that on a connection of its own, and asks the adopted one for
                                    its schema alone (table_at) */
+#define SQLOCK_CAP_WHOLE_URL 0x80u /* whole_url */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
@@ -430,6 +431,12 @@ struct sqlock_driver {
     SQLOCK_EXPERIMENTAL int (*ask)(void *conn, const sqlock_script *script,
                                    const sqlock_value *values, int64_t deadline,
                                    sqlock_rows *rows, sqlock_error *err);
+
+    /* SQLOCK_CAP_WHOLE_URL: a URL may mean another database when the program has changed something of
+     * itself, as its directory. Core asks once, when a manager or a migrator is made, for one that goes
+     * on to mean what this one means now, and opens each connection by that. Without I/O on the
+     * database. *out_url is sqlock_mem_alloc()ed, and core's to free. */
+    SQLOCK_EXPERIMENTAL int (*whole_url)(const char *url, char **out_url, sqlock_error *err);
 };
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */

@@ -22,7 +22,8 @@ static sqlock_driver *table_of_size(uint32_t size)
     memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
     table->size = size;
     if (size < sizeof *table)
-        table->caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT);
+        table->caps &=
+            ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT | SQLOCK_CAP_WHOLE_URL);
     return table;
 }
 
@@ -138,6 +139,7 @@ static const struct {
      {offsetof(sqlock_driver, adopt), offsetof(sqlock_driver, tx_state),
       offsetof(sqlock_driver, savepoint), offsetof(sqlock_driver, ask)},
      4},
+    {SQLOCK_CAP_WHOLE_URL, "SQLOCK_CAP_WHOLE_URL", {offsetof(sqlock_driver, whole_url)}, 1},
 };
 
 static void never(void)
@@ -145,12 +147,15 @@ static void never(void)
     abort();
 }
 
+/* But the one that an opening asks, where it is there. */
 static void fill_slots(sqlock_driver *table)
 {
     void (*slot)(void) = never;
 
     for (size_t at = TABLE_LEAST; at < sizeof *table; at += sizeof slot)
         memcpy((char *)table + at, &slot, sizeof slot);
+    if (table->caps & SQLOCK_CAP_WHOLE_URL)
+        table->whole_url = spied_driver()->whole_url;
 }
 
 static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void **state)
@@ -165,6 +170,7 @@ static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void
             table.caps |= SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT;
             use(w, &table);
             memset((char *)&table + options[i].slots[j], 0, sizeof(void *));
+            table.caps |= options[i].cap;
             refused_driver(w, &table, SQLOCK_EINVAL, options[i].name);
             table.caps &= ~options[i].cap;
             use(w, &table);

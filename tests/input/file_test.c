@@ -1,5 +1,6 @@
 /* SQLite files that are not there, not databases, damaged or read-only; a second SQLite. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
@@ -93,6 +94,82 @@ static void test_a_folder_is_no_database(void **state)
     (void)state;
     assert_code(SQLOCK_EUNREACH, try_open(dir, &err), &err);
     assert_code(SQLOCK_EUNREACH, try_migrate(dir, &err), &err);
+}
+
+/* ---- relative paths ----------------------------------------------------------------------------
+ */
+
+static int back_to = -1; /* where this program works, while a test works elsewhere */
+
+static void work_in(const char *dir)
+{
+    if (back_to < 0)
+        back_to = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(chdir(dir), 0);
+}
+
+static int work_here_again(void **state)
+{
+    int rc = back_to >= 0 ? fchdir(back_to) : 0;
+
+    (void)state;
+    if (back_to >= 0)
+        close(back_to);
+    back_to = -1;
+    return rc;
+}
+
+/* Each connection that is made later would look at a file of the same name elsewhere, whose locks
+ * are others. */
+static void test_relative_path_stays_where_it_was_when_the_program_works_elsewhere(void **state)
+{
+    char *path = new_migrated(), *elsewhere = new_migrated();
+    char *dir = strdup(path), *other_dir = strdup(elsewhere);
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *none = NULL;
+    sqlock *m = NULL, *direct = NULL;
+    int64_t deadline;
+    sqlock_error err;
+
+    (void)state;
+    *strrchr(dir, '/') = *strrchr(other_dir, '/') = '\0';
+    work_in(dir);
+    assert_ok(open_file("db", &m, &err), &err);
+    work_in(other_dir);
+    o.lease_ms = 900; /* its renewals have a connection of their own */
+    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
+    deadline = sqlock_lock_deadline_us(lock);
+    assert_soon(sqlock_lock_deadline_us(lock) > deadline, patience_ms(3000));
+    assert_ok(open_file(path, &direct, &err), &err);
+    assert_code(SQLOCK_EBUSY, try_acquire(direct, "x", 0, &none, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_close(direct);
+    assert_ok(open_file(elsewhere, &direct, &err), &err);
+    assert_ok(try_acquire(direct, "x", 0, &none, &err), &err);
+    assert_int_equal(sqlock_lock_token(none), 1); /* nobody was granted it here */
+    sqlock_lock_free(lock);
+    sqlock_lock_free(none);
+    sqlock_close(m);
+    sqlock_close(direct);
+    free(dir);
+    free(other_dir);
+    free(path);
+    free(elsewhere);
+}
+
+static void test_relative_path_without_a_folder_is_refused(void **state)
+{
+    char *dir = path_in(temp_dir(), "gone");
+    sqlock_error err;
+
+    (void)state;
+    assert_int_equal(mkdir(dir, 0755), 0);
+    work_in(dir);
+    assert_int_equal(rmdir(dir), 0);
+    assert_code(SQLOCK_ESYS, try_migrate("db", &err), &err);
+    assert_code(SQLOCK_ESYS, try_open("db", &err), &err);
+    assert_non_null(strstr(err.text, "where the program works"));
+    free(dir);
 }
 
 /* ---- damaged pages -----------------------------------------------------------------------------
@@ -414,6 +491,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
     cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
     cmocka_unit_test(test_a_folder_is_no_database),
+    cmocka_unit_test_teardown(
+        test_relative_path_stays_where_it_was_when_the_program_works_elsewhere, work_here_again),
+    cmocka_unit_test_teardown(test_relative_path_without_a_folder_is_refused, work_here_again),
     cmocka_unit_test(test_a_file_in_UTF_16_is_migrated_and_used),
     cmocka_unit_test(test_damaged_pages_neither_crash_nor_grant_a_lock_twice),
     cmocka_unit_test(test_a_truncated_file_neither_crashes_nor_grants_twice),
