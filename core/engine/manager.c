@@ -27,7 +27,7 @@ static char *copy_url(const char *url)
 static int keep_url(sqlock *m, const char *url, sqlock_error *err)
 {
     char *copy = copy_url(url);
-    int rc;
+    sqlock_error own = {0}; /* a driver is always given one */
 
     if (copy == NULL)
         return error_nomem(err);
@@ -35,9 +35,9 @@ static int keep_url(sqlock *m, const char *url, sqlock_error *err)
         m->url = copy;
         return 0;
     }
-    rc = m->driver->whole_url(copy, &m->url, err);
+    own.code = m->driver->whole_url(copy, &m->url, &own);
     sqlock_mem_free(copy);
-    return rc;
+    return error_give(err, &own);
 }
 
 static void set_label(sqlock *m, const char *text)

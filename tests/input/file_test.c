@@ -44,6 +44,23 @@ static void test_a_file_that_is_no_database_is_told_and_not_touched(void **state
     free(path);
 }
 
+static void test_who_takes_no_error_is_told_a_code(void **state)
+{
+    static const char *const urls[] = {"sqlite:", "sqlite:a?b", "sqlite:/nonexistent/db",
+                                       "sqlite:nonexistent/db", "sqlite::memory:"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        const sqlock_driver *driver = sqlock_driver_sqlite();
+        sqlock *m = NULL;
+
+        assert_true(sqlock_open(driver, urls[i], NULL, &m, NULL) < 0);
+        assert_null(m);
+        assert_true(sqlock_migrate(driver, urls[i], NULL, NULL, NULL) < 0);
+        assert_true(sqlock_migration_verify(driver, urls[i], NULL, NULL) < 0);
+    }
+}
+
 static void test_an_empty_file_is_a_database_without_a_schema(void **state)
 {
     char *path = path_in(temp_dir(), "db");
@@ -487,6 +504,7 @@ static void test_a_connection_that_counts_changes_grants_and_frees(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
+    cmocka_unit_test(test_who_takes_no_error_is_told_a_code),
     cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
     cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
     cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
