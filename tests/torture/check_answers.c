@@ -102,8 +102,8 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
  * has forgotten, because others came since, cannot be told from the release. */
 static void judge_release(struct book *b, const struct grant *g, const struct event *e)
 {
-    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->rival &&
-                     g->rival->return_us <= e->return_us &&
+    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->next &&
+                     g->next->return_us <= e->return_us &&
                      fault_between(&b->all, e->invoke_us, e->return_us);
 
     if (e == g->release && !forgotten)
@@ -189,7 +189,7 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
  * cannot be told from a loss. */
 static bool may_be_released(const struct book *b, const struct grant *g, const struct event *e)
 {
-    return e->verb == V_RELEASE && g->rival && g->rival->return_us <= e->return_us &&
+    return e->verb == V_RELEASE && g->next && g->next->return_us <= e->return_us &&
            fault_between(&b->all, e->invoke_us, e->return_us);
 }
 

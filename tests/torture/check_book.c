@@ -99,19 +99,24 @@ static bool hurts_server(int64_t value)
     return value == 1 || value == 2;
 }
 
-bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us)
+int64_t faults_healed(const struct faults *f, int64_t until_us)
 {
     int64_t low = 0, high = f->n;
 
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
 
-        if (f->times[middle].begin_us <= to_us)
+        if (f->times[middle].begin_us <= until_us)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && f->times[low - 1].healed_us >= from_us;
+    return low > 0 ? f->times[low - 1].healed_us : INT64_MIN;
+}
+
+bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us)
+{
+    return faults_healed(f, to_us) >= from_us;
 }
 
 /* ---- grants -----------------------------------------------------------------------------------
@@ -273,17 +278,18 @@ static const struct event *earlier(const struct event *a, const struct event *b)
 }
 
 /* Who was refused was told of a grant, which may be one that nobody else tells of: its holder was
- * killed before it knew. That one is a larger token for those below it; and exclusive, if nobody
- * tells of it and it kept out who would have shared. */
+ * killed before it knew. That one is a larger token for those below it. Whether it is exclusive is
+ * known only if somebody tells of it: who waits alone may keep out those who would share. */
 static void note_refused(struct book *b, const struct event *e)
 {
+    const struct grant *named = b->grant_of[e - b->events];
     int64_t i = book_at(b, e->name, e->token) - 1;
     struct grant *g = i >= 0 ? &b->grants[i] : NULL;
 
     if (!g || g->name != e->name)
         return;
     g->next = earlier(g->next, e);
-    if (e->verb == V_SHARE && !b->grant_of[e - b->events])
+    if (named && !named->shared && named->asked_us <= e->return_us)
         g->rival = earlier(g->rival, e);
 }
 
@@ -306,7 +312,8 @@ static void follow_grants(struct book *b)
     }
 }
 
-/* Who was the first to be told of a larger token, and of one that ends this grant. */
+/* Who was the first to be told of a larger token; and of one that ends this grant, or of a larger
+ * one than that. */
 static void follow_tokens(struct book *b)
 {
     const struct event *next = NULL, *exclusive = NULL;
@@ -319,7 +326,7 @@ static void follow_tokens(struct book *b)
         } else if (g[1].token > g->token) {
             next = earlier(next, g[1].told);
             if (!g[1].shared)
-                exclusive = earlier(exclusive, g[1].told);
+                exclusive = next;
         }
         next = g->next = earlier(next, g->next);
         exclusive = earlier(exclusive, g->rival);
@@ -363,7 +370,6 @@ bool book_make(struct book *b)
     follow_grants(b);
     follow_tokens(b);
     end_grants(b);
-    convert_grants(b);
     return true;
 }
 

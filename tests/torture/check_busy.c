@@ -8,15 +8,17 @@
 
 #include "tests/torture/check_parts.h"
 
-/* An answer that tells of a larger token than that of a grant of which nobody else tells, or NULL.
- */
+/* An answer that tells of a larger token than that of a grant of which nobody else tells, and of
+ * one that ended it; or NULL. */
 static const struct event *told_above(const struct book *b, const struct event *e)
 {
     int64_t i = book_at(b, e->name, e->token);
     const struct grant *g = i < b->n_grants ? &b->grants[i] : NULL;
 
-    if (!g || g->name != e->name)
+    if (!g || g->name != e->name || kind_of(b, e->name).slots > 1)
         return NULL;
+    if (g->shared)
+        return g->rival;
     return g->next && g->next->return_us < g->start_us ? g->next : g->told;
 }
 
@@ -28,16 +30,9 @@ static bool was_forgotten(const struct book *b, const struct grant *g, const str
     return fault_between(&b->hurt, e->invoke_us, g->asked_us);
 }
 
-static bool held_by_many(const struct book *b, uint32_t name)
-{
-    struct name_kind kind = kind_of(b, name);
-
-    return kind.shared || kind.slots > 1;
-}
-
 static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
 {
-    const struct event *above = g || held_by_many(b, e->name) ? NULL : told_above(b, e);
+    const struct event *above = g ? NULL : told_above(b, e);
 
     if (g && g->over_us < e->invoke_us)
         breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);

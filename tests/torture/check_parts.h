@@ -62,7 +62,7 @@ struct book {
     struct grant **grant_of; /* of each event; NULL: none that is known */
     struct leases leases;
     struct name_kind *kinds; /* by name */
-    uint32_t n_kinds;
+    int64_t n_kinds;
     struct faults all, clock; /* clock: that stepped the server's clock */
     struct faults hurt;       /* the server, or its clock */
     struct check_verdict *out;
@@ -78,7 +78,9 @@ void book_free(struct book *b);
 /* The place of the first grant of this name with this token or a larger one, or where it would be.
  */
 int64_t book_at(const struct book *b, uint32_t name, int64_t token);
-/* Whether one of these faults lay between (or at) two times. */
+/* When all of these faults that began until this time were healed; INT64_MIN: there were none. */
+int64_t faults_healed(const struct faults *f, int64_t until_us);
+/* Whether one of them lay between (or at) two times. */
 bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us);
 /* How long a process counts on a lease, from when it asks: less than the lease, by the margin that
  * the library keeps. 0: nobody said how long its leases are. */
@@ -113,14 +115,10 @@ bool event_settles(const struct event *e);
 /* ---- check_shared.c ---------------------------------------------------------------------------
  */
 
-/* False: no memory. */
+/* What the history says of them. False: no memory. */
 bool kinds_make(struct book *b);
 /* Of a name that nobody said anything about: one holder. */
 struct name_kind kind_of(const struct book *b, uint32_t name);
-/* Whether two grants of one name may be held at the same time. */
-bool may_hold_together(const struct book *b, const struct grant *x, const struct grant *y);
-/* A thread that holds a name in one mode, and is granted it in the other: the end of its spans. */
-void convert_grants(struct book *b);
 
 /* ---- the rules --------------------------------------------------------------------------------
  */

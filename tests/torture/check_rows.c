@@ -108,33 +108,37 @@ static void check_order(struct book *b, const struct writes *w)
     }
 }
 
-static const struct grant *grant_of(const struct book *b, const struct event *e)
-{
-    return b->grant_of[e - b->events];
-}
-
-/* Tokens never fall from one write to the next, but among those who may hold the name together. */
+/* Tokens never fall from one write to the next; but those of who may hold the name together may. */
 static void check_fence(struct book *b, const struct writes *w, const struct check_row *row)
 {
-    const struct event *top = NULL;
+    const struct event *top = NULL, *exclusive = NULL, *last = NULL;
+    bool slots = kind_of(b, w->all[0]->name).slots > 1;
 
     for (int64_t i = 0; i < w->n; i++) {
-        const struct event *e = w->all[i];
+        const struct event *e = w->all[i], *above;
+        const struct grant *g = b->grant_of[e - b->events];
+        bool shared = g && g->shared;
 
         if (!has_written(w, i))
             continue;
-        if (top && e->token < top->token && !may_hold_together(b, grant_of(b, top), grant_of(b, e)))
-            breach(b, RULE_FENCE, top, e,
+        last = e;
+        above = shared ? exclusive : top;
+        if (above && e->token < above->token && !slots)
+            breach(b, RULE_FENCE, above, e,
                    "write %" PRId64 " under token %" PRId64 ", then %" PRId64 " under %" PRId64,
-                   top->value, top->token, e->value, e->token);
+                   above->value, above->token, e->value, e->token);
         if (!top || e->token >= top->token)
             top = e;
+        if (!shared && (!exclusive || e->token >= exclusive->token))
+            exclusive = e;
     }
-    if (top && row && row->token != CHECK_NOT_READ &&
-        !may_hold_together(b, grant_of(b, top), grant_of(b, top)) &&
-        (row->token < top->token || (row->guarded == top->value && row->token != top->token)))
-        breach(b, RULE_FENCE, top, NULL,
-               "the row says token %" PRId64 " at the end, after %" PRId64, row->token, top->token);
+    if (!last || !row || row->token == CHECK_NOT_READ)
+        return;
+    if ((exclusive && !slots && row->token < exclusive->token) ||
+        (row->guarded == last->value && row->token != last->token))
+        breach(b, RULE_FENCE, last, NULL,
+               "the row says token %" PRId64 " at the end, after %" PRId64, row->token,
+               last->token);
 }
 
 /* ---- conflicts --------------------------------------------------------------------------------

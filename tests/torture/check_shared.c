@@ -1,6 +1,6 @@
-/* Names that several may hold at a time: those who share a lock, or as many as there are slots. All
- * else that is proved goes for them too: what ends a grant here is an end (its release, a break,
- * its deadline), or a later grant that it cannot be held beside. */
+/* Names that several may hold at a time: those who share a lock, or as many as there are slots. Who
+ * shares is judged with those who do not (check_spans.c). Slots are counted here: with them a
+ * larger token ends no other grant, so how many are held at a time is all that tells. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -9,21 +9,33 @@
 /* ---- kinds of names ---------------------------------------------------------------------------
  */
 
+static void note_kind(struct book *b, const struct event *e)
+{
+    struct name_kind *kind = &b->kinds[e->name];
+
+    if (e->verb == V_SHARE)
+        kind->shared = true;
+    if (e->verb == V_SLOTS && kind->slots != 0 && kind->slots != e->value)
+        breach(b, RULE_HISTORY, e, NULL, "it has %" PRId64 " slots, and %" PRId64, kind->slots,
+               e->value);
+    if (e->verb == V_SLOTS)
+        kind->slots = e->value;
+}
+
+static bool tells_kind(const struct event *e)
+{
+    return e->verb == V_SHARE || e->verb == V_SLOTS;
+}
+
 bool kinds_make(struct book *b)
 {
     for (int64_t i = 0; i < b->n; i++)
-        if ((b->events[i].verb == V_SHARE || b->events[i].verb == V_SLOTS) &&
-            b->events[i].name >= b->n_kinds)
-            b->n_kinds = b->events[i].name + 1;
+        if (tells_kind(&b->events[i]) && b->events[i].name >= b->n_kinds)
+            b->n_kinds = (int64_t)b->events[i].name + 1;
     b->kinds = calloc((size_t)b->n_kinds + 1, sizeof *b->kinds);
-    for (int64_t i = 0; b->kinds && i < b->n; i++) {
-        const struct event *e = &b->events[i];
-
-        if (e->verb == V_SHARE)
-            b->kinds[e->name].shared = true;
-        if (e->verb == V_SLOTS)
-            b->kinds[e->name].slots = e->value;
-    }
+    for (int64_t i = 0; b->kinds && i < b->n; i++)
+        if (tells_kind(&b->events[i]))
+            note_kind(b, &b->events[i]);
     return b->kinds != NULL;
 }
 
@@ -32,59 +44,33 @@ struct name_kind kind_of(const struct book *b, uint32_t name)
     return name < b->n_kinds ? b->kinds[name] : (struct name_kind){0};
 }
 
-bool may_hold_together(const struct book *b, const struct grant *x, const struct grant *y)
-{
-    return x && y && (kind_of(b, x->name).slots > 1 || (x->shared && y->shared));
-}
-
-/* ---- from one mode to the other ---------------------------------------------------------------
- */
-
-#define CHANGES_MODE 4 /* value of an acquire */
-
-/* A shared lock is kept until the exclusive one is granted. An exclusive one may be shared from
- * when that was asked for, and nobody can have held it alone in between. */
-static void convert(struct grant *from, struct grant *to)
-{
-    if (to->shared && from->end_us > to->asked_us)
-        to->start_us = to->asked_us;
-    if (from->end_us > to->start_us)
-        from->end_us = to->start_us;
-}
-
-void convert_grants(struct book *b)
-{
-    struct grant *held = NULL;
-
-    for (int64_t i = 0; i < b->n; i++) {
-        const struct event *e = b->by_thread[i], *last = i > 0 ? b->by_thread[i - 1] : e;
-        struct grant *g = b->grant_of[e - b->events];
-
-        if (e->process != last->process || e->thread != last->thread)
-            held = NULL;
-        if (!g || g->told != e)
-            continue;
-        if (event_acquires(e) && e->value == CHANGES_MODE && held && held->name == g->name)
-            convert(held, g);
-        held = g;
-    }
-}
-
 /* ---- slots ------------------------------------------------------------------------------------
  */
 
-/* A span begins or ends. */
+/* A slot is taken for a time: by a grant, or by a guarded write of one that has run out. */
+struct span {
+    struct grant *grant;
+    const struct event *told;
+    int64_t from_us, to_us;
+};
+
+/* It begins or ends. */
 struct turn {
     int64_t at_us;
     bool begins;
-    int64_t grant; /* its place in the book */
+    int64_t span;
 };
 
-/* The spans that are open, in no order. */
-struct open_spans {
-    int64_t *grants; /* places in the book */
-    int64_t *at;     /* of each grant: its place in them */
-    int64_t n;
+struct slots {
+    struct span *spans; /* names one after the other */
+    int64_t n_spans;
+    struct turn *turns; /* of the name that is looked at */
+    int64_t *open;      /* spans that have begun, in no order */
+    int64_t *at;        /* of each span: its place there */
+    int64_t n_open;
+    struct grant **past; /* whose spans have ended, and may still be there */
+    int64_t n_past;
+    int64_t *kept_us; /* of each grant: its last span so far ends */
 };
 
 /* Who leaves makes room for who comes at the same moment. */
@@ -96,97 +82,175 @@ static int by_time(const void *a, const void *b)
         return x->at_us < y->at_us ? -1 : 1;
     if (x->begins != y->begins)
         return x->begins ? 1 : -1;
-    return (x->grant > y->grant) - (x->grant < y->grant);
+    return (x->span > y->span) - (x->span < y->span);
 }
 
-static void close_span(struct open_spans *o, int64_t grant)
+/* Who was asked for after the last step of the clock; and the first of all to be asked for. */
+static int64_t count_new(const struct book *b, const struct slots *s, int64_t now_us,
+                         const struct span **first)
 {
-    int64_t last = o->grants[--o->n];
+    int64_t stepped_us = faults_healed(&b->clock, now_us), n = 0;
 
-    o->grants[o->at[grant]] = last;
-    o->at[last] = o->at[grant];
-}
+    *first = &s->spans[s->open[0]];
+    for (int64_t i = 0; i < s->n_open; i++) {
+        const struct span *span = &s->spans[s->open[i]];
 
-static void open_span(struct open_spans *o, int64_t grant)
-{
-    o->at[grant] = o->n;
-    o->grants[o->n++] = grant;
-}
-
-static const struct grant *first_asked(const struct book *b, const struct open_spans *o)
-{
-    const struct grant *first = &b->grants[o->grants[0]];
-
-    for (int64_t i = 1; i < o->n; i++)
-        if (b->grants[o->grants[i]].asked_us < first->asked_us)
-            first = &b->grants[o->grants[i]];
-    return first;
-}
-
-static void judge_slots(struct book *b, const struct open_spans *o, const struct grant *late)
-{
-    int64_t slots = kind_of(b, late->name).slots;
-    const struct grant *first;
-
-    if (o->n <= slots)
-        return;
-    first = first_asked(b, o);
-    if (fault_between(&b->clock, first->asked_us, late->start_us)) {
-        b->out->clock_overlaps++;
-        return;
+        n += span->grant->asked_us > stepped_us;
+        if (span->from_us < (*first)->from_us)
+            *first = span;
     }
-    breach(b, RULE_SLOTS, first->told, late->told,
-           "%" PRId64 " hold it, of which there are %" PRId64 " slots, since token %" PRId64
-           " was granted",
-           o->n, slots, late->token);
-}
-
-static void sweep_slots(struct book *b, const struct turn *turns, int64_t n, struct open_spans *o)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (i > 0 && b->grants[turns[i].grant].name != b->grants[turns[i - 1].grant].name)
-            o->n = 0;
-        if (!turns[i].begins) {
-            close_span(o, turns[i].grant);
-        } else {
-            open_span(o, turns[i].grant);
-            judge_slots(b, o, &b->grants[turns[i].grant]);
-        }
-    }
-}
-
-/* The turns of each name by time; names one after the other, as in the book. */
-static int64_t collect_turns(const struct book *b, struct turn *turns)
-{
-    int64_t n = 0, from = 0;
-
-    for (int64_t i = 0; i < b->n_grants; i++) {
-        const struct grant *g = &b->grants[i];
-
-        if (i > 0 && g->name != g[-1].name) {
-            qsort(turns + from, (size_t)(n - from), sizeof *turns, by_time);
-            from = n;
-        }
-        if (kind_of(b, g->name).slots <= 1 || g->end_us <= g->start_us)
-            continue;
-        turns[n++] = (struct turn){g->start_us, true, i};
-        turns[n++] = (struct turn){g->end_us, false, i};
-    }
-    qsort(turns + from, (size_t)(n - from), sizeof *turns, by_time);
     return n;
+}
+
+static bool is_open(const struct slots *s, const struct grant *g)
+{
+    for (int64_t i = 0; i < s->n_open; i++)
+        if (s->spans[s->open[i]].grant == g)
+            return true;
+    return false;
+}
+
+/* All slots are taken: so whoever had one before, and has not come again, has none any more. */
+static void end_past(const struct book *b, struct slots *s, const struct span *late)
+{
+    for (int64_t i = 0; i < s->n_past; i++) {
+        struct grant *g = s->past[i];
+
+        if (late->told->return_us < g->over_us && !is_open(s, g) &&
+            !fault_between(&b->clock, g->asked_us, late->told->return_us)) {
+            g->over_us = late->told->return_us;
+            g->over = late->told;
+        }
+    }
+    s->n_past = 0;
+}
+
+static void judge_slots(struct book *b, struct slots *s, const struct span *late)
+{
+    int64_t slots = kind_of(b, late->grant->name).slots;
+    const struct span *first;
+
+    if (s->n_open == slots)
+        end_past(b, s, late);
+    if (s->n_open <= slots)
+        return;
+    if (count_new(b, s, late->from_us, &first) <= slots)
+        b->out->clock_overlaps++;
+    else
+        breach(b, RULE_SLOTS, first->told, late->told,
+               "%" PRId64 " held it with token %" PRId64 ", and it has %" PRId64 " slots",
+               s->n_open, late->grant->token, slots);
+}
+
+static void open_span(struct book *b, struct slots *s, int64_t span)
+{
+    s->at[span] = s->n_open;
+    s->open[s->n_open++] = span;
+    judge_slots(b, s, &s->spans[span]);
+}
+
+static void close_span(struct slots *s, int64_t span)
+{
+    int64_t last = s->open[--s->n_open];
+
+    s->open[s->at[span]] = last;
+    s->at[last] = s->at[span];
+    s->past[s->n_past++] = s->spans[span].grant;
+}
+
+/* The spans of one name. */
+static void sweep_name(struct book *b, struct slots *s, int64_t from, int64_t to)
+{
+    int64_t n = 0;
+
+    for (int64_t i = from; i < to; i++) {
+        s->turns[n++] = (struct turn){s->spans[i].from_us, true, i};
+        s->turns[n++] = (struct turn){s->spans[i].to_us, false, i};
+    }
+    qsort(s->turns, (size_t)n, sizeof *s->turns, by_time);
+    s->n_open = s->n_past = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (s->turns[i].begins)
+            open_span(b, s, s->turns[i].span);
+        else
+            close_span(s, s->turns[i].span);
+}
+
+/* Behind the spans that it has already. */
+static void add_span(const struct book *b, struct slots *s, struct grant *g,
+                     const struct event *told, int64_t from_us, int64_t to_us)
+{
+    int64_t *kept_us = &s->kept_us[g - b->grants];
+
+    if (from_us < *kept_us)
+        from_us = *kept_us;
+    if (to_us <= from_us)
+        return;
+    s->spans[s->n_spans++] = (struct span){g, told, from_us, to_us};
+    *kept_us = to_us;
+}
+
+/* A larger token that anybody was told of before its own holder was tells that it had been granted.
+ */
+static void add_grant(const struct book *b, struct slots *s, struct grant *g)
+{
+    int64_t from_us = g->start_us;
+
+    if (g->next && g->next->return_us < from_us && g->next->return_us >= g->asked_us)
+        from_us = g->next->return_us;
+    add_span(b, s, g, g->told, from_us, g->end_us);
+}
+
+/* A guard that came when the lease was over found it in its slot, and kept it there. */
+static void add_guard(const struct book *b, struct slots *s, struct grant *g, const struct event *e)
+{
+    if (event_ok(e) && e->verb == V_GUARDED)
+        add_span(b, s, g, e, e->invoke_us, e->deadline_us);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+
+    return (x->grant->name > y->grant->name) - (x->grant->name < y->grant->name);
+}
+
+static void collect_spans(struct book *b, struct slots *s)
+{
+    for (int64_t i = 0; i < b->n_grants; i++)
+        if (kind_of(b, b->grants[i].name).slots > 1)
+            add_grant(b, s, &b->grants[i]);
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->grant_of[i] && kind_of(b, b->grant_of[i]->name).slots > 1)
+            add_guard(b, s, b->grant_of[i], &b->events[i]);
+    if (s->n_spans)
+        qsort(s->spans, (size_t)s->n_spans, sizeof *s->spans, by_name);
 }
 
 bool check_slots(struct book *b)
 {
-    size_t room = (size_t)b->n_grants + 1;
-    struct turn *turns = calloc(2 * room, sizeof *turns);
-    struct open_spans open = {calloc(room, sizeof *open.grants), calloc(room, sizeof *open.at), 0};
-    bool fine = turns && open.grants && open.at;
+    size_t room = (size_t)(b->n_grants + b->n) + 1;
+    struct slots s = {.spans = calloc(room, sizeof *s.spans),
+                      .turns = calloc(2 * room, sizeof *s.turns),
+                      .open = calloc(room, sizeof *s.open),
+                      .at = calloc(room, sizeof *s.at),
+                      .past = calloc(room, sizeof(struct grant *)),
+                      .kept_us = calloc(room, sizeof *s.kept_us)};
+    bool fine = s.spans && s.turns && s.open && s.at && s.past && s.kept_us;
+    int64_t from = 0;
 
     if (fine)
-        sweep_slots(b, turns, collect_turns(b, turns), &open);
-    free(turns);
-    free(open.grants);
-    free(open.at);
+        collect_spans(b, &s);
+    for (int64_t i = 1; i <= s.n_spans; i++)
+        if (i == s.n_spans || s.spans[i].grant->name != s.spans[from].grant->name) {
+            sweep_name(b, &s, from, i);
+            from = i;
+        }
+    free(s.spans);
+    free(s.turns);
+    free(s.open);
+    free(s.at);
+    free(s.past);
+    free(s.kept_us);
     return fine;
 }

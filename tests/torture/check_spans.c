@@ -30,18 +30,58 @@ void check_tokens(struct book *b)
     }
 }
 
-static void judge_span(struct book *b, const struct grant *early, const struct event *late)
+/* False: the server's clock was stepped in between. */
+static bool judge_span(struct book *b, const struct grant *early, const struct event *late)
 {
     if (late->return_us < early->asked_us)
-        return; /* it was over by then: so the tokens are wrong, which is told already */
-    if (fault_between(&b->clock, early->asked_us, late->return_us)) {
-        b->out->clock_overlaps++;
-        return;
-    }
+        return true; /* it was over by then: so the tokens are wrong, which is told already */
+    if (fault_between(&b->clock, early->asked_us, late->return_us))
+        return false;
     breach(b, RULE_OVERLAP, early->told, late,
            "token %" PRId64 " was good until %" PRId64 ", and %" PRId64 " was granted %" PRId64
            " us before that",
            early->token, early->end_us, late->token, early->end_us - late->return_us);
+    return true;
+}
+
+/* Of the grants of a name with smaller tokens, and of one mode: whose span ends last; and whose
+ * does of those that were asked for after the last step of the clock. */
+struct last {
+    const struct grant *of_all, *of_new;
+};
+
+static void judge_last(struct book *b, const struct last *l, const struct grant *g)
+{
+    if (!l->of_all || g->start_us >= l->of_all->end_us || judge_span(b, l->of_all, g->told))
+        return;
+    b->out->clock_overlaps++;
+    if (l->of_new && g->start_us < l->of_new->end_us)
+        judge_span(b, l->of_new, g->told);
+}
+
+static const struct grant *later(const struct grant *last, const struct grant *g)
+{
+    return last && last->end_us >= g->end_us ? last : g;
+}
+
+static void note_last(const struct book *b, struct last *l, const struct grant *g)
+{
+    int64_t stepped_us = faults_healed(&b->clock, g->start_us);
+
+    if (l->of_new && l->of_new->asked_us <= stepped_us)
+        l->of_new = NULL;
+    l->of_all = later(l->of_all, g);
+    if (g->asked_us > stepped_us)
+        l->of_new = later(l->of_new, g);
+}
+
+/* Who tells of an end of this grant is none that is compared with it: it was refused, or shares
+ * what was granted after that end. */
+static bool is_hearsay(const struct book *b, const struct grant *g)
+{
+    const struct grant *rival = g->rival ? b->grant_of[g->rival - b->events] : NULL;
+
+    return g->rival && (event_refused(g->rival) || (g->shared && rival && rival->shared));
 }
 
 /* A database that has granted the larger token will not grant the smaller one any more, and had not
@@ -52,8 +92,7 @@ static void judge_span(struct book *b, const struct grant *early, const struct e
  * knew. What is shared is no end of what is shared. */
 void check_spans(struct book *b)
 {
-    /* Of those with smaller tokens, exclusive and shared: whose span ends last. */
-    const struct grant *last[2] = {NULL, NULL};
+    struct last exclusive = {NULL, NULL}, shared = {NULL, NULL};
 
     for (int64_t i = 0; i < b->n_grants; i++) {
         const struct grant *g = &b->grants[i];
@@ -61,15 +100,14 @@ void check_spans(struct book *b)
         if (kind_of(b, g->name).slots > 1)
             continue;
         if (!same_name(b, i))
-            last[false] = last[true] = NULL;
-        for (int shared = false; shared <= true; shared++)
-            if (last[shared] && !(shared && g->shared) && g->start_us < last[shared]->end_us)
-                judge_span(b, last[shared], g->told);
+            exclusive = shared = (struct last){NULL, NULL};
+        judge_last(b, &exclusive, g);
+        if (!g->shared)
+            judge_last(b, &shared, g);
         if (g->end_us <= g->start_us)
             continue;
-        if (g->rival && event_refused(g->rival) && g->rival->return_us < g->end_us)
-            judge_span(b, g, g->rival);
-        if (!last[g->shared] || g->end_us > last[g->shared]->end_us)
-            last[g->shared] = g;
+        if (is_hearsay(b, g) && g->rival->return_us < g->end_us && !judge_span(b, g, g->rival))
+            b->out->clock_overlaps++;
+        note_last(b, g->shared ? &shared : &exclusive, g);
     }
 }

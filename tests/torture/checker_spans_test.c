@@ -213,6 +213,19 @@ static void test_overlap_across_a_clock_step_is_counted_apart(void **state)
     assert_int_equal(planted.v.clock_steps, 1);
 }
 
+/* The one that ends last was there before; the other one was not. */
+static void test_overlap_after_a_clock_step_is_found_beside_one_across_it(void **state)
+{
+    (void)state;
+    planted_grant(1, 0, 10, 1);
+    planted_fault(100, 200, 2);
+    planted_until(1, 240, 250, V_RENEW, 1, 1140);
+    planted_until(2, 250, 260, V_ACQUIRE, 2, 1100);
+    planted_grant(3, 400, 410, 3);
+    planted_check();
+    assert_int_equal(planted.v.found[RULE_OVERLAP], 1);
+}
+
 static void test_overlap_before_a_clock_step_is_found(void **state)
 {
     (void)state;
@@ -372,6 +385,7 @@ static const struct CMUnitTest tests[] = {
     T(test_last_beat_ends_the_span_of_a_command),
     T(test_beat_after_a_long_silence_claims_nothing),
     T(test_overlap_across_a_clock_step_is_counted_apart),
+    T(test_overlap_after_a_clock_step_is_found_beside_one_across_it),
     T(test_overlap_before_a_clock_step_is_found),
     T(test_other_faults_excuse_no_overlap),
     T(test_smaller_token_after_a_larger_one_is_found),

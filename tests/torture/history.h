@@ -20,8 +20,7 @@
                                3 by the command, whose span ends with its last BEAT. EBUSY: token  \
                                and deadline: of who has it, when it ends in the database at the    \
                                latest; 0: nobody said */                                           \
-    X(V_SHARE, "share")     /* the same of a lock that others may share. Of both, value 4: the     \
-                               thread holds the name in the other mode, and changes that */        \
+    X(V_SHARE, "share")     /* the same of a lock that others may share */                         \
     X(V_RENEW, "renew")     /* deadline: the new one */                                            \
     X(V_HELD, "held")       /* what state() and deadline_us() said without I/O: outcome 0 is held  \
                                or at risk until the deadline; ELOST with value sqlock_why */       \
