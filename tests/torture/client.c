@@ -174,30 +174,48 @@ static void *hand_main(void *arg)
 /* ---- managers ---------------------------------------------------------------------------------
  */
 
-static int64_t end_of(const struct plan *p, int64_t begun_us)
+/* Whether who started this has closed the other end of its descriptor 0. */
+static bool abandoned(void)
 {
-    return begun_us + (int64_t)p->seconds * 1000000;
+    struct pollfd in = {.fd = STDIN_FILENO, .events = 0};
+    struct stat st;
+
+    return fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&in, 1, 0) > 0 &&
+           (in.revents & POLLHUP);
+}
+
+/* Whether the client shall end: it is told so by then, by SIGTERM (blocked in all threads), by its
+ * pipe or by the time. */
+static bool is_over(struct crew *c, int32_t wait_ms)
+{
+    const struct timespec look = {0, wait_ms * 1000000L};
+    sigset_t term;
+
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (!atomic_load(&c->over) && (sigtimedwait(&term, NULL, &look) == SIGTERM || abandoned() ||
+                                   sqlock_now_us() >= c->end_us))
+        atomic_store(&c->over, true);
+    return atomic_load(&c->over);
 }
 
 /* The database may just be away. */
-static bool open_one(struct crew *c, int connections, int64_t end_us, sqlock **out_m)
+static bool open_one(struct crew *c, int connections, sqlock **out_m)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-    int rc = SQLOCK_EUNREACH;
+    int rc;
 
     opts.flags = c->plan.open_flags;
     opts.connections = connections;
     opts.request_ms = REQUEST_MS;
     opts.lease_ms = 1000; /* of reapers: the end of one holds no other up for long */
-    while (rc != 0 && sqlock_now_us() < end_us) {
+    do {
         sqlock_error err = {0};
 
         rc = sqlock_open(c->app->driver(), c->plan.url, &opts, out_m, &err);
         if (!explain(c, 0, rc, &err, "open"))
             return false;
-        if (rc != 0)
-            hand_nap(20);
-    }
+    } while (rc != 0 && !is_over(c, 20));
     return rc == 0;
 }
 
@@ -208,13 +226,13 @@ static void *warm_up(void *arg)
     sqlock *m = NULL;
 
     if (!c->plan.command)
-        open_one(c, 2, end_of(&c->plan, sqlock_now_us()), &m);
+        open_one(c, 2, &m);
     sqlock_close(m);
     return NULL;
 }
 
 /* One for all threads, one for each, or something between. */
-static bool open_managers(struct crew *c, struct dice *dice, int64_t end_us)
+static bool open_managers(struct crew *c, struct dice *dice)
 {
     struct plan *p = &c->plan;
 
@@ -227,7 +245,7 @@ static bool open_managers(struct crew *c, struct dice *dice, int64_t end_us)
         int connections =
             dice_below(dice, 4) == 0 ? (int)dice_between(dice, 2, hands + 1) : hands + 1;
 
-        if (!open_one(c, connections, end_us, &c->managers[i]))
+        if (!open_one(c, connections, &c->managers[i]))
             return false;
     }
     return true;
@@ -236,28 +254,10 @@ static bool open_managers(struct crew *c, struct dice *dice, int64_t end_us)
 /* ---- a client ---------------------------------------------------------------------------------
  */
 
-/* Whether who started this has closed the other end of its descriptor 0. */
-static bool abandoned(void)
+static void wait_for_the_end(struct crew *c)
 {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = 0};
-    struct stat st;
-
-    return fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&in, 1, 0) > 0 &&
-           (in.revents & POLLHUP);
-}
-
-/* SIGTERM is blocked in all threads. */
-static void wait_for_the_end(struct crew *c, int64_t end_us)
-{
-    const struct timespec look = {0, 10000000};
-    sigset_t term;
-
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    while (!atomic_load(&c->over) && sqlock_now_us() < end_us && !abandoned())
-        if (sigtimedwait(&term, NULL, &look) == SIGTERM)
-            break;
-    atomic_store(&c->over, true);
+    while (!is_over(c, 10))
+        ;
     sqlock_cancel_fire(c->cancel);
 }
 
@@ -273,7 +273,7 @@ static void note_lease(struct crew *c)
     history_return(c->history, &e);
 }
 
-static void work(struct crew *c, struct hand *hands, int64_t end_us)
+static void work(struct crew *c, struct hand *hands)
 {
     uint32_t started = 0;
 
@@ -294,7 +294,7 @@ static void work(struct crew *c, struct hand *hands, int64_t end_us)
             break;
         }
     }
-    wait_for_the_end(c, end_us);
+    wait_for_the_end(c);
     while (started > 0)
         pthread_join(hands[--started].thread, NULL);
 }
@@ -302,15 +302,14 @@ static void work(struct crew *c, struct hand *hands, int64_t end_us)
 static void *run(void *arg)
 {
     struct crew *c = arg;
-    int64_t end_us = end_of(&c->plan, sqlock_now_us());
     struct dice dice = dice_of(c->plan.seed * 1009 + c->plan.process);
     struct hand *hands = calloc(c->plan.threads, sizeof *hands);
     sqlock_error err = {0};
 
     if (hands == NULL || sqlock_cancel_new(&c->cancel, &err) != 0)
         fail(c);
-    else if (c->plan.command || open_managers(c, &dice, end_us))
-        work(c, hands, end_us);
+    else if (c->plan.command || open_managers(c, &dice))
+        work(c, hands);
     for (uint32_t i = 0; i < CLIENT_THREADS_MAX; i++)
         sqlock_close(c->managers[i]);
     sqlock_cancel_free(c->cancel);
@@ -340,6 +339,7 @@ int client_main(int argc, char **argv)
         (c.app = app_of(c.plan.url)) == NULL)
         return 2;
     c.before = left_begin();
+    c.end_us = sqlock_now_us() + (int64_t)c.plan.seconds * 1000000;
     if ((c.history = history_open(c.plan.folder, c.plan.process)) < 0) {
         perror(c.plan.folder);
         return 2;
@@ -349,10 +349,15 @@ int client_main(int argc, char **argv)
     pthread_sigmask(SIG_BLOCK, &term, NULL);
     run_aside(&c, warm_up);
     c.before.bytes = left_now().bytes;
-    if (!atomic_load(&c.failed))
+    if (!atomic_load(&c.over))
         run_aside(&c, run);
     close(c.history);
-    return !left_nothing(&c.before, stderr) || atomic_load(&c.failed) ? 1 : 0;
+    if (!left_nothing(&c.before, c.plan.threads, stderr)) {
+        fprintf(stderr, "client %" PRIu32 " (seed %" PRIu64 ") left that behind\n", c.plan.process,
+                c.plan.seed);
+        return 1;
+    }
+    return atomic_load(&c.failed) ? 1 : 0;
 }
 
 int client_dispatch(int argc, char **argv)

@@ -16,6 +16,7 @@
 struct crew {
     struct plan plan;
     struct left before; /* all this began */
+    int64_t end_us;     /* of its time */
     const struct app *app;
     int history;
     sqlock_cancel *cancel; /* cuts waits when the time is up */

@@ -1,5 +1,5 @@
-/* What a process has: descriptors that are open, memory that is allocated. What a client has more
- * at its end than at its begin, it left behind. */
+/* What a process has: descriptors that are open, threads, memory that is allocated. What a client
+ * has more at its end than at its begin, it left behind. */
 #ifndef SQLOCK_TESTS_TORTURE_CLIENT_LEFT_H
 #define SQLOCK_TESTS_TORTURE_CLIENT_LEFT_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct left {
-    int descriptors;
+    int descriptors, threads;
     int64_t bytes; /* by malloc(), in all threads */
 };
 
@@ -16,7 +16,8 @@ struct left {
  * that would look like something left. */
 struct left left_begin(void);
 struct left left_now(void);
-/* Whether nothing is left of what came since; else it is told on `say`. Some KiB are nothing. */
-bool left_nothing(const struct left *before, FILE *say);
+/* Whether nothing is left of what came since; else it is told on `say`. What the C library keeps of
+ * so many threads is nothing. */
+bool left_nothing(const struct left *before, uint32_t threads, FILE *say);
 
 #endif

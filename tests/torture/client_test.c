@@ -256,12 +256,12 @@ static void test_descriptors_that_are_left_behind_are_told(void **state)
     int fd;
 
     (void)state;
-    assert_true(left_nothing(&before, say));
+    assert_true(left_nothing(&before, 16, say));
     assert_int_equal(size, 0);
     fd = dup(STDERR_FILENO);
-    assert_false(left_nothing(&before, say));
+    assert_false(left_nothing(&before, 16, say));
     close(fd);
-    assert_true(left_nothing(&before, say));
+    assert_true(left_nothing(&before, 16, say));
     fclose(say);
     assert_non_null(strstr(text, "1 descriptors"));
     free(text);
@@ -281,10 +281,10 @@ static void test_memory_that_is_left_behind_is_told(void **state)
 #endif
     for (int i = 0; i < 200; i++)
         memory[i] = malloc(1000);
-    assert_false(left_nothing(&before, say));
+    assert_false(left_nothing(&before, 16, say));
     for (int i = 0; i < 200; i++)
         free(memory[i]);
-    assert_true(left_nothing(&before, say));
+    assert_true(left_nothing(&before, 16, say));
     fclose(say);
     assert_non_null(strstr(text, "bytes of memory"));
     free(text);
