@@ -220,6 +220,14 @@ fail:
     return rc;
 }
 
+static void free_names(struct pg_conn *c)
+{
+    for (int stmt = 0; stmt < SQLOCK_STMT_COUNT; stmt++)
+        for (int array = 0; array < 2; array++)
+            for (int n = 0; n < PG_STEPS_MAX; n++)
+                sqlock_mem_free(c->prepared[stmt][array][n]);
+}
+
 /* The socket does not block, so PQfinish() does not wait for the server either. What was adopted
  * may be gone by now. */
 void pg_close(void *conn)
@@ -230,5 +238,6 @@ void pg_close(void *conn)
         PQfinish(c->pg);
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
+    free_names(c);
     sqlock_mem_free(c);
 }

@@ -12,6 +12,7 @@
 
 #define PG_STEPS_MAX  8  /* steps of a script that are prepared; later ones run unnamed */
 #define PG_PARAMS_MAX 64 /* parameters of a request */
+#define PG_NAME_SIZE  64 /* of a prepared statement's name */
 #define PG_TEXT_SIZE  256
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
@@ -48,7 +49,7 @@ struct pg_conn {
      * connections that a pooler puts on one server session. */
     uint32_t tag[2];
     unsigned last_prepared;
-    unsigned prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; 0: not prepared */
+    char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
 };
 
 /* One call of a slot of the vtable. */

@@ -29,11 +29,16 @@ static int asked_once(sqlock_stmt stmt)
            (stmt >= SQLOCK_STMT_MIGRATE_LOCK && stmt <= SQLOCK_STMT_MIGRATE_AROUND);
 }
 
-static void step_name(const struct pg_conn *c, const struct step *step, unsigned number, char *out,
-                      size_t size)
+/* The caller's, to be freed; NULL: out of memory. */
+static char *new_name(struct pg_conn *c, const struct step *step)
 {
-    snprintf(out, size, "sqlock_%s_%s%zu_%08x%08x_%u", c->scripts[step->stmt].name,
-             step->array ? "a" : "", step->n + 1, (unsigned)c->tag[0], (unsigned)c->tag[1], number);
+    char *name = sqlock_mem_alloc(PG_NAME_SIZE);
+
+    if (name != NULL)
+        snprintf(name, PG_NAME_SIZE, "sqlock_%s_%s%zu_%08x%08x_%u", c->scripts[step->stmt].name,
+                 step->array ? "a" : "", step->n + 1, (unsigned)c->tag[0], (unsigned)c->tag[1],
+                 ++c->last_prepared);
+    return name;
 }
 
 static int prepare(struct pg_conn *c, const struct pg_call *call, const struct step *step,
@@ -41,16 +46,18 @@ static int prepare(struct pg_conn *c, const struct pg_call *call, const struct s
 {
     /* Preparing changes nothing, so a lost answer to it leaves no doubt. */
     struct pg_call prepare_call = {call->deadline, 0, call->err};
-    unsigned number = ++c->last_prepared;
-    char name[64];
+    char *name = NULL;
     int rc = pg_ready(c, &prepare_call);
 
     if (rc != 0)
         return rc;
-    step_name(c, step, number, name, sizeof name);
+    if ((name = new_name(c, step)) == NULL)
+        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
     rc = pg_collect(c, &prepare_call, PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
     if (rc == 0)
-        c->prepared[step->stmt][step->array][step->n] = number;
+        c->prepared[step->stmt][step->array][step->n] = name;
+    else
+        sqlock_mem_free(name);
     return rc;
 }
 
@@ -67,24 +74,21 @@ static int is_stale(const struct pg_conn *c, const sqlock_error *err)
 static int run_prepared(struct pg_conn *c, const struct pg_call *call, const struct step *step,
                         const struct pg_params *p, PGresult **out_res)
 {
-    unsigned *number = &c->prepared[step->stmt][step->array][step->n];
+    char **name = &c->prepared[step->stmt][step->array][step->n];
     int rc = 0;
 
     for (int tries = 0; tries < 2; tries++) {
-        char name[64];
-
-        rc = *number == 0 ? prepare(c, call, step, p) : 0;
+        rc = *name == NULL ? prepare(c, call, step, p) : 0;
         if (rc == 0)
             rc = pg_ready(c, call);
-        if (rc == 0) {
-            step_name(c, step, *number, name, sizeof name);
-            rc = pg_collect(c, call,
-                            PQsendQueryPrepared(c->pg, name, p->n, p->data, p->lens, p->formats, 1),
-                            out_res);
-        }
+        if (rc == 0)
+            rc = pg_collect(
+                c, call, PQsendQueryPrepared(c->pg, *name, p->n, p->data, p->lens, p->formats, 1),
+                out_res);
         if (rc == 0 || !is_stale(c, call->err))
             break;
-        *number = 0;
+        sqlock_mem_free(*name);
+        *name = NULL;
     }
     return rc;
 }
