@@ -30,18 +30,34 @@ static const char *next_type(const char *spec, Oid *out_oid)
     return blank != NULL ? blank + 1 : NULL;
 }
 
-static int params_start(struct pg_params *p, const sqlock_script *script)
+/* n NULLs, if there is room for them. What is behind them is not touched: it is much. */
+static int params_start(struct pg_params *p, int n)
+{
+    p->n = 0;
+    if (n > PG_PARAMS_MAX)
+        return SQLOCK_EINVAL;
+    for (; p->n < n; p->n++) {
+        p->types[p->n] = 0;
+        p->data[p->n] = NULL;
+        p->lens[p->n] = 0;
+        p->formats[p->n] = 1;
+        p->owned[p->n] = NULL;
+    }
+    return 0;
+}
+
+/* n NULLs of the types that the script names. */
+static int params_typed(struct pg_params *p, const sqlock_script *script)
 {
     const char *spec = script->params;
+    int rc = params_start(p, script->n_params);
 
-    memset(p, 0, sizeof *p);
-    if (script->n_params > PG_PARAMS_MAX)
-        return SQLOCK_EINVAL;
-    for (p->n = 0; p->n < script->n_params && spec != NULL; p->n++) {
-        spec = next_type(spec, &p->types[p->n]);
-        p->formats[p->n] = 1;
+    for (int i = 0; rc == 0 && i < p->n; i++) {
+        if (spec == NULL)
+            return SQLOCK_EINVAL;
+        spec = next_type(spec, &p->types[i]);
     }
-    return p->n == script->n_params ? 0 : SQLOCK_EINVAL;
+    return rc;
 }
 
 static int fits(const sqlock_value *v, Oid type)
@@ -61,7 +77,7 @@ static int fits(const sqlock_value *v, Oid type)
 
 int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
 {
-    int rc = params_start(p, script);
+    int rc = params_typed(p, script);
 
     for (int i = 0; rc == 0 && i < p->n; i++) {
         const sqlock_value *v = &values[i];
@@ -145,7 +161,7 @@ static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid 
 int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
                     size_t n)
 {
-    int rc = params_start(p, script);
+    int rc = params_typed(p, script);
 
     for (int i = 0; rc == 0 && i < p->n; i++) {
         rc = array_build(values + i, script->n_params, n, p->types[i], &p->owned[i], &p->lens[i]);
@@ -173,15 +189,12 @@ static int put_text(struct pg_params *p, int i, const sqlock_value *v)
  * uuid, a text. */
 int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
 {
-    int rc = 0;
+    int rc = params_start(p, script->n_params);
 
-    memset(p, 0, sizeof *p);
-    if (script->n_params > PG_PARAMS_MAX)
-        return SQLOCK_EINVAL;
-    p->n = script->n_params;
     for (int i = 0; rc == 0 && i < p->n; i++) {
         const sqlock_value *v = &values[i];
 
+        p->formats[i] = v->type == SQLOCK_BYTES;
         if (v->type == SQLOCK_INT) {
             snprintf(p->decimals[i], sizeof p->decimals[i], "%" PRId64, v->i);
             p->data[i] = p->decimals[i];
@@ -192,7 +205,6 @@ int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlo
                 return SQLOCK_EINVAL;
             p->data[i] = v->data;
             p->lens[i] = (int)v->len;
-            p->formats[i] = 1;
         }
     }
     return rc;
@@ -200,10 +212,9 @@ int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlo
 
 void pg_params_free(struct pg_params *p)
 {
-    for (int i = 0; i < PG_PARAMS_MAX; i++) {
+    for (int i = 0; i < p->n; i++)
         sqlock_mem_free(p->owned[i]);
-        p->owned[i] = NULL;
-    }
+    p->n = 0;
 }
 
 /* A big-endian signed integer of 1, 2, 4 or 8 bytes. */
