@@ -131,17 +131,16 @@ void answer_holder(const struct answer *a, sqlock_holder *out)
 int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
              int64_t deadline, struct answer *out, sqlock_error *err)
 {
-    sqlock_rows *rows = rows_new();
+    sqlock_rows rows;
     int rc;
 
     memset(out, 0, sizeof *out);
     out->left = INT64_MIN;
-    if (rows == NULL)
-        return error_nomem(err);
-    rc = call_rows(m, c, op, stmt, values, 1, deadline, rows, &out->sent, err);
+    rows_init(&rows);
+    rc = call_rows(m, c, op, stmt, values, 1, deadline, &rows, &out->sent, err);
     out->received = sqlock_now_us();
-    if (rc == 0 && sqlock_rows_count(rows) > 0)
-        answer_read(rows, 0, out);
-    rows_free(rows);
+    if (rc == 0 && sqlock_rows_count(&rows) > 0)
+        answer_read(&rows, 0, out);
+    rows_end(&rows);
     return rc;
 }

@@ -284,16 +284,15 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
 
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
 {
-    sqlock_rows *rows = rows_new();
+    sqlock_rows rows;
     int rc;
 
     memset(out, 0, sizeof *out);
-    if (rows == NULL)
-        return error_nomem(&op->err);
-    rc = op_attempt_rows(op, stmt, values, 1, rows, &out->sent);
+    rows_init(&rows);
+    rc = op_attempt_rows(op, stmt, values, 1, &rows, &out->sent);
     out->received = sqlock_now_us();
-    answer_read(rows, 0, out);
-    rows_free(rows);
+    answer_read(&rows, 0, out);
+    rows_end(&rows);
     return rc;
 }
 

@@ -1,39 +1,44 @@
-/* An answer's rows: cells in one array, bytes in another. */
+/* An answer's rows. */
 #include <string.h>
 
 #include "core/engine/rows.h"
 
-struct cell {
-    sqlock_type type;
-    int64_t i;  /* the number, or where the bytes start */
-    size_t len; /* of the bytes */
-};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
-struct row {
-    size_t request;
-    size_t first; /* its first cell */
-};
+void rows_init(sqlock_rows *r)
+{
+    r->rows = r->few_rows;
+    r->cells = r->few_cells;
+    r->bytes = r->few_bytes;
+    r->n_rows = r->n_cells = r->n_bytes = 0;
+    r->max_rows = COUNT(r->few_rows);
+    r->max_cells = COUNT(r->few_cells);
+    r->max_bytes = COUNT(r->few_bytes);
+}
 
-struct sqlock_rows {
-    struct row *rows;
-    struct cell *cells;
-    char *bytes;
-    size_t n_rows, n_cells, n_bytes;
-    size_t max_rows, max_cells, max_bytes;
-};
+void rows_end(sqlock_rows *r)
+{
+    if (r->rows != r->few_rows)
+        sqlock_mem_free(r->rows);
+    if (r->cells != r->few_cells)
+        sqlock_mem_free(r->cells);
+    if (r->bytes != r->few_bytes)
+        sqlock_mem_free(r->bytes);
+}
 
 sqlock_rows *rows_new(void)
 {
-    return sqlock_mem_alloc(sizeof(sqlock_rows));
+    sqlock_rows *rows = sqlock_mem_alloc(sizeof *rows);
+
+    if (rows != NULL)
+        rows_init(rows);
+    return rows;
 }
 
 void rows_free(sqlock_rows *rows)
 {
-    if (rows == NULL)
-        return;
-    sqlock_mem_free(rows->rows);
-    sqlock_mem_free(rows->cells);
-    sqlock_mem_free(rows->bytes);
+    if (rows != NULL)
+        rows_end(rows);
     sqlock_mem_free(rows);
 }
 
@@ -42,8 +47,9 @@ void rows_clear(sqlock_rows *rows)
     sqlock_rows_cut(rows, 0);
 }
 
-/* Make room for `more` items of `size` bytes behind n. Returns the array, moved or not, or NULL. */
-static void *room(void *array, size_t n, size_t more, size_t *max, size_t size)
+/* Make room for `more` items of `size` bytes behind n. Returns the array, moved or not, or NULL.
+ * few is the one that it began in, which is not ours to resize. */
+static void *room(void *array, const void *few, size_t n, size_t more, size_t *max, size_t size)
 {
     size_t want = *max < 16 ? 16 : *max;
     void *grown;
@@ -52,25 +58,29 @@ static void *room(void *array, size_t n, size_t more, size_t *max, size_t size)
         return array;
     while (want < n + more)
         want *= 2;
-    if ((grown = sqlock_mem_resize(array, want * size)) != NULL)
+    grown = sqlock_mem_resize(array != few ? array : NULL, want * size);
+    if (grown != NULL && array == few)
+        memcpy(grown, few, n * size);
+    if (grown != NULL)
         *max = want;
     return grown;
 }
 
 int sqlock_rows_add(sqlock_rows *r, size_t request)
 {
-    struct row *grown = room(r->rows, r->n_rows, 1, &r->max_rows, sizeof *grown);
+    struct rows_row *grown = room(r->rows, r->few_rows, r->n_rows, 1, &r->max_rows, sizeof *grown);
 
     if (grown == NULL)
         return SQLOCK_ENOMEM;
     r->rows = grown;
-    r->rows[r->n_rows++] = (struct row){request, r->n_cells};
+    r->rows[r->n_rows++] = (struct rows_row){request, r->n_cells};
     return 0;
 }
 
-static int put(sqlock_rows *r, struct cell cell)
+static int put(sqlock_rows *r, struct rows_cell cell)
 {
-    struct cell *grown = room(r->cells, r->n_cells, 1, &r->max_cells, sizeof *grown);
+    struct rows_cell *grown =
+        room(r->cells, r->few_cells, r->n_cells, 1, &r->max_cells, sizeof *grown);
 
     if (grown == NULL)
         return SQLOCK_ENOMEM;
@@ -81,17 +91,17 @@ static int put(sqlock_rows *r, struct cell cell)
 
 int sqlock_rows_put_null(sqlock_rows *r)
 {
-    return put(r, (struct cell){SQLOCK_NULL, 0, 0});
+    return put(r, (struct rows_cell){SQLOCK_NULL, 0, 0});
 }
 
 int sqlock_rows_put_int(sqlock_rows *r, int64_t i)
 {
-    return put(r, (struct cell){SQLOCK_INT, i, 0});
+    return put(r, (struct rows_cell){SQLOCK_INT, i, 0});
 }
 
 int sqlock_rows_put_bytes(sqlock_rows *r, const void *data, size_t len)
 {
-    char *grown = room(r->bytes, r->n_bytes, len + 1, &r->max_bytes, 1);
+    char *grown = room(r->bytes, r->few_bytes, r->n_bytes, len + 1, &r->max_bytes, 1);
 
     if (grown == NULL)
         return SQLOCK_ENOMEM;
@@ -99,7 +109,7 @@ int sqlock_rows_put_bytes(sqlock_rows *r, const void *data, size_t len)
     if (len > 0)
         memcpy(r->bytes + r->n_bytes, data, len);
     r->bytes[r->n_bytes + len] = '\0'; /* for those who read it as a string */
-    if (put(r, (struct cell){SQLOCK_BYTES, (int64_t)r->n_bytes, len}) != 0)
+    if (put(r, (struct rows_cell){SQLOCK_BYTES, (int64_t)r->n_bytes, len}) != 0)
         return SQLOCK_ENOMEM;
     r->n_bytes += len + 1;
     return 0;
@@ -125,7 +135,7 @@ size_t rows_request(const sqlock_rows *r, size_t row)
     return r->rows[row].request + (size_t)rows_int(r, row, SQLOCK_COL_INDEX, 0);
 }
 
-static const struct cell *cell_at(const sqlock_rows *r, size_t row, size_t column)
+static const struct rows_cell *cell_at(const sqlock_rows *r, size_t row, size_t column)
 {
     size_t end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
 
@@ -136,21 +146,21 @@ static const struct cell *cell_at(const sqlock_rows *r, size_t row, size_t colum
 
 int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
 {
-    const struct cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = cell_at(r, row, column);
 
     return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
 }
 
 sqlock_value rows_number(const sqlock_rows *r, size_t row, size_t column)
 {
-    const struct cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = cell_at(r, row, column);
 
     return cell != NULL && cell->type == SQLOCK_INT ? sqlock_int(cell->i) : sqlock_null();
 }
 
 const void *rows_bytes(const sqlock_rows *r, size_t row, size_t column, size_t *out_len)
 {
-    const struct cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = cell_at(r, row, column);
 
     *out_len = 0;
     if (cell == NULL || cell->type != SQLOCK_BYTES)

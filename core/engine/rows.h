@@ -3,6 +3,26 @@
 
 #include <sqlock/driver.h>
 
+/* The cells of all rows stand in one array, their bytes in another. One row and its label, which is
+ * what most requests answer, has room here, and takes no memory from elsewhere. */
+struct sqlock_rows {
+    struct rows_row {
+        size_t request;
+        size_t first; /* its first cell */
+    } * rows, few_rows[1];
+    struct rows_cell {
+        sqlock_type type;
+        int64_t i;  /* the number, or where the bytes start */
+        size_t len; /* of the bytes */
+    } * cells, few_cells[16];
+    char *bytes, few_bytes[256];
+    size_t n_rows, n_cells, n_bytes;
+    size_t max_rows, max_cells, max_bytes;
+};
+
+void rows_init(sqlock_rows *rows);
+void rows_end(sqlock_rows *rows); /* of those that rows_init() began */
+
 sqlock_rows *rows_new(void); /* NULL: out of memory */
 void rows_free(sqlock_rows *rows);
 void rows_clear(sqlock_rows *rows);
