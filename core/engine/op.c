@@ -59,14 +59,13 @@ void op_drive(sqlock_op *op)
 {
     sqlock *m = op->m;
 
-    for (;;) {
+    mutex_lock(&m->mu);
+    while (!op_end_if_over(op)) {
+        mutex_unlock(&m->mu);
         op->advance(op);
         mutex_lock(&m->mu);
         while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
             cond_wait_until(&op->wake, &m->mu, op->next_at);
-        if (op->done)
-            break;
-        mutex_unlock(&m->mu);
     }
     mutex_unlock(&m->mu);
 }

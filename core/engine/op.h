@@ -17,7 +17,7 @@ void op_interrupt(sqlock_op *op);
 /* What is under way for it ends soon; it may go on with another attempt. m->mu is held. */
 void op_cut(sqlock_op *op);
 /* Time is up, or it was cancelled: if so, end it and return 1; also if it has ended. m->mu is held,
- * and nobody drives it. */
+ * and nobody else drives it. */
 int op_end_if_over(sqlock_op *op);
 /* The manager is closed: nobody will drive it any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
@@ -34,7 +34,7 @@ void ops_drive(sqlock *m, sqlock_op *op);
  * Returns when there is something to do next. */
 int64_t ops_tick(sqlock *m);
 
-/* For the verbs, within advance(): */
+/* For the verbs, within advance(), which is called only while the op is not over: */
 
 /* One attempt: connection, request, answer. On failure op->err is set. */
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out);

@@ -67,6 +67,8 @@ sqlock_op *ops_first(sqlock *m, int64_t *out_due)
  * thread has the mutex again: its end takes it out of m->driving. */
 void ops_drive(sqlock *m, sqlock_op *op)
 {
+    if (op_end_if_over(op))
+        return;
     m->driving = op;
     m->driving_since = sqlock_now_us();
     op->cut = op->cancelled;

@@ -198,8 +198,6 @@ static void advance(sqlock_op *op)
 {
     struct answer a;
 
-    if (op_is_over(op))
-        return;
     if (ask(op, &a) != 0) {
         op_failed(op);
         return;

@@ -101,8 +101,6 @@ static void look(sqlock_op *op)
     int64_t sent;
     int rc;
 
-    if (op_is_over(op))
-        return;
     if ((rc = op_attempt_rows(op, SQLOCK_STMT_BLOCKERS, values, 1, b->rows, &sent)) == 0)
         note(b);
     if (op_is_over(op))

@@ -12,8 +12,6 @@ static void advance(sqlock_op *op)
     };
     struct answer a;
 
-    if (op_is_over(op))
-        return;
     if (op_attempt(op, SQLOCK_STMT_ENSURE, values, &a) != 0)
         op_failed(op);
     else if (a.outcome == SQLOCK_OUT_DONE)

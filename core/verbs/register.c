@@ -11,8 +11,6 @@ static void attempt(sqlock_op *op, int (*ask)(sqlock_op *op, sqlock_rows *rows),
 {
     sqlock_rows *rows;
 
-    if (op_is_over(op))
-        return;
     if ((rows = rows_new()) == NULL)
         op_done(op, error_nomem(&op->err));
     else if (ask(op, rows) != 0)

@@ -125,8 +125,6 @@ static void advance(sqlock_op *op)
     struct answer a;
     sqlock_why why;
 
-    if (op_is_over(op))
-        return;
     if ((lock->token == 0 ? withdraw(op, &a) : release(op, &a)) != 0) {
         if (op->err.flags & SQLOCK_MAYBE)
             lock->release_sent = 1;
@@ -160,12 +158,9 @@ static void end_callbacks(sqlock_lock *lock)
 /* From here on it is not renewed and not believed in: only the answer can tell. */
 static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
-    int64_t request_ms;
-    int rc, done, guarded;
+    int64_t request_ms = lock->m->request_us / 1000;
+    int rc = 0, done, guarded;
 
-    if ((rc = check_lock(lock, err)) != 0)
-        return rc;
-    request_ms = lock->m->request_us / 1000;
     mutex_lock(&lock->m->mu);
     guarded = lock->lease.guarded != 0;
     lock->quiet = 1; /* no callback begins after this */
@@ -190,6 +185,8 @@ int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
     int rc = check_out_op(out_op, "release", err);
 
     if (rc == 0)
+        rc = check_lock(lock, err);
+    if (rc == 0)
         rc = start(lock, out_op, err);
     return rc == 0 ? async_go(*out_op, out_op, err) : rc;
 }
@@ -197,14 +194,14 @@ int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
 int sqlock_release(sqlock_lock *lock, sqlock_error *err)
 {
     sqlock_op *op = NULL;
-    int rc = start(lock, &op, err);
+    int rc = check_lock(lock, err);
 
     if (rc == 0) {
-        if (!sqlock_op_step(op))
+        if ((rc = start(lock, &op, err)) == 0) {
             op_drive(op);
-        rc = op_finish(op, NULL, err);
-    }
-    if (check_lock(lock, NULL) == 0)
+            rc = op_finish(op, NULL, err);
+        }
         end_callbacks(lock);
+    }
     return lock != NULL ? check_context(err, "release", lock->name, lock->name_len, rc) : rc;
 }

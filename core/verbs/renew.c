@@ -58,8 +58,6 @@ static void advance(sqlock_op *op)
     struct answer a;
     sqlock_why why;
 
-    if (op_is_over(op))
-        return;
     if (!op->settle && !sqlock_is_held(op->lock)) {
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
                                      sqlock_why_name(sqlock_lock_why(op->lock))));

@@ -264,8 +264,6 @@ static int is_over(sqlock_op *op)
     struct sweep *s = op->work;
     int64_t done = s->r.cleared + s->r.pruned;
 
-    if (op_is_over(op))
-        return 1;
     if (s->last && s->todo == TODO_NEXT_PAGE) {
         op_done(op, 0);
     } else if (s->r.more || sqlock_now_us() >= s->until ||
