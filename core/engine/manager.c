@@ -125,8 +125,8 @@ void manager_unref_locked(sqlock *m)
         manager_free(m);
 }
 
-/* What is there already stays: a later call makes the rest. m->mu is held. */
-static int start_threads(sqlock *m)
+/* What is there already stays: a later call makes the rest. */
+int manager_start_threads(sqlock *m)
 {
     if (m->watcher_alarm < 0)
         m->watcher_alarm = alarm_make();
@@ -139,17 +139,6 @@ static int start_threads(sqlock *m)
     if (!m->talking)
         m->talking = thread_start(&m->talker, talker_main, m) == 0;
     return m->watching && m->talking ? 0 : SQLOCK_ESYS;
-}
-
-int manager_start_threads(sqlock *m, sqlock_error *err)
-{
-    int rc;
-
-    mutex_lock(&m->mu);
-    rc = start_threads(m);
-    mutex_unlock(&m->mu);
-    return rc == 0 ? 0
-                   : sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or descriptor to be had");
 }
 
 /* Whatever waits or is under way ends soon. m->mu is held. */

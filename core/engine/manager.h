@@ -171,7 +171,8 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
                 sqlock **out_m, sqlock_error *err);
 void manager_unref_locked(sqlock *m); /* unlocks; frees with the last reference */
 void manager_stop(sqlock *m);         /* ends threads and connections */
-int manager_start_threads(sqlock *m, sqlock_error *err);
+/* 0, or SQLOCK_ESYS: one could not be made. m->mu is held. */
+int manager_start_threads(sqlock *m);
 /* An answer told the server's clock: corrects deadlines when it jumped. m->mu is held. */
 void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now);
 

@@ -28,14 +28,21 @@ static void cut_now(struct cut *cut)
 int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err)
 {
-    sqlock_op *op;
+    sqlock_op *op = sqlock_mem_alloc(sizeof *op);
     int64_t now = sqlock_now_us();
     int rc;
 
-    if ((rc = manager_start_threads(m, err)) != 0)
-        return rc;
-    if ((op = sqlock_mem_alloc(sizeof *op)) == NULL)
+    if (op == NULL)
         return error_nomem(err);
+    mutex_lock(&m->mu);
+    rc = manager_start_threads(m);
+    if (rc == 0)
+        lock->refs++; /* until it is finished, whatever becomes of the handle */
+    mutex_unlock(&m->mu);
+    if (rc != 0) {
+        sqlock_mem_free(op);
+        return sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or descriptor to be had");
+    }
     op->m = m;
     op->lock = lock;
     op->advance = advance;
@@ -47,9 +54,6 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     op->fd = -1;
     list_init(&op->in_manager);
     cond_init(&op->wake);
-    mutex_lock(&m->mu);
-    lock->refs++; /* until it is finished, whatever becomes of the handle */
-    mutex_unlock(&m->mu);
     cut_listen(&op->cut_by, cancel, cut_now);
     *out = op;
     return 0;
@@ -217,13 +221,14 @@ static int take(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn *
 {
     sqlock *m = op->m;
     enum lock_pending pending;
-    int rc = 0;
+    int kept, rc = 0;
 
     mutex_lock(&m->mu);
     pending = op->lock->pending;
+    kept = m->kept;
     mutex_unlock(&m->mu);
     if ((pending == PENDING_ACQUIRE || pending == PENDING_IMPORT) &&
-        !(op->lock->flags & SQLOCK_NO_RENEW))
+        !(op->lock->flags & SQLOCK_NO_RENEW) && !kept)
         rc = pool_keep(m, op, deadline, &op->err);
     if (rc == 0)
         rc = pool_take(m,
@@ -245,10 +250,12 @@ static int after_cut(sqlock_op *op, int rc)
 {
     int was_cut;
 
+    if (rc != SQLOCK_ECANCELLED)
+        return rc;
     mutex_lock(&op->m->mu);
     was_cut = op->cut && !op->cancelled;
     mutex_unlock(&op->m->mu);
-    if (rc != SQLOCK_ECANCELLED || !was_cut)
+    if (!was_cut)
         return rc;
     return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
                             "the database did not answer, and others waited");

@@ -45,15 +45,16 @@ static struct conn *find_for_renewals(sqlock *m, int64_t deadline)
 static struct conn *find_urgent(sqlock *m, int64_t since)
 {
     struct conn *found = find_call(m);
-    int64_t now = sqlock_now_us();
+    int64_t now;
 
-    if (found != NULL || m->conns[0].busy || now < since + URGENT_AFTER_US ||
-        renewals_due(m) < now + URGENT_LEAST_US)
+    if (found != NULL || m->conns[0].busy || since == 0)
         return found;
-    return &m->conns[0];
+    now = sqlock_now_us();
+    return now < since + URGENT_AFTER_US || renewals_due(m) < now + URGENT_LEAST_US ? NULL
+                                                                                    : &m->conns[0];
 }
 
-/* A free place for this use. m->mu is held. */
+/* A free place for this use, for one who waits since then (0: has just come). m->mu is held. */
 static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since)
 {
     switch (use) {
@@ -71,21 +72,22 @@ static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline, in
 static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                      struct conn **out, sqlock_error *err)
 {
-    int64_t since = sqlock_now_us();
+    int64_t since = 0, now;
     int rc = 0;
 
     mutex_lock(&m->mu);
     while ((*out = find_free(m, use, deadline, since)) == NULL) {
+        now = sqlock_now_us();
+        since = since != 0 ? since : now;
         if (m->stopping || (op != NULL && op->cut))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
-        else if (sqlock_now_us() >= deadline)
+        else if (now >= deadline)
             rc =
                 sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "all connections were in use");
         if (rc != 0)
             break;
         cond_wait_until(&m->conn_free, &m->mu,
-                        use == POOL_URGENT ? time_min(deadline, sqlock_now_us() + URGENT_AFTER_US)
-                                           : deadline);
+                        use == POOL_URGENT ? time_min(deadline, now + URGENT_AFTER_US) : deadline);
     }
     if (rc == 0) {
         (*out)->busy = 1;
@@ -229,13 +231,8 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     struct conn *c;
-    int rc, kept;
+    int rc;
 
-    mutex_lock(&m->mu);
-    kept = m->kept;
-    mutex_unlock(&m->mu);
-    if (kept)
-        return 0;
     if ((rc = wait_free(m, POOL_KEPT, op, deadline, &c, err)) != 0)
         return rc;
     if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0)

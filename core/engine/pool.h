@@ -8,8 +8,8 @@
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
 /* Before the first grant that will be renewed by itself: have the kept connection open, so that who
- * cannot have it is told now, and not by the loss of the lock. Once: later the renewals see to it.
- */
+ * cannot have it is told now, and not by the loss of the lock. Once,
+ * until m->kept: later the renewals see to it. */
 int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
 /* Give it back; broken, or cut: close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
