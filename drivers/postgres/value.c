@@ -232,7 +232,7 @@ static int take_cell(const PGresult *res, int row, int col, sqlock_rows *rows)
     const char *data = PQgetvalue(res, row, col);
     int len = PQgetlength(res, row, col);
 
-    if (PQgetisnull(res, row, col))
+    if (len == 0 && PQgetisnull(res, row, col))
         return sqlock_rows_put_null(rows);
     switch (PQftype(res, col)) {
     case OID_BOOL:
