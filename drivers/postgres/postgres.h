@@ -26,9 +26,10 @@ struct pg_conn {
     int wake_fd;
     atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
     int unprepared;
-    int in_tx;  /* between begin() and commit() or rollback() */
-    int broken; /* SQLOCK_RECONNECT was told: nothing is sent any more */
-    int asked;  /* a statement of ours is under way */
+    int in_tx;        /* between begin() and commit() or rollback() */
+    int broken;       /* SQLOCK_RECONNECT was told: nothing is sent any more */
+    int asked;        /* a statement of ours is under way */
+    int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
 
     /* Where the connection is the application's (guest.c). */

@@ -7,6 +7,8 @@
 
 #include "postgres.h"
 
+#define FRESH_US 100 /* a server that answered within this time is not looked for */
+
 /* A call has ended, and with it what was to cut it. A cancel that comes between its flag and its
  * wake-up leaves a wake-up without a flag, which wait_socket() takes for stale. */
 void pg_call_end(struct pg_conn *c)
@@ -47,9 +49,12 @@ void pg_take_notice(void *conn, const PGresult *res)
 }
 
 /* An end of the session that is already here must be seen now: once the request is sent, nobody can
- * tell whether the server read it before it ended. */
+ * tell whether the server read it before it ended. That takes a system call, which is saved while
+ * the server has just answered: a session that ends in so short a time might as well have ended
+ * behind the look. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call)
 {
+    int64_t now = sqlock_now_us();
     PGnotify *note = NULL;
     int alive;
 
@@ -60,9 +65,9 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
         return pg_fail_ended(c, call);
     if (!c->firm && atomic_load(&c->cancelled))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
-    if (sqlock_now_us() >= call->deadline)
+    if (now >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
-    alive = PQconsumeInput(c->pg);
+    alive = now <= c->answered + FRESH_US || PQconsumeInput(c->pg);
     PQisBusy(c->pg); /* it reads what came in; an application's notifications stay for it */
     while (!c->guest && (note = PQnotifies(c->pg)) != NULL)
         PQfreemem(note);
@@ -196,6 +201,8 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     c->asked = 0;
     if (rc == 0)
         rc = check(c, call, res);
+    if (rc == 0)
+        c->answered = sqlock_now_us();
     if (rc == 0 && out_res != NULL) {
         *out_res = res;
         res = NULL;
