@@ -7,9 +7,9 @@
  * until deadline. op, if not NULL, may be cancelled meanwhile. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
-/* Before the first grant that will be renewed by itself: have the kept connection open, so that who
- * cannot have it is told now, and not by the loss of the lock. Once,
- * until m->kept: later the renewals see to it. */
+/* Before the first grant that will be renewed by itself (m->kept is 0): have the kept connection
+ * open, so that who cannot have it is told now, and not by the loss of the lock. Later the renewals
+ * see to it. */
 int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
 /* Give it back; broken, or cut: close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);

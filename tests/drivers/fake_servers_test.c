@@ -194,7 +194,7 @@ static void test_cancel_cuts_a_request_that_hangs(void **state)
     sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
-    sleep_ms(20);
+    sleep_ms(patience_ms(100));
     int64_t took = fire_and_join(&t);
     assert_code(SQLOCK_EUNSURE, t.code, &t.err);
     assert_between(0, took, patience_ms(200) * INT64_C(1000));

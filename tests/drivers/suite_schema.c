@@ -34,8 +34,8 @@ static void test_session_without_prepared_statements_works(void **state)
         return;
     }
     m = open_manager(w, &o);
-    sqlock_lock *lock = take_for(m, "nightly", 300, 0);
-    sleep_ms(400);
+    sqlock_lock *lock = take_for(m, "nightly", 600, 0);
+    sleep_ms(700);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);

@@ -69,14 +69,17 @@ static bool shell(const char *command, const char *folder)
     return system(text) == 0;
 }
 
-/* Beside the command, where the build is: a violation is looked at later. */
+/* Beside the command, where the build is: a violation is looked at later. That of the same seed,
+ * which failed before, is kept: to run it again may not make it come again. */
 static bool make_folder(struct cell *c)
 {
     const char *slash = strrchr(TEST_COMMAND, '/');
+    char before[sizeof c->folder + 32];
 
     snprintf(c->folder, sizeof c->folder, "%.*s/histories/%s-%s-%" PRIu64,
              (int)(slash - TEST_COMMAND), TEST_COMMAND, c->kind->name, c->fault->word, c->seed);
-    return shell("rm -rf", c->folder) && shell("mkdir -p", c->folder);
+    snprintf(before, sizeof before, "%s.%" PRId64, c->folder, (int64_t)time(NULL));
+    return (rename(c->folder, before) == 0 || errno == ENOENT) && shell("mkdir -p", c->folder);
 }
 
 static void put_proxy_between(struct cell *c)
