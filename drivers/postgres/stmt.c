@@ -54,11 +54,13 @@ static int prepare(struct pg_conn *c, const struct pg_call *call, const struct s
     if ((name = new_name(c, step)) == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
     rc = pg_collect(c, &prepare_call, PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
-    if (rc == 0)
-        c->prepared[step->stmt][step->array][step->n] = name;
-    else
+    if (rc != 0) {
         sqlock_mem_free(name);
-    return rc;
+        return rc;
+    }
+    c->prepared[step->stmt][step->array][step->n] = name;
+    c->answered = 0; /* a session that ends with this answer must be seen before what comes next */
+    return 0;
 }
 
 /* Errors that a fresh name and plan cure, and that leave nothing applied: the prepared statement is

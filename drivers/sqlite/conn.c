@@ -18,6 +18,7 @@
 
 #define PAUSE_MIN_US      200
 #define PAUSE_MAX_US      5000
+#define OPEN_TRIES        10
 #define OPS_BETWEEN_LOOKS 1000 /* of SQLite's virtual machine: some tens of microseconds */
 
 void lite_call_start(lite_conn *conn, int64_t deadline)
@@ -149,7 +150,7 @@ int lite_whole_url(const char *url, char **out_url, sqlock_error *err)
 {
     const char *path = url_path(url, err);
 
-    *out_url = path != NULL ? absolute_path("sqlite:", path, err) : NULL;
+    *out_url = path != NULL ? absolute_path("sqlite://", path, err) : NULL;
     return *out_url != NULL ? 0 : err->code;
 }
 
@@ -384,11 +385,14 @@ static int prepare_transactions(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
+/* *out_missing: the kernel knows nothing of the lock that SQLite believes to have. */
+static int open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                     int *out_missing, sqlock_error *err)
 {
     lite_conn *conn = NULL;
     int rc = lite_process_enter(err);
 
+    *out_missing = 0;
     *out_conn = NULL;
     if (rc != 0)
         return rc;
@@ -426,8 +430,25 @@ int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, s
     return 0;
 
 fail:
+    *out_missing = conn->lock_missing;
     lite_close(conn);
     return rc;
+}
+
+/* A lock that is missing may have been ours: SQLite (3.40.1) closes a descriptor when it has seen
+ * that nobody in the process has a lock, and lets go of its mutex in between; who takes one then
+ * loses it by that close(). Such a connection is of no use, and the next one is not likely to meet
+ * it again. A parent's lock is missing for ever. */
+int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
+{
+    int missing = 0, rc;
+
+    for (int tries = 1;; tries++) {
+        rc = open_once(opts, deadline, out_conn, &missing, err);
+        if (!missing || opts->connect != NULL || tries == OPEN_TRIES || sqlock_now_us() >= deadline)
+            return rc;
+        sqlite3_sleep(tries);
+    }
 }
 
 void lite_close(void *arg)

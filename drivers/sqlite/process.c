@@ -182,11 +182,12 @@ static int lock_is_missing(const lite_conn *conn)
     return asked > 0 && !found;
 }
 
-int lite_process_check_lock(const lite_conn *conn, sqlock_error *err)
+int lite_process_check_lock(lite_conn *conn, sqlock_error *err)
 {
     if (!forked_without_exec() || !kernel_keeps_locks(conn) || !lock_is_missing(conn) ||
         !locks_are_told())
         return 0;
+    conn->lock_missing = 1;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                             "%s: this process was forked while the application had it open, and "
                             "SQLite takes the parent's file locks for its own: fork with it "

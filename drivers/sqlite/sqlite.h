@@ -33,6 +33,7 @@ typedef struct lite_conn {
     int in_tx;            /* between begin() and commit() or rollback(); a guest: always */
     int64_t deadline;     /* of the call under way */
     int open_wake;        /* a descriptor that cuts the opening; -1: none, or it is open */
+    int lock_missing;     /* the kernel does not know the lock that SQLite believes in */
     int unstoppable;      /* a ROLLBACK runs: neither deadline nor cancel may end it */
     atomic_int cancelled; /* the only field that another thread writes */
 } lite_conn;
@@ -44,7 +45,7 @@ int lite_process_enter(sqlock_error *err);
 void lite_process_leave(void);
 /* 0, or SQLOCK_EREFUSED when the lock that SQLite believes in is not this process's. Within a
  * reading transaction. */
-int lite_process_check_lock(const lite_conn *conn, sqlock_error *err);
+int lite_process_check_lock(lite_conn *conn, sqlock_error *err);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/input/file.h"
 
@@ -214,6 +216,17 @@ static void test_child_is_refused_a_file_that_the_application_was_reading(void *
 
 enum { OPENERS = 4, OPENS = 15 };
 
+/* SQLite's, too: the file goes on to be open for a while after SQLite has seen that nobody has a
+ * lock. Who takes one meanwhile loses it by the close(). */
+static _Atomic int slow_close_us;
+
+__attribute__((visibility("default"))) int close(int fd)
+{
+    if (slow_close_us > 0)
+        usleep((useconds_t)slow_close_us);
+    return (int)syscall(SYS_close, fd);
+}
+
 static void *open_again_and_again(void *path)
 {
     for (int i = 0; i < OPENS; i++) {
@@ -259,6 +272,17 @@ static void test_child_that_opened_its_connections_itself_is_not_refused(void **
     free(path);
 }
 
+static void test_lock_that_a_close_of_the_same_process_took_away_is_taken_again(void **state)
+{
+    char *path = new_migrated();
+
+    (void)state;
+    slow_close_us = 300;
+    assert_int_equal(in_child(many_open_at_once, path), 0);
+    slow_close_us = 0;
+    free(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_child_asks_no_factory_for_what_it_may_not_have),
     cmocka_unit_test(test_child_is_refused_files_that_its_parent_has_not_open_too),
@@ -267,6 +291,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_child_is_refused_a_WAL_that_the_application_had_open),
     cmocka_unit_test(test_child_is_refused_a_file_that_the_application_was_reading),
     cmocka_unit_test(test_child_that_opened_its_connections_itself_is_not_refused),
+    cmocka_unit_test(test_lock_that_a_close_of_the_same_process_took_away_is_taken_again),
 };
 
 TEST_MAIN(tests)

@@ -61,6 +61,32 @@ static void test_who_takes_no_error_is_told_a_code(void **state)
     }
 }
 
+/* Four slashes are how others write an absolute path. */
+static void test_all_forms_of_a_path_lead_to_one_file(void **state)
+{
+    static const char *const fronts[] = {"sqlite:", "sqlite://", "sqlite:///", "sqlite:////"};
+    char *path = path_in(temp_dir(), "db");
+    const sqlock_driver *driver = sqlock_driver_sqlite();
+    sqlock_error err = {0};
+
+    (void)state;
+    assert_ok(try_migrate(path, &err), &err);
+    for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++) {
+        char url[4200];
+        sqlock *m = NULL;
+        sqlock_lock *lock = NULL;
+
+        snprintf(url, sizeof url, "%s%s", fronts[i], path + (i == 2 || i == 3));
+        assert_ok(sqlock_open(driver, url, NULL, &m, &err), &err);
+        assert_ok(sqlock_acquire(m, "nightly", NULL, &lock, &err), &err);
+        assert_int_equal(sqlock_lock_token(lock), i + 1);
+        assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+        sqlock_close(m);
+    }
+    free(path);
+}
+
 static void test_an_empty_file_is_a_database_without_a_schema(void **state)
 {
     char *path = path_in(temp_dir(), "db");
@@ -505,6 +531,7 @@ static void test_a_connection_that_counts_changes_grants_and_frees(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
     cmocka_unit_test(test_who_takes_no_error_is_told_a_code),
+    cmocka_unit_test(test_all_forms_of_a_path_lead_to_one_file),
     cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
     cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
     cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
