@@ -174,7 +174,7 @@ static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
     char plain[256], loud[256];
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
-    snprintf(plain, sizeof plain, "%.*s:/Some/Path", (int)strcspn(noting.schemes, " "),
+    snprintf(plain, sizeof plain, "%.*s:///Some/Path", (int)strcspn(noting.schemes, " "),
              noting.schemes);
     in_capitals(loud, sizeof loud, plain);
     noting.open = note_url;
@@ -182,7 +182,7 @@ static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
     assert_string_equal(noted_url, plain);
     assert_code(SQLOCK_EUNREACH, sqlock_migrate(&noting, loud, NULL, NULL, &err), &err);
     assert_string_equal(noted_url, plain);
-    loud[strlen(loud) - strlen(":/Some/Path") - 1] = 'x';
+    loud[strlen(loud) - strlen(":///Some/Path") - 1] = 'x';
     assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud, NULL, &m, &err), &err);
     assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud + 1, NULL, &m, &err), &err);
     if (w->place.url == NULL)

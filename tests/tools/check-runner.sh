@@ -13,6 +13,7 @@ cat >"$dir/x.c" <<'C'
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -22,6 +23,14 @@ static void skipped(void **s) { (void)s; skip(); }
 static void crash(void **s) { (void)s; abort(); }
 static void hang(void **s) { (void)s; sleep(60); }
 static int no(void **s) { (void)s; return -1; }
+static void test_late(void **s)
+{
+    FILE *f = fopen(getenv("TIMES"), "a");
+    long n = (fputc('x', f), ftell(f));
+    (void)s;
+    fclose(f);
+    assert_true(n > atol(getenv("FAILS")));
+}
 int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS};
@@ -59,6 +68,22 @@ expect "1 passed, 1 failed" "$t(good)" NULL no
 expect "1 passed, 1 failed" "$t(good),$t(crash),$t(good)"
 expect "1 passed, 1 failed" "$t(good),$t(hang)"
 expect "0 passed, 1 failed" ""
+
+# What fails once and then passes three times is passed, in folders of tests that wait; elsewhere not.
+again() # LINE FOLDER TIMES_THAT_IT_FAILS
+{
+    local program=$dir/tests/$2/x last
+    mkdir -p "${program%/*}"
+    : >"$dir/times"
+    "${CC:-gcc}" -w -DTESTS="$t(test_late)" -DSETUP=NULL -DTEARDOWN=NULL -o "$program" "$dir/x.c" -lcmocka ||
+        { bad=1; return; }
+    last=$(TIMES=$dir/times FAILS=$3 tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1)
+    [ "$last" = "$1" ] || { echo "fails $3 times in $2: '$last', not '$1'"; bad=1; }
+}
+again "1 passed, 0 failed" drivers 1
+again "0 passed, 1 failed" drivers 2
+again "0 passed, 1 failed" races 1
+rm -rf "$dir/tests/drivers" "$dir/tests/races"
 
 script() # LINE NAME BODY
 {
