@@ -163,12 +163,13 @@ run_limited() # LOG ITEM
 
 # A test that lives by leases of some 100 ms fails when the machine stands still for that long. So the few
 # that failed are run again by themselves when all others are done, and have to pass three times in a row.
-# Not what died, nor what a sanitizer tells; nor where what happened once is a proof: races, torture, mutants.
+# Not what died, nor what a sanitizer tells; nor where what happened once is a proof: races, faults, torture,
+# mutants.
 note_again() # ITEM LOG
 {
     local names
     case $1 in
-    */tests/drivers/* | */tests/cli/* | */tests/input/* | */tests/faults/* | */tests/self/*) ;;
+    */tests/drivers/* | */tests/cli/* | */tests/input/*) ;;
     *) return ;;
     esac
     names=$(awk '/\[==========\] [0-9]+ test.* run\.$/ { on = 0 } /\[==========\] Running/ { on = 1 }

@@ -1,3 +1,4 @@
+/* What a client left behind. */
 #include "tests/torture/client_left.h"
 
 #include <dirent.h>
