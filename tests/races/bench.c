@@ -150,12 +150,16 @@ void expect(answer a, int outcome, const char *file, int line)
 /* ---- the lock's row ----------------------------------------------------------------------------
  */
 
-int64_t row_left(conn c)
+int64_t server_us(conn c)
 {
     if (c.lite)
-        return number(c, "SELECT exp - " LITE_NOW " FROM {lock}") * MS;
-    return number(c, c.my ? "SELECT exp - " MY_NOW " FROM {lock}"
-                          : "SELECT exp - " PG_NOW " FROM {lock}");
+        return number(c, "SELECT " LITE_NOW) * MS;
+    return number(c, c.my ? "SELECT " MY_NOW : "SELECT " PG_NOW);
+}
+
+int64_t row_end(conn c)
+{
+    return number(c, "SELECT exp FROM {lock}") * (c.lite ? MS : 1);
 }
 
 int64_t row_owner(conn c)

@@ -8,7 +8,7 @@
 struct bench {
     const sqlock_dialect *dialect;
     char schema[64];
-    char dir[64], file[96];
+    char *dir, file[128];
     conn conns[64];
     int n_conns;
     char *texts[1024];

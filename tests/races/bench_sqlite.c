@@ -3,7 +3,8 @@
 #include "bench.h"
 
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "tests/lib/check.h"
 
 /* ---- asking -----------------------------------------------------------------------------------
  */
@@ -108,8 +109,7 @@ static int lite_setup(const char *mode)
 {
     conn c;
     bench.dialect = &sqlock_sqlite_dialect;
-    snprintf(bench.dir, sizeof bench.dir, "/tmp/sqlock-race-XXXXXX");
-    assert_non_null(mkdtemp(bench.dir));
+    bench.dir = temp_dir();
     snprintf(bench.file, sizeof bench.file, "%s/locks.db", bench.dir);
     c = lite_open();
     run(c, mode);
@@ -131,16 +131,8 @@ int lite_setup_rollback(void **state)
 
 void lite_remove(void)
 {
-    const char *tails[] = {"", "-wal", "-shm", "-journal"};
-    if (!bench.dir[0])
-        return;
-    for (size_t i = 0; i < COUNT(tails); i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s%s", bench.file, tails[i]);
-        unlink(path);
-    }
-    rmdir(bench.dir);
-    bench.dir[0] = '\0';
+    temp_dir_remove(bench.dir);
+    bench.dir = NULL;
 }
 
 /* ---- a request in parts ------------------------------------------------------------------------

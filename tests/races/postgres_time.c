@@ -2,22 +2,25 @@
  * for whoever comes too late. */
 #include "races.h"
 
-/* The statement is sent while another session has what it needs, for ms; what remains of the lease
- * when it is granted. */
-static int64_t lease_after_a_wait(const script *s, const char *blocker, int ms)
+/* The statement is sent while another session has what it needs, for a while; the lease from then
+ * on.
+ */
+static int64_t lease_after_a_wait(const script *s, const char *blocker)
 {
     conn a = pg_open(), other = pg_open();
     request r = request_of('A', 2000 * MS);
+    int64_t let_go = 0;
     answer got;
     run(other, "UPDATE {lock} SET owner = NULL, exp = NULL, ended_why = 0");
     run(other, blocker);
     pg_start(a, s, 0, &r);
     assert_int_equal(pg_waits(a), 1);
-    pause_ms(ms);
+    pause_ms(400);
+    let_go = server_us(other);
     run(other, "COMMIT");
     got = pg_finish(a);
     EXPECT(got, SQLOCK_OUT_DONE);
-    return row_left(a);
+    return row_end(a) - let_go;
 }
 
 /* Wrong: exp is computed for VALUES, before the wait for the row, and carried over by EXCLUDED. */
@@ -37,9 +40,9 @@ static void test_waiter_gets_a_full_lease(void **state)
     request r = request_of('X', 1);
     (void)state;
     EXPECT(acquire(c, r), SQLOCK_OUT_DONE);
-    assert_true(lease_after_a_wait(&right, TABLE_LOCK, 400) > 1800 * MS);
-    assert_true(lease_after_a_wait(&at_start, TABLE_LOCK, 400) <= 1600 * MS);
-    assert_true(lease_after_a_wait(&carried, ROW_LOCK, 400) <= 1600 * MS);
+    assert_true(lease_after_a_wait(&right, TABLE_LOCK) >= 2000 * MS);
+    assert_true(lease_after_a_wait(&at_start, TABLE_LOCK) <= 1600 * MS);
+    assert_true(lease_after_a_wait(&carried, ROW_LOCK) <= 1600 * MS);
 
     /* Ours does not wait for a row in the first place. */
     run(c, "UPDATE {lock} SET owner = NULL, exp = NULL");
@@ -48,18 +51,20 @@ static void test_waiter_gets_a_full_lease(void **state)
     run(c, "COMMIT");
 }
 
+/* From when it was asked for. */
 static int64_t lease_in_an_old_transaction(conn c, const script *s, const char *begin)
 {
     request r = request_of('A', 1000 * MS);
-    int64_t left = 0;
+    int64_t asked = 0, lease = 0;
     run(c, "UPDATE {lock} SET owner = NULL, exp = NULL, ended_why = 0");
     run(c, begin);
     run(c, "SELECT count(*) FROM {lock}");
     pause_ms(300);
+    asked = server_us(c);
     EXPECT(ask(c, s, &r), SQLOCK_OUT_DONE);
-    left = row_left(c);
+    lease = row_end(c) - asked;
     run(c, "COMMIT");
-    return left;
+    return lease;
 }
 
 static void test_lease_granted_in_an_old_transaction_is_whole(void **state)
@@ -70,7 +75,7 @@ static void test_lease_granted_in_an_old_transaction_is_whole(void **state)
     (void)state;
     EXPECT(acquire(c, request_of('X', 1)), SQLOCK_OUT_DONE);
     for (size_t i = 0; i < COUNT(begins); i++) {
-        assert_true(lease_in_an_old_transaction(c, &right, begins[i]) > 900 * MS);
+        assert_true(lease_in_an_old_transaction(c, &right, begins[i]) >= 1000 * MS);
         /* Wrong: now() is when the transaction began; the holder believes in 300 ms more. */
         wrong = changed(right, "clock_timestamp()", "now()");
         assert_true(lease_in_an_old_transaction(c, &wrong, begins[i]) <= 700 * MS);

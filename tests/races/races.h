@@ -99,8 +99,11 @@ int64_t number(conn c, const char *text); /* one number, must be there; NULL: -1
 #define EXPECT(a, outcome) expect((a), (outcome), __FILE__, __LINE__)
 void expect(answer a, int outcome, const char *file, int line);
 
+/* The server's running clock, in microseconds. Bounds are taken on it, before what they are for:
+ * then a machine that stands still moves none of them. */
+int64_t server_us(conn c);
 /* The lock's row, where there is one. */
-int64_t row_left(conn c);    /* microseconds of its lease */
+int64_t row_end(conn c);     /* of its lease, by the clock of server_us() */
 int64_t row_owner(conn c);   /* the first byte of the owner; -1: free */
 void let_it_run_out(conn c); /* whoever holds it */
 

@@ -5,7 +5,8 @@
 #   tests/tools/pg.sh create       makes all that start makes, but starts nothing; prints the URL
 #   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it. It is
 #                                  the one that SQLOCK_TEST_PRELOAD is loaded into, if that is set
-# It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks.
+# It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks. Killed,
+# it leaves nothing outside of its folder.
 # Lines in SQLOCK_TEST_PG_CONF are put into the configuration. SQLOCK_TEST_PG_BIN is the folder of the
 # server's programs, in place of the newest that is installed.
 kind=pg user=postgres
@@ -38,6 +39,7 @@ unix_socket_directories = '$dir'
 port = 5432
 fsync = on
 shared_buffers = 32MB
+dynamic_shared_memory_type = mmap
 max_connections = 100
 max_prepared_transactions = 10
 log_min_messages = fatal

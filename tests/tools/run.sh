@@ -10,6 +10,8 @@
 # The last line is "N passed, N failed", with ", N skipped" behind it if there were any.
 set -u
 export LC_ALL=C
+# shellcheck source=tests/tools/scratch.sh
+. tests/tools/scratch.sh
 
 only_genuine=
 [ "$1" != --genuine ] || { only_genuine=1 && shift; }
@@ -26,7 +28,7 @@ on=
 san_options= reports=
 mkdir -p "$log_dir" || exit 1
 # Programs that are killed leave their temporary folders behind, so all of them lie in one.
-temp=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-run.XXXXXX") && chmod 755 "$temp" || exit 1
+temp=$(scratch_dir run 4000) || exit 1
 export TMPDIR=$temp
 
 # The program's process group, with the children that it made.

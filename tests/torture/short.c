@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,24 +149,18 @@ static struct {
     pid_t watch;
 } t;
 
-/* In memory where there is room: what is killed are processes, not machines, and nothing waits for
- * a disk. Servers run as other users. */
+/* Servers run as other users. */
 static char *folder_new(void)
 {
-    struct statvfs st;
-    char *folder;
+    char *folder = temp_dir();
 
-    if (statvfs("/dev/shm", &st) == 0 && st.f_bavail * st.f_frsize > 2000 * 1048576UL &&
-        access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
-    folder = temp_dir();
     chmod(folder, 0755);
     setenv("TMPDIR", folder, 1);
     return folder;
 }
 
-/* Memory is dearer than disk: also when this program is killed with its group. All that it started
- * was told to end by then, but servers take their time. */
+/* Memory, where the folder often lies, is dear: also when this program is killed with its group.
+ * All that it started was told to end by then, but servers take their time. */
 static void remove_later(const char *folder)
 {
     char command[500], byte;

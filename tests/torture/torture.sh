@@ -12,6 +12,8 @@
 set -u
 export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/tools/scratch.sh
+. tests/tools/scratch.sh
 
 program=$1
 totals=tests/torture/totals.tsv
@@ -24,10 +26,7 @@ end=$((SECONDS + minutes * 60))
 failed=0 done=0
 
 # Programs that are killed leave their folders behind, so all of them lie in one.
-# In memory where there is room: what is killed are processes, not machines, and nothing waits for a disk.
-top=${TMPDIR:-/tmp}
-[ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')" -gt 2000000 ] 2>/dev/null && top=/dev/shm
-temp=$(mktemp -d "$top/sqlock-torture.XXXXXX") && chmod 755 "$temp" || exit 1
+temp=$(scratch_dir torture 2000) || exit 1
 export TMPDIR=$temp
 finish()
 {
