@@ -234,6 +234,76 @@ static void test_unsure_release_is_settled_as_released_after_several_rivals(void
     give_back(rival);
 }
 
+static sqlock_lock *import(const unsigned char *owner, int64_t token)
+{
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+
+    assert_ok(sqlock_import(m, NAME, SQLOCK_LEN_STRING, owner, token, NULL, &lock, &err), &err);
+    return lock;
+}
+
+/* As the command does it: an import is released, and the reply is lost. */
+static sqlock_lock *unsure_release_of_an_import(const unsigned char *owner)
+{
+    sqlock_lock *lock = import(owner, last + 1);
+    sqlock_error err;
+
+    proxy_refuse(place.proxy, 1);
+    proxy_cut_reply(place.proxy, 1); /* it looks how long the grant lasts before */
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    return lock;
+}
+
+static void warm_for_imports(void)
+{
+    sqlock_lock *lock;
+
+    warm();
+    lock = held(direct, NAME, 20000, NULL);
+    give_back(import(sqlock_lock_owner(lock), ++last));
+    sqlock_lock_free(lock);
+}
+
+static void
+test_unsure_release_of_an_import_is_settled_as_released_after_several_rivals(void **state)
+{
+    sqlock_lock *first, *lock;
+    (void)state;
+
+    warm_for_imports();
+    first = held(direct, NAME, 20000, NULL);
+    lock = unsure_release_of_an_import(sqlock_lock_owner(first));
+    assert_row(0, last + 1);
+    for (int i = 0; i < 2; i++)
+        give_back(held(direct, NAME, 5000, NULL));
+    proxy_refuse(place.proxy, 0);
+    give_back(lock);
+    assert_row(0, last + 3);
+    sqlock_lock_free(first);
+}
+
+/* By a wrong owner nothing was released, whoever came since. */
+static void test_unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost(void **state)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = {1};
+    sqlock_lock *holder, *lock;
+    sqlock_error err;
+    (void)state;
+
+    warm_for_imports();
+    holder = held(direct, NAME, 20000, NULL);
+    lock = unsure_release_of_an_import(owner);
+    assert_row(1, last + 1);
+    give_back(holder);
+    give_back(held(direct, NAME, 5000, NULL));
+    proxy_refuse(place.proxy, 0);
+    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 2000, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    sqlock_lock_free(lock);
+}
+
 static void test_renewal_whose_reply_was_cut_keeps_the_lock(void **state)
 {
     struct events events = {0};
@@ -406,6 +476,8 @@ static const struct CMUnitTest tests[] = {
     T(unsure_release_asked_again_says_released),
     T(unsure_release_is_settled_as_released_though_a_rival_holds_now),
     T(unsure_release_is_settled_as_released_after_several_rivals),
+    T(unsure_release_of_an_import_is_settled_as_released_after_several_rivals),
+    T(unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost),
     T(renewal_whose_reply_was_cut_keeps_the_lock),
     T(renew_by_hand_settles_by_itself_when_its_reply_was_cut),
     T(reset_at_any_byte_of_a_reply_reaches_no_caller),

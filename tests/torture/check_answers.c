@@ -184,23 +184,13 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
                g->token, deadline_us - e->return_us);
 }
 
-/* A release whose reply was lost in a fault asks again by itself. Of a grant that was imported, as
- * the command does it, nobody knows how long it would have lasted: then that others came since
- * cannot be told from a loss. */
-static bool may_be_released(const struct book *b, const struct grant *g, const struct event *e)
-{
-    return e->verb == V_RELEASE && g->next && g->next->return_us <= e->return_us &&
-           fault_between(&b->all, e->invoke_us, e->return_us);
-}
-
 static void judge_lost(struct book *b, const struct grant *g, const struct event *e,
                        int64_t deadline_us)
 {
     if (fault_between(&b->hurt, g->asked_us, e->return_us) ||
         fault_between(&b->clock, g->asked_us - OLD_ANSWER_US, e->return_us))
         return;
-    if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e) &&
-        !may_be_released(b, g, e))
+    if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e))
         breach(b, RULE_LOST, g->told, e,
                "token %" PRId64 " was lost %" PRId64 " us before its deadline, and %s", g->token,
                deadline_us - e->return_us, "neither released nor broken");
