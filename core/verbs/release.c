@@ -1,6 +1,5 @@
 /* Release (P3, P5): for the exact grant, and truthful when it is asked again. */
-#include <string.h>
-
+#include "core/engine/dialect.h"
 #include "core/engine/locks.h"
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
@@ -105,45 +104,39 @@ void verb_early(sqlock_op *op, const struct answer *a)
         op_again(op, sqlock_now_us() + left);
 }
 
-static int is_ours(const sqlock_lock *lock, const sqlock_rows *rows)
+static int is_unknown(const sqlock_lock *lock)
 {
-    size_t name_len, owner_len;
-    const void *name = rows_bytes(rows, 0, SQLOCK_COL_NAME, &name_len);
-    const void *owner = rows_bytes(rows, 0, SQLOCK_COL_OWNER, &owner_len);
+    int unknown;
 
-    return name_len == lock->name_len && owner_len == sizeof lock->owner &&
-           memcmp(name, lock->name, name_len) == 0 && memcmp(owner, lock->owner, owner_len) == 0 &&
-           rows_int(rows, 0, SQLOCK_COL_TOKEN, 0) == lock->token;
+    mutex_lock(&lock->m->mu);
+    unknown = lock->token != 0 && lock->server_end == 0 && !lock->release_sent;
+    mutex_unlock(&lock->m->mu);
+    return unknown;
 }
 
 /* How long an imported grant lasts nobody has told us. If the release's reply is lost, was_ours()
  * wants to know it; so the row is looked at before. It changes nothing, and what it finds may be
- * over by then: only the release decides. */
+ * over by then: only the release decides. An older driver has no request for it. */
 static int look(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
-        value_bytes("", 0),
         value_bytes(lock->name, lock->name_len),
-        value_int(0), /* free ones do not matter */
-        value_int(1),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
     };
-    struct answer a = {0};
-    sqlock_rows rows;
-    int64_t sent;
+    struct answer a;
     int rc;
 
-    rows_init(&rows);
-    rc = op_attempt_rows(op, SQLOCK_STMT_LIST, values, 1, &rows, &sent);
-    if (rc == 0 && sqlock_rows_count(&rows) == 1 && is_ours(lock, &rows)) {
-        answer_read(&rows, 0, &a);
+    if (rendered_has(op->m->texts, SQLOCK_STMT_LEASE, NULL) != 0)
+        return 0;
+    rc = op_attempt(op, SQLOCK_STMT_LEASE, values, &a);
+    if (rc == 0 && a.outcome == SQLOCK_OUT_DONE) {
         mutex_lock(&op->m->mu);
         lock->server_end = a.now + a.left;
         mutex_unlock(&op->m->mu);
     }
-    rows_end(&rows);
-    op->err.flags &= ~SQLOCK_MAYBE;
     return rc;
 }
 
@@ -166,12 +159,11 @@ static int release(sqlock_op *op, struct answer *a)
 static void advance(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
-    int unknown = lock->token != 0 && lock->server_end == 0 && !lock->release_sent;
     struct answer a;
     sqlock_why why;
 
-    if (unknown && look(op) != 0) {
-        op_failed(op);
+    if (is_unknown(lock) && look(op) != 0) {
+        op_failed(op); /* a lost reply is asked for as patiently as the release's own */
         return;
     }
     if ((lock->token == 0 ? withdraw(op, &a) : release(op, &a)) != 0) {

@@ -181,6 +181,16 @@ static int run_release(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
+static int run_lease(struct fake_call *k, const sqlock_value *v)
+{
+    const struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    const struct fake_state *s = row != NULL ? &row->now : NULL;
+
+    if (s != NULL && s->kind == 0 && is_owner(s, &v[V_OWNER]) && s->token == v[RELEASE_TOKEN].i)
+        fake_put_lease(k, SQLOCK_OUT_DONE, s);
+    return 0;
+}
+
 /* Whatever this owner asked for is stopped from now on, granted already or not. */
 static void bury(const struct fake_call *k, struct fake_row *row, const sqlock_value *owner)
 {
@@ -422,6 +432,7 @@ static const struct request {
     [SQLOCK_STMT_ENSURE] = {fake_run_ensure, 0},
     [SQLOCK_STMT_REGISTER_GET] = {fake_run_register_get, 0},
     [SQLOCK_STMT_REGISTER_SET] = {fake_run_register_set, 0},
+    [SQLOCK_STMT_LEASE] = {run_lease, 1},
 };
 
 /* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */

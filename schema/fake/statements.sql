@@ -159,3 +159,7 @@ session;
 -- :block blockers
 -- :step
 blockers;
+
+-- :block lease
+-- :step
+lease;

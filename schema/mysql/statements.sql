@@ -888,3 +888,12 @@ FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session 
       LEFT JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id
       WHERE t.trx_mysql_thread_id = :session */) q
 ORDER BY q.opened DESC LIMIT 100;
+
+-- :block lease
+-- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
+-- more. The clock is read once: the end that is computed of it is not later than the real one.
+-- :step
+SET @sqlock_t = {now};
+SELECT 0, 1, l.token, l.exp - @sqlock_t, @sqlock_t
+FROM {lock} l
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;

@@ -836,3 +836,12 @@ WITH held AS (
 SELECT 0, 1, coalesce(h.pid, 0)::bigint, {open}, {about}
 FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid
 WHERE (SELECT count(*) FROM held) = 1;
+
+-- :block lease
+-- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
+-- more. The clock is read once: the end that is computed of it is not later than the real one.
+-- :step
+WITH t AS (SELECT {now} AS now)
+SELECT 0, 1, l.token, l.exp - t.now, t.now
+FROM {lock} l, t
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;

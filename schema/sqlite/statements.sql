@@ -517,3 +517,11 @@ SELECT 0, 1, 0;
 -- Never asked for.
 -- :step
 SELECT 0, 1 WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
+
+-- :block lease
+-- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
+-- more.
+-- :step
+SELECT 0, 1, token, (exp - {now}) * 1000, {now} * 1000
+FROM {lock}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;

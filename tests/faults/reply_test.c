@@ -284,6 +284,33 @@ test_unsure_release_of_an_import_is_settled_as_released_after_several_rivals(voi
     sqlock_lock_free(first);
 }
 
+static void *let_in_soon(void *arg)
+{
+    sleep_ms(300);
+    proxy_refuse(place.proxy, 0);
+    return arg;
+}
+
+/* Nobody heard how long it lasts: it is asked for again, as a release would be, and then released.
+ */
+static void test_release_of_an_import_goes_on_when_the_look_before_it_was_cut(void **state)
+{
+    sqlock_lock *first;
+    pthread_t thread;
+    (void)state;
+
+    warm_for_imports();
+    first = held(direct, NAME, 20000, NULL);
+    proxy_refuse(place.proxy, 1);
+    proxy_cut_reply(place.proxy, 0);
+    assert_int_equal(pthread_create(&thread, NULL, let_in_soon, NULL), 0);
+    give_back(import(sqlock_lock_owner(first), last + 1));
+    pthread_join(thread, NULL);
+    assert_int_equal(proxy_cuts(place.proxy), 1);
+    assert_row(0, last + 1);
+    sqlock_lock_free(first);
+}
+
 /* By a wrong owner nothing was released, whoever came since. */
 static void test_unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost(void **state)
 {
@@ -477,6 +504,7 @@ static const struct CMUnitTest tests[] = {
     T(unsure_release_is_settled_as_released_though_a_rival_holds_now),
     T(unsure_release_is_settled_as_released_after_several_rivals),
     T(unsure_release_of_an_import_is_settled_as_released_after_several_rivals),
+    T(release_of_an_import_goes_on_when_the_look_before_it_was_cut),
     T(unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost),
     T(renewal_whose_reply_was_cut_keeps_the_lock),
     T(renew_by_hand_settles_by_itself_when_its_reply_was_cut),
