@@ -172,7 +172,8 @@ static int64_t app_run_prepared(void *conn)
     return n;
 }
 
-/* MySQL 5.6 loses a KILL that comes while the session begins to wait for its next statement. */
+/* MySQL 5.6 loses a KILL that comes while the session begins to wait for its next statement, and
+ * those that come after it. */
 static void app_kill(void *conn)
 {
     struct mysql_app_conn *app = conn;
@@ -183,6 +184,7 @@ static void app_kill(void *conn)
     snprintf(kill, sizeof kill, "KILL CONNECTION %lu", id);
     snprintf(count, sizeof count,
              "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %lu", id);
+    sleep_ms(50);
     assert_soon((mysql_query(killer, kill), my_number(count)) == 0, patience_ms(10000));
     mysql_close(killer);
 }
