@@ -76,18 +76,18 @@ static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
                                          : ""));
 }
 
-/* Whatever the owner was granted without our knowing, and let it be granted nothing more. */
-static int withdraw(sqlock_op *op, struct answer *a)
+/* A request about this owner's grant: number is what the statement wants besides. */
+static int ask(sqlock_op *op, sqlock_stmt stmt, int64_t number, struct answer *a)
 {
-    sqlock_lock *lock = op->lock;
+    const sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->lost_until),
+        value_int(number),
     };
 
-    return op_attempt(op, SQLOCK_STMT_WITHDRAW, values, a);
+    return op_attempt(op, stmt, values, a);
 }
 
 void verb_early(sqlock_op *op, const struct answer *a)
@@ -120,18 +120,12 @@ static int is_unknown(const sqlock_lock *lock)
 static int look(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->token),
-    };
     struct answer a;
     int rc;
 
     if (rendered_has(op->m->texts, SQLOCK_STMT_LEASE, NULL) != 0)
         return 0;
-    rc = op_attempt(op, SQLOCK_STMT_LEASE, values, &a);
+    rc = ask(op, SQLOCK_STMT_LEASE, lock->token, &a);
     if (rc == 0 && a.outcome == SQLOCK_OUT_DONE) {
         mutex_lock(&op->m->mu);
         lock->server_end = a.now + a.left;
@@ -140,17 +134,14 @@ static int look(sqlock_op *op)
     return rc;
 }
 
-static int release(sqlock_op *op, struct answer *a)
+/* What was granted; or whatever the owner was granted without our knowing, and let it be granted
+ * nothing more. */
+static int give_back(sqlock_op *op, struct answer *a)
 {
-    sqlock_lock *lock = op->lock;
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->token),
-    };
+    const sqlock_lock *lock = op->lock;
 
-    return op_attempt(op, SQLOCK_STMT_RELEASE, values, a);
+    return lock->token == 0 ? ask(op, SQLOCK_STMT_WITHDRAW, lock->lost_until, a)
+                            : ask(op, SQLOCK_STMT_RELEASE, lock->token, a);
 }
 
 /* Without a token nobody knows whether there was a grant, nor whether there will be one: while the
@@ -166,7 +157,7 @@ static void advance(sqlock_op *op)
         op_failed(op); /* a lost reply is asked for as patiently as the release's own */
         return;
     }
-    if ((lock->token == 0 ? withdraw(op, &a) : release(op, &a)) != 0) {
+    if (give_back(op, &a) != 0) {
         if (op->err.flags & SQLOCK_MAYBE)
             lock->release_sent = 1;
         op_failed(op);
