@@ -204,7 +204,7 @@ $(BUILD)/installed/sqlock: $(COMMAND_OBJECTS) $(BUILD)/libsqlock.$(SO)
 # Each file with a main() is a program; the others of its folder are linked into all of its programs.
 # tests/lib is for all; its check.o always comes along, because it works without being called.
 
-ONLY ?= self unit drivers schema input faults counted races $(if $(COMMAND),cli torture)
+ONLY ?= self unit drivers schema input faults counted races $(if $(COMMAND),cli torture) mutants
 folders := $(addprefix tests/,$(ONLY))
 has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
 mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
