@@ -43,7 +43,7 @@ finish()
     trap - EXIT HUP INT TERM
     end_running
     local aside
-    aside=$(jobs -p)
+    aside=$(jobs -rp)
     [ -z "$aside" ] || { kill -TERM $aside && wait; } 2>/dev/null
     [ -z "$server_url" ] || tests/tools/pg.sh stop "$server_url"
     [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"

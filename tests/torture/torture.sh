@@ -32,7 +32,7 @@ finish()
 {
     trap - EXIT HUP INT TERM
     local aside
-    aside=$(jobs -p)
+    aside=$(jobs -rp)
     # shellcheck disable=SC2086
     [ -z "$aside" ] || { kill -TERM $aside && wait; } 2>/dev/null
     rm -rf "$temp"
