@@ -315,7 +315,8 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
  * A lock in state UNSURE may be released too: what may have been granted is given back, and what may
  * still be granted is stopped. The answer waits until neither can come any more, which is at most
  * request_ms after the acquire; where that cannot be waited for it is SQLOCK_EUNSURE.
- * Of an imported grant that was not settled the row is looked at first, one statement more.
+ * Of an imported grant that was not settled the row is looked at first, one statement more; if no answer to
+ * that comes, it is SQLOCK_EUNSURE too.
  * Returns: 0 (state RELEASED; also when an earlier release had been applied), SQLOCK_ELOST (it was
  *          lost before: a row that still says ours is emptied, anything else is left alone),
  *          SQLOCK_EGUARDED (a transaction that guards it, by this handle or an imported one, is still
