@@ -9,7 +9,7 @@
 
 /* Words that stand in braces in a dialect's texts: the tables, as names and as string literals, and
  * what the names are made of. */
-static const char *const tables[] = {"lock", "meta", "migration", "row", "register"};
+static const char *const tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
 enum {
     TABLES = sizeof tables / sizeof *tables,
     WORD_TEXT = TABLES, /* of the first table */
@@ -17,10 +17,11 @@ enum {
     WORD_PREFIX,
     WORDS
 };
-static const char *const words[WORDS] = {"{lock}",          "{meta}",           "{migration}",
-                                         "{row}",           "{register}",       "{lock:text}",
-                                         "{meta:text}",     "{migration:text}", "{row:text}",
-                                         "{register:text}", "{schema}",         "{prefix}"};
+static const char *const words[WORDS] = {"{lock}",      "{meta}",          "{migration}",
+                                         "{row}",       "{register}",      "{broken}",
+                                         "{lock:text}", "{meta:text}",     "{migration:text}",
+                                         "{row:text}",  "{register:text}", "{broken:text}",
+                                         "{schema}",    "{prefix}"};
 
 struct rendered {
     sqlock_script scripts[SQLOCK_STMT_COUNT];

@@ -16,6 +16,7 @@ int hello_schema_version(const sqlock_driver *driver)
  * older schema until somebody migrates it (P20). */
 #define LEASES_NEED    1
 #define REGISTERS_NEED 2 /* and named rows */
+#define NOTES_NEED     3 /* of breaks */
 
 /* The server's word on itself: a replica, forgetful, or unfit. */
 static int check_server(const sqlock_rows *rows, sqlock_error *err)
@@ -128,10 +129,17 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
 
 static int needed_version(sqlock_stmt stmt)
 {
-    return stmt == SQLOCK_STMT_ENSURE || stmt == SQLOCK_STMT_REGISTER_GET ||
-                   stmt == SQLOCK_STMT_REGISTER_SET
-               ? REGISTERS_NEED
-               : LEASES_NEED;
+    switch (stmt) {
+    case SQLOCK_STMT_ENSURE:
+    case SQLOCK_STMT_REGISTER_GET:
+    case SQLOCK_STMT_REGISTER_SET:
+        return REGISTERS_NEED;
+    case SQLOCK_STMT_BREAK_NOTED:
+    case SQLOCK_STMT_WAS_BROKEN:
+        return NOTES_NEED;
+    default:
+        return LEASES_NEED;
+    }
 }
 
 /* A connection that was used before may have been opened before somebody migrated. */

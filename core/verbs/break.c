@@ -1,4 +1,5 @@
 /* Breaking a grant whose holder is dead. */
+#include "core/engine/dialect.h"
 #include "core/verbs/check.h"
 #include "core/verbs/verbs.h"
 
@@ -11,8 +12,8 @@ static void broken(sqlock_op *op)
                                        "that guards it"));
 }
 
-/* It was not there to be broken. After a lost reply that may be our own doing: the row tells,
- * unless a later grant has ended since and took the place of its memory. */
+/* It was not there to be broken. After a lost reply that may be our own doing: the row or
+ * the note tells, unless an older schema keeps none and a later grant has ended since. */
 static void not_there(sqlock_op *op, const struct answer *a)
 {
     long long token = *(const int64_t *)op->work;
@@ -29,6 +30,17 @@ static void not_there(sqlock_op *op, const struct answer *a)
                                      token));
 }
 
+/* An older schema has no place for a note, and an older driver does not know of it; they can break
+ * all the same (P20). */
+static int ask(sqlock_op *op, const sqlock_value *values, struct answer *a)
+{
+    int rc = SQLOCK_ESCHEMA;
+
+    if (rendered_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) == 0)
+        rc = op_attempt(op, SQLOCK_STMT_BREAK_NOTED, values, a);
+    return rc == SQLOCK_ESCHEMA ? op_attempt(op, SQLOCK_STMT_BREAK, values, a) : rc;
+}
+
 static void advance(sqlock_op *op)
 {
     sqlock_value values[] = {
@@ -38,7 +50,7 @@ static void advance(sqlock_op *op)
     };
     struct answer a;
 
-    if (op_attempt(op, SQLOCK_STMT_BREAK, values, &a) != 0)
+    if (ask(op, values, &a) != 0)
         op_failed(op);
     else if (a.outcome == SQLOCK_OUT_DONE)
         broken(op);

@@ -44,36 +44,65 @@ static void released(sqlock_op *op)
         op_done(op, 0);
 }
 
-/* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead
- * by the server's clock, nothing but that release can have let the next owner in; or a break of a
- * holder that lives, which the row has forgotten when two others came and went (a column would be
- * needed). */
-static int was_ours(const sqlock_lock *lock, const struct answer *a)
-{
-    return lock->release_sent && a->outcome == SQLOCK_OUT_TAKEN && a->now < lock->server_end;
-}
-
-static void denied(sqlock_op *op, const struct answer *a, sqlock_why why)
+static void denied(sqlock_op *op, sqlock_why why)
 {
     sqlock_lock *lock = op->lock;
-    int ours;
 
     mutex_lock(&op->m->mu);
-    ours = was_ours(lock, a);
-    if (!ours) {
-        lock->pending = PENDING_NOTHING;
-        lock_apply(lock, LEASE_DENIED, why);
-        why = lock->lease.why;
-    }
+    lock->pending = PENDING_NOTHING;
+    lock_apply(lock, LEASE_DENIED, why);
+    why = lock->lease.why;
     mutex_unlock(&op->m->mu);
-    if (ours)
-        released(op);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
+                                 lock->release_sent && why == SQLOCK_WHY_TAKEN
+                                     ? ": whether it was released or lost before that, the row "
+                                       "does not tell any more"
+                                     : ""));
+}
+
+/* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead
+ * by the server's clock, nothing but that release can have let the next owner in; or a break of a
+ * holder that lives. */
+static int seems_released(const sqlock_lock *lock, const struct answer *a)
+{
+    int seems;
+
+    mutex_lock(&lock->m->mu);
+    seems = lock->release_sent && a->outcome == SQLOCK_OUT_TAKEN && a->now < lock->server_end;
+    mutex_unlock(&lock->m->mu);
+    return seems;
+}
+
+/* The row forgets a break when two others have come and gone; so there is a note of each. An older
+ * driver has no request for it, an older schema no place. */
+static int look_for_break(sqlock_op *op, int *out_broken)
+{
+    const sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
+                             value_bytes(lock->name, lock->name_len), value_int(lock->token)};
+    struct answer a;
+    int rc;
+
+    *out_broken = 0;
+    if (rendered_has(op->m->texts, SQLOCK_STMT_WAS_BROKEN, NULL) != 0)
+        return 0;
+    rc = op_attempt(op, SQLOCK_STMT_WAS_BROKEN, values, &a);
+    *out_broken = rc == 0 && a.outcome == SQLOCK_OUT_BROKEN;
+    op->err.flags &= ~SQLOCK_MAYBE; /* it changes nothing */
+    return rc == SQLOCK_ESCHEMA ? 0 : rc;
+}
+
+/* Whose doing it was that others came. */
+static void released_or_broken(sqlock_op *op)
+{
+    int was_broken;
+
+    if (look_for_break(op, &was_broken) != 0)
+        op_failed(op);
+    else if (was_broken)
+        denied(op, SQLOCK_WHY_BROKEN);
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
-                                     lock->release_sent && why == SQLOCK_WHY_TAKEN
-                                         ? ": whether it was released or lost before that, the row "
-                                           "does not tell any more"
-                                         : ""));
+        released(op);
 }
 
 /* A request about this owner's grant: number is what the statement wants besides. */
@@ -114,9 +143,9 @@ static int is_unknown(const sqlock_lock *lock)
     return unknown;
 }
 
-/* How long an imported grant lasts nobody has told us. If the release's reply is lost, was_ours()
- * wants to know it; so the row is looked at before. It changes nothing, and what it finds may be
- * over by then: only the release decides. An older driver has no request for it. */
+/* How long an imported grant lasts nobody has told us. If the release's reply is lost,
+ * seems_released() wants to know it; so the row is looked at before. It changes nothing, and what
+ * it finds may be over by then: only the release decides. An older driver has no request for it. */
 static int look(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
@@ -165,8 +194,10 @@ static void advance(sqlock_op *op)
         released(op);
     } else if (a.outcome == SQLOCK_OUT_EARLY) {
         verb_early(op, &a);
+    } else if (seems_released(lock, &a)) {
+        released_or_broken(op);
     } else if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE) {
-        denied(op, &a, why);
+        denied(op, why);
     } else if (a.outcome == SQLOCK_OUT_KIND) {
         op_unknown_kind(op);
     } else {

@@ -230,6 +230,8 @@ void fake_db_commit(struct fake_conn *conn)
     db->has_locks = conn->tx.created || (db->has_locks && !conn->tx.dropped);
     db->ledger = *fake_ledger_of(db, conn);
     db->version = fake_version(db, conn);
+    for (size_t i = 0; db->version < 3 && i < db->n_rows; i++)
+        memset(db->rows[i]->now.broken, 0, sizeof db->rows[i]->now.broken);
     if (db->version < 2) /* their tables went with the way down */
         fake_registers_free(db);
 }

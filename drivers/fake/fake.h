@@ -24,6 +24,7 @@ enum {
 };
 
 /* What stands in a row beside its key; schema/postgres/tables.sql tells the columns. */
+enum { FAKE_BROKEN_MAX = 4 };
 struct fake_state {
     int there; /* 0: before the row was made */
     int kind;
@@ -40,7 +41,8 @@ struct fake_state {
     unsigned char ended_owner[SQLOCK_OWNER_SIZE];
     int64_t ended_token;
     int ended_why;
-    int64_t idle_since; /* of a free row */
+    int64_t idle_since;              /* of a free row */
+    int64_t broken[FAKE_BROKEN_MAX]; /* tokens of the last grants that were broken; 0: none */
 };
 
 struct fake_row {

@@ -54,7 +54,8 @@ static int names_a_row(sqlock_stmt stmt)
 {
     return names_a_register(stmt) || stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_GUARDED ||
            stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
-           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK || stmt == SQLOCK_STMT_LEASE;
+           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK || stmt == SQLOCK_STMT_LEASE ||
+           stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_WAS_BROKEN;
 }
 
 static int fits(const struct fake_fault *f, sqlock_stmt stmt)

@@ -253,6 +253,55 @@ static int run_break(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
+/* The table of notes comes with the third migration. */
+static int check_notes(const struct fake_call *k)
+{
+    if (fake_version(k->db, k->conn) >= 3)
+        return 0;
+    return sqlock_error_db(k->err, "42P01", 0, 0, "the table does not exist");
+}
+
+static int has_note(const struct fake_state *s, int64_t token)
+{
+    for (size_t i = 0; i < FAKE_BROKEN_MAX; i++)
+        if (s->broken[i] == token)
+            return 1;
+    return 0;
+}
+
+static void note(struct fake_state *s, int64_t token)
+{
+    memmove(s->broken + 1, s->broken, sizeof s->broken - sizeof *s->broken);
+    s->broken[0] = token;
+}
+
+static int run_break_noted(struct fake_call *k, const sqlock_value *v)
+{
+    int64_t token = v[BREAK_TOKEN].i;
+    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    struct fake_state *s = row != NULL ? &row->now : NULL;
+    int outcome = break_outcome(s, token), rc = check_notes(k);
+    if (rc != 0)
+        return rc;
+    if (outcome == SQLOCK_OUT_DONE) {
+        fake_end_grant(k, row, FAKE_ENDED_BROKEN);
+        note(s, token);
+    } else if (outcome == SQLOCK_OUT_TAKEN && has_note(s, token)) {
+        outcome = SQLOCK_OUT_BROKEN;
+    }
+    fake_put_lease(k, outcome, s);
+    return 0;
+}
+
+static int run_was_broken(struct fake_call *k, const sqlock_value *v)
+{
+    const struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
+    int rc = check_notes(k);
+    if (rc == 0 && row != NULL && has_note(&row->now, v[BREAK_TOKEN].i))
+        fake_start_row(k, SQLOCK_OUT_BROKEN);
+    return rc;
+}
+
 /* ---- requests about the schema and the server ----------------------------------------------- */
 
 static int run_migrate_version(struct fake_call *k, const sqlock_value *v)
@@ -433,6 +482,8 @@ static const struct request {
     [SQLOCK_STMT_REGISTER_GET] = {fake_run_register_get, 0},
     [SQLOCK_STMT_REGISTER_SET] = {fake_run_register_set, 0},
     [SQLOCK_STMT_LEASE] = {run_lease, 1},
+    [SQLOCK_STMT_BREAK_NOTED] = {run_break_noted, 1},
+    [SQLOCK_STMT_WAS_BROKEN] = {run_was_broken, 1},
 };
 
 /* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */

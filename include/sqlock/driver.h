@@ -76,7 +76,9 @@ extern "C" {
     X(FENCE, "fence", "")                                                                          \
     X(SESSION, "session", "")                                                                      \
     X(BLOCKERS, "blockers", "i:session t:schema t:table")                                          \
-    X(LEASE, "lease", "b:ns b:name b:owner i:token")
+    X(LEASE, "lease", "b:ns b:name b:owner i:token")                                               \
+    X(BREAK_NOTED, "break_noted", "b:ns b:name i:token")                                           \
+    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token")
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
@@ -116,8 +118,8 @@ typedef enum sqlock_outcome {
 /* Columns of an answer. Every answer starts with index (the request's number within an array
  * statement, else 0) and outcome. A dialect may leave trailing columns away: they read as NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
-/* acquire, guarded, renew, release, withdraw, break, lease, guard, list (which goes on with name and
- * owner) */
+/* acquire, guarded, renew, release, withdraw, break, break_noted, lease, guard, list (which goes on with
+ * name and owner) */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */

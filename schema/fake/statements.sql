@@ -163,3 +163,11 @@ blockers;
 -- :block lease
 -- :step
 lease;
+
+-- :block break_noted
+-- :step
+break_noted;
+
+-- :block was_broken
+-- :step
+was_broken;

@@ -17,6 +17,8 @@
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
+-- For how long notes of breaks are kept: longer than any lease lasts.
+-- :define month 2678400000000
 -- Who this server is. MariaDB has no identity of its own.
 -- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
 -- Why this server is one of several that grant locks in the same tables; NULL: it is not. Percona's cluster
@@ -897,3 +899,46 @@ SET @sqlock_t = {now};
 SELECT 0, 1, l.token, l.exp - @sqlock_t, @sqlock_t
 FROM {lock} l
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;
+
+-- :block break_noted
+-- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
+-- when others have come and gone since and the row has forgotten. The note is there before, with a time less than 0,
+-- which says nothing yet; one statement breaks the grant and makes the note true. So there is no break without a note,
+-- nor a note that says more than was done, wherever it ends. If the note was taken away in between (old ones
+-- go a hundred at a time, for its author cannot be at it any more), nothing is broken, and 3 says to look again.
+-- :step aside
+SET @sqlock_t = {now} - {month};
+DELETE FROM {broken} WHERE noted BETWEEN -@sqlock_t AND @sqlock_t ORDER BY noted LIMIT 100;
+INSERT INTO {broken} (ns, name, token, noted)
+SELECT h.ns, h.name, h.token, -{now} FROM {lock} h
+WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.owner IS NOT NULL AND h.token = :token
+ON DUPLICATE KEY UPDATE noted = IF({broken}.noted > 0, {broken}.noted, -{now});
+-- :step
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NOT NULL AND c.token = :token
+    LIMIT 1 FOR UPDATE
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token
+STRAIGHT_JOIN {broken} b FORCE INDEX (PRIMARY) ON b.ns = k.ns AND b.name = k.name AND b.token = k.token
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = 2, l.idle_since = k.t, b.noted = k.t;
+SELECT 0,
+       CASE WHEN ROW_COUNT() > 0 THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN b.noted > 0 THEN 6
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       h.token, h.exp - {now}, {now}
+FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+    LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- :block was_broken
+-- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
+-- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- :step
+SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token AND b.noted > 0;

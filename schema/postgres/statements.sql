@@ -4,6 +4,8 @@
 -- is not needed. The one index that serves all of them is the primary key (ns, name).
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
+-- For how long notes of breaks are kept: longer than any lease lasts.
+-- :define month 2678400000000
 -- For what runs in the application's transaction, and so with its search_path: an application that tests
 -- itself with a clock of its own puts that before pg_catalog's.
 -- :define guest_now (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint
@@ -845,3 +847,42 @@ WITH t AS (SELECT {now} AS now)
 SELECT 0, 1, l.token, l.exp - t.now, t.now
 FROM {lock} l, t
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;
+
+-- :block break_noted
+-- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
+-- when others have come and gone since and the row has forgotten. Both are one statement: there is no break without a
+-- note, nor a note without a break. Old notes go a hundred at a time; one that somebody else takes away is left to him.
+-- :step
+WITH g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
+    WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
+    RETURNING l.ns, l.name, l.token
+), noted AS (
+    INSERT INTO {broken} (ns, name, token, noted)
+    SELECT g.ns, g.name, g.token, {now} FROM g
+    ON CONFLICT (ns, name, token) DO UPDATE SET noted = excluded.noted
+), old AS (
+    DELETE FROM {broken} b
+    WHERE (b.ns, b.name, b.token) IN (
+        SELECT o.ns, o.name, o.token FROM {broken} o WHERE o.noted < (SELECT {now} - {month})
+        ORDER BY o.noted LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
+SELECT 0,
+       CASE WHEN g.token IS NOT NULL THEN 1
+            WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN b.token IS NOT NULL THEN 6
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       coalesce(g.token, h.token), h.exp - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+    LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- :block was_broken
+-- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
+-- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- :step
+SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;

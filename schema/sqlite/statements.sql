@@ -7,6 +7,8 @@
 -- Milliseconds. SQLite keeps 'now' the same within one step and takes it after the wait for the write
 -- lock; unixepoch('subsec') would be NULL before 3.42, without an error.
 -- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
+-- For how long notes of breaks are kept: longer than any lease lasts.
+-- :define month 2678400000
 
 -- :block hello
 -- Which schema this file has. Weak durability and read-only files are the driver's to see.
@@ -525,3 +527,38 @@ SELECT 0, 1 WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
 SELECT 0, 1, token, (exp - {now}) * 1000, {now} * 1000
 FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
+
+-- :block break_noted
+-- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
+-- when others have come and gone since and the row has forgotten. All steps are one transaction.
+-- :step write
+DELETE FROM {broken} WHERE (ns, name, token) IN (
+    SELECT ns, name, token FROM {broken} WHERE noted < {now} - {month} ORDER BY noted LIMIT 100);
+-- :step write
+INSERT INTO {broken} (ns, name, token, noted)
+SELECT h.ns, h.name, h.token, {now} FROM {lock} h
+WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.owner IS NOT NULL AND h.token = :token
+ON CONFLICT (ns, name, token) DO UPDATE SET noted = excluded.noted;
+-- :step write
+UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = 2, idle_since = {now}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token
+RETURNING 0, 1, token, NULL, {now} * 1000;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN 9
+            WHEN h.kind <> 0 THEN 11
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
+            WHEN h.ended_token = :token THEN 4 + h.ended_why
+            WHEN b.token IS NOT NULL THEN 6
+            WHEN h.token > :token THEN 8
+            ELSE 14 END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+    LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- :block was_broken
+-- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
+-- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- :step
+SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;

@@ -89,7 +89,7 @@ static void test_baseline_refuses_tables_that_are_not_there(void **state)
     assert_said(78, "", NULL);
     sh("sqlock $G migrate baseline one");
     assert_said(64, "", "version");
-    assert_sh("sqlock $G migrate up && sqlock $G migrate baseline 2");
+    assert_sh("sqlock $G migrate up && sqlock $G migrate baseline 3");
 }
 
 static void test_sql_needs_no_database(void **state)

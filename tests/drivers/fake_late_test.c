@@ -62,7 +62,8 @@ static void test_lost_reply_of_a_break_is_settled_within_the_call(void **state)
     sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_BREAK, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_BREAK_NOTED, SQLOCK_FAULT_LOSE_REPLY, 0, 1,
+                      0);
     assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);
@@ -81,7 +82,7 @@ static void test_serialization_failures_are_tried_again(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 5000, SQLOCK_NO_RENEW);
-    const int kinds[] = {SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RENEW, SQLOCK_STMT_BREAK,
+    const int kinds[] = {SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RENEW, SQLOCK_STMT_BREAK_NOTED,
                          SQLOCK_STMT_RELEASE, SQLOCK_STMT_LIST};
     int rows = 0;
 

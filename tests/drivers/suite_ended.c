@@ -120,15 +120,20 @@ static void test_renew_after_break_says_broken(void **state)
     sqlock_lock_free(s.lock);
 }
 
+/* One comes and goes, and the next one stays: the last grant that ended is not ours any more. */
+static sqlock_lock *others(sqlock *m)
+{
+    give(take(m, "nightly"));
+    return take(m, "nightly");
+}
+
 /* P6: the row remembers the last grant that ended. Once that is another one, all it can tell is
  * that somebody else has been granted the lock. */
 static void test_renew_after_others_came_and_went_says_taken(void **state)
 {
     struct broken s = broken_lock(state);
-    sqlock_lock *next;
+    sqlock_lock *next = others(s.b);
 
-    give(take(s.b, "nightly"));
-    next = take(s.b, "nightly");
     assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_TAKEN);
     sqlock_lock_free(s.lock);
     expect_holder(s.a, next);
@@ -137,13 +142,84 @@ static void test_renew_after_others_came_and_went_says_taken(void **state)
 static void test_release_after_others_came_and_went_says_taken(void **state)
 {
     struct broken s = broken_lock(state);
-    sqlock_lock *next;
+    sqlock_lock *next = others(s.b);
 
-    give(take(s.b, "nightly"));
-    next = take(s.b, "nightly");
     assert_lost(sqlock_release, s.lock, SQLOCK_WHY_TAKEN);
+    assert_int_equal(spy_runs(SQLOCK_STMT_WAS_BROKEN), 0); /* lost it is anyhow */
     sqlock_lock_free(s.lock);
     expect_holder(s.a, next);
+}
+
+/* P5: asked again, it finds others there; but it is not its own doing that they are. */
+static void test_release_whose_reply_was_lost_after_break_and_others_says_broken(void **state)
+{
+    struct broken s = broken_lock(state);
+    sqlock_lock *next = others(s.b);
+
+    spy_lose_reply(SQLOCK_STMT_RELEASE);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    assert_int_equal(spy_runs(SQLOCK_STMT_RELEASE), 3); /* with that of the other one */
+    sqlock_lock_free(s.lock);
+    expect_holder(s.a, next);
+}
+
+/* P5: as long as it cannot be asked for, it is not told that it was released. */
+static void test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break(void **state)
+{
+    struct broken s = broken_lock(state);
+    sqlock_lock *next = others(s.b);
+
+    spy_lose_reply(SQLOCK_STMT_RELEASE);
+    spy_find_dead(SQLOCK_STMT_WAS_BROKEN, 0);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    assert_int_equal(spy_runs(SQLOCK_STMT_WAS_BROKEN), 2);
+    sqlock_lock_free(s.lock);
+    expect_holder(s.a, next);
+}
+
+/* P5: nobody else can have let them in. The release that was applied comes from another handle of
+ * the grant, to have others come before it is asked again. */
+static void
+test_release_whose_reply_was_lost_says_released_after_others_without_a_break(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *old = take(b, "nightly"), *lock, *same, *next;
+    sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
+
+    assert_ok(sqlock_break(a, "nightly", 7, sqlock_lock_token(old), &err), &err);
+    sqlock_lock_free(old); /* an earlier break is no matter */
+    lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
+    o.owner = sqlock_lock_owner(lock);
+    same = take_with(b, "nightly", &o);
+    assert_int_equal(sqlock_lock_token(same), sqlock_lock_token(lock));
+    give(same);
+    next = others(b);
+    spy_lose_reply(SQLOCK_STMT_RELEASE);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    sqlock_lock_free(lock);
+    expect_holder(a, next);
+}
+
+/* P5: each break has a note of its own. */
+static void test_release_whose_reply_was_lost_after_two_breaks_says_broken(void **state)
+{
+    struct broken s = broken_lock(state);
+    sqlock_lock *second = take_for(s.b, "nightly", 20000, SQLOCK_NO_RENEW);
+    sqlock_error err = {0};
+    sqlock_lock *next;
+
+    assert_ok(sqlock_break(s.a, "nightly", 7, sqlock_lock_token(second), &err), &err);
+    next = others(s.a);
+    spy_lose_reply(SQLOCK_STMT_RELEASE);
+    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    spy_lose_reply(SQLOCK_STMT_RELEASE);
+    assert_lost(sqlock_release, second, SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(s.lock);
+    sqlock_lock_free(second);
+    expect_holder(s.b, next);
 }
 
 /* P4: after the deadline nobody need be asked. */
@@ -302,6 +378,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renew_after_break_says_broken),
     cmocka_unit_test(test_renew_after_others_came_and_went_says_taken),
     cmocka_unit_test(test_release_after_others_came_and_went_says_taken),
+    cmocka_unit_test(test_release_whose_reply_was_lost_after_break_and_others_says_broken),
+    cmocka_unit_test(test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break),
+    cmocka_unit_test(test_release_whose_reply_was_lost_says_released_after_others_without_a_break),
+    cmocka_unit_test(test_release_whose_reply_was_lost_after_two_breaks_says_broken),
     cmocka_unit_test(test_renew_after_the_deadline_says_expired_without_a_request),
     cmocka_unit_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
     cmocka_unit_test(test_renew_by_hand_ends_with_the_longest_hold),

@@ -282,14 +282,14 @@ static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
-    spy_lose_reply(SQLOCK_STMT_BREAK);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &err), &err);
-    spy_lose_reply(SQLOCK_STMT_BREAK);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     assert_code(SQLOCK_ELOST, sqlock_break(m, "never", 5, token, &err), &err);
     assert_ok(sqlock_renew(lock, &err), &err); /* nothing of that was applied */
-    spy_lose_reply(SQLOCK_STMT_BREAK);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
-    assert_int_equal(spy_runs(SQLOCK_STMT_BREAK), 6);
+    assert_int_equal(spy_runs(SQLOCK_STMT_BREAK_NOTED), 6);
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
     sqlock_lock_free(lock);
@@ -304,11 +304,29 @@ static void test_break_of_a_released_grant_whose_reply_was_lost_says_lost(void *
     int64_t token = sqlock_lock_token(lock);
 
     give(lock);
-    spy_lose_reply(SQLOCK_STMT_BREAK);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
 }
 
-/* The row remembers one ended grant: after the next one ended nobody can tell how the first did. */
+static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+    int64_t token = sqlock_lock_token(lock);
+
+    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
+    give(take(m, "nightly"));
+    give(take(m, "nightly"));
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
+    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* The row remembers one ended grant: after the next one ended nobody can tell how the first did,
+ * but that it was not broken. */
 static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went(void **state)
 {
     struct world *w = world(state);
@@ -320,7 +338,7 @@ static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went
     give(lock);
     give(take(m, "nightly"));
     next = take(m, "nightly");
-    spy_lose_reply(SQLOCK_STMT_BREAK);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     assert_code(SQLOCK_EUNSURE, sqlock_break(m, "nightly", 7, token, &err), &err);
     assert_true(err.flags & SQLOCK_MAYBE);
     assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
@@ -342,6 +360,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_break_lets_the_next_acquire_in),
     cmocka_unit_test(test_break_whose_reply_was_lost_says_what_the_row_tells),
     cmocka_unit_test(test_break_of_a_released_grant_whose_reply_was_lost_says_lost),
+    cmocka_unit_test(test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went),
     cmocka_unit_test(test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went),
 };
 PART(suite_list, tests);

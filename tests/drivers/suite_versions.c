@@ -261,6 +261,32 @@ static void test_older_driver_without_registers_has_locks(void **state)
     test_free(c);
 }
 
+/* So did notes of breaks: without one the row forgets the break when others have come and gone. */
+static void test_older_driver_without_notes_breaks_all_the_same(void **state)
+{
+    struct world *w = world(state);
+    struct changed *c = changed();
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+    sqlock_lock *lock;
+
+    c->dialect.n_scripts = SQLOCK_STMT_BREAK_NOTED;
+    memset(&c->scripts[SQLOCK_STMT_BREAK_NOTED], 0xAA,
+           (SQLOCK_STMT_COUNT - SQLOCK_STMT_BREAK_NOTED) * sizeof *c->scripts);
+    assert_ok(open_with(w, &c->table, &m, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+        assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+        for (int j = 0; j < 2 * i; j++)
+            give(take(m, "nightly"));
+        assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+        assert_int_equal(sqlock_lock_why(lock), i == 0 ? SQLOCK_WHY_BROKEN : SQLOCK_WHY_TAKEN);
+        sqlock_lock_free(lock);
+    }
+    sqlock_close(m);
+    test_free(c);
+}
+
 static void test_newer_driver_with_more_requests_works(void **state)
 {
     struct world *w = world(state);
@@ -349,6 +375,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_older_driver_with_a_newer_bit_is_refused),
     cmocka_unit_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
     cmocka_unit_test(test_older_driver_without_registers_has_locks),
+    cmocka_unit_test(test_older_driver_without_notes_breaks_all_the_same),
     cmocka_unit_test(test_newer_driver_with_more_requests_works),
     cmocka_unit_test(test_driver_whose_requests_differ_is_refused),
     cmocka_unit_test(test_driver_reads_no_further_than_the_options_of_an_older_core),

@@ -46,9 +46,10 @@ static char *replaced(char *text, const char *from, const char *to, int *hits)
 char *fill(const char *text)
 {
     int pg = bench.dialect == &sqlock_postgres_dialect, my = is_mysql();
-    const char *words[] = {"{lock}",     "{meta}",      "{migration}", "{row}",
-                           "{register}", "{lock:text}", "{meta:text}"};
-    const char *tables[] = {"lock", "meta", "migration", "row", "register", "lock", "meta"};
+    const char *words[] = {"{lock}",     "{meta}",   "{migration}", "{row}",
+                           "{register}", "{broken}", "{lock:text}", "{meta:text}"};
+    const char *tables[] = {"lock",     "meta",   "migration", "row",
+                            "register", "broken", "lock",      "meta"};
     char name[160];
     char *out = NULL;
     int hits = 0;
@@ -66,7 +67,7 @@ char *fill(const char *text)
                  pg || my ? bench.schema : "main", i_q, i_q, tables[i], i_q, q);
         out = replaced(out, words[i], name, &hits);
     }
-    out = replaced(out, "{schema}", bench.schema, &hits);
+    out = replaced(out, "{schema}", pg || my ? bench.schema : "main", &hits);
     return keep(replaced(out, "{prefix}", "sqlock_", &hits));
 }
 

@@ -66,18 +66,19 @@ void guard_outlives_an_early_end(const guarding *right, const guarding *wrong)
 {
     conn a = right->open(), app = right->open(), thief = right->open();
     request t = request_of('T', 5000 * MS), r;
-    script end[2];
+    script end[3];
     end[0] = ours(SQLOCK_STMT_RELEASE);
     end[1] = ours(SQLOCK_STMT_BREAK);
-    for (int i = 0; i < 2; i++) {
-        r = guarded_lease(right, a, app, i);
+    end[2] = ours(SQLOCK_STMT_BREAK_NOTED);
+    for (int i = 0; i < 3; i++) {
+        r = guarded_lease(right, a, app, i > 0);
         EXPECT(ask(a, &end[i], &r), SQLOCK_OUT_DONE); /* at once, though it frees nothing yet */
         EXPECT(grant(right, thief, t), SQLOCK_OUT_SKIPPED);
         EXPECT(is_guarded(thief, t), SQLOCK_OUT_GUARDED);
         run(app, "COMMIT");
         EXPECT(grant(right, thief, t), SQLOCK_OUT_DONE);
 
-        r = guarded_lease(wrong, a, app, i);
+        r = guarded_lease(wrong, a, app, i > 0);
         EXPECT(ask(a, &end[i], &r), SQLOCK_OUT_DONE);
         EXPECT(grant(wrong, thief, t), SQLOCK_OUT_DONE); /* wrong */
         run(app, "COMMIT");

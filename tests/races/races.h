@@ -25,7 +25,7 @@ extern const sqlock_dialect sqlock_sqlite_dialect;
 #define COUNT(a)  (sizeof(a) / sizeof *(a))
 #define PG_NOW    "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 #define LITE_NOW  "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)"
-#define MAX_STEPS 3
+#define MAX_STEPS 4
 #define MY_NOW                                                                                     \
     "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +"                                \
     " TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))"

@@ -15,6 +15,7 @@
 extern const sqlock_dialect sqlock_postgres_dialect;
 
 const struct damage place_damages[] = {
+    {"noted ON {broken} (noted)", "noted ON {broken} (token)", false},
     {"min_reader integer NOT NULL", "min_reader integer", true},
     {"fence_floor bigint", "fence_floor numeric", true},
     {"octet_length(ns) <= 63", "octet_length(ns) <= 64", false},
@@ -320,6 +321,7 @@ static void test_a_role_with_the_documented_grants_can_do_everything(void **stat
     place_migrate(&p);
     grant(&p, role, "SELECT, INSERT, UPDATE", "{lock}");
     grant(&p, role, "SELECT, UPDATE", "{meta}");
+    grant(&p, role, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
     /* The first connection writes the server's name to meta: as the role, too. */
     leave_a_row(&p);
     assert_ok(use_everything(&p, role, &err), &err);
@@ -448,6 +450,42 @@ static void test_registers_and_rows_take_rights_of_their_own(void **state)
     sqlock_close(m);
 }
 
+/* A break that cannot be noted is none. */
+static void test_breaking_takes_the_rights_on_its_notes(void **state)
+{
+    static const char *const lacking[] = {"SELECT, INSERT, UPDATE", "SELECT, INSERT, DELETE",
+                                          "SELECT, UPDATE, DELETE", "INSERT, UPDATE, DELETE"};
+    struct place p = place_new();
+    struct login login = {p.url, NULL};
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_acquire_opts forever = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    login.role = role_new(&p);
+    o.connect = connect_as;
+    o.connect_user = &login;
+    forever.flags = SQLOCK_NO_RENEW;
+    place_migrate(&p);
+    grant(&p, login.role, "SELECT, INSERT, UPDATE", "{lock}");
+    grant(&p, login.role, "SELECT, UPDATE", "{meta}");
+    assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
+    assert_ok(sqlock_acquire(m, "x", &forever, &lock, &err), &err);
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        pg_exec("REVOKE ALL ON %s.sqlock_broken FROM %s", p.schema, login.role);
+        grant(&p, login.role, lacking[i], "{broken}");
+        assert_code(SQLOCK_EDENIED, sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+        assert_non_null(strstr(err.text, "sqlock_broken"));
+        assert_ok(sqlock_renew(lock, &err), &err);
+    }
+    grant(&p, login.role, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
+    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
 /* Not at the first acquire: then the program is under way. */
 static void test_opening_tells_which_right_is_missing(void **state)
 {
@@ -534,11 +572,11 @@ static void test_written_sql_is_for_a_schema_with_any_letters(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE; CREATE SCHEMA \"%s\"", names[i], names[i]);
         p.schema = undo_later(drop_quoted, names[i]);
-        place_pipe_written(&p, 0, 2);
+        place_pipe_written(&p, 0, 3);
         assert_int_equal(place_migrate(&p), 0);
         assert_int_equal(place_use(&p, "x"), 1);
-        place_pipe_written(&p, 2, 0);
-        assert_int_equal(place_migrate(&p), 2);
+        place_pipe_written(&p, 3, 0);
+        assert_int_equal(place_migrate(&p), 3);
         assert_int_equal(place_use(&p, "x"), 2);
     }
 }
@@ -551,6 +589,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_each_documented_grant_is_needed),
     cmocka_unit_test(test_pruning_takes_the_right_to_delete),
     cmocka_unit_test(test_registers_and_rows_take_rights_of_their_own),
+    cmocka_unit_test(test_breaking_takes_the_rights_on_its_notes),
     cmocka_unit_test(test_opening_tells_which_right_is_missing),
     cmocka_unit_test(test_migrating_without_the_right_to_create_is_denied),
     cmocka_unit_test(test_P2_without_the_lock_on_the_table_a_token_repeats),

@@ -8,8 +8,10 @@
 /* ---- status ------------------------------------------------------------------------------------
  */
 
-#define PENDING_BOTH "001_locks pending no record\n002_transactions pending no record\n"
-#define APPLIED_BOTH "001_locks applied\n002_transactions applied\n"
+#define PENDING_ALL                                                                                \
+    "001_locks pending no record\n002_transactions pending no record\n003_breaks pending no "      \
+    "record\n"
+#define APPLIED_ALL "001_locks applied\n002_transactions applied\n003_breaks applied\n"
 
 /* "001_locks applied\n..." of all migrations. free() it. */
 static int put_state(const sqlock_migration_info *info, void *user)
@@ -72,19 +74,19 @@ void test_status_tells_what_became_of_every_migration(void **state)
     int told = 0;
 
     (void)state;
-    assert_states(&p, PENDING_BOTH);
-    assert_states(&grown, PENDING_BOTH "003_more pending no record\n");
+    assert_states(&p, PENDING_ALL);
+    assert_states(&grown, PENDING_ALL "004_more pending no record\n");
     after = place_catalogue(&p);
     assert_string_equal(before, after);
     place_migrate(&p);
-    assert_states(&grown, APPLIED_BOTH "003_more pending no record\n");
+    assert_states(&grown, APPLIED_ALL "004_more pending no record\n");
     place_migrate(&grown);
-    assert_states(&grown, APPLIED_BOTH "003_more applied\n");
-    assert_states(&p, APPLIED_BOTH "003_more unknown unknown here\n");
+    assert_states(&grown, APPLIED_ALL "004_more applied\n");
+    assert_states(&p, APPLIED_ALL "004_more unknown unknown here\n");
     place_exec(&p, "UPDATE {migration} SET checksum = 'ffffffffffffffff' WHERE version = 1");
-    place_exec(&p, "DELETE FROM {migration} WHERE version = 3");
+    place_exec(&p, "DELETE FROM {migration} WHERE version = 4");
     assert_states(&grown, "001_locks drifted\n002_transactions applied\n"
-                          "003_more unrecorded no record\n");
+                          "003_breaks applied\n004_more unrecorded no record\n");
     assert_int_equal(sqlock_migration_status(p.driver, p.url, &o, stop_at_once, &told, &err), 77);
     assert_int_equal(told, 1);
     free(before);
@@ -119,7 +121,7 @@ void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **stat
     place_migrate(&p);
     place_exec(&p, "UPDATE {migration} SET checksum = 'ffffffffffffffff' WHERE version = 1");
     before = place_catalogue(&p);
-    assert_code(SQLOCK_ESCHEMA, migrate_to(&grown, 3, 0, NULL, &err[0]), &err[0]);
+    assert_code(SQLOCK_ESCHEMA, migrate_to(&grown, 4, 0, NULL, &err[0]), &err[0]);
     assert_code(SQLOCK_ESCHEMA, migrate_to(&p, 0, SQLOCK_MIGRATE_DOWN, NULL, &err[1]), &err[1]);
     assert_code(SQLOCK_ESCHEMA, verify_code(&p, &err[2]), &err[2]);
     assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err[3]), &err[3]);
@@ -130,7 +132,7 @@ void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **stat
     }
     after = place_catalogue(&p);
     assert_string_equal(before, after);
-    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 2);
+    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 3);
     assert_true(place_use(&p, "x") > 0); /* programs at work are not stopped by it */
     free(before);
     free(after);
@@ -162,7 +164,7 @@ void test_verify_tells_what_the_tables_lack(void **state)
             continue;
         }
         assert_code(SQLOCK_ESCHEMA, baseline(&bad, SQLOCK_SCHEMA_LATEST, &err), &err);
-        place_exec(&bad, "UPDATE {meta} SET version = 2");
+        place_exec(&bad, "UPDATE {meta} SET version = 3");
         assert_code(SQLOCK_ESCHEMA, verify_code(&bad, &err), &err);
         if (!strstr(err.text, "table"))
             fail_msg("\"%s\" names no table", err.text);
@@ -182,19 +184,19 @@ void test_baseline_records_what_another_tool_has_run(void **state)
     (void)state;
     place_build(&p, NULL);
     assert_code(SQLOCK_ESCHEMA, verify_code(&p, &err), &err);
-    assert_ok(baseline(&p, 2, &err), &err);
-    assert_states(&p, APPLIED_BOTH);
+    assert_ok(baseline(&p, 3, &err), &err);
+    assert_states(&p, APPLIED_ALL);
     assert_ok(verify_code(&p, &err), &err);
     assert_int_equal(place_migrate(&p), 0);
     assert_true(place_use(&p, "x") > 0);
-    assert_ok(baseline(&p, 2, &err), &err);
+    assert_ok(baseline(&p, 3, &err), &err);
     /* A record that got lost, below the newest one. */
     place_migrate(&grown);
     place_exec(&p, "DELETE FROM {migration} WHERE version = 1");
     assert_code(SQLOCK_ESCHEMA, verify_code(&grown, &err), &err);
     assert_non_null(strstr(err.text, "001_locks"));
     assert_ok(baseline(&grown, SQLOCK_SCHEMA_LATEST, &err), &err);
-    assert_states(&grown, APPLIED_BOTH "003_more applied\n");
+    assert_states(&grown, APPLIED_ALL "004_more applied\n");
     assert_ok(verify_code(&grown, &err), &err);
 }
 
@@ -208,9 +210,11 @@ void test_baseline_of_an_older_version_asks_for_its_own_tables_only(void **state
     (void)state;
     place_migrate(&older);
     place_exec(&p, "DELETE FROM {migration}");
-    assert_code(SQLOCK_ESCHEMA, baseline(&p, 2, &err), &err);
-    assert_ok(baseline(&p, 1, &err), &err);
-    assert_states(&p, "001_locks applied\n002_transactions pending no record\n");
+    assert_code(SQLOCK_ESCHEMA, baseline(&p, 3, &err), &err);
+    assert_non_null(strstr(err.text, "broken"));
+    assert_ok(baseline(&p, 2, &err), &err);
+    assert_states(&p,
+                  "001_locks applied\n002_transactions applied\n003_breaks pending no record\n");
     assert_int_equal(place_migrate(&p), 1);
     assert_ok(verify_code(&p, &err), &err);
     place_exec(&p, "DELETE FROM {migration}");
@@ -231,10 +235,10 @@ void test_baseline_refuses_what_is_not_there(void **state)
     after = place_catalogue(&p);
     assert_string_equal(before, after);
     assert_code(SQLOCK_EINVAL, baseline(&p, 0, &err), &err);
-    assert_code(SQLOCK_EINVAL, baseline(&p, 3, &err), &err);
+    assert_code(SQLOCK_EINVAL, baseline(&p, 4, &err), &err);
     place_migrate(&grown);
     assert_code(SQLOCK_ESCHEMA, baseline(&grown, 1, &err), &err);
-    assert_non_null(strstr(err.text, "version 3"));
+    assert_non_null(strstr(err.text, "version 4"));
     assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err), &err); /* newer than the library */
     free(before);
     free(after);
@@ -264,15 +268,15 @@ void test_a_dry_run_changes_nothing(void **state)
     struct place p = place_new(), grown = place_grown(&p);
 
     (void)state;
-    expect_dry_run(&grown, SQLOCK_SCHEMA_LATEST, 0, 3);
+    expect_dry_run(&grown, SQLOCK_SCHEMA_LATEST, 0, 4);
     expect_dry_run(&grown, 1, 0, 1);
     place_migrate(&p);
     expect_dry_run(&grown, SQLOCK_SCHEMA_LATEST, 0, 1);
     expect_dry_run(&p, SQLOCK_SCHEMA_LATEST, 0, 0);
-    expect_dry_run(&p, 0, SQLOCK_MIGRATE_DOWN, 2);
+    expect_dry_run(&p, 0, SQLOCK_MIGRATE_DOWN, 3);
     place_migrate(&grown);
-    expect_dry_run(&grown, 0, SQLOCK_MIGRATE_DOWN, 3);
-    expect_dry_run(&grown, 1, SQLOCK_MIGRATE_DOWN, 2);
+    expect_dry_run(&grown, 0, SQLOCK_MIGRATE_DOWN, 4);
+    expect_dry_run(&grown, 1, SQLOCK_MIGRATE_DOWN, 3);
 }
 
 void test_bad_versions_flags_and_directions_are_refused(void **state)
@@ -282,7 +286,7 @@ void test_bad_versions_flags_and_directions_are_refused(void **state)
     int applied = 7;
 
     (void)state;
-    assert_code(SQLOCK_EINVAL, migrate_to(&p, 3, 0, &applied, &err), &err);
+    assert_code(SQLOCK_EINVAL, migrate_to(&p, 4, 0, &applied, &err), &err);
     assert_code(SQLOCK_EINVAL, migrate_to(&p, -2, 0, &applied, &err), &err);
     assert_code(SQLOCK_EINVAL, migrate_to(&p, 1, 0x80, &applied, &err), &err);
     assert_int_equal(applied, 7);
@@ -295,7 +299,7 @@ void test_bad_versions_flags_and_directions_are_refused(void **state)
     assert_ok(migrate_to(&grown, 1, SQLOCK_MIGRATE_DOWN, &applied, &err), &err);
     assert_int_equal(applied, 0);
     assert_states(&grown, "001_locks applied\n002_transactions pending no record\n"
-                          "003_more pending no record\n");
+                          "003_breaks pending no record\n004_more pending no record\n");
 }
 
 /* Where DDL is not transactional a migrator can be killed between the record and the version. */
@@ -307,10 +311,10 @@ void test_a_record_that_a_killed_migrator_left_is_written_anew(void **state)
     (void)state;
     place_migrate(&p);
     place_exec(&p, "INSERT INTO {migration} (version, name, checksum, applied) "
-                   "VALUES (3, 'left', 'ffffffffffffffff', 1)");
-    assert_states(&grown, APPLIED_BOTH "003_more pending no record\n");
+                   "VALUES (4, 'left', 'ffffffffffffffff', 1)");
+    assert_states(&grown, APPLIED_ALL "004_more pending no record\n");
     assert_int_equal(place_migrate(&grown), 1);
-    assert_states(&grown, APPLIED_BOTH "003_more applied\n");
+    assert_states(&grown, APPLIED_ALL "004_more applied\n");
     assert_ok(verify_code(&grown, &err), &err);
 }
 
@@ -363,20 +367,20 @@ void test_written_sql_does_what_the_library_does(void **state)
     place_pipe_written(&p, 0, SQLOCK_SCHEMA_LATEST);
     place_build(&by_hand, NULL);
     assert_same(&p, &by_hand);
-    assert_states(&p, APPLIED_BOTH);
+    assert_states(&p, APPLIED_ALL);
     assert_ok(verify_code(&p, &err), &err);
     token = place_use(&p, "x");
-    place_pipe_written(&grown, 2, 3);
+    place_pipe_written(&grown, 3, 4);
     place_migrate(&library);
-    assert_states(&grown, APPLIED_BOTH "003_more applied\n");
+    assert_states(&grown, APPLIED_ALL "004_more applied\n");
     assert_int_equal(place_migrate(&grown), 0);
     assert_true(place_use(&grown, "x") > token);
     (void)place_use(&library, "x"); /* so that both know their server */
     assert_same(&p, &other);
     token = place_use(&grown, "x");
-    place_pipe_written(&grown, 3, 0);
-    assert_states(&grown, PENDING_BOTH "003_more pending no record\n");
-    assert_int_equal(place_migrate(&grown), 3);
+    place_pipe_written(&grown, 4, 0);
+    assert_states(&grown, PENDING_ALL "004_more pending no record\n");
+    assert_int_equal(place_migrate(&grown), 4);
     assert_true(place_use(&grown, "x") > token);
 }
 
@@ -400,14 +404,14 @@ void test_written_sql_stops_when_told(void **state)
                      77);
     assert_int_equal(calls, 3);
     assert_code(SQLOCK_EINVAL,
-                sqlock_migration_sql(p.driver, &o, 0, 3, 0, stop_after_some, &calls, &err), &err);
+                sqlock_migration_sql(p.driver, &o, 0, 4, 0, stop_after_some, &calls, &err), &err);
     assert_code(SQLOCK_EINVAL,
                 sqlock_migration_sql(p.driver, &o, 0, 1, 8, stop_after_some, &calls, &err), &err);
     assert_code(SQLOCK_EINVAL,
                 sqlock_migration_sql(NULL, &o, 0, 1, 0, stop_after_some, &calls, &err), &err);
     assert_int_equal(calls, 3);
-    bare = written(&p, 0, 2, SQLOCK_SQL_BARE);
-    around = written(&p, 0, 2, 0);
+    bare = written(&p, 0, 3, SQLOCK_SQL_BARE);
+    around = written(&p, 0, 3, 0);
     nothing = written(&p, 1, 1, 0);
     assert_string_equal(nothing, "");
     assert_non_null(strstr(around, bare));

@@ -36,7 +36,7 @@ static const char *schema_of(const struct place *p)
 
 char *place_fill(const struct place *p, const char *text)
 {
-    static const char *const tables[] = {"lock", "meta", "migration", "row", "register"};
+    static const char *const tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
     char *out = strdup(text);
     char word[32], name[256];
     char q = p->dialect->quote;

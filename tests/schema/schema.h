@@ -102,6 +102,7 @@ void test_down_takes_back_what_up_made(void **state);
 void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state);
 void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state);
 void test_P20_a_newer_library_works_on_an_older_schema(void **state);
+void test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place(void **state);
 
 /* records.c */
 void test_status_tells_what_became_of_every_migration(void **state);
@@ -141,6 +142,7 @@ void test_written_sql_stops_when_told(void **state);
         cmocka_unit_test(test_P20_an_older_library_goes_on_while_a_newer_one_migrates),            \
         cmocka_unit_test(test_P20_an_older_library_goes_on_through_a_migration_and_back),          \
         cmocka_unit_test(test_P20_a_newer_library_works_on_an_older_schema),                       \
+        cmocka_unit_test(test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place), \
         cmocka_unit_test(test_status_tells_what_became_of_every_migration),                        \
         cmocka_unit_test(test_a_migration_from_another_file_is_named_and_nothing_is_done),         \
         cmocka_unit_test(test_verify_tells_what_the_tables_lack),                                  \

@@ -11,6 +11,7 @@
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
 const struct damage place_damages[] = {
+    {"noted ON {prefix}broken (noted)", "noted ON {prefix}broken (token)", false},
     {"min_reader INTEGER NOT NULL", "min_reader INTEGER", true},
     {"fence_floor INTEGER", "fence_floor ANY", true},
     {"CHECK (length(ns) <= 63)", "CHECK (length(ns) <= 64)", false},

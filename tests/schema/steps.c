@@ -91,7 +91,7 @@ void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state)
     kill_on_the_way_up(as_it_is, expected);
     free(expected);
     grown = place_grown(&grown);
-    assert_int_equal(place_migrate(&grown), 3);
+    assert_int_equal(place_migrate(&grown), 4);
     expected = place_catalogue(&grown);
     kill_on_the_way_up(place_grown, expected);
     free(expected);
@@ -438,10 +438,10 @@ void test_down_takes_back_what_up_made(void **state)
     assert_int_equal(place_migrate(&grown), 1);
     two = tables_of(&p);
     assert_string_not_equal(one, two);
-    assert_ok(go_down(&grown, 2, 0, &applied, &err), &err);
+    assert_ok(go_down(&grown, 3, 0, &applied, &err), &err);
     assert_int_equal(applied, 1);
     assert_tables(&p, one);
-    assert_ok(go_down(&p, 1, 0, &applied, &err), &err);
+    assert_ok(go_down(&p, 2, 0, &applied, &err), &err);
     assert_int_equal(applied, 1);
     older = place_older(&p);
     assert_int_equal(place_migrate(&older), 0);
@@ -450,8 +450,8 @@ void test_down_takes_back_what_up_made(void **state)
     assert_int_equal(place_migrate(&grown), 2);
     assert_tables(&p, two);
     assert_ok(go_down(&grown, 0, 0, &applied, &err), &err);
-    assert_int_equal(applied, 3);
-    assert_int_equal(place_migrate(&older), 1);
+    assert_int_equal(applied, 4);
+    assert_int_equal(place_migrate(&older), 2);
     assert_tables(&p, first);
     assert_int_equal(place_migrate(&p), 1);
     assert_tables(&p, one);
@@ -482,7 +482,7 @@ void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state)
     assert_true(place_use(&grown, "x") < place_use(&p, "x"));
     /* It cannot take back what it does not know. */
     assert_code(SQLOCK_ESCHEMA, go_down(&p, 0, 0, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "version 3"));
+    assert_non_null(strstr(err.text, "version 4"));
     sqlock_lock_free(lock);
     sqlock_close(m);
     sqlock_close(n);
@@ -506,13 +506,51 @@ void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state
         assert_ok(sqlock_renew(lock, &err), &err);
         assert_true(place_use(&older, "x") > token);
         token = place_use(&p, "x");
-        assert_ok(go_down(&p, 1, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
+        assert_ok(go_down(&p, 2, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
         assert_ok(sqlock_renew(lock, &err), &err);
         assert_true(place_use(&older, "x") > token);
         token = place_use(&p, "x");
     }
     assert_ok(sqlock_release(lock, &err), &err);
     sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
+/* A lock is broken, whatever the schema, and the next one gets it. */
+static void break_one(sqlock *m)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *next = NULL;
+    sqlock_error err;
+
+    o.flags = SQLOCK_NO_RENEW;
+    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
+    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_acquire(m, "x", &o, &next, &err), &err);
+    assert_ok(sqlock_release(next, &err), &err);
+    sqlock_lock_free(next);
+    sqlock_lock_free(lock);
+}
+
+/* Connections that are there already find out. */
+void test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    sqlock_error err;
+    sqlock *m;
+
+    (void)state;
+    assert_ok(sqlock_migrate_to(p.driver, p.url, &o, 2, 0, NULL, &err), &err);
+    m = place_open(&p);
+    for (int round = 0; round < 2; round++) {
+        break_one(m);
+        place_migrate(&p);
+        break_one(m);
+        assert_int_equal(place_number(&p, "SELECT count(*) FROM {broken}"), 1);
+        assert_ok(go_down(&p, 2, 0, NULL, &err), &err);
+    }
+    break_one(m);
     sqlock_close(m);
 }
 

@@ -105,22 +105,22 @@ static const char *const more_up[] = {
     "CREATE TABLE IF NOT EXISTS {schema}.{prefix}most (id integer PRIMARY KEY)",
 };
 static const char *const more_down[] = {
-    "UPDATE {meta} SET version = 2, min_reader = 1 WHERE id = 1",
+    "UPDATE {meta} SET version = 3, min_reader = 1 WHERE id = 1",
     "DROP TABLE IF EXISTS {schema}.{prefix}most",
     "DROP TABLE IF EXISTS {schema}.{prefix}more",
-    "DELETE FROM {migration} WHERE version = 3",
+    "DELETE FROM {migration} WHERE version = 4",
 };
 
 struct place place_grown(const struct place *p)
 {
     sqlock_dialect dialect = *p->dialect;
-    sqlock_migration all[3];
+    sqlock_migration all[4];
 
-    assert_int_equal(p->dialect->n_migrations, 2); /* else give `more` the next number */
-    memcpy(all, p->dialect->migrations, 2 * sizeof *all);
-    all[2] = (sqlock_migration){3, "more", "0123456789abcdef", more_up, 3, more_down, 4};
+    assert_int_equal(p->dialect->n_migrations, 3); /* else give `more` the next number */
+    memcpy(all, p->dialect->migrations, 3 * sizeof *all);
+    all[3] = (sqlock_migration){4, "more", "0123456789abcdef", more_up, 3, more_down, 4};
     dialect.migrations = keep(all, sizeof all);
-    dialect.n_migrations = 3;
+    dialect.n_migrations = 4;
     return place_with(p, &dialect);
 }
 

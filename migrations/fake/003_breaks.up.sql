@@ -1,0 +1,2 @@
+-- Notes of breaks are built in like all else, and there from this version on.
+CREATE {broken};

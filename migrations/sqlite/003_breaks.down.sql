@@ -1,0 +1,6 @@
+-- Breaks from now on are remembered as before 003.
+UPDATE {meta} SET version = 2 WHERE id = 1;
+
+DELETE FROM {migration} WHERE version = 3;
+
+DROP TABLE {broken};

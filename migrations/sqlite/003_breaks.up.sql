@@ -1,0 +1,14 @@
+-- 003 breaks: what was broken, for holders who ask when others have come and gone.
+
+CREATE TABLE {broken} (
+    -- A note of each break, for a month: longer than any lease. The row remembers the last grant that
+    -- ended, and the broken holder may ask only when others have come and gone.
+    ns BLOB NOT NULL CHECK (length(ns) <= 63),
+    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    token INTEGER NOT NULL CHECK (token > 0), -- of the grant that was broken
+    noted INTEGER NOT NULL,                   -- when: milliseconds since 1970 UTC
+    PRIMARY KEY (ns, name, token)
+) STRICT, WITHOUT ROWID;
+
+-- For who takes old notes away.
+CREATE INDEX {schema}.{prefix}broken_noted ON {prefix}broken (noted);
