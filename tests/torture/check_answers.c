@@ -98,15 +98,10 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
 }
 
 /* A release that is asked again says yes whoever has come since. Only the first one must have found
- * the grant. If its reply was lost in a fault, it asks again by itself; then a break that the row
- * has forgotten, because others came since, cannot be told from the release. */
+ * the grant. */
 static void judge_release(struct book *b, const struct grant *g, const struct event *e)
 {
-    bool forgotten = g->broken && g->broken->invoke_us <= e->return_us && g->next &&
-                     g->next->return_us <= e->return_us &&
-                     fault_between(&b->all, e->invoke_us, e->return_us);
-
-    if (e == g->release && !forgotten)
+    if (e == g->release)
         judge_yes(b, g, e);
 }
 
