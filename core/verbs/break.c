@@ -38,6 +38,9 @@ static int ask(sqlock_op *op, const sqlock_value *values, struct answer *a)
 
     if (rendered_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) == 0)
         rc = op_attempt(op, SQLOCK_STMT_BREAK_NOTED, values, a);
+    /* MariaDB: it was broken, and somebody dropped the notes before the packet's look at them. */
+    if (rc == SQLOCK_ESCHEMA && (op->err.flags & SQLOCK_MAYBE))
+        op->unsure = 1;
     return rc == SQLOCK_ESCHEMA ? op_attempt(op, SQLOCK_STMT_BREAK, values, a) : rc;
 }
 

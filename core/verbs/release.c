@@ -97,6 +97,7 @@ static void released_or_broken(sqlock_op *op)
 {
     int was_broken;
 
+    op->unsure = 1; /* until that is known: the lost reply may be of another call */
     if (look_for_break(op, &was_broken) != 0)
         op_failed(op);
     else if (was_broken)

@@ -448,8 +448,9 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
 
 /* Take the lock away from the grant with this token (from sqlock_list or sqlock_holder), so that the
  * next acquire gets it. Its holder learns at its next renewal, and must be known to be dead: only the
- * token protects data from it. Before version 3 of the schema a holder that is not, whose release loses
- * its reply and is asked again when two others have come and gone since, is told that it released.
+ * token protects data from it. Where no note is made of it (a schema before version 3, or an older
+ * library) a holder that is not, whose release loses its reply and is asked again when two others have
+ * come and gone since, is told that it released.
  * Returns: 0, SQLOCK_EGUARDED (without SQLOCK_RETRY: it is broken, but an open transaction guards it, and
  *          nobody is granted it before that ends; with it, under SQLite: nothing was changed),
  *          SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply

@@ -98,7 +98,8 @@ FROM DUAL
 WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@session.sql_log_bin)
    OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
-              WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register')
+              WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register',
+                                     '{prefix}broken')
                 AND t.engine <> 'InnoDB' AND {here});
 -- :step
 SELECT 0, IF(:accept_weak = 0, 21, 22), 0, 0, {now}, 0, NULL,

@@ -48,7 +48,8 @@ SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
 FROM (SELECT EXISTS (SELECT 1 FROM pg_class c
                      WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}),
                                      to_regclass('{schema}.{prefix}row'),
-                                     to_regclass('{schema}.{prefix}register'))
+                                     to_regclass('{schema}.{prefix}register'),
+                                     to_regclass('{schema}.{prefix}broken'))
                        AND c.relpersistence = 'u') AS unlogged) u
 WHERE u.unlogged OR ('x' || {timeline})::bit(32)::bigint > 2097152
    OR current_setting('client_min_messages') IN ('error', 'fatal', 'panic');

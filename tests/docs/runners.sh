@@ -148,14 +148,18 @@ run_unit()
     as_cron "$line" || { echo "ended with $?"; return 1; }
 }
 
-# To a role that can do nothing yet: with the first block it takes locks, with the last it prunes rows that
-# nobody has used for long.
+# To a role that can do nothing yet: with the first block it takes locks, with another it prunes rows that
+# nobody has used for long, and with the last it breaks locks.
 run_grants()
 {
-    local as=${url/user=postgres/user=$name} old="UPDATE sqlock_lock SET idle_since = idle_since / 2"
+    local as=${url/user=postgres/user=$name} old="UPDATE sqlock_lock SET idle_since = idle_since / 2" token
     [ "$as" != "$url" ] || { echo "$url names no user to be replaced"; return 1; }
     sed -i "s/ TO app;/ TO $name;/" "$1"
-    if ! grep -qE 'USAGE|DELETE' "$1"; then # for calls that the command has not
+    if grep -q sqlock_broken "$1"; then
+        token=$(as_reader sqlock -U "$as" acquire --ttl 60s stuck) && token=${token#* } || return 1
+        ! as_reader sqlock -U "$as" break stuck --token "$token" 2>/dev/null || { echo "it could break before"; return 1; }
+        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" break stuck --token "$token"
+    elif ! grep -qE 'USAGE|DELETE' "$1"; then # for calls that the command has not
         ask_postgres "$(cat "$1")" "$url"
     elif ! grep -q DELETE "$1"; then
         ask_postgres "CREATE ROLE $name LOGIN" || return 1

@@ -69,6 +69,28 @@ static void test_lost_reply_of_a_break_is_settled_within_the_call(void **state)
     sqlock_lock_free(lock);
 }
 
+/* P5, P18: it may have been released, or broken before; a second call knows that as well as the
+ * first. */
+static void test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken(void **state)
+{
+    struct world *w = world(state);
+    sqlock_open_opts oo = short_requests();
+    sqlock *a = open_manager(w, &oo), *b = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(a, "nightly", 60000, SQLOCK_NO_RENEW);
+
+    assert_ok(sqlock_break(b, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    give(take(b, "nightly"));
+    give(take(b, "nightly"));
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_WAS_BROKEN, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+        assert_true(err.flags & SQLOCK_MAYBE);
+    }
+    sqlock_lock_free(lock);
+}
+
 static int count_rows(const sqlock_info *info, void *user)
 {
     *(int *)user += info->held;
@@ -208,6 +230,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renewal_that_hears_nothing_leaves_the_deadline),
     cmocka_unit_test(test_automatic_renewals_survive_lost_messages),
     cmocka_unit_test(test_lost_reply_of_a_break_is_settled_within_the_call),
+    cmocka_unit_test(test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken),
     cmocka_unit_test(test_serialization_failures_are_tried_again),
     cmocka_unit_test(test_failures_without_end_are_told_as_they_are),
     cmocka_unit_test(test_transaction_that_could_not_be_serialized_asks_who_is_there),

@@ -224,16 +224,18 @@ static void test_rights_by_role_wildcard_and_column_are_enough(void **state)
 
 static void test_a_table_that_is_not_innodb_is_refused(void **state)
 {
+    static const char *const tables[] = {"lock", "broken"};
     sqlock_error err;
-    int rc;
 
     (void)state;
     mysql_migrated();
-    my_private_exec("ALTER TABLE test.sqlock_lock ENGINE = MyISAM");
-    rc = mysql_try(my_private_url(), 0, &err);
-    my_private_exec("ALTER TABLE test.sqlock_lock ENGINE = InnoDB");
-    assert_code(SQLOCK_EREFUSED, rc, &err);
-    assert_non_null(strstr(err.text, "InnoDB"));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        my_private_exec("ALTER TABLE test.sqlock_%s ENGINE = MyISAM", tables[i]);
+        int rc = mysql_try(my_private_url(), 0, &err);
+        my_private_exec("ALTER TABLE test.sqlock_%s ENGINE = InnoDB", tables[i]);
+        assert_code(SQLOCK_EREFUSED, rc, &err);
+        assert_non_null(strstr(err.text, "InnoDB"));
+    }
 }
 
 static void test_servers_that_cannot_keep_time_or_log_are_refused(void **state)

@@ -209,6 +209,47 @@ static void test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on(v
     assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 4);
 }
 
+static int hold_the_broken_row(void *p)
+{
+    place_exec(p, "START TRANSACTION; SELECT 1 FROM {lock} WHERE name = 'x' FOR UPDATE; "
+                  "SELECT SLEEP(0.8); COMMIT");
+    return 0;
+}
+
+static int drop_later(void *p)
+{
+    sleep_ms(200);
+    place_exec(p, "DROP TABLE {broken}");
+    return 0;
+}
+
+/* P5: each statement of a packet commits by itself. The break waits for the row, the DROP for the
+ * break, and the packet's look at the notes comes behind both. */
+static void test_a_break_whose_notes_go_away_behind_it_is_told_as_one(void **state)
+{
+    struct place p = place_new();
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    pid_t children[2];
+    sqlock *m;
+
+    (void)state;
+    place_migrate(&p);
+    m = place_open(&p);
+    o.flags = SQLOCK_NO_RENEW;
+    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
+    children[0] = child_start(hold_the_broken_row, &p);
+    sleep_ms(200);
+    children[1] = child_start(drop_later, &p);
+    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(child_wait(children[i], patience_ms(10000)), 0);
+    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
 /* The library's own locks are nobody's business. */
 static int count_all(const sqlock_info *info, void *user)
 {
@@ -273,6 +314,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_migrator_waits_for_the_lease_of_one_that_was_killed),
     cmocka_unit_test(test_a_migrator_whose_lease_was_taken_stops),
     cmocka_unit_test(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on),
+    cmocka_unit_test(test_a_break_whose_notes_go_away_behind_it_is_told_as_one),
     cmocka_unit_test(test_the_lease_of_migrators_is_never_listed),
     cmocka_unit_test(test_a_lock_table_that_is_gone_is_told_and_not_made_anew),
     cmocka_unit_test(test_P2_without_the_locks_on_the_tables_a_token_repeats),
