@@ -113,6 +113,8 @@ static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text
     free(sql);
 }
 
+/* What the migrations make, by name: servers and their packagers put things of their own into other
+ * columns of the catalogue. */
 #define HERE " WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '{schema}') "
 
 char *place_catalogue(const struct place *p)
@@ -124,20 +126,17 @@ char *place_catalogue(const struct place *p)
 
     assert_non_null(f);
     put_rows(f, c, p,
-             "SELECT c.relname, c.relkind, c.relpersistence, c.reloptions, c.relrowsecurity, "
-             "c.relhasrules, c.relhastriggers, c.relreplident, c.relispartition, c.relacl, "
-             "c.relchecks, c.relnatts, (SELECT amname FROM pg_am a WHERE a.oid = c.relam) "
+             "SELECT c.relname, c.relkind, c.relpersistence, c.reloptions, c.relrowsecurity "
              "FROM pg_class c" HERE "ORDER BY c.relname");
     put_rows(f, c, p,
              "SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), "
-             "a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attidentity, a.attstorage, "
-             "a.attcollation::regcollation, a.attisdropped, a.attoptions "
+             "a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attisdropped "
              "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
              "LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum" HERE
              "ORDER BY c.relname, a.attnum");
     put_rows(f, c, p,
-             "SELECT c.relname, k.conname, k.contype, pg_get_constraintdef(k.oid), k.convalidated, "
-             "k.condeferrable FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid" HERE
+             "SELECT c.relname, k.conname, k.contype, pg_get_constraintdef(k.oid), k.convalidated "
+             "FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype <> 'n'" HERE
              "ORDER BY c.relname, k.conname");
     put_rows(f, c, p,
              "SELECT c.relname, pg_get_indexdef(i.indexrelid), i.indisprimary, i.indisvalid "

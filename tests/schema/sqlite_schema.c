@@ -147,10 +147,14 @@ char *place_catalogue(const struct place *p)
              "SELECT m.name, c.cid, c.name, c.type, c.\"notnull\", c.dflt_value, c.pk, c.hidden "
              "FROM sqlite_master m, pragma_table_xinfo(m.name) c WHERE m.type = 'table' "
              "ORDER BY m.name, c.cid");
+    put_rows(
+        f, db,
+        "SELECT m.name, i.seq, i.name, i.\"unique\", i.origin, i.partial, c.seqno, c.cid, c.name, "
+        "c.\"desc\", c.coll, c.key FROM sqlite_master m, pragma_index_list(m.name) i, "
+        "pragma_index_xinfo(i.name) c WHERE m.type = 'table' ORDER BY m.name, i.seq, c.seqno");
     put_rows(f, db,
-             "SELECT m.name, i.*, c.* FROM sqlite_master m, pragma_index_list(m.name) i, "
-             "pragma_index_xinfo(i.name) c WHERE m.type = 'table' ORDER BY m.name, i.seq, c.seqno");
-    put_rows(f, db, "SELECT * FROM pragma_table_list WHERE schema = 'main' ORDER BY name");
+             "SELECT name, type, ncol, wr, strict FROM pragma_table_list WHERE schema = 'main' "
+             "ORDER BY name");
     sql = place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
     if (sqlite3_table_column_metadata(db, "main", "sqlock_meta", NULL, NULL, NULL, NULL, NULL,
                                       NULL) == SQLITE_OK)
