@@ -6,7 +6,7 @@
 # and says what the mutant expects of it. Ends with 77 if its database is not there, else with 1. Set by the
 # Makefile: BUILD, whose objects are taken over, BUILT_DRIVERS; by run.sh: the servers' URLs.
 set -u
-export LC_ALL=C
+export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=TAP
 cd "$(dirname "$0")/../.." || exit 1
 
 name=$1
@@ -87,10 +87,11 @@ run_check() # FOLDER PROGRAM
     rc=$?
 }
 
-# From where the test begins to where it has failed, with the line of the assertion.
+# From the first test that failed: what it said, with the line of the assertion.
 words()
 {
-    awk '/^\[ RUN / { text = ""; next }
+    awk '/^1\.\.[0-9]+$/ || /^ok [0-9]+ / || / # SKIP / { if (failed) exit; text = ""; next }
+         /^not ok [0-9]+ - / { if (failed) exit; failed = 1 }
          { text = text "    " $0 "\n" }
          match($0, /tests\/[a-z_\/]*\.c:[0-9]+/) {
              split(substr($0, RSTART, RLENGTH), at, ":")
@@ -99,13 +100,13 @@ words()
              close(at[1])
              text = text "    " line "\n"
          }
-         /^\[  FAILED  \] test_/ { printf "%s", text; exit }' "$log" | cut -c1-300 | head -n 20
+         END { if (failed) printf "%s", text }' "$log" | cut -c1-300 | head -n 20
 }
 
 must_pass()
 {
     run_check . "$build/tests/$program"
-    if [ $rc != 0 ] || ! grep -q '^\[       OK \] ' "$log"; then
+    if [ $rc != 0 ] || ! grep -q '^ok [0-9]* - ' "$log"; then
         tail -n 20 "$log"
         end 1 "$filter does not pass without it"
     fi
@@ -117,16 +118,16 @@ judge()
     if [ $rc = 124 ] || [ $rc = 137 ]; then
         tail -n 20 "$log"
         end 1 "not caught: $filter was not done after $limit seconds"
-    elif grep -q 'Test failed with exception' "$log" || ! grep -qE '^\[==========\] [0-9]+ test.* run' "$log"; then
+    elif grep -q 'Test failed with exception' "$log" || ! grep -qE '^# (not )?ok - ' "$log"; then
         tail -n 20 "$log"
         end 1 "not caught: $program crashed ($rc)"
-    elif grep -q '^\[  FAILED  \] test_' "$log"; then
+    elif grep -qE '^not ok [0-9]+ - test_[^ ]*$' "$log"; then
         words
         words | grep -qF -- "$says" || end 1 "not caught: $filter failed, and did not say '$says'"
         end 0 "caught by $filter"
-    elif grep -q '^\[       OK \] ' "$log"; then
+    elif grep -q '^ok [0-9]* - ' "$log"; then
         end 1 "not caught: $filter passes with it: a test is missing"
-    elif grep -q '^\[  SKIPPED \] ' "$log"; then
+    elif grep -qE '^(not )?ok [0-9]+ # SKIP ' "$log"; then
         missing "$filter was skipped"
     else
         cat "$log"

@@ -16,22 +16,23 @@ build/tests/unit/x: core/x.c
 MAKE
 cat >"$dir/core/x.c" <<'PROGRAM'
 #!/bin/sh
-echo '[==========] Running 1 test(s).'
-echo '[ RUN      ] test_of_it'
+echo '1..1'
 word=good
 case $word in
-good) echo '[       OK ] test_of_it' ;;
-wrong) echo 'gave 1, not 2'; echo '[  FAILED  ] test_of_it' ;;
-other) echo 'gave 3, not 4'; echo '[  FAILED  ] test_of_it' ;;
-fault) echo 'Test failed with exception: gave 1, not 2'; echo '[  FAILED  ] test_of_it' ;;
+good) echo 'ok 1 - test_of_it' ;;
+wrong) echo 'gave 1, not 2'; echo 'not ok 1 - test_of_it' ;;
+later) echo 'not ok 1 - test_of_it'; echo '# gave 1, not 2' ;;
+other) echo 'gave 3, not 4'; echo 'not ok 1 - test_of_it'; echo '# x'; echo 'ok 2 - test'; echo 'gave 1, not 2' ;;
+fault) echo 'not ok 1 - test_of_it'; echo '# Test failed with exception: gave 1, not 2' ;;
 crash) kill -SEGV $$ ;;
 hang) exec sleep 59 ;;
-skip) echo '[  SKIPPED ] test_of_it' ;;
+skip) echo 'ok 1 # SKIP test_of_it' ;;
+old-skip) echo 'not ok 1 # SKIP test_of_it' ;;
 none) ;;
 esac
 # twice
 # twice
-echo '[==========] 1 test(s) run.'
+echo '# ok - tests'
 PROGRAM
 make -s -C "$dir"
 before=$(cat "$dir/core/x.c")
@@ -56,6 +57,7 @@ word() { printf 'file: core/x.c\n-word=good\n+%s' "$1"; }
 
 expect 0 "caught by test_of_it" "$(word word=wrong)"
 expect 0 "gave 1, not 2" "$(word word=wrong)"
+expect 0 "gave 1, not 2" "$(word word=later)"
 expect 1 "a test is missing" "$(word 'word=good # an equal one')"
 expect 1 "did not say 'gave 1, not 2'" "$(word word=other)"
 expect 1 "crashed" "$(word word=fault)"
@@ -64,6 +66,7 @@ expect 1 "not done after 1 seconds" "$(word word=hang)" limit 1
 expect 1 "no test called" "$(word word=none)"
 expect 1 "it does not build" "$(word 'word=(')"
 expect 77 "was skipped" "$(word word=skip)"
+expect 77 "was skipped" "$(word word=old-skip)"
 expect 77 "there is no PostgreSQL" "$(word word=wrong)" on postgres
 expect 1 "does not tell 'says:'" "$(word word=wrong)" says ""
 

@@ -22,6 +22,8 @@ static void wrong(void **s) { (void)s; assert_int_equal(1, 2); }
 static void skipped(void **s) { (void)s; skip(); }
 static void crash(void **s) { (void)s; abort(); }
 static void hang(void **s) { (void)s; sleep(60); }
+static void leave(void **s) { (void)s; exit(0); }
+static void noise(void **s) { (void)s; puts("ok\nFAILED\nnot ok\n# not ok - tests"); }
 static int no(void **s) { (void)s; return -1; }
 static void test_late(void **s)
 {
@@ -34,16 +36,18 @@ static void test_late(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS};
-    return cmocka_run_group_tests(tests, SETUP, TEARDOWN);
+    const struct CMUnitTest more[] = {MORE};
+    int failed = cmocka_run_group_tests(tests, SETUP, TEARDOWN);
+    return failed + (sizeof more ? cmocka_run_group_tests(more, NULL, NULL) : 0);
 }
 C
 
-expect() # LINE TESTS [SETUP TEARDOWN]
+expect() # LINE TESTS [SETUP TEARDOWN [TESTS_OF_ANOTHER_GROUP]]
 {
     local program=$dir/tests/self/x last status fits=1
     mkdir -p "${program%/*}"
-    "${CC:-gcc}" -w -DTESTS="$2" -DSETUP="${3:-NULL}" -DTEARDOWN="${4:-NULL}" -o "$program" "$dir/x.c" \
-        -lcmocka || { bad=1; return; }
+    "${CC:-gcc}" -w -DTESTS="$2" -DSETUP="${3:-NULL}" -DTEARDOWN="${4:-NULL}" -DMORE="${5:-}" -o "$program" \
+        "$dir/x.c" -lcmocka || { bad=1; return; }
     last=$(tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1; exit "${PIPESTATUS[0]}")
     status=$?
     case $1 in
@@ -67,6 +71,11 @@ expect "0 passed, 1 failed" "$t(good)" no
 expect "1 passed, 1 failed" "$t(good)" NULL no
 expect "1 passed, 1 failed" "$t(good),$t(crash),$t(good)"
 expect "1 passed, 1 failed" "$t(good),$t(hang)"
+expect "1 passed, 1 failed" "$t(good),$t(leave),$t(good)"
+expect "2 passed, 0 failed" "$t(noise),$t(good)"
+expect "2 passed, 0 failed, 1 skipped" "$t(good)" NULL NULL "$t(skipped),$t(good)"
+expect "2 passed, 2 failed" "$t(good),$t(wrong)" NULL NULL "$t(good),$t(crash),$t(good)"
+expect "1 passed, 2 failed" "$t(good)" no NULL "$t(good),$t(wrong)"
 expect "0 passed, 1 failed" ""
 
 # What fails once and then passes three times is passed, in folders of tests that wait; elsewhere not.
@@ -75,8 +84,8 @@ again() # LINE FOLDER TIMES_THAT_IT_FAILS
     local program=$dir/tests/$2/x last
     mkdir -p "${program%/*}"
     : >"$dir/times"
-    "${CC:-gcc}" -w -DTESTS="$t(test_late)" -DSETUP=NULL -DTEARDOWN=NULL -o "$program" "$dir/x.c" -lcmocka ||
-        { bad=1; return; }
+    "${CC:-gcc}" -w -DTESTS="$t(test_late)" -DSETUP=NULL -DTEARDOWN=NULL -DMORE= -o "$program" "$dir/x.c" \
+        -lcmocka || { bad=1; return; }
     last=$(TIMES=$dir/times FAILS=$3 tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1)
     [ "$last" = "$1" ] || { echo "fails $3 times in $2: '$last', not '$1'"; bad=1; }
 }

@@ -30,6 +30,8 @@ mkdir -p "$log_dir" || exit 1
 # Programs that are killed leave their temporary folders behind, so all of them lie in one.
 temp=$(scratch_dir run 4000) || exit 1
 export TMPDIR=$temp
+# cmocka's form for programs. What it shows to people differs from version to version.
+export CMOCKA_MESSAGE_OUTPUT=TAP
 
 # The program's process group, with the children that it made.
 end_running()
@@ -120,30 +122,34 @@ start_mysql()
     fi
 }
 
-# Passed, failed and skipped tests of a cmocka program's log. Its summaries name tests again, so only
-# what stands between "Running" and "run" counts. A failed setup is an ERROR line; a group's is a FAILED
-# line and an ERROR line. Where the sum is not what cmocka counted, that is one more failure.
+# Passed, failed and skipped tests of a cmocka program's log, which is TAP with what tests say in between: for
+# each group a plan, "1..3", and a line for each test. Number 0 is the group's setup or teardown, which failed.
+# Old versions write "not ok" for a skip too. A group of which not all tests tell how they ended is one more
+# failure.
 count()
 {
-    awk '/\[==========\] Running [0-9]+ test/ { on = 1; seen = 0 }
-         !on { next }
-         /\[       OK \] /  { ok++; seen++ }
-         /\[  SKIPPED \] /  { skip++; seen++ }
-         /\[  FAILED  \] /  { bad++; if (/ GROUP /) group = 1; else seen++ }
-         /\[  ERROR   \] / && !/\[  ERROR   \] ---/ { if (!group) { bad++; seen++ } group = 0 }
-         /\[==========\] [0-9]+ test.* run\.$/ {
-             on = 0; match($0, /[0-9]+ test/); bad += substr($0, RSTART) + 0 != seen }
-         END { print ok + 0, bad + on, skip + 0 }' "$1"
+    awk 'function close_group() { bad += open && !group && seen != plan; open = 0 }
+         /^1\.\.[0-9]+$/ { close_group(); open = 1; seen = group = 0; plan = substr($0, 4) + 0; next }
+         !open { next }
+         /^not ok 0 - / { bad++; group = 1; next }
+         /^(not )?ok [0-9]+ # SKIP / { skip++; seen++; next }
+         /^ok [0-9]+ - / { ok++; seen++ }
+         /^not ok [0-9]+ - / { bad++; seen++ }
+         END { close_group(); print ok + 0, bad + 0, skip + 0 }' "$1"
 }
 
-# What was said before each failure, and the end, where a program that died was.
+# What was said before and with each failure, and the end, where a program that died was.
 tell_failures() # LOG
 {
-    awk '/\[ RUN      \]/ { n = 0 }
-         { said[n++ % 20] = $0 }
-         /\[  FAILED  \] test_/ && n > 1 {
-             for (i = n > 20 ? n - 20 : 0; i < n; i++) print "    " said[i % 20] }
-         /\[  FAILED  \]|\[       OK \]/ { n = 0 }' "$1" | head -n 60
+    awk '/^1\.\.[0-9]+$|^(not )?ok [0-9]+ / { told = 0 }
+         /^not ok [0-9]+ - / {
+             for (i = n > 20 ? n - 20 : 0; i < n; i++) print "    " said[i % 20]
+             print "    " $0
+             told = 1
+         }
+         /^1\.\.[0-9]+$|^(not )?ok [0-9]+ / { n = 0; next }
+         told && /^#/ { print "    " $0; next }
+         { said[n++ % 20] = $0 }' "$1" | head -n 60
     tail -n 20 "$1" | sed 's/^/    /'
     echo "    (all of it: $1)"
 }
@@ -174,8 +180,7 @@ note_again() # ITEM LOG
     */tests/drivers/* | */tests/cli/* | */tests/input/*) ;;
     *) return ;;
     esac
-    names=$(awk '/\[==========\] [0-9]+ test.* run\.$/ { on = 0 } /\[==========\] Running/ { on = 1 }
-                 on && /\[  FAILED  \] test_/ { print $4 }' "$2")
+    names=$(awk '/^not ok [0-9]+ - test_[^ ]*$/ { print $5 }' "$2")
     [ "$(grep -c . <<<"$names")" = "$bad" ] && [ "$bad" -le 3 ] || return
     sed "s|^|$1 |" <<<"$names" >>"$temp/again"
 }
