@@ -283,7 +283,7 @@ check test:
 
 quick:
 	@tests/tools/deps.sh
-	@+JOBS=$${JOBS:-3} SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
+	@+SQLOCK_TEST_DRIVERS="fake sqlite" $(MAKE) --no-print-directory run-all ONLY="unit drivers"
 
 # On genuine MySQL servers, which are fetched for it and kept in build/servers.
 MYSQLS ?= 5.6 9

@@ -84,7 +84,7 @@ again() # LINE FOLDER TIMES_THAT_IT_FAILS
     local program=$dir/tests/$2/x last
     mkdir -p "${program%/*}"
     : >"$dir/times"
-    "${CC:-gcc}" -w -DTESTS="$t(test_late)" -DSETUP=NULL -DTEARDOWN=NULL -DMORE= -o "$program" "$dir/x.c" \
+    "${CC:-gcc}" -w -DTESTS="{\"test_late (here)\",test_late,0,0,0}" -DSETUP=NULL -DTEARDOWN=NULL -DMORE= -o "$program" "$dir/x.c" \
         -lcmocka || { bad=1; return; }
     last=$(TIMES=$dir/times FAILS=$3 tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1)
     [ "$last" = "$1" ] || { echo "fails $3 times in $2: '$last', not '$1'"; bad=1; }
@@ -138,6 +138,21 @@ esac
 
 [ "$(T=nothing-like-it tests/tools/run.sh "$dir" "$dir/check.sh" | tail -n 1)" = "0 passed, 1 failed" ] ||
     { echo "a name that fits nothing passed"; bad=1; }
+# What lasts comes first: while it runs, all others do. A name of the list is that of a program.
+order()
+{
+    local long
+    mkdir -p "$dir/tests/cli" && long=$dir/tests/$(grep -v '^#' tests/tools/longest | head -n 1)
+    mkdir -p "${long%/*}"
+    printf '#!/bin/sh\necho 1..1; echo ok 1 - test\n' | tee "$dir/tests/cli/a" >"$long"
+    chmod +x "$dir/tests/cli/a" "$long"
+    JOBS=1 tests/tools/run.sh "$dir" "$dir/tests/cli/a" "$long" | sed -n '1s/^ok *\([^ ]*\).*/\1/p'
+}
+[ "$(order)" = "$(grep -v '^#' tests/tools/longest | head -n 1)" ] || { echo "what lasts is not begun first"; bad=1; }
+for name in $(grep -v '^#' tests/tools/longest); do
+    [ -e "tests/$name.c" ] || { echo "tests/tools/longest: there is no $name"; bad=1; }
+done
+
 # A genuine server that cannot be had is a skip, and one that is asked for is not forgotten.
 last=$(SQLOCK_TEST_DRIVERS=mysql SQLOCK_TEST_MYSQLS="0.0 /nonexistent/mysqld" tests/tools/run.sh --genuine \
     "$dir" "$dir/tests/cli/x" | tail -n 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs test programs and checks, one after the other or JOBS at a time, with a PostgreSQL server of
-# their own, and sums up what they counted.
+# Runs test programs and checks, JOBS at a time, with a PostgreSQL and a MariaDB server of their own, and sums
+# up what they counted.
 #   tests/tools/run.sh [--genuine] BUILD_DIR ITEM...
 # An ITEM is a program or script. A script is a check: it counts as one test, skipped if it ends with
 # 77. Set by the Makefile: T (a program's name, or part of a test's), STRICT, SQLOCK_TEST_DRIVERS.
@@ -19,7 +19,9 @@ build=$1
 shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-900}
-jobs=${JOBS:-1}
+# Most tests wait, for leases to end: more at a time than there are cores. Sanitizers make them work.
+cores=$(nproc 2>/dev/null || echo 1)
+[ -z "${SAN:-}" ] && jobs=${JOBS:-$((2 * cores))} || jobs=${JOBS:-$((cores + 1))}
 passed=0 failed=0 skipped=0
 server_url= mysql_url=
 running=
@@ -180,7 +182,7 @@ note_again() # ITEM LOG
     */tests/drivers/* | */tests/cli/* | */tests/input/*) ;;
     *) return ;;
     esac
-    names=$(awk '/^not ok [0-9]+ - test_[^ ]*$/ { print $5 }' "$2")
+    names=$(sed -n '/Could not run test: /d; s/^not ok [0-9]* - \(test_\)/\1/p' "$2")
     [ "$(grep -c . <<<"$names")" = "$bad" ] && [ "$bad" -le 3 ] || return
     sed "s|^|$1 |" <<<"$names" >>"$temp/again"
 }
@@ -201,8 +203,8 @@ run_again()
     [ -s "$temp/again" ] && mapfile -t lines <"$temp/again"
     [ ${#lines[@]} -le 6 ] || return 0
     for line in "${lines[@]}"; do
-        item=${line% *} name=${line##* }
-        log=$log_dir/again-$name.log
+        item=${line%% *} name=${line#* }
+        log=$log_dir/again-${name// /-}.log
         collect_reports
         if passes_three_times "$item" "$name" "$log" && { [ -z "$reports" ] || [ -z "$(ls -A "$reports")" ]; }; then
             echo "AGAIN ${item#"$build"/tests/} $name: failed among the others, passed three times by itself"
@@ -299,6 +301,18 @@ run_aside() # NUMBER ITEM
     echo "$passed $failed $skipped" >"$temp/$1.sum"
 }
 
+# Those that last longest come first, or the last one would be waited for alone.
+longest_first() # ITEM...
+{
+    printf '%s\n' "$@" | awk -v build="$build/tests/" '
+        FNR == NR { if (!/^#/) rank[$1] = ++n; next }
+        {
+            name = $0
+            if (index(name, build) == 1) name = substr(name, length(build) + 1)
+            print name in rank ? rank[name] : n + FNR, $0
+        }' tests/tools/longest - | sort -n | cut -d" " -f2-
+}
+
 run_together()
 {
     local item n=0 p f s
@@ -316,12 +330,13 @@ run_together()
 
 run_all()
 {
-    local item
+    local item items
+    mapfile -t items < <(longest_first "$@")
     if [ "$jobs" != 1 ]; then
-        run_together "$@"
+        run_together "${items[@]}"
         return
     fi
-    for item in "$@"; do
+    for item in "${items[@]}"; do
         run_item "$item"
     done
 }
