@@ -122,18 +122,19 @@ static int greets_with_tls(int fd, int *out_part)
 {
     unsigned char b[512];
     ssize_t n = recv(fd, b, sizeof b, MSG_PEEK | MSG_DONTWAIT);
-    const unsigned char *end, *flags;
+    size_t got = n > 0 ? (size_t)n : 0, flags;
+    const unsigned char *end;
 
     if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 4 && b[4] != PROTOCOL_VERSION))
         return 1;
-    end = n > 5 ? memchr(b + 5, '\0', (size_t)n - 5) : NULL; /* of the version */
-    flags = end != NULL ? end + 1 + 4 + 8 + 1 : b + sizeof b;
-    *out_part = n > 0;
-    if (flags + 2 > b + n && n > 0 && sqlock_wait_fd(fd, POLLRDHUP, -1, sqlock_now_us()) == 1)
+    end = got > 5 ? memchr(b + 5, '\0', got - 5) : NULL; /* of the version */
+    flags = end != NULL ? (size_t)(end - b) + 1 + 4 + 8 + 1 : sizeof b;
+    *out_part = got > 0;
+    if (flags + 2 <= got)
+        return (b[flags] | b[flags + 1] << 8) & CLIENT_SSL ? 1 : 0;
+    if (got > 0 && sqlock_wait_fd(fd, POLLRDHUP, -1, sqlock_now_us()) == 1)
         return 1;
-    if (flags + 2 > b + n)
-        return n == sizeof b ? 0 : -1;
-    return (flags[0] | flags[1] << 8) & CLIENT_SSL ? 1 : 0;
+    return got == sizeof b ? 0 : -1;
 }
 
 /* Where TLS was asked for and the server has none, the library goes on without a word, believes in

@@ -12,6 +12,15 @@
 /* cmocka catches these to fail the test; in a child they must end it. */
 static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
 
+/* What cmocka says when it aborts ends without a newline, and the parent's next line is a result.
+ */
+static void end_line(int signum)
+{
+    (void)signum;
+    if (write(STDERR_FILENO, "\n", 1) < 0)
+        return;
+}
+
 pid_t child_start(int (*fn)(void *arg), void *arg)
 {
     pid_t parent = getpid();
@@ -28,6 +37,7 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
         _exit(99);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
         signal(caught[i], SIG_DFL);
+    signal(SIGABRT, end_line); /* abort() takes it away when this returns */
     /* Otherwise a failed assertion would jump back into the parent's test, here in the child. */
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     _exit(fn(arg));

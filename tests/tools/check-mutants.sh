@@ -20,12 +20,13 @@ echo '1..1'
 word=good
 case $word in
 good) echo 'ok 1 - test_of_it' ;;
-wrong) echo 'gave 1, not 2'; echo 'not ok 1 - test_of_it' ;;
+wrong) echo 'gave 1, not 2'; echo 'not ok 1 - test_of_it (here)' ;;
 later) echo 'not ok 1 - test_of_it'; echo '# gave 1, not 2' ;;
 other) echo 'gave 3, not 4'; echo 'not ok 1 - test_of_it'; echo '# x'; echo 'ok 2 - test'; echo 'gave 1, not 2' ;;
 fault) echo 'not ok 1 - test_of_it'; echo '# Test failed with exception: gave 1, not 2' ;;
 crash) kill -SEGV $$ ;;
 hang) exec sleep 59 ;;
+setup) echo 'gave 1, not 2'; echo 'not ok 1 - test_of_it Could not run test: Test setup failed' ;;
 skip) echo 'ok 1 # SKIP test_of_it' ;;
 old-skip) echo 'not ok 1 # SKIP test_of_it' ;;
 none) ;;
@@ -64,6 +65,7 @@ expect 1 "crashed" "$(word word=fault)"
 expect 1 "crashed" "$(word word=crash)"
 expect 1 "not done after 1 seconds" "$(word word=hang)" limit 1
 expect 1 "no test called" "$(word word=none)"
+expect 1 "no test called" "$(word word=setup)"
 expect 1 "it does not build" "$(word 'word=(')"
 expect 77 "was skipped" "$(word word=skip)"
 expect 77 "was skipped" "$(word word=old-skip)"
