@@ -21,7 +21,7 @@ static const void *object_of(const void *address)
  * stub. */
 static const void *our_library(void)
 {
-    MYSQL *own = mysql_init(NULL);
+    MYSQL *own = my_init();
     const void *library = own != NULL ? object_of(own->charset) : NULL;
 
     mysql_close(own);

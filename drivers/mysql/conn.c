@@ -1,18 +1,11 @@
 /* A connection: how it is made, what its session is set to, how it ends. */
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "mysql.h"
-
-static pthread_once_t library_once = PTHREAD_ONCE_INIT;
-static void library_init(void)
-{
-    mysql_library_init(0, NULL, NULL);
-}
 
 /* The client library leaves the socket to every program that the process starts: a lock's
  * connection would live on in it. */
@@ -83,16 +76,19 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
 {
     struct my_call call = {.deadline = deadline, .err = err};
     struct my_op op = {0};
+    struct my_quiet quiet;
+    int rc = 0;
 
-    while (my_client_connect(c->my, &op, t)) {
-        int rc;
-
+    my_quiet_begin(&quiet);
+    while (rc == 0 && my_client_connect(c->my, &op, t)) {
         close_on_exec(c->my);
-        if ((rc = my_wait(c, &call, &op)) != 0)
-            return rc == SQLOCK_ETIMEOUT
-                       ? sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline")
-                       : rc;
+        rc = my_wait(c, &call, &op);
     }
+    my_quiet_end(&quiet);
+    if (rc != 0)
+        return rc == SQLOCK_ETIMEOUT
+                   ? sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline")
+                   : rc;
     if (op.failed)
         return op.refused ? no_tls(err) : my_fail_connect(c, err);
     close_on_exec(c->my);
@@ -106,9 +102,8 @@ static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sql
     MYSQL *files = NULL;
     int rc = my_url_parse(url, &u, err);
 
-    pthread_once(&library_once, library_init);
-    if (rc == 0 && ((c->my = mysql_init(NULL)) == NULL || !my_client_prepare(c->my) ||
-                    (files = mysql_init(NULL)) == NULL))
+    if (rc == 0 &&
+        ((c->my = my_init()) == NULL || !my_client_prepare(c->my) || (files = my_init()) == NULL))
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     if (rc == 0)
         rc = my_options_set(c->my, files, &u, &to, err);
@@ -191,10 +186,13 @@ void my_close(void *conn)
 
     if (c->my != NULL && !c->adopted) {
         int fd = my_client_socket(c->my);
+        struct my_quiet quiet;
 
+        my_quiet_begin(&quiet);
         if (fd >= 0 && (c->broken || sqlock_wait_fd(fd, POLLOUT, -1, sqlock_now_us()) != 1))
             shutdown(fd, SHUT_RDWR);
         mysql_close(c->my);
+        my_quiet_end(&quiet);
     }
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);

@@ -143,8 +143,8 @@ static int failed(struct my_conn *c, const struct my_call *call)
     return rc;
 }
 
-static int answer(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
-                  MYSQL_RES **out_res)
+static int exchange(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                    MYSQL_RES **out_res)
 {
     int64_t now = sqlock_now_us();
     int64_t end = (call->deadline > now ? call->deadline : now) + PATIENCE_US;
@@ -159,6 +159,18 @@ static int answer(struct my_conn *c, const struct my_call *call, const char *sql
     if (mysql_field_count(c->my) != 0 && (*out_res = mysql_store_result(c->my)) == NULL)
         return failed(c, call);
     return 0;
+}
+
+static int answer(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                  MYSQL_RES **out_res)
+{
+    struct my_quiet quiet;
+    int rc;
+
+    my_quiet_begin(&quiet);
+    rc = exchange(c, call, sql, len, out_res);
+    my_quiet_end(&quiet);
+    return rc;
 }
 
 /* An error's answer does not say whether the transaction is still there. 1305: our savepoint is

@@ -2,6 +2,7 @@
 #ifndef SQLOCK_DRIVERS_MYSQL_H
 #define SQLOCK_DRIVERS_MYSQL_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +36,17 @@ struct my_call {
     const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;
 };
+
+/* signals.c: what the client library must not do to the process. */
+struct my_quiet {
+    sigset_t before, pending;
+};
+/* mysql_init(NULL), which sets no signal's handler. */
+MYSQL *my_init(void);
+/* Around calls of the client library that may write: the thread gets no SIGPIPE for them. In pairs,
+ * which may stand within one another. */
+void my_quiet_begin(struct my_quiet *q);
+void my_quiet_end(const struct my_quiet *q);
 
 /* conn.c */
 int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);

@@ -121,10 +121,12 @@ const char *my_next_statement(const char *sql)
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res)
 {
+    struct my_quiet quiet;
     int rc;
 
     *out_res = NULL;
     call->at = sql;
+    my_quiet_begin(&quiet);
     if ((rc = ready(c, call)) == 0)
         rc = send_text(c, call, sql, len);
     if (rc == 0)
@@ -135,6 +137,7 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
         if ((rc = next_answer(c, call)) == 0)
             rc = store(c, call, out_res);
     }
+    my_quiet_end(&quiet);
     if (rc != 0) {
         mysql_free_result(*out_res);
         *out_res = NULL;

@@ -30,6 +30,10 @@
  * it connected. It is of the library that the driver was built with: MariaDB's, or MySQL's 8.0.16
  * or newer.
  *
+ * The client library ignores SIGPIPE, in the whole process, from its first use on. The driver puts
+ * that back, and raises none itself. An application that uses the library too, over TLS, and counts on
+ * this calls mysql_library_init() before it opens a manager, or ignores SIGPIPE by itself.
+ *
  * MariaDB 10.6 or MySQL 5.6, or newer, and InnoDB. A Galera node, and a member of a replication group
  * with several primaries, is refused: each of them grants by a clock of its own. Where the server cannot
  * step over locked rows (MySQL before 8.0), a try on a name that an open transaction guards, or whose

@@ -1,5 +1,6 @@
 /* The suite's own means: worlds, the driver that counts, and small steps that most tests take. */
 #include "tests/drivers/suite.h"
+#include "tests/drivers/suite_process.h"
 
 #include "tests/lib/adopt_app.h"
 
@@ -395,13 +396,17 @@ void suite_execute(const struct world *w, const char *name)
     execl("/proc/self/exe", w->q->name, (char *)NULL);
 }
 
+/* A new process is the only one whose client library does anything for the first time. */
 static int run_executed(const struct quirks *q)
 {
+    static struct process_state before;
     struct world w = {.q = q};
     sqlock_error err = {0};
+    const char *changed;
     sqlock *m = NULL;
     int rc;
 
+    process_look(&before);
     w.place.url = getenv(ENV_URL);
     w.place.schema = getenv(ENV_SCHEMA);
     spy_start(q);
@@ -410,6 +415,10 @@ static int run_executed(const struct quirks *q)
     else
         rc = try_once(m, getenv(ENV_NAME));
     sqlock_close(m);
+    if ((changed = process_changed(&before)) != NULL) {
+        fprintf(stderr, "the process is not as it was: %s\n", changed);
+        return SUITE_CHANGED;
+    }
     return -rc;
 }
 
@@ -437,7 +446,7 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
     return failed == 0 ? 0 : 1;
 }
 
-int suite_run(const struct quirks *q)
+static int run_suite(const struct quirks *q)
 {
     bool one_writer = q->driver()->caps & SQLOCK_CAP_ONE_WRITER;
     bool asks = q->app != NULL && test_wants(q->name); /* who is left out may have no server */
@@ -503,9 +512,6 @@ int suite_run(const struct quirks *q)
     struct CMUnitTest tests[380];
     size_t n = 0;
 
-    if (getenv(ENV_NAME))
-        return run_executed(q);
-
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (size_t j = 0; parts[i].fits && j < parts[i].part->n; j++) {
             if (n == sizeof tests / sizeof *tests) {
@@ -515,4 +521,10 @@ int suite_run(const struct quirks *q)
             tests[n++] = parts[i].part->tests[j];
         }
     return suite_run_tests(q, q->name, tests, n);
+}
+
+/* What asks the server what it can do is a use of the client library already. */
+int suite_run(const struct quirks *q)
+{
+    return getenv(ENV_NAME) ? run_executed(q) : run_suite(q);
 }

@@ -66,7 +66,9 @@ void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few sec
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
 /* exec this program again, in the place of this process: it tries to get the lock in w's place and
- * ends with the code of that, without its sign. Returns if it cannot. */
+ * ends with the code of that, without its sign; or with SUITE_CHANGED, if that changed what is the
+ * whole process's. Returns if it cannot. */
+enum { SUITE_CHANGED = 98 };
 void suite_execute(const struct world *w, const char *name);
 
 /* What went through the driver since the test began. */

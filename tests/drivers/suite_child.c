@@ -1,6 +1,7 @@
 /* P17: what a child of a process with a manager may open itself. */
 #include "tests/drivers/suite.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,6 +168,25 @@ static void test_executed_program_opens_a_manager_of_its_own(void **state)
     assert_int_equal(child_wait(child_start(execute_tries, &f), patience_ms(20000)), 0);
 }
 
+/* ---- what is the whole process's ------------------------------------------------------------- */
+
+/* The tests' own use of a client library may have had SIGPIPE ignored: then it would stay so. */
+static int execute_with(void *arg)
+{
+    struct family *f = arg;
+
+    signal(SIGPIPE, SIG_DFL);
+    suite_execute(f->w, "nightly");
+    return 99;
+}
+
+static void test_P19_a_manager_leaves_signals_locale_and_environment_alone(void **state)
+{
+    struct family f = {.w = world(state)};
+
+    assert_int_equal(child_wait(child_start(execute_with, &f), patience_ms(20000)), 0);
+}
+
 static const struct CMUnitTest own[] = {
     cmocka_unit_test(test_child_opens_a_manager_of_its_own),
 };
@@ -180,5 +200,6 @@ PART(suite_child_refused, refused);
 
 static const struct CMUnitTest executed[] = {
     cmocka_unit_test(test_executed_program_opens_a_manager_of_its_own),
+    cmocka_unit_test(test_P19_a_manager_leaves_signals_locale_and_environment_alone),
 };
 PART(suite_executed, executed);

@@ -3,7 +3,9 @@
 #include <mysql.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlock/mysql.h>
+#include <sqlock/transaction.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,6 +440,129 @@ static void test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time(voi
     proxy_stop(silence.proxy);
 }
 
+/* ---- a server that is gone ---------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t pipes;
+
+static void count_pipe(int number)
+{
+    (void)number;
+    pipes++;
+}
+
+/* An application with a transaction on a connection of its own, which it guards. */
+static int guard_once(sqlock *m, sqlock_lock *lock, const char *options)
+{
+    MYSQL *my = mysql_init(NULL);
+    sqlock_conn *conn = NULL;
+    struct proxy *p;
+    char number[16];
+    int rc;
+
+    snprintf(number, sizeof number, "%d", port);
+    p = proxy_start_tcp("127.0.0.1", number);
+#ifdef MARIADB_PACKAGE_VERSION_ID
+    mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &(my_bool){strstr(options, "required") != NULL});
+#else
+    (void)options;
+#endif
+    assert_non_null(mysql_real_connect(my, "127.0.0.1", "guest", "secret", "test",
+                                       (unsigned)proxy_port(p), NULL, 0));
+    assert_int_equal(mysql_query(my, "START TRANSACTION"), 0);
+    assert_ok(sqlock_adopt_mysql(m, my, &conn, NULL), NULL);
+    proxy_cut_request(p, 0);
+    rc = sqlock_guard(lock, conn, NULL);
+    sqlock_conn_free(conn);
+    int seen = pipes;
+    mysql_close(my); /* the application's own write */
+    pipes = seen;
+    proxy_stop(p);
+    return rc;
+}
+
+/* Each verb once on a link that is down already, and on one that goes down under it. */
+static void lose_the_server(sqlock *m, struct proxy *p, const char *url)
+{
+    void (*const cuts[])(struct proxy *, int) = {NULL, proxy_cut_request, proxy_cut_reply};
+    sqlock_error err;
+
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
+        for (int verb = 0; verb < 4; verb++) {
+            sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+            sqlock_lock *lock = NULL;
+
+            o.flags = SQLOCK_NO_RENEW;
+            if (verb > 0)
+                assert_ok(sqlock_acquire(m, "pipe", &o, &lock, &err), &err);
+            cuts[i] != NULL ? cuts[i](p, 0) : proxy_cut(p);
+            if (verb == 0)
+                assert_ok(sqlock_acquire(m, "pipe", &o, &lock, &err), &err);
+            if (verb == 1)
+                assert_ok(sqlock_renew(lock, &err), &err);
+            if (verb == 2)
+                mysql_try_for(url, 0, 1000, &err);
+            assert_ok(sqlock_release(lock, &err), &err);
+            sqlock_lock_free(lock);
+        }
+    for (int skip = 0; skip < 5; skip++) { /* in the handshake */
+        proxy_cut_request(p, skip);
+        mysql_try_for(url, 0, 1000, &err);
+    }
+}
+
+/* Under TLS the client library writes without MSG_NOSIGNAL. Closing says good-bye even to a server
+ * that has hung up. */
+static void test_P19_a_server_that_is_gone_raises_no_sigpipe(void **state)
+{
+    static const char *const options[] = {"?ssl-mode=required", "?ssl-mode=disabled"};
+    struct sigaction handler = {.sa_handler = count_pipe}, before, after;
+    sqlock_error err = {0};
+    char number[16], url[100];
+    sigset_t pipe_only, pending;
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    serve("here", "");
+    snprintf(number, sizeof number, "%d", port);
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    sigaction(SIGPIPE, &handler, &before);
+    pipes = 0;
+    for (int i = 0; i < 4; i++) {
+        struct proxy *p = proxy_start_tcp("127.0.0.1", number);
+        sqlock_lock *lock = NULL;
+        sqlock *m = NULL;
+
+        if (i >= 2) /* the application blocks it, and has one waiting; then none */
+            pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
+        if (i == 2)
+            raise(SIGPIPE);
+        snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test%s", proxy_port(p),
+                 options[i % 2 == 1 && i < 2]);
+        assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &err), &err);
+        lose_the_server(m, p, url);
+        assert_ok(sqlock_acquire(m, options[i % 2], NULL, &lock, &err), &err);
+        if (i < 2)
+            assert_int_not_equal(guard_once(m, lock, options[i]), SQLOCK_OK);
+        assert_ok(sqlock_release(lock, &err), &err);
+        proxy_cut(p);
+        sqlock_lock_free(lock);
+        sqlock_close(m);
+        proxy_stop(p);
+        assert_int_equal(pipes, 0);
+        sigpending(&pending);
+        assert_int_equal(sigismember(&pending, SIGPIPE), i == 2);
+        if (i >= 2)
+            pthread_sigmask(SIG_UNBLOCK, &pipe_only, NULL);
+        assert_int_equal(pipes, i == 2);
+        pipes = 0;
+    }
+    sigaction(SIGPIPE, &before, &after);
+    assert_ptr_equal(after.sa_handler, count_pipe);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_a_server_without_tls_does_not_get_to_see_the_password),
         cmocka_unit_test(test_options_that_would_promise_too_much_are_refused),
         cmocka_unit_test(test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time),
+        cmocka_unit_test(test_P19_a_server_that_is_gone_raises_no_sigpipe),
     };
 
     return cmocka_run_group_tests_name("TLS to MariaDB", tests, NULL, NULL);
