@@ -154,39 +154,6 @@ int lite_whole_url(const char *url, char **out_url, sqlock_error *err)
     return *out_url != NULL ? 0 : err->code;
 }
 
-/* stat() and never open(): closing any descriptor of the file would drop all POSIX locks that this
- * process has on it, those of SQLite among them. */
-int lite_check_file(const lite_conn *conn, sqlock_error *err)
-{
-    struct stat st;
-
-    if (stat(conn->path, &st) == 0 && st.st_dev == conn->dev && st.st_ino == conn->ino)
-        return 0;
-    return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT,
-                            "the database file %s was replaced or removed while it was open",
-                            conn->path);
-}
-
-static int remember_file(lite_conn *conn, sqlock_error *err)
-{
-    struct stat st;
-    int moved = 0;
-
-    if (stat(conn->path, &st) != 0)
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "%s is not a file: only what others can open locks them out",
-                                conn->path);
-    conn->dev = st.st_dev;
-    conn->ino = st.st_ino;
-    /* The file may have been replaced after SQLite opened it and before the stat() above. */
-    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    if (moved)
-        return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_RETRY,
-                                "the database file %s was replaced while it was opened",
-                                conn->path);
-    return 0;
-}
-
 /* 0, or the errno that says why the file's folder does not allow it. */
 static int folder_error(const char *path, int mode)
 {
@@ -366,9 +333,10 @@ static int check_writable(lite_conn *conn, sqlock_error *err)
     if (sqlite3_db_readonly(conn->db, "main") != 0 || strcmp(answer, "1") == 0)
         return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "%s can only be read", conn->path);
     rc = lite_query(conn, "PRAGMA main.journal_mode", answer, sizeof answer, err);
+    if (rc == 0 && strcmp(answer, "wal") == 0)
+        return lite_remember_sides(conn, err);
     /* A rollback journal is made beside the file (where links lead to) for each commit. */
-    if (rc == 0 && strcmp(answer, "wal") != 0 &&
-        !folder_is_writable(sqlite3_db_filename(conn->db, "main")))
+    if (rc == 0 && !folder_is_writable(conn->name))
         rc = sqlock_error_set(err, SQLOCK_EREADONLY, 0,
                               "%s: its folder can only be read, and needs a journal", conn->path);
     return rc;
@@ -415,7 +383,7 @@ static int open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_
     sqlite3_extended_result_codes(conn->db, 1);
     sqlite3_busy_handler(conn->db, on_busy, conn);
     sqlite3_progress_handler(conn->db, OPS_BETWEEN_LOOKS, on_progress, conn);
-    rc = remember_file(conn, err);
+    rc = lite_remember_file(conn, err);
     if (rc == 0)
         rc = set_session(conn, err);
     if (rc == 0)

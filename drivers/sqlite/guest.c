@@ -141,19 +141,6 @@ static int take_busy_timeout(lite_conn *conn)
     return ms;
 }
 
-/* What others do in the file is lost to those who still have it open. */
-static int check_moved(lite_conn *conn, sqlock_error *err)
-{
-    int moved = 0;
-
-    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    if (!moved)
-        return 0;
-    return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT,
-                            "the database file %s was replaced or removed while it was open",
-                            sqlite3_db_filename(conn->db, "main"));
-}
-
 int lite_guest_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
 {
     int rc = 0;
@@ -166,7 +153,7 @@ int lite_guest_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
     if (rc == 0 && lite_call_over(conn))
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "no time was left");
     if (rc == 0)
-        rc = check_moved(conn, err);
+        rc = lite_check_guest(conn, err);
     if (rc == 0)
         before->busy_ms = take_busy_timeout(conn);
     return rc;

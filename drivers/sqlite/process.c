@@ -67,7 +67,7 @@ void lite_process_leave(void)
 #define PF_FORKNOEXEC   0x40u               /* of the kernel: forked, and no exec since */
 #define PROC_STAT_FLAGS "%*c %*d %*d %*d %*d %*d %u"
 
-static int read_text(const char *path, char *out, size_t size)
+int lite_read_text(const char *path, char *out, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;
@@ -88,7 +88,7 @@ static int forked_without_exec(void)
     const char *behind_name = NULL;
     unsigned flags = 0;
 
-    if (read_text("/proc/self/stat", text, sizeof text) == 0)
+    if (lite_read_text("/proc/self/stat", text, sizeof text) == 0)
         behind_name = strrchr(text, ')');
     return behind_name != NULL && sscanf(behind_name + 1, " " PROC_STAT_FLAGS, &flags) == 1 &&
            (flags & PF_FORKNOEXEC) != 0;
@@ -100,7 +100,7 @@ static int has_lock(int fd, int64_t byte)
     char path[64], text[4096];
 
     snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", fd);
-    if (read_text(path, text, sizeof text) != 0)
+    if (lite_read_text(path, text, sizeof text) != 0)
         return -1;
     for (const char *at = text; (at = strstr(at, "lock:")) != NULL; at++) {
         long long first = 0, last = 0;
@@ -124,6 +124,17 @@ static int locks_are_told(void)
     return told;
 }
 
+int lite_is_plain(const lite_conn *conn)
+{
+    char *vfs = NULL;
+    int plain;
+
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
+    plain = vfs != NULL && strcmp(vfs, "unix") == 0;
+    sqlite3_free(vfs);
+    return plain;
+}
+
 /* File systems that leave locks to the kernel; others keep them where it cannot tell of them. */
 static int kernel_keeps_locks(const lite_conn *conn)
 {
@@ -135,13 +146,8 @@ static int kernel_keeps_locks(const lite_conn *conn)
                                           0x794C7630 /* overlay */,
                                           0x2FC12FC1 /* zfs */};
     struct statfs fs;
-    char *vfs = NULL;
-    int plain;
 
-    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
-    plain = vfs != NULL && strcmp(vfs, "unix") == 0;
-    sqlite3_free(vfs);
-    if (!plain || sqlite3_db_readonly(conn->db, "main") != 0 || statfs(conn->path, &fs) != 0)
+    if (!lite_is_plain(conn) || sqlite3_db_readonly(conn->db, "main") != 0 || statfs(conn->path, &fs) != 0)
         return 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (((unsigned long)fs.f_type & 0xFFFFFFFF) == known[i])
@@ -151,14 +157,27 @@ static int kernel_keeps_locks(const lite_conn *conn)
 
 /* Other threads open and close theirs meanwhile, and some lead to servers that do not answer: the
  * descriptor itself is left alone, and nobody is asked what it leads to. */
-static int leads_to_file(const lite_conn *conn, int fd)
+static int leads_to_file(dev_t dev, ino_t ino, int fd)
 {
     char path[64];
     struct statx st;
 
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
     return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &st) == 0 &&
-           makedev(st.stx_dev_major, st.stx_dev_minor) == conn->dev && st.stx_ino == conn->ino;
+           makedev(st.stx_dev_major, st.stx_dev_minor) == dev && st.stx_ino == ino;
+}
+
+int lite_process_has_open(dev_t dev, ino_t ino)
+{
+    DIR *dir = opendir("/proc/thread-self/fd");
+    const struct dirent *entry = NULL;
+    int found = dir != NULL ? 0 : -1;
+
+    while (found == 0 && (entry = readdir(dir)) != NULL)
+        found = entry->d_name[0] != '.' && leads_to_file(dev, ino, atoi(entry->d_name));
+    if (dir != NULL)
+        closedir(dir);
+    return found;
 }
 
 /* 1: no descriptor of the file has the lock. Another connection of this process may have set it for
@@ -172,7 +191,7 @@ static int lock_is_missing(const lite_conn *conn)
     while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
         const int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] == '.' || !leads_to_file(conn, fd))
+        if (entry->d_name[0] == '.' || !leads_to_file(conn->dev, conn->ino, fd))
             continue;
         found = has_lock(fd, SHARED_FIRST) != 0;
         asked++;

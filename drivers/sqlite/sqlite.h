@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #define LITE_VERSION_MIN 3037000 /* STRICT tables */
+#define LITE_SIDES       2       /* -wal, -shm */
 
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
@@ -27,9 +28,11 @@ typedef struct lite_conn {
     sqlite3_stmt *begin;
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
-    char *path; /* absolute; dev and ino are those of the file that was opened */
+    char *path;       /* absolute; dev and ino are those of the file that was opened */
+    const char *name; /* SQLite's for it: where the path led to; the db's */
     dev_t dev;
     ino_t ino;
+    ino_t sides[LITE_SIDES]; /* in WAL mode: of its files; 0: not looked at */
     int in_tx;            /* between begin() and commit() or rollback(); a guest: always */
     int64_t deadline;     /* of the call under way */
     int open_wake;        /* a descriptor that cuts the opening; -1: none, or it is open */
@@ -46,6 +49,21 @@ void lite_process_leave(void);
 /* 0, or SQLOCK_EREFUSED when the lock that SQLite believes in is not this process's. Within a
  * reading transaction. */
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err);
+/* Whether this process has a descriptor of the file: 1, 0, or -1: not known. */
+int lite_process_has_open(dev_t dev, ino_t ino);
+/* 1: it is opened by SQLite's own VFS for files, with its usual locks. */
+int lite_is_plain(const lite_conn *conn);
+/* The whole of a file of /proc, cut to fit; 0, or -1. */
+int lite_read_text(const char *path, char *out, size_t size);
+
+/* place.c: 0 while the path still leads to the file that is open (else an error with
+ * SQLOCK_RECONNECT), and all who open it find the same journals (else SQLOCK_EREFUSED). */
+int lite_check_file(const lite_conn *conn, sqlock_error *err);
+/* The same when it has just been opened; and, in WAL mode, once it has been read. */
+int lite_remember_file(lite_conn *conn, sqlock_error *err);
+int lite_remember_sides(lite_conn *conn, sqlock_error *err);
+/* The same for the application's connection. */
+int lite_check_guest(lite_conn *conn, sqlock_error *err);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);
@@ -65,8 +83,6 @@ void lite_call_end(lite_conn *conn);
 int lite_call_over(lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 when there must be no further try. */
 int lite_pause(lite_conn *conn, int count);
-/* 0 while the path still leads to the file that is open, else an error with SQLOCK_RECONNECT. */
-int lite_check_file(const lite_conn *conn, sqlock_error *err);
 
 /* Run a statement and take the first value of its first row, "" when there is none. */
 int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);

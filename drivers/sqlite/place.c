@@ -1,0 +1,212 @@
+/* Where the open file is: whether its path still leads to it, and whether all who open it find the
+ * same journals. */
+#include "sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* SQLite finds a file's journals by its name, in its folder. Who opens the same file by another
+ * hard link, or where the file alone is mounted (as containers do), has a WAL of his own: nobody
+ * sees the other's commits, and both are granted the same lock with the same token. Without a WAL
+ * it is a crash that is not undone, because the journal is not found. So such a file is refused:
+ * the name that it has here tells it, whichever way the others came. Symbolic links do no harm,
+ * SQLite follows them first. */
+
+struct seen {
+    dev_t dev;
+    ino_t ino;
+    uint64_t links;
+    uint64_t mount; /* 0: not known */
+};
+
+/* Before Linux 5.8. O_PATH opens nothing: a close() of it drops no lock of this process's. */
+static uint64_t mount_by_proc(const char *path, int follow)
+{
+    const int fd = open(path, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
+    char from[64], text[512] = "";
+    const char *at = NULL;
+
+    if (fd < 0)
+        return 0;
+    snprintf(from, sizeof from, "/proc/thread-self/fdinfo/%d", fd);
+    if (lite_read_text(from, text, sizeof text) == 0)
+        at = strstr(text, "mnt_id:");
+    close(fd);
+    return at != NULL ? strtoull(at + strlen("mnt_id:"), NULL, 10) : 0;
+}
+
+/* Where a filter of system calls does not know statx(). */
+static int see_old(const char *path, int follow, struct seen *out)
+{
+    struct stat st;
+
+    if (fstatat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
+        return -1;
+    *out = (struct seen){st.st_dev, st.st_ino, st.st_nlink, mount_by_proc(path, follow)};
+    return 0;
+}
+
+/* By its name, never by opening it: closing any descriptor of the file would drop all POSIX locks
+ * that this process has on it, those of SQLite among them. 0, or -1 and errno. */
+static int see(const char *path, int follow, struct seen *out)
+{
+    const int flags = AT_STATX_SYNC_AS_STAT | AT_NO_AUTOMOUNT | (follow ? 0 : AT_SYMLINK_NOFOLLOW);
+    unsigned mask = STATX_INO | STATX_NLINK;
+    struct statx st;
+
+#ifdef STATX_MNT_ID
+    mask |= STATX_MNT_ID;
+#endif
+    if (statx(AT_FDCWD, path, flags, mask, &st) != 0)
+        return errno == EPERM ? see_old(path, follow, out) : -1;
+    out->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+    out->ino = st.stx_ino;
+    out->links = st.stx_nlink;
+    out->mount = 0;
+#ifdef STATX_MNT_ID
+    if (st.stx_mask & STATX_MNT_ID)
+        out->mount = st.stx_mnt_id;
+#endif
+    if (out->mount == 0)
+        out->mount = mount_by_proc(path, follow);
+    return 0;
+}
+
+static uint64_t mount_of_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    struct seen st;
+
+    if (slash == NULL || (size_t)(slash - path) >= sizeof folder - 1)
+        return 0;
+    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return see(folder, 1, &st) == 0 ? st.mount : 0;
+}
+
+static int check_seen(const char *path, const struct seen *st, uint64_t folder, sqlock_error *err)
+{
+    if (st->links > 1)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "%s has several names (hard links), and a journal goes by one: who "
+                                "uses another is not locked out",
+                                path);
+    if (st->mount != 0 && folder != 0 && st->mount != folder)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "%s is mounted without its folder, and a journal goes there: who "
+                                "uses it elsewhere is not locked out; mount the folder",
+                                path);
+    return 0;
+}
+
+static int tell_gone(const char *path, sqlock_error *err)
+{
+    return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT,
+                            "the database file %s was replaced or removed while it was open", path);
+}
+
+/* ---- the journals of WAL mode ---------------------------------------------------------------- */
+
+static const char *const side_names[LITE_SIDES] = {"-wal", "-shm"};
+
+static int see_side(const lite_conn *conn, int i, char *path, size_t size, struct seen *out)
+{
+    snprintf(path, size, "%s%s", conn->name, side_names[i]);
+    return see(path, 0, out);
+}
+
+static int check_sides(const lite_conn *conn, uint64_t folder, sqlock_error *err)
+{
+    char path[PATH_MAX + 8];
+    struct seen st;
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < LITE_SIDES; i++) {
+        if (conn->sides[i] == 0)
+            continue;
+        if (see_side(conn, i, path, sizeof path, &st) != 0 || st.ino != conn->sides[i])
+            return tell_gone(path, err);
+        rc = check_seen(path, &st, folder, err);
+    }
+    return rc;
+}
+
+/* They are there for as long as the connection is. The -shm belongs to all of the process's, and
+ * one that joins them after it was removed does not use what others find by its name. */
+int lite_remember_sides(lite_conn *conn, sqlock_error *err)
+{
+    char path[PATH_MAX + 8];
+    struct seen st;
+
+    if (!lite_is_plain(conn))
+        return 0;
+    for (int i = 0; i < LITE_SIDES; i++) {
+        if (see_side(conn, i, path, sizeof path, &st) != 0 ||
+            lite_process_has_open(st.dev, st.ino) == 0)
+            return tell_gone(path, err);
+        conn->sides[i] = st.ino;
+    }
+    return check_sides(conn, mount_of_folder(conn->name), err);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The path may be turned elsewhere; the name, where symbolic links led to at first, too. */
+int lite_check_file(const lite_conn *conn, sqlock_error *err)
+{
+    struct seen st;
+    uint64_t folder;
+
+    if (strcmp(conn->path, conn->name) != 0 &&
+        (see(conn->path, 1, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino))
+        return tell_gone(conn->path, err);
+    if (see(conn->name, 0, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino)
+        return tell_gone(conn->name, err);
+    folder = mount_of_folder(conn->name);
+    if (check_seen(conn->name, &st, folder, err) != 0)
+        return err->code;
+    return check_sides(conn, folder, err);
+}
+
+int lite_remember_file(lite_conn *conn, sqlock_error *err)
+{
+    struct seen st;
+    int moved = 0;
+
+    conn->name = sqlite3_db_filename(conn->db, "main");
+    if (see(conn->name, 1, &st) != 0)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "%s is not a file: only what others can open locks them out",
+                                conn->path);
+    conn->dev = st.dev;
+    conn->ino = st.ino;
+    /* The file may have been replaced after SQLite opened it and before the look above. */
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved || lite_check_file(conn, err) == SQLOCK_EDB)
+        return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_RETRY,
+                                "the database file %s was replaced while it was opened",
+                                conn->path);
+    return lite_check_file(conn, err);
+}
+
+/* What others do in the file is lost to those who still have it open. */
+int lite_check_guest(lite_conn *conn, sqlock_error *err)
+{
+    const char *name = sqlite3_db_filename(conn->db, "main");
+    struct seen st;
+    int moved = 0;
+
+    sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        return tell_gone(name, err);
+    if (name == NULL || name[0] == '\0' || see(name, 1, &st) != 0)
+        return 0; /* in memory, or of a kind that only its VFS knows */
+    return check_seen(name, &st, mount_of_folder(name), err);
+}
