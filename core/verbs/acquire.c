@@ -108,14 +108,15 @@ void verb_locked(sqlock_op *op)
 }
 
 /* The row could be had but is locked: by a guard, or by somebody who is just writing it? A writer
- * is done in a moment, so it is asked again first. Not where the answer took so long that the
- * server must have waited for the row (MySQL before 8.0 cannot step over it): that was the patience
- * of a try. */
+ * is done in a moment, so it is asked again first; and who has become the holder meanwhile is told.
+ * Not where the answer took so long that the server must have waited for the row (MySQL before 8.0
+ * cannot step over it): that was the patience of a try. */
 static void skipped(sqlock_op *op, const struct answer *a)
 {
     const sqlock_lock *lock = op->lock;
     sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
-                             value_bytes(lock->name, lock->name_len)};
+                             value_bytes(lock->name, lock->name_len),
+                             value_bytes(lock->owner, sizeof lock->owner)};
     struct answer now;
 
     if (a->received - a->sent >= LOCK_WAIT_US && op->hurries < LOCKED_TRIES)
@@ -127,6 +128,10 @@ static void skipped(sqlock_op *op, const struct answer *a)
         op_failed(op);
     } else if (now.outcome == SQLOCK_OUT_GUARDED) {
         refused(op, SQLOCK_EGUARDED, &now);
+    } else if (now.outcome == SQLOCK_OUT_HELD) {
+        refused(op, SQLOCK_EBUSY, &now);
+    } else if (now.outcome == SQLOCK_OUT_SKIPPED && op->hurries < LOCKED_TRIES) {
+        op_hurry(op); /* nobody is in the way any more */
     } else {
         locked(op);
     }

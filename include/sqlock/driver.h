@@ -40,7 +40,7 @@ extern "C" {
     X(HELLO, "hello", "i:accept_weak")                                                             \
     X(REINCARNATE, "reincarnate", "b:server")                                                      \
     X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after b:label")                         \
-    X(GUARDED, "guarded", "b:ns b:name")                                                           \
+    X(GUARDED, "guarded", "b:ns b:name b:owner")                                                   \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
     X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
     X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after")                                     \

@@ -46,6 +46,8 @@
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The same, and what others have share-locked is not in the way.
 -- :define skip_share /*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */
+-- Who is kept out can tell a guard from a writer.
+-- :define told (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row of information_schema is of the schema that our tables are in.
@@ -190,11 +192,24 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
 -- :block guarded
--- After acquire said 3 (possible, but locked): is it a guard? A guard locks the entry of nt alone, a
--- writer the row. No row: somebody is merely writing the row, try again.
+-- After acquire said 3 (possible, but locked): by whom? Locks are taken one after the other, and kept: the row,
+-- which a writer has and a guard has not, and which keeps out others who look; a share of its entry of nt, which
+-- is refused where somebody is being granted it. Only then does it prove a guard (12) that the entry alone cannot be
+-- had. Each reads what the one before has found, so that none comes first. Whoever was writing may have ended by
+-- now; so what the locked row says comes first: others hold it (2), or we do, or nobody is in the way any more (3).
+-- No row: somebody is writing the row, try again.
 -- :step
-SELECT 0, 12, l.token, l.exp - {now}, {now}, l.since, l.label
-FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name LIMIT 1 {skip};
+SELECT 0,
+       CASE WHEN s.exp > {now} THEN IF(s.owner = :owner, 3, 2)
+            WHEN x.token IS NULL AND {told} THEN 12
+            ELSE 3 END,
+       s.token, s.exp - {now}, {now}, s.since, s.label
+FROM (SELECT p.ns, p.name, p.token, p.owner, p.exp, p.since, p.label
+      FROM (SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
+            FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name LIMIT 1 {skip}) p
+      STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = p.ns AND c.name = p.name AND c.token = p.token
+      LIMIT 1 {skip_share}) s
+LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.token = s.token {skip};
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. A row that somebody has locked is skipped
@@ -598,15 +613,17 @@ WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;
 
 -- :block probe
--- Does a guard of this grant keep the row's others out now (12)? It share-locks the grant's entry of nt, so that
--- another share lock passes and no other; who is granting lets neither pass. Once others have been granted the
--- lock, the entry is another one, and so are guards. Always one row.
+-- Does a guard of this grant keep the row's others out now (12)? It is found as in `guarded`. Once others have been
+-- granted the lock, the entry is another one, and so are guards. Always one row.
 -- :step
-SELECT 0, IF(s.n > 0 AND x.n = 0, 12, 1)
-FROM (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
-                                 WHERE c.ns = :ns AND c.name = :name AND c.token = :token LIMIT 1 {skip_share}) a) s
-JOIN (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)
-                                 WHERE c.ns = :ns AND c.name = :name AND c.token = :token LIMIT 1 {skip}) b) x;
+SELECT 0, IF(s.token IS NOT NULL AND x.token IS NULL AND {told}, 12, 1)
+FROM (SELECT 1 AS one) o
+LEFT JOIN (SELECT p.ns, p.name, p.token
+           FROM (SELECT l.ns, l.name, l.token FROM {lock} l FORCE INDEX (PRIMARY)
+                 WHERE l.ns = :ns AND l.name = :name AND l.token = :token LIMIT 1 {skip}) p
+           STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = p.ns AND c.name = p.name AND c.token = p.token
+           LIMIT 1 {skip_share}) s ON TRUE
+LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.token = s.token {skip};
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. It is looked for without a lock,

@@ -154,11 +154,23 @@ ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
 -- :block guarded
--- After acquire said 3 (possible, but the row is locked): is it a guard? A guard lets this strength pass.
--- No row: somebody is merely writing the row, try again.
+-- After acquire said 3 (possible, but the row is locked): by whom? The weaker lock is taken first, and kept: a
+-- guard lets it pass, and who is writing the row does not. Only then does the stronger one's failure prove a guard
+-- (12). Whoever was writing may have ended by now; so what the locked row says comes first: others hold it (2), or
+-- we do, or nobody is in the way any more (3). No row: somebody is writing the row, try again.
 -- :step
-SELECT 0, 12, l.token, l.exp - {now}, {now}, l.since, l.label
-FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED;
+WITH w AS (
+    SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
+    FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED
+), g AS (
+    SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
+)
+SELECT 0,
+       CASE WHEN w.exp > {now} THEN CASE WHEN w.owner = :owner THEN 3 ELSE 2 END
+            WHEN EXISTS (SELECT 1 FROM g) THEN 3
+            ELSE 12 END,
+       w.token, w.exp - {now}, {now}, w.since, w.label
+FROM w;
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. Rows that somebody has locked are skipped
@@ -550,15 +562,15 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
--- Does a guard of this grant keep the row's others out now (12)? It lets FOR NO KEY UPDATE pass, and not FOR
--- UPDATE; who is writing the row lets neither. Once others have been granted the lock, no guard of this grant
--- can be left, and one that is there is theirs. Always one row.
+-- Does a guard of this grant keep the row's others out now (12)? As in `guarded` the weaker lock is taken first, and
+-- kept. Once others have been granted the lock, no guard of this grant can be left, and one that is there is
+-- theirs. Always one row.
 -- :step
 WITH w AS (
-    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token
+    SELECT l.ns, l.name FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token
     FOR NO KEY UPDATE SKIP LOCKED
 ), g AS (
-    SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token FOR UPDATE SKIP LOCKED
+    SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
 )
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN 12 ELSE 1 END;
 

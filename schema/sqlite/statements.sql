@@ -69,7 +69,7 @@ FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1
 -- :block guarded
 -- A guard is a write transaction here: who asks waits for it. Never a row.
 -- :step
-SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL;
+SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after the clock was

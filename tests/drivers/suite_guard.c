@@ -105,6 +105,75 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
     strike_stage();
 }
 
+/* ---- and nobody guards --------------------------------------------------------------------------
+ */
+
+enum { TRIERS = 8, TRYING_MS = 1500 };
+
+struct trier {
+    pthread_t thread;
+    sqlock *m;
+    int64_t until;
+    int granted, busy, unnamed; /* unnamed: busy, and not told by whom */
+    int other;                  /* any other answer */
+    sqlock_error err;           /* of the last one of these two */
+};
+
+static void *try_main(void *arg)
+{
+    struct trier *t = arg;
+
+    while (now_us() < t->until) {
+        sqlock_holder holder = {.size = sizeof holder};
+        sqlock_acquire_opts o = wait_opts(0, 10000, SQLOCK_NO_RENEW);
+        sqlock_lock *lock = NULL;
+        sqlock_error err = {0};
+        int rc;
+
+        o.holder = &holder;
+        rc = sqlock_acquire(t->m, "sale", &o, &lock, &err);
+        if (rc == 0 && (rc = sqlock_release(lock, &err)) == 0)
+            t->granted++;
+        else if (rc == SQLOCK_EBUSY && holder.token > 0)
+            t->busy++;
+        else if (rc == SQLOCK_EBUSY)
+            t->unnamed++;
+        else
+            t->other++;
+        if (rc != 0 && (rc != SQLOCK_EBUSY || holder.token == 0))
+            t->err = err;
+        sqlock_lock_free(lock);
+    }
+    return NULL;
+}
+
+/* P9: a refusal says by whom, and of a guard only where there is one. */
+static void test_those_who_merely_try_are_told_of_each_other_and_of_no_guard(void **state)
+{
+    struct world *w = world(state);
+    struct trier t[TRIERS] = {0}, sum = {0};
+
+    for (int i = 0; i < TRIERS; i++)
+        t[i].m = open_manager(w, NULL);
+    for (int i = 0; i < TRIERS; i++) {
+        t[i].until = now_us() + TRYING_MS * 1000;
+        assert_int_equal(pthread_create(&t[i].thread, NULL, try_main, &t[i]), 0);
+    }
+    for (int i = 0; i < TRIERS; i++) {
+        pthread_join(t[i].thread, NULL);
+        sum.granted += t[i].granted;
+        sum.busy += t[i].busy;
+        sum.unnamed += t[i].unnamed;
+        sum.other += t[i].other;
+        if (t[i].err.code != 0)
+            sum.err = t[i].err;
+    }
+    if (sum.other + sum.unnamed > 0)
+        fail_msg("of %d refusals %d name nobody, and %d are none: %s", sum.busy + sum.unnamed,
+                 sum.unnamed, sum.other, sum.err.text);
+    assert_true(sum.granted > 10 && sum.busy > 100);
+}
+
 /* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
  * grant back too, the next holder guards his. */
 static void test_release_is_not_told_of_the_next_holders_guard(void **state)
@@ -378,6 +447,7 @@ PART(suite_guard, tests);
 
 static const struct CMUnitTest beside_renewals[] = {
     cmocka_unit_test(test_renewals_go_on_in_a_guarded_transaction),
+    cmocka_unit_test(test_those_who_merely_try_are_told_of_each_other_and_of_no_guard),
 };
 PART(suite_guard_renewed, beside_renewals);
 

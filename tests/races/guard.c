@@ -83,6 +83,19 @@ static void test_row_being_written_is_not_taken_for_a_guard(void **state)
     writer_is_not_taken_for_a_guard(&g, &wrong);
 }
 
+/* Wrong: it was locked a moment ago, so what lets a guard pass must be one. */
+#define LOOK_AT_LAST                                                                               \
+    "SELECT 0, 12, l.token, l.exp - " PG_NOW ", " PG_NOW " FROM {lock} l"                          \
+    " WHERE l.ns = $1 AND l.name = $2 AND $3::bytea <> '' FOR NO KEY UPDATE SKIP LOCKED"
+
+static void test_writer_that_has_ended_is_not_taken_for_a_guard(void **state)
+{
+    guarding g = right_guarding();
+    script wrong = written(SQLOCK_STMT_GUARDED, LOOK_AT_LAST);
+    (void)state;
+    writer_that_has_ended_is_not_taken_for_a_guard(&g, &wrong);
+}
+
 /* Wrong: a stronger lock keeps the holder's own renewals out as well, and the lease is lost. */
 static void test_stronger_guard_would_block_renewals(void **state)
 {
@@ -259,6 +272,7 @@ int main(void)
         ON_POSTGRES(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
         ON_POSTGRES(test_guard_of_the_next_grant_is_not_taken_for_the_last_ones),
         ON_POSTGRES(test_row_being_written_is_not_taken_for_a_guard),
+        ON_POSTGRES(test_writer_that_has_ended_is_not_taken_for_a_guard),
         ON_POSTGRES(test_stronger_guard_would_block_renewals),
         ON_POSTGRES(test_guard_with_an_old_snapshot_is_told_to_restart),
         ON_POSTGRES(test_guard_is_undone_by_rollback_to_a_savepoint_before_it),

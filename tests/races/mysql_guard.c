@@ -15,6 +15,29 @@
     "SELECT 0 AS i, 1 AS ok, token FROM {lock} FORCE INDEX (nt)"                                   \
     " WHERE ns = $1 AND name = $2 AND token = $4 AND owner = $3 LOCK IN SHARE MODE"
 
+#define LOOK_WITHOUT_LOCK                                                                          \
+    "SELECT 0 AS i, 12 AS guarded FROM {lock} WHERE ns = $1 AND name = $2 AND $3 <> ''"
+
+/* Wrong: it was locked a moment ago, so what lets a guard pass must be one. */
+#define LOOK_AT_LAST                                                                               \
+    "SELECT 0 AS i, 12 AS guarded, token FROM {lock} FORCE INDEX (PRIMARY)"                        \
+    " WHERE ns = $1 AND name = $2 AND $3 <> '' LIMIT 1"                                            \
+    " FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */"
+
+/* Wrong: looks at the key's entry alone, where two who look are in each other's way. */
+#define SHARE "/*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */"
+#define SKIP  "FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */"
+#define LOOK_AT_THE_KEY                                                                            \
+    "SELECT 0 AS i, IF(s.n > 0 AND x.n = 0, 12, 1) AS guarded"                                     \
+    " FROM (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)"              \
+    "   WHERE c.ns = $1 AND c.name = $2 AND $3 IS NOT NULL LIMIT 1 " SHARE ") a) s"                \
+    " STRAIGHT_JOIN (SELECT COUNT(*) AS n FROM (SELECT c.token FROM {lock} c FORCE INDEX (nt)"     \
+    "   WHERE c.ns = $1 AND c.name = $2 LIMIT 1 " SKIP ") b) x"
+#define LOOKING                                                                                    \
+    "BEGIN; SELECT 1 FROM {lock} FORCE INDEX (PRIMARY) WHERE ns = 'app' AND name = 'job' FOR "     \
+    "UPDATE; SELECT token FROM {lock} FORCE INDEX (nt) WHERE ns = 'app' AND name = 'job' LOCK IN " \
+    "SHARE MODE"
+
 /* Servers that cannot step over locked rows refuse it; what it locks is tried there all the same.
  */
 static script our_guard(void)
@@ -68,7 +91,7 @@ static void test_probe_tells_a_guard_from_a_writer_and_from_nobody(void **state)
 static void test_guard_of_the_next_grant_is_not_taken_for_the_last_ones(void **state)
 {
     guarding g = right_guarding();
-    script wrong = changed(ours(SQLOCK_STMT_PROBE), "c.token = $3", "c.token >= $3");
+    script wrong = changed(ours(SQLOCK_STMT_PROBE), "l.token = $3", "l.token >= $3");
     (void)state;
     probe_is_for_the_exact_grant(&g, &wrong);
 }
@@ -76,10 +99,28 @@ static void test_guard_of_the_next_grant_is_not_taken_for_the_last_ones(void **s
 static void test_row_being_written_is_not_taken_for_a_guard(void **state)
 {
     guarding g = right_guarding();
-    script wrong = changed(ours(SQLOCK_STMT_GUARDED),
-                           "FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", "");
+    script wrong = written(SQLOCK_STMT_GUARDED, LOOK_WITHOUT_LOCK);
     (void)state;
     writer_is_not_taken_for_a_guard(&g, &wrong);
+}
+
+static void test_writer_that_has_ended_is_not_taken_for_a_guard(void **state)
+{
+    guarding g = right_guarding();
+    script wrong = written(SQLOCK_STMT_GUARDED, LOOK_AT_LAST);
+    (void)state;
+    writer_that_has_ended_is_not_taken_for_a_guard(&g, &wrong);
+}
+
+static void test_two_who_look_are_not_taken_for_a_guard(void **state)
+{
+    guarding g = right_guarding();
+    script look = written(SQLOCK_STMT_GUARDED, LOOK_AT_THE_KEY);
+    script probe = written(SQLOCK_STMT_PROBE, LOOK_AT_THE_KEY);
+    (void)state;
+    if (!g.told)
+        skip(); /* nobody looks there */
+    looker_is_not_taken_for_a_guard(&g, LOOKING, &look, &probe);
 }
 
 /* Wrong: a guard that is not covered by the key keeps the holder's own renewals out as well. */
@@ -132,6 +173,8 @@ int main(void)
         ON_MYSQL(test_probe_tells_a_guard_from_a_writer_and_from_nobody),
         ON_MYSQL(test_guard_of_the_next_grant_is_not_taken_for_the_last_ones),
         ON_MYSQL(test_row_being_written_is_not_taken_for_a_guard),
+        ON_MYSQL(test_writer_that_has_ended_is_not_taken_for_a_guard),
+        ON_MYSQL(test_two_who_look_are_not_taken_for_a_guard),
         ON_MYSQL(test_guard_of_the_row_would_block_renewals),
         ON_MYSQL(test_guard_with_an_old_snapshot_finds_no_row),
         ON_MYSQL(test_guarded_transactions_never_overlap),

@@ -159,6 +159,12 @@ void probe_tells_a_guard(const guarding *g);
 void probe_is_for_the_exact_grant(const guarding *g, const script *wrong);
 /* wrong: takes every lock for a guard. */
 void writer_is_not_taken_for_a_guard(const guarding *g, const script *wrong);
+/* wrong: takes a row that can be locked by now for a guarded one. */
+void writer_that_has_ended_is_not_taken_for_a_guard(const guarding *g, const script *wrong);
+/* looking: what keeps the locks that another looker has when it is half done. The wrong ones take
+ * them for a guard's. */
+void looker_is_not_taken_for_a_guard(const guarding *g, const char *looking,
+                                     const script *wrong_look, const script *wrong_probe);
 /* strong: a guard that keeps the holder's own renewals out as well. */
 void strong_guard_blocks_renewals(const guarding *g, const script *strong);
 /* Four clients that are granted a lock for a moment, and work under its guard. */
