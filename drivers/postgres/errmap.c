@@ -102,7 +102,7 @@ static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call,
     return flags;
 }
 
-/* The end of a guest's statement that we have asked for. */
+/* The end of a guest's statement that we have asked for, or the server has seen to. */
 static int fail_cut(const struct pg_conn *c, const struct pg_call *call)
 {
     return sqlock_error_set(call->err, c->cut, 0,
@@ -121,7 +121,9 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
 
     if (state == NULL || !is_sqlstate(state)) /* libpq's own */
         return pg_fail_lost(c, call);
-    if (c->cut != 0 && strcmp(state, "57014") == 0)
+    if (c->cut == 0 && pg_guest_limited(c, state))
+        c->cut = SQLOCK_ETIMEOUT;
+    if (c->cut != 0 && (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0))
         return fail_cut(c, call);
     flags = error_flags(c, call, state, severity != NULL ? severity : "");
     pg_one_line(text, sizeof text, message != NULL ? message : "no message");

@@ -4,7 +4,7 @@
  * - a statement whose time is over is cancelled and its end read, or else the link is cut: an
  * answer that came later would be read by the application as its own
  * - nothing is ever said about transactions but our own savepoint. */
-#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -152,7 +152,7 @@ int pg_guest_enter(struct pg_conn *c, const struct pg_call *call, int failed_too
 
     if (state != SQLOCK_TX_ACTIVE && !(failed_too && state == SQLOCK_TX_FAILED))
         return wrong_state(c, call);
-    c->cut = 0;
+    c->cut = c->soft_cut = 0;
     c->blocking = !PQisnonblocking(c->pg);
     if (PQsetnonblocking(c->pg, 1) != 0)
         return pg_fail_lost(c, call);
@@ -173,74 +173,143 @@ void pg_guest_leave(struct pg_conn *c)
     c->muted = c->blocking = c->firm = 0;
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* The server ends in time what would wait for too long. A client that did it would need another
+ * connection for that, on which it is not known who listens. The limits are set behind the
+ * savepoint, so that an undo takes them back; otherwise they are put back before it is released.
+ * The server's own time for a whole statement holds for that release too, so it is not as short as
+ * a wait may be. */
+#define LIMIT_MS_LEAST 500
+#define LIMIT_MS_MOST  INT32_MAX
+
+/* A limit of the application's that is shorter stays. */
+#define LIMIT_SQL(name)                                                                            \
+    "SELECT s.was, pg_catalog.set_config('" name                                                   \
+    "', CASE WHEN s.was OPERATOR(pg_catalog.=) '0' OR s.was::interval OPERATOR(pg_catalog.>)"      \
+    " '%d milliseconds'::interval THEN '%d' ELSE s.was END, true) AS now"                          \
+    " FROM (SELECT pg_catalog.current_setting('" name "') AS was OFFSET 0) s"
+
+static const char set_sql[] =
+    "SAVEPOINT sqlock_guest; SELECT l.was, l.now, a.was, a.now FROM (" LIMIT_SQL(
+        "lock_timeout") ") l, (" LIMIT_SQL("statement_timeout") ") a";
+
+/* As it was: the default, if it was that. */
+#define PUT_BACK_SQL(name)                                                                         \
+    "CASE WHEN pg_catalog.set_config('" name "', NULL, true) OPERATOR(pg_catalog.<>) '%s'"         \
+    " THEN pg_catalog.set_config('" name "', '%s', true) END"
+
+static const char release_sql[] = "SELECT " PUT_BACK_SQL("lock_timeout") ", " PUT_BACK_SQL(
+    "statement_timeout") "; RELEASE SAVEPOINT sqlock_guest";
+static const char undo_sql[] = "ROLLBACK TO SAVEPOINT sqlock_guest; RELEASE SAVEPOINT sqlock_guest";
+
+/* What the server says of itself is a number with a unit. */
+static int take_limit(const PGresult *res, int col, char was[24], int64_t ms, int64_t *out_us)
+{
+    const char *before = PQgetvalue(res, 0, col);
+
+    if (strlen(before) >= 24 ||
+        strspn(before, "0123456789abcdefghijklmnopqrstuvwxyz") != strlen(before))
+        return -1;
+    memcpy(was, before, strlen(before) + 1);
+    *out_us = strcmp(before, PQgetvalue(res, 0, col + 1)) != 0 ? ms * 1000 : 0;
+    return 0;
+}
+
+static int set_savepoint(struct pg_conn *c, const struct pg_call *call)
+{
+    int64_t left = (call->deadline - sqlock_now_us()) / 1000 + 1;
+    int lock_ms = left > LIMIT_MS_MOST ? LIMIT_MS_MOST : left > 1 ? (int)left : 1;
+    int all_ms = lock_ms > LIMIT_MS_LEAST ? lock_ms : LIMIT_MS_LEAST;
+    char sql[sizeof set_sql + 48];
+    struct pg_limits limits;
+    PGresult *res = NULL;
+    int rc;
+
+    snprintf(sql, sizeof sql, set_sql, lock_ms, lock_ms, all_ms, all_ms);
+    rc = pg_command(c, call, sql, &res);
+    if (rc == 0 && (PQntuples(res) != 1 || PQnfields(res) != 4 ||
+                    take_limit(res, 0, limits.lock_was, lock_ms, &limits.lock_us) != 0 ||
+                    take_limit(res, 2, limits.all_was, all_ms, &limits.all_us) != 0))
+        rc =
+            sqlock_error_set(call->err, SQLOCK_ECORRUPT, 0, "the server's timeouts cannot be read");
+    PQclear(res);
+    if (rc == 0)
+        c->limits = limits;
+    return rc;
+}
+
+/* The settings have no limits any more, whatever became of them. */
+static int leave_savepoint(struct pg_conn *c, const struct pg_call *call, sqlock_savepoint what)
+{
+    struct pg_limits was = c->limits;
+    char sql[sizeof release_sql + 4 * sizeof was.all_was];
+    int rc;
+
+    if (what == SQLOCK_SAVEPOINT_UNDO || was.all_was[0] == '\0')
+        snprintf(sql, sizeof sql, "%s",
+                 what == SQLOCK_SAVEPOINT_UNDO ? undo_sql : strchr(release_sql, ';') + 2);
+    else
+        snprintf(sql, sizeof sql, release_sql, was.lock_was, was.lock_was, was.all_was,
+                 was.all_was);
+    rc = pg_command(c, call, sql, NULL);
+    if (pg_tx_state(c) != SQLOCK_TX_FAILED)
+        memset(&c->limits, 0, sizeof c->limits);
+    return rc;
+}
+
+/* After a SET that failed behind its savepoint there is to be none. */
 int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
-    static const char *const sql[] = {
-        [SQLOCK_SAVEPOINT_SET] = "SAVEPOINT sqlock_guest",
-        [SQLOCK_SAVEPOINT_RELEASE] = "RELEASE SAVEPOINT sqlock_guest",
-        [SQLOCK_SAVEPOINT_UNDO] =
-            "ROLLBACK TO SAVEPOINT sqlock_guest; RELEASE SAVEPOINT sqlock_guest",
-    };
     struct pg_conn *c = conn;
     struct pg_call call = {deadline, 0, err};
+    sqlock_error second;
+    struct pg_call undo = {deadline, 0, &second};
     int rc = pg_guest_enter(c, &call, what == SQLOCK_SAVEPOINT_UNDO);
 
     if (rc != 0)
         return rc;
     c->firm = 1;
-    rc = pg_command(c, &call, sql[what], NULL);
+    if (what != SQLOCK_SAVEPOINT_SET)
+        rc = leave_savepoint(c, &call, what);
+    else if ((rc = set_savepoint(c, &call)) != 0 && !c->broken)
+        pg_command(c, &undo, undo_sql, NULL);
     pg_guest_leave(c);
     return rc;
 }
 
 /* ---- a statement whose time is over ---------------------------------------------------------- */
 
-/* PQcancel() knows no deadline: it blocks for as long as whatever accepted its connection is
- * silent. So a connection of libpq's that can be bounded goes the same way first, up to the first
- * byte that the server says to it, and is given up. 1 also where that cannot be tried. */
-static int server_answers(PGconn *pg, int64_t deadline)
+/* A little later than it said, as the answer is to come; but not before. */
+#define CLOSE_US INT64_C(50000)
+#define EARLY_US INT64_C(2000)
+
+int pg_guest_limited(const struct pg_conn *c, const char *state)
 {
-    int by_address = PQhostaddr(pg) != NULL && PQhostaddr(pg)[0] != '\0';
-    const char *keys[] = {
-        by_address ? "hostaddr" : "host", "port", "user", "dbname", "sslmode", "gssencmode", NULL};
-    const char *vals[] = {by_address ? PQhostaddr(pg) : PQhost(pg),
-                          PQport(pg),
-                          PQuser(pg),
-                          PQdb(pg),
-                          "disable",
-                          "disable",
-                          NULL};
-    PGconn *probe = PQconnectStartParams(keys, vals, 0);
-    PostgresPollingStatusType want = PGRES_POLLING_WRITING;
-    int answers = probe == NULL || PQstatus(probe) == CONNECTION_BAD;
+    int64_t limit = strcmp(state, "55P03") == 0   ? c->limits.lock_us
+                    : strcmp(state, "57014") == 0 ? c->limits.all_us
+                                                  : 0;
 
-    while (!answers && want != PGRES_POLLING_FAILED && PQsocket(probe) >= 0) {
-        int reads = want == PGRES_POLLING_READING;
-
-        if (sqlock_wait_fd(PQsocket(probe), reads ? POLLIN : POLLOUT, -1, deadline) != 1)
-            break;
-        answers = reads;
-        want = PQconnectPoll(probe);
-    }
-    PQfinish(probe);
-    return answers;
+    return c->guest && limit > 0 && sqlock_now_us() >= c->sent + limit - EARLY_US;
 }
 
-/* The server has sent the signal when PQcancel() returns: it cannot hit a later statement, which is
- * sent after this one's end has been read. */
-void pg_guest_cut(struct pg_conn *c, int code)
+/* A wait that the server ends by now has a little more time for that; then all of the statement is
+ * cut. What the server ends by itself is only waited for, and so are savepoints, which wait for
+ * nobody. A cancel has been sent when pg_send_cancel() returns 0: it cannot hit a later statement,
+ * which is sent after this one's end has been read. */
+int pg_guest_cut(struct pg_conn *c, int code)
 {
-    PGcancel *cancel = NULL;
-    char ignored[256];
+    int64_t now = sqlock_now_us();
+    int was_soft = c->soft_cut;
 
     c->cut = code;
-    c->cut_until = sqlock_now_us() + CUT_US;
-    if (!server_answers(c->pg, c->cut_until))
-        return;
-    cancel = PQgetCancel(c->pg);
-    if (cancel != NULL)
-        PQcancel(cancel, ignored, sizeof ignored);
-    PQfreeCancel(cancel);
+    c->soft_cut = !was_soft && code == SQLOCK_ETIMEOUT && c->limits.lock_us > 0 &&
+                  c->sent + c->limits.lock_us <= now + CLOSE_US;
+    c->cut_until = now + (c->soft_cut ? CLOSE_US : CUT_US);
+    if (c->soft_cut || c->firm ||
+        (c->limits.all_us > 0 && c->sent + c->limits.all_us <= now + CLOSE_US))
+        return 0;
+    return pg_send_cancel(c->pg, c->cut_until);
 }
 
 /* What the server may still send must not come to the application. Nothing blocks here: the socket

@@ -20,6 +20,12 @@
 
 extern const sqlock_dialect sqlock_postgres_dialect;
 
+/* By which the server ends a guest's statement: a wait for a lock, and all of it. */
+struct pg_limits {
+    int64_t lock_us, all_us; /* 0: the application's is shorter, or there is none */
+    char lock_was[24], all_was[24];
+};
+
 struct pg_conn {
     PGconn *pg;
     int open_wake; /* the caller's, while it opens; then -1 */
@@ -39,7 +45,10 @@ struct pg_conn {
     int muted;         /* its notice receiver was libpq's own, to be given back */
     int cut;           /* the code for which the statement under way has been cancelled */
     int64_t cut_until; /* and when its end is not waited for any more */
+    int soft_cut;      /* the server is about to end it */
     PQnoticeReceiver default_receiver; /* libpq's own */
+    int64_t sent;                      /* when the statement under way was */
+    struct pg_limits limits;           /* while our savepoint stands */
 
     /* What the notice receiver saw. */
     int doubt;     /* the statement under way came with a warning that its commit may not last */
@@ -83,14 +92,21 @@ int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_err
 /* Around each call: 0, and pg_guest_leave() is due; or an error after which nothing was done. */
 int pg_guest_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
 void pg_guest_leave(struct pg_conn *c);
-/* Ask the server to cancel the statement under way, for this code. Its end is still to be read. */
-void pg_guest_cut(struct pg_conn *c, int code);
+/* See to the end of the statement under way, for this code. 0: it is still to be read, until
+ * c->cut_until; or the link is of no use to anybody. */
+int pg_guest_cut(struct pg_conn *c, int code);
+/* Whether it is for our limits that the server ended a statement with this SQLSTATE. */
+int pg_guest_limited(const struct pg_conn *c, const char *state);
 /* Make sure that the connection is of no use to anybody. */
 void pg_guest_sever(struct pg_conn *c);
 /* Whether the server will read this text as it is meant: 0, or an error. */
 int pg_guest_reads(struct pg_conn *c, const struct pg_call *call, const char *sql);
 /* A text of the server's, in UTF-8 whatever it was. */
 void pg_guest_text(const struct pg_conn *c, char *text);
+
+/* cancel.c: ask the server to cancel the statement under way. 0: it has been, or it could not be
+ * asked; or nobody knows whether it will. */
+int pg_send_cancel(PGconn *pg, int64_t deadline);
 
 /* wire.c: a statement's way to the server and back */
 void pg_call_end(struct pg_conn *c);

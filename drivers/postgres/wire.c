@@ -76,12 +76,13 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     return 0;
 }
 
-/* A guest waits on for the end of its statement, which it has cancelled: *out_until. */
+/* A guest waits on for the end of its statement, which it has seen to: *out_until. */
 static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
 {
-    if (!c->guest || c->cut != 0 || code == SQLOCK_ESYS)
+    if (!c->guest || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
         return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
-    pg_guest_cut(c, code);
+    if (pg_guest_cut(c, code) != 0)
+        return pg_fail_wait(c, call, code);
     *out_until = c->cut_until;
     return 0;
 }
@@ -197,6 +198,7 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     int rc;
 
     c->asked = 1;
+    c->sent = sqlock_now_us();
     rc = sent ? drain(c, call, &res) : pg_fail_lost(c, call);
     c->asked = 0;
     if (rc == 0)

@@ -136,6 +136,34 @@ static void test_mode_of_waiting_is_as_before(void **state)
     end_guest();
 }
 
+/* Behind our savepoint they are ours for a moment; what it changed is kept when it is released. */
+static void test_time_limits_of_the_application_are_put_back(void **state)
+{
+    static const char *const limits[] = {
+        "SET LOCAL lock_timeout = '1ms'; SET LOCAL statement_timeout = '7s'",
+        "SET lock_timeout = '3h'; SET statement_timeout = '2147483647ms'",
+        "SET LOCAL statement_timeout = '90min'"};
+
+    begin_guest(state);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char *before, *after;
+
+        app_exec(g.app, "BEGIN");
+        app_exec(g.app, limits[i]);
+        before = g.side->settings(g.app);
+        be_a_guest();
+        after = g.side->settings(g.app);
+        assert_string_equal(before, after);
+        free(before);
+        app_exec(g.app, "COMMIT");
+        before = g.side->settings(g.app);
+        assert_true(i != 1 || strstr(before, "lock_timeout=10800000"));
+        free(before);
+        free(after);
+    }
+    end_guest();
+}
+
 static void refused_as_busy(void)
 {
     void *conn = NULL;
@@ -372,6 +400,7 @@ static void test_error_of_another_encoding_is_told_in_utf8(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_time_limits_of_the_application_are_put_back),
     cmocka_unit_test(test_notice_processor_of_the_application_hears_nothing_of_ours),
     cmocka_unit_test(test_notice_receiver_of_the_application_stays_in_its_place),
     cmocka_unit_test(test_last_words_of_the_server_are_handed_on),

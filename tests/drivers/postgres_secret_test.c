@@ -1,0 +1,188 @@
+/* What PostgreSQL's driver says on connections that it opens by itself, while it ends a statement
+ * on the application's. Whoever stalls a link may sit on it: he takes what comes after, and asks
+ * for a password. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <sqlock/postgres.h>
+
+#include "tests/drivers/suite_guest.h"
+#include "tests/lib/pg.h"
+#include "tests/lib/postgres_app.h"
+#include "tests/lib/postgres_quirks.h"
+#include "tests/lib/proxy.h"
+
+#define PASSWORD "swordfish"
+
+enum { REQUEST = 8, CANCEL = 16 }; /* bytes of a request for encryption, of one to cancel */
+
+/* Takes every connection to a path, and remembers all that it is told. */
+static struct thief {
+    pthread_t thread;
+    int fd;
+    atomic_int stop, met;
+    char said[4096];
+    size_t n;
+} thief;
+
+static int hear(int fd)
+{
+    struct pollfd wait = {fd, POLLIN, 0};
+    ssize_t n = 0;
+
+    if (poll(&wait, 1, 500) == 1)
+        n = recv(fd, thief.said + thief.n, sizeof thief.said - thief.n, 0);
+    thief.n += n > 0 ? (size_t)n : 0;
+    return n > 0 ? (int)n : 0;
+}
+
+/* No encryption here, whoever asks; and your password, please. */
+static void *steal(void *arg)
+{
+    static const char wants_password[] = {'R', 0, 0, 0, 8, 0, 0, 0, 3};
+    struct pollfd wait = {thief.fd, POLLIN, 0};
+
+    while (!thief.stop) {
+        int fd = poll(&wait, 1, 20) == 1 ? accept(thief.fd, NULL, NULL) : -1;
+
+        if (fd < 0)
+            continue;
+        thief.met++;
+        for (int n; (n = hear(fd)) > 0;)
+            send(fd, wants_password, n == REQUEST ? 0 : sizeof wants_password, MSG_NOSIGNAL);
+        close(fd);
+    }
+    return arg;
+}
+
+static void thief_start(const struct proxy *p)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    memset(&thief, 0, sizeof thief);
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/.s.PGSQL.5432", proxy_dir(p));
+    unlink(a.sun_path);
+    thief.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(thief.fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(thief.fd, 8), 0);
+    assert_int_equal(pthread_create(&thief.thread, NULL, steal, NULL), 0);
+}
+
+static void thief_stop(void)
+{
+    thief.stop = 1;
+    pthread_join(thief.thread, NULL);
+    close(thief.fd);
+}
+
+/* The application in a transaction, on a link whose next connections are the thief's. */
+static struct proxy *begin_watched(void **state)
+{
+    struct proxy *proxy = proxy_start_pg();
+
+    begin_guest(state);
+    g.w->place.url = proxy_url(proxy);
+    g.app = app_connect();
+    g.driver->close(g.conn);
+    g.conn = NULL;
+    assert_ok(adopt(g.app, &g.conn), &g.err);
+    app_exec(g.app, "BEGIN");
+    proxy_refuse(proxy, 1);
+    setenv("PGPASSWORD", PASSWORD, 1);
+    thief_start(proxy);
+    return proxy;
+}
+
+static void end_watched(struct proxy *proxy)
+{
+    thief_stop();
+    unsetenv("PGPASSWORD");
+    end_guest();
+    proxy_stop(proxy);
+}
+
+static void never_said(const char *word)
+{
+    if (word != NULL && strlen(word) > 1)
+        assert_null(memmem(thief.said, thief.n, word, strlen(word)));
+}
+
+static void *cancel_soon(void *conn)
+{
+    sleep_ms(200);
+    g.driver->cancel(conn);
+    return NULL;
+}
+
+static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, proxy_mode mode)
+{
+    int64_t deadline = sqlock_now_us() + wait_ms * INT64_C(1000);
+
+    assert_ok(g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &g.err), &g.err);
+    proxy_mode_set(proxy, mode);
+    assert_code(SQLOCK_ETIMEOUT, run_until(sql, deadline), &g.err);
+    assert_true(sqlock_now_us() >= deadline);
+    assert_int_equal(thief.met, 0);
+}
+
+static void test_statement_whose_time_is_over_needs_no_other_connection(void **state)
+{
+    struct proxy *proxy = begin_watched(state);
+    void *other;
+
+    g.w->place.url = pg_url();
+    other = app_connect();
+    app_exec(other, "BEGIN");
+    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    times_out(proxy, OUR_WRITE, 100, PROXY_PASS);
+    undo_failed();
+    times_out(proxy, OUR_WRITE, 700, PROXY_PASS);
+    undo_failed();
+    times_out(proxy, g.side->slow, 700, PROXY_PASS);
+    undo_failed();
+    times_out(proxy, g.side->slow, 700, PROXY_HOLD);
+    end_watched(proxy);
+}
+
+/* The key of this very session, perhaps; never a name or a password. */
+static void test_cancel_says_no_name_and_no_password(void **state)
+{
+    struct proxy *proxy = begin_watched(state);
+    pthread_t thread;
+    int rc;
+
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
+    rc = run(g.side->slow);
+    pthread_join(thread, NULL);
+    assert_code(SQLOCK_ECANCELLED, rc, &g.err);
+    sleep_ms(100);
+    assert_true(thief.met > 0);
+    never_said(PASSWORD);
+    never_said(PQuser(native(g.app)));
+    never_said(PQdb(native(g.app)));
+    never_said("user");
+    assert_in_range(thief.n, REQUEST, REQUEST + CANCEL);
+    end_watched(proxy);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_statement_whose_time_is_over_needs_no_other_connection),
+    cmocka_unit_test(test_cancel_says_no_name_and_no_password),
+};
+
+int main(void)
+{
+    int code = 0;
+
+    return postgres_is_missing(&code) ? code
+                                      : suite_run_tests(&postgres_quirks, "postgres_secret", tests,
+                                                        sizeof tests / sizeof *tests);
+}
