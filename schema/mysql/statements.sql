@@ -50,10 +50,14 @@
 -- :define told (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
--- Whether a row of information_schema is of the schema that our tables are in.
--- :define here {meta:text} IN (CONCAT('`', t.table_schema, '`.`{prefix}meta`'), IF(t.table_schema = DATABASE(), '`{prefix}meta`', ''))
+-- Whether a row t of information_schema is of the schema that our tables are in. MariaDB reads the catalogue of one
+-- database if the column by itself equals a constant in a WHERE (not in an ON), else those of all; and opens no
+-- table whose name a condition there leaves out. So it is written in derived tables, whose LIMIT keeps them from
+-- being merged.
+-- :define here t.table_schema = CONVERT(IF({meta:text} LIKE '%`.`%', SUBSTRING(SUBSTRING_INDEX({meta:text}, '`.`', 1), 2), DATABASE()) USING utf8)
+-- :define ours {here} AND t.table_name LIKE '{prefix}%'
 -- The unique keys beyond the primary one, of all tables in the schema.
--- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {here} GROUP BY t.table_name, t.index_name
+-- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {ours} GROUP BY t.table_name, t.index_name
 -- A row that somebody has locked is an error, at once (3572; 1205 on MariaDB).
 -- :define nowait /*!80001 NOWAIT */ /*M!100301 NOWAIT */
 -- Where a table of the application's is, and what it is called.
@@ -518,12 +522,14 @@ SELECT 0, 1, t.table_name IS NOT NULL,
                 ELSE ' is not at its place in the primary key' END) END,
        e.since
 FROM ({columns}) e
-LEFT JOIN information_schema.tables t ON t.table_name = CONCAT('{prefix}', e.tab) AND {here}
-LEFT JOIN information_schema.columns a
-    ON a.table_schema = t.table_schema AND a.table_name = t.table_name AND a.column_name = e.col
-LEFT JOIN information_schema.statistics k
-    ON k.table_schema = t.table_schema AND k.table_name = t.table_name AND k.column_name = e.col
-       AND k.index_name = 'PRIMARY'
+LEFT JOIN (SELECT t.table_name FROM information_schema.tables t WHERE {ours} LIMIT 1000000) t
+    ON t.table_name = CONCAT('{prefix}', e.tab)
+LEFT JOIN (SELECT t.table_name, t.column_name, t.data_type, t.is_nullable
+           FROM information_schema.columns t WHERE {ours} LIMIT 1000000) a
+    ON a.table_name = t.table_name AND a.column_name = e.col
+LEFT JOIN (SELECT t.table_name, t.column_name, t.seq_in_index
+           FROM information_schema.statistics t WHERE {ours} AND t.index_name = 'PRIMARY' LIMIT 1000000) k
+    ON k.table_name = t.table_name AND k.column_name = e.col
 WHERE CASE WHEN t.table_name IS NULL THEN e.pk = 1
       ELSE a.column_name IS NULL OR UPPER(a.data_type) <> e.type OR (a.is_nullable = 'NO') <> e.must
            OR COALESCE(k.seq_in_index, 0) <> e.pk END
@@ -542,8 +548,9 @@ ORDER BY e.tab, u.name;
 SELECT 0, 1, 1, CONCAT('table ', c.tab, ' has ', c.has, ' CHECKs, not ', c.checks)
 FROM (SELECT e.tab, e.checks, COUNT(t.table_name) AS has
       FROM ({tables}) e
-      LEFT JOIN information_schema.table_constraints t
-          ON t.table_name = CONCAT('{prefix}', e.tab) AND t.constraint_type = 'CHECK' AND {here}
+      LEFT JOIN (SELECT t.table_name FROM information_schema.table_constraints t
+                 WHERE {ours} AND t.constraint_type = 'CHECK' LIMIT 1000000) t
+          ON t.table_name = CONCAT('{prefix}', e.tab)
       GROUP BY e.tab, e.checks) c
 WHERE c.has <> c.checks AND (FALSE /*!80016 OR TRUE */ /*M!100600 OR TRUE */)
   AND EXISTS (SELECT 1 FROM information_schema.table_constraints t

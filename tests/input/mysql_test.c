@@ -360,6 +360,60 @@ static void test_a_session_whose_changes_reach_no_replica_is_refused(void **stat
     use(&o, NULL);
 }
 
+/* EXPLAIN says of a query on information_schema how many databases it goes through. */
+static void explain(MYSQL *my, const char *query, int *explained)
+{
+    char sql[16384];
+    MYSQL_RES *res;
+
+    snprintf(sql, sizeof sql, "EXPLAIN %s", query);
+    assert_int_equal(mysql_query(my, sql), 0);
+    res = mysql_store_result(my);
+    assert_non_null(res);
+    for (MYSQL_ROW row; (row = mysql_fetch_row(res)) != NULL;) {
+        const char *extra = row[mysql_num_fields(res) - 1];
+
+        if (extra != NULL && strstr(extra, "Scanned all databases") != NULL)
+            fail_msg("all databases are read by %s", query);
+    }
+    mysql_free_result(res);
+    ++*explained;
+}
+
+/* On a server with 200 databases of 50 tables an opening took 0.2 s, and verifying never ended. */
+static void test_no_request_reads_the_catalogue_of_every_database(void **state)
+{
+    static const char logged[] = "SELECT argument FROM mysql.general_log WHERE command_type = "
+                                 "'Query' AND argument LIKE 'SELECT 0,%information_schema%'";
+    static const char *const schemas[] = {NULL, "test"};
+    struct factory f = {.flags = CLIENT_MULTI_STATEMENTS};
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    MYSQL *my = NULL;
+    MYSQL_RES *res;
+    int explained = 0;
+    sqlock_error err = {0};
+
+    (void)state;
+    mysql_migrated();
+    my_private_exec("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1; "
+                    "TRUNCATE mysql.general_log");
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        o.schema = schemas[i];
+        use(&o, my_private_url());
+        assert_ok(sqlock_migration_verify(sqlock_driver_mysql(), my_private_url(), &o, &err), &err);
+        assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), &o, NULL, &err), &err);
+    }
+    my_private_exec("SET GLOBAL general_log = 0, GLOBAL log_output = 'FILE'");
+    assert_ok(connect_by_hand(&f, (void **)&my, NULL), NULL);
+    assert_int_equal(mysql_query(my, logged), 0);
+    assert_non_null(res = mysql_store_result(my));
+    for (MYSQL_ROW row; (row = mysql_fetch_row(res)) != NULL;)
+        explain(my, row[0], &explained);
+    mysql_free_result(res);
+    mysql_close(my);
+    assert_between(20, explained, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_a_factorys_connections_work_with_and_without_found_rows),
         cmocka_unit_test(test_a_factorys_connection_that_does_not_fit_is_refused),
         cmocka_unit_test(test_a_session_whose_changes_reach_no_replica_is_refused),
+        cmocka_unit_test(test_no_request_reads_the_catalogue_of_every_database),
     };
 
     return cmocka_run_group_tests_name("MariaDB servers", tests, NULL, NULL);
