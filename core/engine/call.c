@@ -93,7 +93,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
     if (rc != 0 && err->code == 0)
         sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
-    if (rc != 0)
+    if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* of renewals some may be done */
         rows_clear(rows);
     leave(m, c, op, rows, sent, sqlock_now_us());
     if (out_sent != NULL)

@@ -104,6 +104,7 @@ struct sqlock_lock {
     int64_t retry_at;   /* renewals: not before */
     int failures;       /* renewals: without an answer, in a row */
     int renewing;       /* a renewal is under way */
+    int behind;         /* the last one kept others waiting: it goes behind them */
     int doubted;        /* the last answer was no: look once more before believing it */
     int release_sent;   /* a release may have been applied */
     int guards;         /* it was guarded, by this handle or perhaps another: a guard may be open */

@@ -101,6 +101,8 @@ static int by_key(const void *a, const void *b)
     const sqlock_lock *x = *(sqlock_lock *const *)a, *y = *(sqlock_lock *const *)b;
     int order = memcmp(x->ns, y->ns, x->ns_len < y->ns_len ? x->ns_len : y->ns_len);
 
+    if (x->behind != y->behind)
+        return x->behind - y->behind;
     if (order == 0 && x->ns_len != y->ns_len)
         order = x->ns_len < y->ns_len ? -1 : 1;
     return order != 0 ? order : strcmp(x->name, y->name);
@@ -137,6 +139,7 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
     sqlock_why why = outcome_why(a->outcome);
 
+    lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
     if (lock->quiet) {
         return; /* a release is under way: its own answer tells */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
@@ -159,6 +162,7 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
     int64_t now = sqlock_now_us();
     struct answer a;
+    int waited = 1;
 
     for (size_t row = 0; row < sqlock_rows_count(rows); row++) {
         size_t i = rows_request(rows, row);
@@ -176,6 +180,9 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
     for (size_t i = 0; i < b->n; i++) {
         if (b->locks[i] == NULL)
             continue;
+        if (waited) /* perhaps it alone took the time of those behind it */
+            b->locks[i]->behind = 1;
+        waited = 0;
         b->locks[i]->renewing = 0;
         failed(b->locks[i], now);
         lock_unref_locked(b->locks[i]);
@@ -254,7 +261,8 @@ void renewals_run(sqlock *m)
 
     if (b != NULL && rows != NULL) {
         collect(m, b);
-        /* rows are locked in the order of the request: everybody's is that of the keys */
+        /* rows are locked in the order of the request: everybody's is that of the keys, as far as
+         * one may wait for another */
         qsort(b->locks, b->n, sizeof *b->locks, by_key);
         fill(m, b);
         mutex_unlock(&m->mu);

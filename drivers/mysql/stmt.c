@@ -138,14 +138,15 @@ static int run_script(struct my_conn *c, struct my_call *call, const struct my_b
 }
 
 /* Many requests go together where the server can step over a row that is locked: it would delay
- * them all. */
+ * them all. Where each goes by itself, those that were answered before one failed have been
+ * committed, and their answers stand. */
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err)
 {
     struct my_conn *c = conn;
     const sqlock_script *s = &c->scripts[stmt];
     struct my_call call = {.deadline = deadline, .applies = !only_reads(stmt), .err = err};
-    size_t before = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
+    size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
     if (c->adopted)
@@ -162,10 +163,12 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         }
         if (rc != 0 && done > 0 && call.applies) /* those before it are committed */
             err->flags |= SQLOCK_MAYBE;
+        if (rc == 0)
+            answered = sqlock_rows_count(rows);
         done += b.n;
     }
     if (rc != 0)
-        sqlock_rows_cut(rows, before);
+        sqlock_rows_cut(rows, answered);
     my_call_end(c);
     return rc;
 }

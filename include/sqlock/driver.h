@@ -356,7 +356,9 @@ struct sqlock_driver {
     void (*close)(void *conn);
     /* Run a request n times: values holds n * n_params values, the first request's first. Answers go
      * to rows, with the request's number; none is there for requests that answered nothing. Returns
-     * at deadline at the latest. Either all requests of the batch are answered for, or it fails. */
+     * at deadline at the latest. Either all requests of the batch are answered for, or it fails. Then
+     * rows have at most answers of requests that have been committed each by themselves, from the
+     * first one on without a gap; of renewals these count. */
     int (*run)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
                sqlock_rows *rows, sqlock_error *err);
     /* One statement of a migration, without parameters and without rows. */

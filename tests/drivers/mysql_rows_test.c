@@ -107,6 +107,36 @@ static void test_locked_row_delays_no_other_name(void **state)
     other("COMMIT");
 }
 
+/* Where nothing steps over a locked row each renewal is a statement of its own, and the one that
+ * has to wait may take the batch's whole time. What was done before it stands, and what comes
+ * behind it is asked for first the next time. */
+static void test_P7_a_locked_row_ends_no_lease_but_its_own(void **state)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *locks[4];
+    sqlock_error err;
+
+    o.lease_ms = 3000;
+    for (int kept = 0; kept < 2; kept++) {
+        begin(0);
+        for (int i = 0; i < 4; i++)
+            assert_ok(sqlock_acquire(test.m, ((const char *[]){"a", "b", "c", "d"})[i], &o,
+                                     &locks[i], &err),
+                      &err);
+        other("BEGIN");
+        other(kept == 0 ? "SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'a' FOR UPDATE"
+                        : "SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'b' FOR UPDATE");
+        for (int64_t end_us = now_us() + 5 * INT64_C(1000000); now_us() < end_us; sleep_ms(50))
+            for (int i = 0; i < 4; i++)
+                assert_true(i == kept || sqlock_is_held(locks[i]));
+        assert_int_equal(sqlock_lock_state(locks[kept]), SQLOCK_LOST);
+        other("COMMIT");
+        for (int i = 0; i < 4; i++)
+            sqlock_lock_free(locks[i]);
+        end(state);
+    }
+}
+
 static void test_reaper_steps_over_a_locked_row(void **state)
 {
     (void)state;
@@ -175,6 +205,7 @@ static void test_try_on_a_row_that_stays_locked_is_busy(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_locked_row_delays_no_other_name, end),
+    cmocka_unit_test_teardown(test_P7_a_locked_row_ends_no_lease_but_its_own, end),
     cmocka_unit_test_teardown(test_reaper_steps_over_a_locked_row, end),
     cmocka_unit_test_teardown(test_pruner_steps_over_a_locked_and_a_guarded_row, end),
     cmocka_unit_test_teardown(test_try_on_a_row_that_stays_locked_is_busy, end),
