@@ -1,0 +1,238 @@
+/* P4 to P7 on the fake driver: two things that meet. An event during a callback, a clock jump
+ * between two renewals, a loss within a batch, a late grant whose giving back is lost. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/drivers/suite.h"
+#include "tests/lib/fake_quirks.h"
+
+/* ---- an event during a callback ---------------------------------------------------------------
+ */
+
+struct told {
+    atomic_int in_callback, stay, at_risk, lost, why;
+};
+
+static void note(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    struct told *t = user;
+
+    atomic_store(&t->in_callback, 1);
+    while (atomic_load(&t->stay))
+        sleep_ms(1);
+    atomic_store(&t->why, (int)sqlock_lock_why(lock));
+    atomic_fetch_add(state == SQLOCK_LOST ? &t->lost : &t->at_risk, 1);
+    atomic_store(&t->in_callback, 0);
+}
+
+static sqlock_lock *take_told(sqlock *m, const char *name, int32_t lease_ms, unsigned flags,
+                              struct told *t)
+{
+    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+
+    memset(t, 0, sizeof *t);
+    o.on_event = note;
+    o.user = t;
+    return take_with(m, name, &o);
+}
+
+/* Its callback says AT_RISK, and does not return. */
+static sqlock_lock *put_at_risk(struct world *w, sqlock *m, struct told *t)
+{
+    sqlock_lock *lock = take_told(m, "nightly", patience_ms(1500), 0, t);
+
+    atomic_store(&t->stay, 1);
+    sqlock_fake_down(fake_at(&w->place), 1);
+    assert_soon(atomic_load(&t->in_callback), patience_ms(3000));
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
+    return lock;
+}
+
+static void check_told_after(struct told *t, sqlock_lock *lock, sqlock_why why)
+{
+    assert_int_equal(atomic_load(&t->at_risk) + atomic_load(&t->lost), 0);
+    atomic_store(&t->stay, 0);
+    assert_soon(atomic_load(&t->lost) == 1, patience_ms(1000));
+    assert_int_equal(atomic_load(&t->at_risk), 1);
+    assert_int_equal(atomic_load(&t->why), (int)why);
+    sqlock_lock_free(lock);
+}
+
+static void test_P6_a_break_during_a_callback_is_told_behind_it(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    struct told t;
+    sqlock_lock *lock = put_at_risk(w, m, &t);
+
+    sqlock_fake_down(fake_at(&w->place), 0);
+    assert_ok(sqlock_break(other, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(2000));
+    check_told_after(&t, lock, SQLOCK_WHY_BROKEN);
+}
+
+static void test_P6_a_deadline_during_a_callback_is_told_behind_it(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    struct told t;
+    sqlock_lock *lock = put_at_risk(w, m, &t);
+
+    await_loss(lock);
+    check_told_after(&t, lock, SQLOCK_WHY_EXPIRED);
+    sqlock_fake_down(fake_at(&w->place), 0);
+}
+
+/* One lock's callback holds up those of others; none is left out. */
+static void test_P6_losses_during_the_callback_of_another_lock_are_all_told(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *locks[4];
+    struct told t[4];
+    char name[8];
+
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        locks[i] = take_told(m, name, 300 + 20 * i, SQLOCK_NO_RENEW, &t[i]);
+    }
+    atomic_store(&t[0].stay, 1);
+    for (int i = 0; i < 4; i++)
+        await_loss(locks[i]);
+    assert_soon(atomic_load(&t[0].in_callback), patience_ms(1000));
+    atomic_store(&t[0].stay, 0);
+    for (int i = 0; i < 4; i++) {
+        assert_soon(atomic_load(&t[i].lost) == 1, patience_ms(1000));
+        sqlock_lock_free(locks[i]);
+    }
+}
+
+/* ---- a clock jump between two renewals --------------------------------------------------------
+ */
+
+static int ignore(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
+/* The lease has 0.8 s left then, and its next renewal is planned 0.9 s later. */
+static void test_P4_a_clock_jump_that_leaves_time_is_answered_by_a_renewal(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *lock = take_for(m, "nightly", 3000, 0);
+
+    sleep_ms(50);
+    sqlock_fake_step_clock(fake_at(&w->place), 1900);
+    assert_ok(sqlock_list(m, NULL, ignore, NULL, &err), &err); /* it shows it, and wakes nobody */
+    for (int64_t end = now_us() + 3500 * INT64_C(1000); now_us() < end; sleep_ms(5))
+        assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+/* The same, and it is the renewal of another lock that shows it. */
+static void test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts often = wait_opts(0, 60000, 0);
+    sqlock_lock *lock, *busy;
+
+    often.renew_ms = 100;
+    busy = take_with(m, "busy", &often);
+    lock = take_for(m, "nightly", 3000, 0);
+    sqlock_fake_step_clock(fake_at(&w->place), 1900);
+    for (int64_t end = now_us() + 3500 * INT64_C(1000); now_us() < end; sleep_ms(5)) {
+        assert_true(sqlock_is_held(lock));
+        assert_true(sqlock_is_held(busy));
+    }
+    give(lock);
+    give(busy);
+}
+
+/* ---- losses within a batch --------------------------------------------------------------------
+ */
+
+enum { LOTS = 60 };
+
+/* Taken in another order than that of their keys; every seventh is broken, all at once. */
+static void test_P7_of_many_in_a_batch_those_are_lost_that_were_broken(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
+    sqlock_lock *locks[LOTS];
+    sqlock_error err = {0};
+    char name[16];
+    long batches;
+
+    for (int i = 0; i < LOTS; i++) {
+        snprintf(name, sizeof name, "%02d", i * 37 % LOTS);
+        locks[i] = take_for(m, name, patience_ms(1500), 0);
+    }
+    for (int i = 0; i < LOTS; i += 7) {
+        snprintf(name, sizeof name, "%02d", i * 37 % LOTS);
+        assert_ok(sqlock_break(other, name, 2, sqlock_lock_token(locks[i]), &err), &err);
+    }
+    batches = spy_runs(SQLOCK_STMT_RENEW);
+    for (int64_t end = now_us() + patience_ms(3500) * INT64_C(1000); now_us() < end; sleep_ms(5))
+        for (int i = 0; i < LOTS; i++)
+            assert_true(i % 7 == 0 || sqlock_is_held(locks[i]));
+    assert_between(1, spy_runs(SQLOCK_STMT_RENEW) - batches, LOTS);
+    for (int i = 0; i < LOTS; i++) {
+        if (i % 7 == 0)
+            assert_int_equal(sqlock_lock_why(locks[i]), SQLOCK_WHY_BROKEN);
+        sqlock_lock_free(locks[i]);
+    }
+}
+
+/* ---- a late grant whose giving back is lost ---------------------------------------------------
+ */
+
+/* P5: the row may be ours for a whole lease still, so it is no plain time-out. */
+static void test_P5_a_late_grant_that_may_not_be_given_back_is_unsure(void **state)
+{
+    const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY};
+    struct world *w = world(state);
+    sqlock *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+
+    for (int i = 0; i < 2; i++) {
+        sqlock *m = open_manager(w, NULL);
+        sqlock_acquire_opts o = wait_opts(10000, 400, SQLOCK_NO_RENEW);
+        sqlock_lock *lock = NULL;
+
+        assert_true(is_free(m, "nightly"));
+        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 3, 250);
+        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, faults[i], 0, 1, 0);
+        assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+        assert_true(err.flags & SQLOCK_MAYBE);
+        assert_non_null(lock);
+        assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+        assert_int_equal(try_once(other, "nightly"), i == 0 ? SQLOCK_EBUSY : SQLOCK_OK);
+        assert_ok(sqlock_release(lock, &err), &err);
+        assert_true(is_free(other, "nightly"));
+        sqlock_lock_free(lock);
+        close_manager(w, m);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_P6_a_break_during_a_callback_is_told_behind_it),
+    cmocka_unit_test(test_P6_a_deadline_during_a_callback_is_told_behind_it),
+    cmocka_unit_test(test_P6_losses_during_the_callback_of_another_lock_are_all_told),
+    cmocka_unit_test(test_P4_a_clock_jump_that_leaves_time_is_answered_by_a_renewal),
+    cmocka_unit_test(test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others),
+    cmocka_unit_test(test_P7_of_many_in_a_batch_those_are_lost_that_were_broken),
+    cmocka_unit_test(test_P5_a_late_grant_that_may_not_be_given_back_is_unsure),
+};
+
+int main(void)
+{
+    return suite_run_tests(&fake_quirks, "fake: two things that meet", tests,
+                           sizeof tests / sizeof *tests);
+}
