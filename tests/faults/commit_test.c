@@ -136,6 +136,32 @@ static int teardown_postgres(void **state)
     return 0;
 }
 
+/* The driver, but for a look by whom a row is locked: the standby comes just before it, and the
+ * commit that waited for it ends. */
+static const sqlock_driver *real;
+static int looks;
+
+static int run_behind_the_commit(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                                 int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_GUARDED && looks++ == 0) {
+        standby_wanted(false);
+        assert_soon(who_waits() < 0, patience_ms(5000));
+    }
+    return real->run(conn, stmt, values, n, deadline, rows, err);
+}
+
+static const sqlock_driver *delayed(void)
+{
+    static sqlock_driver driver;
+
+    real = sqlock_driver_postgres();
+    driver = *real;
+    driver.run = run_behind_the_commit;
+    looks = 0;
+    return &driver;
+}
+
 /* Two managers whose connections are open; the name has a row with token 1, which is free. */
 static void postgres_with_standby(void)
 {
@@ -147,8 +173,7 @@ static void postgres_with_standby(void)
     opts.request_ms = 2000;
     assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
     for (int i = 0; i < 2; i++)
-        assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &opts, &managers[i], &err),
-                  &err);
+        assert_ok(sqlock_open(delayed(), private_url(), &opts, &managers[i], &err), &err);
     give_back(held(managers[0], NAME, LEASE, NULL));
     standby_wanted(true);
 }
@@ -258,11 +283,27 @@ static void test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres(void **st
     (void)state;
 
     unsure_in_its_commit();
+    looks = 1; /* the standby does not come by itself */
     assert_code(SQLOCK_EUNSURE, sqlock_settle(caller.lock, 500, &err), &err);
     assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
     standby_wanted(false);
     assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
     assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
+    give_back(caller.lock);
+}
+
+/* The row is locked by the very grant that is asked about, and when it is looked at by whom, that
+ * is committed. */
+static void test_settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres(void **state)
+{
+    sqlock_error err;
+    (void)state;
+
+    unsure_in_its_commit();
+    assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
+    assert_true(looks > 0);
+    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
+    assert_int_equal(row_of(managers[1], NAME).token, sqlock_lock_token(caller.lock));
     give_back(caller.lock);
 }
 
@@ -358,6 +399,7 @@ static const struct CMUnitTest tests[] = {
     PG(grant_whose_commit_was_killed_is_unsure_on_postgres),
     PG(release_of_a_grant_in_its_commit_gives_it_back_on_postgres),
     PG(settle_of_a_grant_in_its_commit_is_unsure_on_postgres),
+    PG(settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres),
 #endif
 #ifdef TEST_HAVE_SQLITE
     LITE(lease_of_a_late_commit_ends_as_the_row_says_on_sqlite),
