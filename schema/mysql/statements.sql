@@ -155,6 +155,7 @@ SELECT 0, 1 FROM {meta} WHERE id = 1 AND server = :server;
 -- that entry. The token is drawn under these locks. While the lock is held nothing is written.
 -- The incarnation is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
 -- grant that has locked its row would wait for a pruner that has locked meta and wants that row.
+-- A row of a later one is left alone (3): asked again, it is read anew.
 -- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
 -- that the pruner's lock excludes; then all is asked again.
 -- :step
@@ -166,7 +167,7 @@ UPDATE (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
-      AND {now} <= :not_after AND @sqlock_inc IS NOT NULL
+      AND {now} <= :not_after AND c.inc <= @sqlock_inc
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp

@@ -103,7 +103,9 @@ RETURNING 0, 1;
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
 -- not passed. The row is locked FOR UPDATE first, which waits for nobody (SKIP LOCKED) and is the one
 -- strength that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked
--- row; the token is drawn under its lock. While the lock is held nothing is written.
+-- row; the token is drawn under its lock. While the lock is held nothing is written. not_after is asked for again
+-- under the lock: whoever has seen since that nobody is granted the lock has said so. A row of a later incarnation
+-- than the one that was read is left alone (3): asked again, that is read anew.
 -- No row: the lock has no row yet; the next step makes it, the last one asks again. The new row's token
 -- is the floor, read under a share lock that the pruner's lock excludes.
 -- :step
@@ -114,7 +116,7 @@ WITH k AS (
       AND m.id = 1 AND right(m.server, 8) = {timeline}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
-      AND {now} <= :not_after AND {durable}
+      AND c.inc <= m.inc AND {now} <= :not_after AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), g AS (
     UPDATE {lock} l SET
@@ -133,6 +135,7 @@ WITH k AS (
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
       AND (l.ended_why <> 1 OR l.ended_owner IS DISTINCT FROM :owner)
+      AND {now} <= :not_after
     RETURNING l.token, l.since, l.exp, k.t
 )
 SELECT 0,

@@ -514,6 +514,41 @@ static void test_withdrawal_leaves_another_holder_alone(void **state)
     withdrawal_beside_another_holder(my_open(), my_open());
 }
 
+/* B has read the incarnation when somebody makes a new one, and another is granted the lock. */
+static answer grant_with_an_old_incarnation(const script *held)
+{
+    conn a = my_open(), c = my_open(), gate = my_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    answer got;
+    run(a, "DELETE FROM {lock}; UPDATE {meta} SET inc = 1");
+    run(a, "INSERT INTO {lock} (ns, name, token, inc) VALUES ('app', 'job', 6, 1)");
+    my_hold(gate);
+    my_start(c, held, &rb);
+    assert_int_equal(my_waits(c), 1);
+    run(a, "UPDATE {meta} SET inc = 2");
+    ra.token = acquire(a, ra).token;
+    assert_true(ra.token == 6 + JUMP);
+    EXPECT(release(a, ra), SQLOCK_OUT_DONE);
+    my_unhold(gate);
+    got = my_finish(c);
+    assert_string_equal(got.error, "");
+    return got;
+}
+
+static void test_incarnation_that_was_read_earlier_lowers_no_token(void **state)
+{
+    script right = my_held(), wrong;
+    answer got;
+    (void)state;
+    got = grant_with_an_old_incarnation(&right);
+    EXPECT(got, SQLOCK_OUT_SKIPPED); /* it asks again */
+    assert_true(acquire(my_open(), request_of('B', MS)).token == 7 + JUMP);
+    wrong = changed(right, "AND c.inc <= @sqlock_inc", "");
+    got = grant_with_an_old_incarnation(&wrong);
+    EXPECT(got, SQLOCK_OUT_DONE);
+    assert_int_equal(got.token, 6); /* wrong: a second time, and below what was granted */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +570,7 @@ int main(void)
         ON_MYSQL(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_MYSQL(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_MYSQL(test_withdrawal_leaves_another_holder_alone),
+        ON_MYSQL(test_incarnation_that_was_read_earlier_lowers_no_token),
         ON_MYSQL(test_names_are_bytes),
         ON_MYSQL(test_settings_of_the_session_change_no_decision),
         ON_MYSQL(test_grant_outside_of_autocommit_is_none),

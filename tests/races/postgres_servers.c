@@ -106,6 +106,41 @@ static void test_server_of_another_timeline_grants_nothing(void **state)
     EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
 }
 
+/* B has read the incarnation when somebody makes a new one, and another is granted the lock. */
+static answer grant_with_an_old_incarnation(const script *held)
+{
+    conn a = pg_open(), c = pg_open(), gate = pg_open();
+    request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    answer got;
+    run(a, "DELETE FROM {lock}; UPDATE {meta} SET inc = 1");
+    run(a, "INSERT INTO {lock} (ns, name, token, inc) VALUES ('app', 'job', 6, 1)");
+    pg_hold(gate);
+    pg_start(c, held, 0, &rb);
+    assert_int_equal(pg_waits(c), 1);
+    run(a, "UPDATE {meta} SET inc = 2");
+    ra.token = acquire(a, ra).token;
+    assert_true(ra.token == 6 + JUMP);
+    EXPECT(release(a, ra), SQLOCK_OUT_DONE);
+    pg_unhold(gate);
+    got = pg_finish(c);
+    assert_string_equal(got.error, "");
+    return got;
+}
+
+static void test_incarnation_that_was_read_earlier_lowers_no_token(void **state)
+{
+    script right = ours_held(), wrong;
+    answer got;
+    (void)state;
+    got = grant_with_an_old_incarnation(&right);
+    EXPECT(got, SQLOCK_OUT_SKIPPED); /* it asks again */
+    assert_true(acquire(pg_open(), request_of('B', MS)).token == 7 + JUMP);
+    wrong = changed(right, "AND c.inc <= m.inc", "");
+    got = grant_with_an_old_incarnation(&wrong);
+    EXPECT(got, SQLOCK_OUT_DONE);
+    assert_int_equal(got.token, 6); /* wrong: a second time, and below what was granted */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +148,7 @@ int main(void)
         ON_POSTGRES(test_grant_that_a_lost_server_had_ended_jumps_too),
         ON_POSTGRES(test_two_who_meet_a_new_server_jump_once),
         ON_POSTGRES(test_server_of_another_timeline_grants_nothing),
+        ON_POSTGRES(test_incarnation_that_was_read_earlier_lowers_no_token),
     };
     int missing = pg_missing();
     if (missing)

@@ -115,12 +115,52 @@ static void test_statement_held_up_past_not_after_does_nothing(void **state)
                              changed(ours(SQLOCK_STMT_RENEW), "AND " PG_NOW " <= $6", ""));
 }
 
+/* P5: L's request has been judged to be in time, but has not locked the row, when its last moment
+ * passes and somebody sees that it is guarded: so it was not granted. Then the guard ends. */
+static answer late_before_its_lock(const script *held)
+{
+    conn a = pg_open(), app = pg_open(), l = pg_open(), gate = pg_open();
+    request r = request_of('A', 5000 * MS), late = request_of('L', 5000 * MS);
+    script guard = ours(SQLOCK_STMT_GUARD), look = ours(SQLOCK_STMT_GUARDED);
+    answer got;
+    run(a, "DELETE FROM {lock}");
+    r.token = acquire(a, r).token;
+    run(app, "BEGIN");
+    EXPECT(ask(app, &guard, &r), SQLOCK_OUT_DONE);
+    EXPECT(release(a, r), SQLOCK_OUT_DONE);
+    late.not_after = server_us(a) + 100 * MS;
+    pg_hold(gate);
+    pg_start(l, held, 0, &late);
+    assert_int_equal(pg_waits(l), 1);
+    pause_ms(150);
+    got = ask(a, &look, &late);
+    EXPECT(got, SQLOCK_OUT_GUARDED);
+    assert_true(got.now > late.not_after);
+    run(app, "COMMIT");
+    pg_unhold(gate);
+    return pg_finish(l);
+}
+
+static void test_request_that_stops_before_its_lock_past_not_after_does_nothing(void **state)
+{
+    conn c = pg_open();
+    script right = changed(ours(SQLOCK_STMT_ACQUIRE), "m.inc AND " PG_NOW " <= $5",
+                           "m.inc AND CASE WHEN " PG_NOW " <= $5 THEN {hold} END");
+    script wrong;
+    (void)state;
+    EXPECT(late_before_its_lock(&right), SQLOCK_OUT_LATE);
+    assert_int_equal(row_owner(c), -1);
+    wrong = changed(right, "AND " PG_NOW " <= $5\n    RETURNING", "RETURNING");
+    EXPECT(late_before_its_lock(&wrong), SQLOCK_OUT_DONE); /* wrong: what can never be, has come */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_POSTGRES(test_waiter_gets_a_full_lease),
         ON_POSTGRES(test_lease_granted_in_an_old_transaction_is_whole),
         ON_POSTGRES(test_statement_held_up_past_not_after_does_nothing),
+        ON_POSTGRES(test_request_that_stops_before_its_lock_past_not_after_does_nothing),
     };
     int missing = pg_missing();
     if (missing)
