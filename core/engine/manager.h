@@ -61,6 +61,7 @@ struct sqlock {
     struct conn conns[CONNECTIONS_MAX]; /* [0]: kept for renewals */
     int kept;                           /* [0] has been open */
     int64_t opening;                    /* what it takes to open a connection, hello and all */
+    int64_t round;                      /* what acquires take to be answered, of late at the most */
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
@@ -133,7 +134,6 @@ struct sqlock_op {
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
     int patient;          /* the kept place was, or is, not for it: it waits for one of the calls */
     int stale;            /* the attempt used a connection that had been open before */
-    int64_t round;        /* what an answer takes: the last one, or half of what it was before */
     int denials;          /* how often the database said no, in a row */
     int hurries;          /* immediate repetitions in a row */
     int late;             /* grants that came too late, in a row */

@@ -11,8 +11,9 @@
 
 #define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
 #define HURRY_SLEEP_US        2000
-#define LAST_TRY_US           5000  /* room for the last round trip, at least */
-#define LAST_TRY_PART         8     /* ... and at most such a part of the wait */
+#define ROOM_LEAST_US         5000  /* for one attempt more, if nothing is lost by a late one */
+#define ROOM_US               50000 /* ... where one without an answer spoils the last answer */
+#define GRACE_US              50000 /* past the end of a wait, to hear what is under way */
 #define ASYNC_LEAST_US        50000 /* the talker's attempt for an op lasts at least so long */
 
 static int64_t longer(int64_t a, int64_t b)
@@ -196,12 +197,52 @@ void op_greet(sqlock_op *op)
     op_hurry(op);
 }
 
+/* Twice what answers take, of late. m->round is the manager's: a first try has none of its own. */
+static int64_t two_rounds(const sqlock_op *op)
+{
+    int64_t round;
+
+    mutex_lock(&op->m->mu);
+    round = op->m->round;
+    mutex_unlock(&op->m->mu);
+    return 2 * round;
+}
+
+/* A wait that was told of a holder has its answer. Another try that is still under way when time is
+ * up would turn that into EUNSURE; so it is made only with room to spare: for what answers take,
+ * and for the hiccups of a machine under load. Of a short wait a quarter has to do, and half of it
+ * where answers are slow: an answer that took longer leaves no time for a second one anyway. */
 int64_t op_last_try(const sqlock_op *op)
 {
-    int64_t most = (op->deadline - op->begun) / LAST_TRY_PART;
-    int64_t room = longer(time_min(2 * op->round, most), LAST_TRY_US);
+    int64_t wait = op->deadline - op->begun;
 
-    return op->deadline == TIME_NEVER ? TIME_NEVER : op->deadline - room;
+    if (op->deadline == TIME_NEVER)
+        return TIME_NEVER;
+    if (op->unsure || op->settle)
+        return op->deadline - ROOM_LEAST_US;
+    return op->deadline - longer(time_min(ROOM_US, wait / 4), time_min(two_rounds(op), wait / 2));
+}
+
+/* Waits for somebody else's lock, or tries for it: not what settles or ends a grant. */
+static int is_wait(const sqlock_op *op)
+{
+    int is;
+
+    mutex_lock(&op->m->mu);
+    is = op->lock->pending == PENDING_ACQUIRE && !op->settle;
+    mutex_unlock(&op->m->mu);
+    return is;
+}
+
+/* Until when an attempt may go on. What a wait has asked for in time it hears a little later too:
+ * that does no harm, for a request that the server runs after the wait grants nothing. A file that
+ * is locked is no answer under way. */
+static int64_t attempt_end(const sqlock_op *op, int64_t now)
+{
+    int late = is_wait(op) && !op->once && op->deadline != TIME_NEVER &&
+               !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER);
+
+    return late ? longer(op->deadline, now) + GRACE_US : op->deadline;
 }
 
 /* An attempt of the talker's must not make it late for the renewals. */
@@ -227,6 +268,10 @@ static int take(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn *
     pending = op->lock->pending;
     kept = m->kept;
     mutex_unlock(&m->mu);
+    if (op->refused && is_wait(op))
+        deadline = time_min(deadline, op_last_try(op));
+    else
+        deadline = time_min(deadline, op->deadline);
     if ((pending == PENDING_ACQUIRE || pending == PENDING_IMPORT) &&
         !(op->lock->flags & SQLOCK_NO_RENEW) && !kept)
         rc = pool_keep(m, op, deadline, &op->err);
@@ -242,6 +287,8 @@ static int take(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn *
             pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
     }
     op->err.flags &= ~SQLOCK_MAYBE; /* hello said nothing about this request */
+    if (rc == SQLOCK_ETIMEOUT)
+        op->err.flags |= SQLOCK_RETRY;
     return rc;
 }
 
@@ -261,12 +308,20 @@ static int after_cut(sqlock_op *op, int rc)
                             "the database did not answer, and others waited");
 }
 
+/* One slow answer does not count for long. */
+static void note_round(sqlock *m, int64_t took)
+{
+    mutex_lock(&m->mu);
+    m->round = longer(took, m->round / 4 * 3);
+    mutex_unlock(&m->mu);
+}
+
 int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                     sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock *m = op->m;
     struct conn *c;
-    int64_t now = sqlock_now_us(), deadline = time_min(op->deadline, now + m->request_us), round;
+    int64_t now = sqlock_now_us(), deadline = time_min(attempt_end(op, now), now + m->request_us);
     int rc;
 
     if (op->async)
@@ -279,11 +334,12 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
         return after_cut(op, rc);
     rc = call_rows(m, c, op, stmt, values, n, time_min(deadline, c->until), rows, out_sent,
                    &op->err);
-    round = sqlock_now_us() - *out_sent;
+    if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, which need not be the op's */
+        op->err.flags |= SQLOCK_RETRY;
+    if (rc == 0 && stmt == SQLOCK_STMT_ACQUIRE)
+        note_round(m, sqlock_now_us() - *out_sent);
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
-    if (rc == 0) /* one slow answer does not count for long */
-        op->round = longer(round, op->round / 2);
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return after_cut(op, rc);
 }
@@ -315,13 +371,16 @@ int op_end_if_over(sqlock_op *op)
 {
     if (op->done)
         return 1;
-    if (!op->cancelled && sqlock_now_us() < op->deadline)
-        return 0;
+    if (!op->cancelled && (sqlock_now_us() < op->deadline || (op->tries == 0 && !op->async)))
+        return 0; /* a thread that was kept from running asks once all the same */
     if (op->unsure)
         done_locked(op, unsure(op));
     else if (op->cancelled)
         done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
-    else if (op->err.code != 0) /* the last word: a refusal, or a failure */
+    else if (op->refused) { /* the last answer stands, whatever was tried after it in vain */
+        op->err = op->refusal;
+        done_locked(op, op->refused);
+    } else if (op->err.code != 0)
         done_locked(op, op->err.code);
     else
         done_locked(op, sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
@@ -368,8 +427,11 @@ static int worth_again(const sqlock_op *op)
 
 static int was_not_sent(const sqlock_op *op)
 {
-    return !(op->err.flags & SQLOCK_MAYBE) &&
-           (op->err.code == SQLOCK_ETIMEOUT || (op->err.code == SQLOCK_EUNREACH && op->stale));
+    if (op->err.flags & SQLOCK_MAYBE)
+        return 0;
+    return op->err.code == SQLOCK_ETIMEOUT ||
+           (op->err.code == SQLOCK_EUNREACH &&
+            (op->stale || sqlock_now_us() >= op_last_try(op))); /* opening took too long */
 }
 
 /* What is locked is tried again as long as there is time. */
@@ -390,18 +452,14 @@ void op_failed(sqlock_op *op)
     assert(op->err.code != 0); /* it would end as a success */
     note_locked(op);
     /* Time ran out before the attempt was sent, or its connection had died in the pool: the word of
-     * the one before stands (P18), and another connection is asked at once. */
+     * the one before stands (P18), and another connection is asked for while there is time. */
     if (op->refused && was_not_sent(op)) {
-        int over = sqlock_now_us() >= op->deadline, died = op->err.code == SQLOCK_EUNREACH;
+        int64_t now = sqlock_now_us();
+        int died = op->err.code == SQLOCK_EUNREACH;
 
-        if (over || died)
-            op->err = op->refusal;
-        if (over)
-            op_done(op, op->refused);
-        else if (died)
-            op_again(op, sqlock_now_us());
-        if (over || died)
-            return;
+        op->err = op->refusal;
+        op_again(op, now >= op_last_try(op) ? op->deadline : died ? now : now + op_pause(op));
+        return;
     }
     if (op->err.code != SQLOCK_EGUARDED)
         op->refused = 0;

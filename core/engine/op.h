@@ -61,7 +61,8 @@ void op_failed(sqlock_op *op);
 void op_unknown_kind(sqlock_op *op);
 /* Time is up, or the call was cancelled: if so, end it and return 1. */
 int op_is_over(sqlock_op *op);
-/* The last moment at which an attempt still makes sense. */
+/* The last moment at which an attempt still makes sense. After that the last answer stands: come
+ * back at the deadline, which ends the op with it. */
 int64_t op_last_try(const sqlock_op *op);
 
 #endif

@@ -69,6 +69,17 @@ static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline, in
     }
 }
 
+static int none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
+{
+    return use == POOL_KEPT
+               ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                  "the connection for renewals was still being opened")
+               : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                  "no connection came free: all %d but that of the renewals were "
+                                  "in use (the option connections)",
+                                  m->n_conns - 1);
+}
+
 static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                      struct conn **out, sqlock_error *err)
 {
@@ -82,8 +93,7 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
         if (m->stopping || (op != NULL && op->cut))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (now >= deadline)
-            rc =
-                sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "all connections were in use");
+            rc = none_free(m, use, err);
         if (rc != 0)
             break;
         cond_wait_until(&m->conn_free, &m->mu,

@@ -38,6 +38,23 @@ static int ask(sqlock_op *op, struct answer *answer)
     return rc;
 }
 
+/* The last answer was no. Look again after a while, but not past the end of the holder's lease
+ * (left; < 0: not known); or not at all, and the answer stands when the wait is over. Those that
+ * wait until the same moment do not all come for a last time at once. */
+static void wait_on(sqlock_op *op, int64_t left)
+{
+    int64_t now = sqlock_now_us(), last = op_last_try(op), spread;
+
+    if (now >= last) {
+        op_again(op, op->deadline);
+        return;
+    }
+    spread = last == TIME_NEVER ? 0 : time_min(last - now, op->deadline - last) / 2;
+    if (spread > 0)
+        last -= sqlock_random_below((uint32_t)spread);
+    op_again(op, backoff_next(now, op_pause(op), left, last));
+}
+
 /* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. What
  * was lost before was not granted, or has ended since. It may still be on its way: who waits has
  * been answered all the same (at worst it is granted to nobody, for one lease, P5); who settles has
@@ -45,7 +62,6 @@ static int ask(sqlock_op *op, struct answer *answer)
 static void refused(sqlock_op *op, int code, const struct answer *a)
 {
     const sqlock_holder *h = &op->holder;
-    int64_t now = sqlock_now_us();
 
     answer_holder(a, &op->holder);
     if (!op->settle || a->now > op->lock->lost_until)
@@ -65,17 +81,14 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
     op->hurries = op->late = 0;
     if (op->unsure)
         verb_early(op, a);
-    else if (op->once || op->settle || now >= op_last_try(op))
+    else if (op->once || op->settle)
         op_done(op, code);
     else
-        op_again(op, backoff_next(now, op_pause(op), code == SQLOCK_EBUSY ? a->left : -1,
-                                  op_last_try(op)));
+        wait_on(op, code == SQLOCK_EBUSY ? a->left : -1);
 }
 
-/* The row could be had, but some transaction has locked it, and it is no guard. That may be a grant
- * of our own which is still committing: then nothing is certain. Else it is as good as held, by
- * whom nobody can see. */
-static void locked(sqlock_op *op)
+/* It is as good as held, by whom nobody can see. */
+static void note_skipped(sqlock_op *op)
 {
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
@@ -83,6 +96,13 @@ static void locked(sqlock_op *op)
                      "some transaction has locked the lock's row");
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
+}
+
+/* The row could be had, but some transaction has locked it, and it is no guard. That may be a grant
+ * of our own which is still committing: then nothing is certain. */
+static void locked(sqlock_op *op)
+{
+    note_skipped(op);
     if (sqlock_now_us() < op_last_try(op) &&
         !(op->once && !op->settle && op->hurries >= LOCKED_TRIES))
         verb_locked(op);
@@ -90,8 +110,10 @@ static void locked(sqlock_op *op)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                      "the reply was lost, and some transaction has locked the "
                                      "lock's row: it may be that of the request"));
-    else
+    else if (op->once || op->settle)
         op_done(op, SQLOCK_EBUSY);
+    else
+        op_again(op, op->deadline);
 }
 
 void verb_locked(sqlock_op *op)
@@ -121,7 +143,11 @@ static void skipped(sqlock_op *op, const struct answer *a)
 
     if (a->received - a->sent >= LOCK_WAIT_US && op->hurries < LOCKED_TRIES)
         op->hurries = LOCKED_TRIES;
-    if (op->hurries < HURRIES - 1) {
+    if (!op->refused)
+        note_skipped(op);
+    if (sqlock_now_us() >= op_last_try(op)) {
+        locked(op);
+    } else if (op->hurries < HURRIES - 1) {
         op_hurry(op);
     } else if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
         op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */

@@ -52,13 +52,11 @@ static int acquire_outcome(const struct fake_call *k, const struct fake_state *s
         return SQLOCK_OUT_KIND;
     if (fake_is_stranger(k->db))
         return SQLOCK_OUT_STRANGER;
-    if (k->now > v[ACQUIRE_NOT_AFTER].i)
-        return SQLOCK_OUT_LATE;
     if (s->ended_why == FAKE_ENDED_RELEASED && has_ended(s, owner))
         return SQLOCK_OUT_RELEASED;
     if (s->held && !is_owner(s, owner) && s->exp > k->now)
         return SQLOCK_OUT_HELD;
-    return SQLOCK_OUT_DONE;
+    return k->now > v[ACQUIRE_NOT_AFTER].i ? SQLOCK_OUT_LATE : SQLOCK_OUT_DONE;
 }
 
 /* Our own lease that still runs: the same request was sent again, and is the same grant. */

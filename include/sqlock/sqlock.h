@@ -263,7 +263,10 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 /* Acquire the lock called name: 1 to 255 bytes of UTF-8 without NUL, compared byte by byte.
  * The first acquire without SQLOCK_NO_RENEW opens a second connection, that of the renewals; where none
  * is to be had it fails, and asks for nothing.
- * Waits at most opts->wait_ms; a try is bounded by the manager's request_ms. Not reentrant: a second
+ * Waits at most opts->wait_ms, and where an answer is under way then, another 50 ms for it (not under
+ * SQLite); a try is bounded by the manager's request_ms. A wait that was told of a holder ends as busy
+ * when its time is up: near its end (50 ms, a quarter of a shorter wait, or as much as answers take of
+ * late) it does not ask again. Not reentrant: a second
  * acquire of a name by the same program is busy like anybody's. opts may be NULL (defaults).
  * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_release()
  *            and sqlock_lock_free(). Otherwise *out_lock is NULL.
@@ -272,7 +275,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *            until the wait ran out), SQLOCK_EGUARDED (free, but kept by an open transaction until
  *            the wait ran out), SQLOCK_EUNSURE (a reply was lost: *out_lock is UNSURE and
  *            sqlock_settle() tells), SQLOCK_ETIMEOUT (the database answered nothing in time and
- *            nothing was applied; or three grants in a row came with less than half of the lease
+ *            nothing was applied; or no connection came free in time, which the text says: the option
+ *            connections; or three grants in a row came with less than half of the lease
  *            left, and were given back: take a longer lease), SQLOCK_ECANCELLED (by opts->cancel, nothing is held),
  *            SQLOCK_ELOST (opts->owner has been released before and is never granted again),
  *            SQLOCK_EINVAL (name, numbers; before any I/O), SQLOCK_EFORK, SQLOCK_ENOMEM, and the

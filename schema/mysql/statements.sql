@@ -152,7 +152,8 @@ SELECT 0, 1 FROM {meta} WHERE id = 1 AND server = :server;
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
 -- not passed. The entry of nt is locked first, then the row, waiting for nobody: a guard share-locks
--- that entry. The token is drawn under these locks. While the lock is held nothing is written.
+-- that entry. The token is drawn under these locks. While the lock is held nothing is written, and 2 says
+-- so, also to who asks too late.
 -- The incarnation is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
 -- grant that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- A row of a later one is left alone (3): asked again, it is read anew.
@@ -184,10 +185,10 @@ SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN NOT {known} THEN 13
-            WHEN {now} > :not_after THEN 4
             WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
-            WHEN h.owner IS NULL OR h.owner = :owner OR h.exp <= {now} THEN 3
-            ELSE 2 END,
+            WHEN h.owner <> :owner AND h.exp > {now} THEN 2
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
        h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 -- :step aside

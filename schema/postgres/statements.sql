@@ -103,9 +103,10 @@ RETURNING 0, 1;
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
 -- not passed. The row is locked FOR UPDATE first, which waits for nobody (SKIP LOCKED) and is the one
 -- strength that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked
--- row; the token is drawn under its lock. While the lock is held nothing is written. not_after is asked for again
--- under the lock: whoever has seen since that nobody is granted the lock has said so. A row of a later incarnation
--- than the one that was read is left alone (3): asked again, that is read anew.
+-- row; the token is drawn under its lock. While the lock is held nothing is written, and 2 says so, also
+-- to who asks too late. not_after is asked for again under the lock: whoever has seen since that nobody is
+-- granted the lock has said so. A row of a later incarnation than the one that was read is left alone (3):
+-- asked again, that is read anew.
 -- No row: the lock has no row yet; the next step makes it, the last one asks again. The new row's token
 -- is the floor, read under a share lock that the pruner's lock excludes.
 -- :step
@@ -142,10 +143,10 @@ SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN right(m.server, 8) <> {timeline} THEN 13
-            WHEN {now} > :not_after THEN 4
             WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
-            WHEN h.owner IS NULL OR h.owner = :owner OR h.exp <= {now} THEN 3
-            ELSE 2 END,
+            WHEN h.owner <> :owner AND h.exp > {now} THEN 2
+            WHEN {now} > :not_after THEN 4
+            ELSE 3 END,
        coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now}),
        coalesce(g.since, h.since), h.label
 FROM {lock} h CROSS JOIN {meta} m LEFT JOIN g ON true

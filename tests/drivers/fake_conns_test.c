@@ -87,24 +87,6 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
     }
 }
 
-/* ---- the end of a wait ----------------------------------------------------------------------- */
-
-/* P8: the room that is left for the last try is that of the answers as they are now. */
-static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
-{
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
-    sqlock_acquire_opts o = wait_opts(2000, 0, SQLOCK_NO_RENEW);
-    sqlock_error err = {0};
-    int64_t begun = now_us();
-
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 700);
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
-    assert_between(1950000, now_us() - begun, INT64_MAX);
-    give(lock);
-}
-
 /* ---- the renewals' own connection ------------------------------------------------------------ */
 
 static void stays_held(sqlock_lock *lock, int64_t ms)
@@ -400,7 +382,6 @@ static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **sta
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_factory_that_fails_without_a_word_grants_nothing),
-    cmocka_unit_test(test_one_slow_answer_does_not_end_a_wait_early),
     cmocka_unit_test(test_grant_that_could_not_be_renewed_is_not_asked_for),
     cmocka_unit_test(test_one_connection_is_enough_without_renewals),
     cmocka_unit_test(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened),

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static void *wait_main(void *arg)
     if (t->code == 0)
         t->code = sqlock_release(t->lock, &t->err);
     else if (t->code == SQLOCK_EUNSURE)
-        t->settled = sqlock_settle(t->lock, patience_ms(5000), NULL);
+        t->settled = sqlock_settle(t->lock, patience_ms(10000), NULL); /* after request_ms */
     sqlock_lock_free(t->lock);
     return NULL;
 }
@@ -278,6 +279,117 @@ static void test_all_of_a_crowd_get_their_turn(void **state)
         assert_ok(t[i].code, &t[i].err);
 }
 
+/* ---- P8: the end of a wait for a lock that is simply held ------------------------------------ */
+
+enum { THREADS_MOST = 16 };
+
+/* One of several threads that wait for a held lock, again and again, and what they were told. */
+struct patient {
+    pthread_t thread;
+    sqlock *m;
+    int32_t wait_ms;
+    int rounds, busy, unserved; /* unserved: no connection came free in time, and that was said */
+    int others;
+    sqlock_error err; /* the first of the others */
+};
+
+static void *patient_main(void *arg)
+{
+    struct patient *t = arg;
+    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, 0);
+
+    for (int i = 0; i < t->rounds; i++) {
+        sqlock_error err = {0};
+        sqlock_lock *lock = NULL;
+        int rc = sqlock_acquire(t->m, "nightly", &o, &lock, &err);
+
+        if (rc == SQLOCK_EBUSY) {
+            t->busy++;
+        } else if (rc == SQLOCK_ETIMEOUT && strstr(err.text, "(the option connections)") != NULL) {
+            t->unserved++;
+        } else if (t->others++ == 0) {
+            t->err = err;
+        }
+        sqlock_lock_free(lock);
+    }
+    return NULL;
+}
+
+/* How often they were told that it is busy. Of all other answers there may be so many. */
+static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, int others)
+{
+    struct patient t[THREADS_MOST] = {0};
+    int busy = 0;
+
+    for (int i = 0; i < threads; i++) {
+        t[i].m = m;
+        t[i].wait_ms = wait_ms;
+        t[i].rounds = rounds;
+        assert_int_equal(pthread_create(&t[i].thread, NULL, patient_main, &t[i]), 0);
+    }
+    for (int i = 0; i < threads; i++)
+        pthread_join(t[i].thread, NULL);
+    for (int i = 0; i < threads; i++) {
+        busy += t[i].busy;
+        others -= t[i].others;
+        if (others < 0)
+            assert_ok(t[i].err.code, &t[i].err);
+    }
+    return busy;
+}
+
+static int spin(void *arg)
+{
+    for (volatile int *on = arg; *on;)
+        ;
+    return 0;
+}
+
+/* As much as there is to be had: the server waits for its turn. */
+static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+    int on = 1;
+    pid_t spinners[4];
+
+    give(take(b, "other")); /* it is connected */
+    for (int i = 0; i < 4; i++)
+        spinners[i] = child_start(spin, &on);
+    int busy = busy_in_a_crowd(b, 1, 500, 8, 0);
+    for (int i = 0; i < 4; i++) {
+        kill(spinners[i], SIGKILL);
+        child_wait(spinners[i], patience_ms(5000));
+    }
+    assert_int_equal(busy, 8);
+    give(lock);
+}
+
+/* They all have their last try at the same time, and one connection for it. */
+static void test_many_who_wait_together_end_as_busy(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
+    assert_int_equal(busy_in_a_crowd(b, 16, 1000, 1, 0), 16);
+    give(lock);
+}
+
+/* A machine that others load may take longer for an answer now and then. */
+static void test_short_waits_on_one_connection_end_as_busy(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+
+    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
+    assert_between(6 * 20 / 2, busy_in_a_crowd(b, 6, patience_ms(30), 20, 12), 6 * 20);
+    give(lock);
+}
+
 /* ---- P9 -------------------------------------------------------------------------------------- */
 
 static void test_refusal_tells_who_holds_the_lock(void **state)
@@ -368,6 +480,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cancel_that_was_fired_before_cuts_at_once),
     cmocka_unit_test(test_cancel_that_is_not_fired_cuts_nothing),
     cmocka_unit_test(test_all_of_a_crowd_get_their_turn),
+    cmocka_unit_test(test_wait_ends_as_busy_while_the_machine_is_loaded),
+    cmocka_unit_test(test_many_who_wait_together_end_as_busy),
+    cmocka_unit_test(test_short_waits_on_one_connection_end_as_busy),
     cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
     cmocka_unit_test(test_holder_is_told_in_as_much_room_as_its_size_says),
     cmocka_unit_test(test_wait_that_ran_out_tells_who_holds_the_lock),

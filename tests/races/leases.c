@@ -76,7 +76,7 @@ void late_release_frees_nobody(conn a, conn b, script by_name, script by_owner)
 void nothing_is_done_too_late(conn c, answer (*late)(const script *, request), script wrong_grant,
                               script wrong_renewal)
 {
-    request r = request_of('A', 5000 * MS);
+    request r = request_of('A', 5000 * MS), too_late = request_of('B', 5000 * MS);
     script grant = ours(SQLOCK_STMT_ACQUIRE), extend = ours(SQLOCK_STMT_RENEW);
     int64_t rows = number(c, "SELECT count(*) FROM {lock}"), exp = 0;
     EXPECT(late(&grant, r), SQLOCK_OUT_LATE);
@@ -86,6 +86,9 @@ void nothing_is_done_too_late(conn c, answer (*late)(const script *, request), s
     /* Wrong: whoever asked has given up; the lock is held by nobody for a whole lease. */
     EXPECT(late(&wrong_grant, r), SQLOCK_OUT_DONE);
     assert_int_equal(row_owner(c), 'A');
+    too_late.not_after = 1;
+    EXPECT(acquire(c, too_late),
+           SQLOCK_OUT_HELD); /* who waits is told of the holder all the same */
 
     r.token = number(c, "SELECT token FROM {lock}");
     exp = number(c, "SELECT exp FROM {lock}");

@@ -187,10 +187,14 @@ static answer comes_too_late(const script *s)
 static void test_statement_held_up_past_not_after_does_nothing(void **state)
 {
     script right = my_held(), wrong;
+    request t = request_of('B', 5000 * MS);
     (void)state;
     EXPECT(comes_too_late(&right), SQLOCK_OUT_LATE);
     wrong = changed(right, "AND " MY_NOW " <= $5 AND @sqlock_inc", "AND @sqlock_inc");
     EXPECT(comes_too_late(&wrong), SQLOCK_OUT_DONE);
+    t.not_after = 1;
+    EXPECT(acquire(my_open(), t),
+           SQLOCK_OUT_HELD); /* who waits is told of the holder all the same */
 }
 
 /* ---- renewals (P3, P7) ------------------------------------------------------------------------
