@@ -22,6 +22,18 @@ void app_exec(void *app, const char *sql)
         fail_msg("the application's statement failed: %s", sql);
 }
 
+void assert_restart(int rc, const sqlock_error *err)
+{
+    int expected = SQLOCK_ETXRESTART;
+
+    if (rc == SQLOCK_ETXGONE && strcmp(g.w->q->name, "mysql") == 0 &&
+        app_number(g.app,
+                   "SELECT COUNT(*) FROM information_schema.global_variables WHERE "
+                   "variable_name = 'innodb_snapshot_isolation' AND variable_value = 'ON'") == 1)
+        expected = SQLOCK_ETXGONE;
+    assert_code(expected, rc, err);
+}
+
 void *app_connect_impatient(void)
 {
     void *app = app_connect();

@@ -61,6 +61,9 @@ int run_until(const char *sql, int64_t deadline);
 int ask(const char *sql, const sqlock_value *values, uint8_t n);
 int point(sqlock_savepoint what);
 void point_ok(sqlock_savepoint what);
+/* rc says that a transaction with an old snapshot cannot go on: SQLOCK_ETXRESTART; SQLOCK_ETXGONE
+ * on a MariaDB with innodb_snapshot_isolation, which ends it. */
+void assert_restart(int rc, const sqlock_error *err);
 /* What the state is after a statement that failed, and the way out of it. */
 void undo_failed(void);
 /* What core does around its statements: one that succeeds, one that fails. */

@@ -143,7 +143,7 @@ static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **sta
         }
         rc = lock_row(rs.conn, 1);
         if (rc != 0)
-            assert_code(SQLOCK_ETXRESTART, rc, &rs.err);
+            assert_restart(rc, &rs.err);
         else
             app_exec(g.app, "UPDATE app_row SET n = n + 100 WHERE id = 1");
         app_exec(g.app, rc != 0 ? "ROLLBACK" : "COMMIT");
@@ -233,7 +233,7 @@ static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state
         app_exec(g.app, *begin);
         seen_by(g.app);
         if ((rc = lock_row_name(rs.conn, name, 0)) != 0)
-            assert_code(SQLOCK_ETXRESTART, rc, &rs.err);
+            assert_restart(rc, &rs.err);
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, *begin);
         assert_ok(lock_row_name(rs.conn, name, 0), &rs.err);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sqlock/transaction.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,20 @@ static void stand_still(const struct sale *sale)
 {
     assert_int_equal(write(sale->pipe[1], "", 1), 1);
     raise(SIGSTOP);
+}
+
+/* Where it is to go wrong nothing but the lock shall stand in the way: MariaDB with
+ * innodb_snapshot_isolation, from REPEATABLE READ on, refuses the write by itself. */
+static void begin_sale(void *app, const struct sale *sale)
+{
+    const struct way *way = g.side->ways;
+
+    while (way->name && strcmp(way->name, "read committed") != 0)
+        way++;
+    if (!sale->guarded && way->name)
+        go_in(app, way);
+    else
+        app_exec(app, g.side->begins[0]);
 }
 
 /* Sell one unit, in a process of its own: read the stock, and write it less one from memory. */
@@ -41,7 +56,7 @@ static int sell(void *arg)
         stock = seen_by(app);
         stand_still(sale);
     }
-    app_exec(app, g.side->begins[0]);
+    begin_sale(app, sale);
     if (sale->guarded && sqlock_guard(lock, conn, &err) != 0) {
         app_exec(app, "ROLLBACK");
         return err.code == SQLOCK_ELOST ? LOST_IT : 1;

@@ -63,6 +63,7 @@ if [ "${SQLOCK_DEBIAN_INSIDE:-}" != yes ]; then
     SQLOCK_DEBIAN_INSIDE=yes exec unshare --mount --pid --fork --kill-child "$0" "$suite" "$@"
 fi
 mount --make-rprivate /
+mount --bind "$root" "$root" # so that tests in there can have namespaces of their own
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
