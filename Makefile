@@ -9,7 +9,7 @@
 #     STRICT=1      warnings are errors, and what cannot be tested here fails
 #   make check-mysql  the part that knows MySQL, on genuine MySQL 5.6 and 9, which are fetched (MYSQLS=)
 #   make mutants    each bug of tests/mutants is planted in a copy of the tree, and caught by its test;
-#                   make mutant M=name: one of them. 12 are in make check
+#                   make mutant M=name: one of them. 13 are in make check
 #   make counted    every call with every fault at each of its points, on each database
 #   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements

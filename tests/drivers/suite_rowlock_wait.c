@@ -57,6 +57,53 @@ static void test_wait_ends_with_the_lock_when_it_is_given_up(void **state)
     strike_row_stage();
 }
 
+/* Rows (1,2) and (2,1), the key's columns the other way round: their values as said would put the
+ * second one first. */
+static void *lock_pair(void *arg)
+{
+    const sqlock_column first[] = {{.name = "b", .value = sqlock_int(2)},
+                                   {.name = "a", .value = sqlock_int(1)}},
+                        second[] = {{.name = "b", .value = sqlock_int(1)},
+                                    {.name = "a", .value = sqlock_int(2)}};
+    const sqlock_row rows[] = {{sizeof *rows, NULL, "app_pair", first, 2},
+                               {sizeof *rows, NULL, "app_pair", second, 2}};
+    sqlock_row_opts o = row_opts(0, patience_ms(20000));
+
+    *(int *)arg = sqlock_row_lock(rs.conn, rows, 2, &o, NULL);
+    return NULL;
+}
+
+/* One call has waited for the first row, so nobody else has the second one. Else a call that names
+ * the columns as the table does would meet it in a deadlock. */
+static void test_many_rows_are_locked_in_one_order_however_their_columns_are(void **state)
+{
+    const sqlock_column a[] = {{.name = "a", .value = sqlock_int(1)},
+                               {.name = "b", .value = sqlock_int(2)}},
+                        b[] = {{.name = "a", .value = sqlock_int(2)},
+                               {.name = "b", .value = sqlock_int(1)}};
+    const sqlock_row first = {sizeof first, NULL, "app_pair", a, 2},
+                     second = {sizeof second, NULL, "app_pair", b, 2};
+    sqlock_row_opts o = row_opts(0, 0);
+    pthread_t thread;
+    int rc, theirs = -1;
+
+    set_row_stage(state);
+    app_exec(g.app, "CREATE TABLE app_pair (b INTEGER, a INTEGER, PRIMARY KEY (a, b))");
+    app_exec(g.app, "INSERT INTO app_pair (a, b) VALUES (1, 2)");
+    app_exec(g.app, "INSERT INTO app_pair (a, b) VALUES (2, 1)");
+    begin_both();
+    assert_ok(sqlock_row_lock(rs.other, &first, 1, &o, &rs.err), &rs.err);
+    assert_int_equal(pthread_create(&thread, NULL, lock_pair, &theirs), 0);
+    sleep_ms(patience_ms(300));
+    rc = sqlock_row_lock(rs.other, &second, 1, &o, &rs.err);
+    app_exec(rs.other_app, "COMMIT");
+    pthread_join(thread, NULL);
+    assert_ok(rc, &rs.err);
+    assert_int_equal(theirs, 0);
+    app_exec(g.app, "ROLLBACK");
+    strike_row_stage();
+}
+
 static void test_lost_connection_is_told(void **state)
 {
     set_row_stage(state);
@@ -252,6 +299,7 @@ static const struct CMUnitTest tests[] = {
 PART(suite_rowlock_wait, tests);
 
 static const struct CMUnitTest on_servers[] = {
+    cmocka_unit_test(test_many_rows_are_locked_in_one_order_however_their_columns_are),
     cmocka_unit_test(test_lost_connection_is_told),
     cmocka_unit_test(test_connection_that_is_lost_in_a_wait_is_told),
 };
