@@ -20,6 +20,7 @@ static const struct plan plans[] = {
     {"a reply is lost", "fake sqlite", AT_REQUESTS, FAULT_LOSE_REPLY, false},
     {"the link breaks before a packet", "postgres mysql", AT_WIRE, FAULT_LOSE_REQUEST, false},
     {"the link breaks after a packet", "postgres mysql", AT_WIRE, FAULT_LOSE_REPLY, false},
+    {"the rest of a packet fails", "mysql", AT_PACKETS, FAULT_ERROR, false},
     {"a step finds no memory", "sqlite", AT_WIRE, FAULT_ERROR, false},
     {"the disk fails before a step", "sqlite", AT_WIRE, FAULT_LOSE_REQUEST, false},
     {"the disk fails after a commit", "sqlite", AT_WIRE, FAULT_LOSE_REPLY, false},

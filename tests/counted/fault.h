@@ -9,6 +9,7 @@
 enum level {
     AT_REQUESTS, /* each call of a driver's slot that talks to the database (driver.c) */
     AT_WIRE,     /* each packet to a server, each statement that SQLite begins to step (wire.c) */
+    AT_PACKETS,  /* each statement of a packet to MariaDB or MySQL but its first one (wire.c) */
     AT_MEMORY,   /* each allocation of the library and its drivers (memory.c) */
     AT_SYSTEM    /* each thread and descriptor that the library makes (system.c) */
 };

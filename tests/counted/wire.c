@@ -3,6 +3,8 @@
  * the libraries; they hand on to the real ones. */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -30,6 +32,29 @@ static void lose_answer(int fd)
     shutdown(fd, SHUT_RDWR);
 }
 
+/* MariaDB and MySQL take several statements in a packet, behind its header and the command's
+ * number. What stands before the one that fails has been done, and each commits by itself. NULL:
+ * none does. */
+static char *spoiled(const char *data, size_t len)
+{
+    char *copy;
+
+    if (len < 6 || data[3] != 0 || data[4] != 3)
+        return NULL;
+    for (const char *at = data + 5;
+         (at = memmem(at, len - (size_t)(at - data), ";\n", 2)) != NULL;) {
+        at += 2;
+        if (len - (size_t)(at - data) < 6 || fault_at(AT_PACKETS) == FAULT_NONE)
+            continue;
+        if ((copy = malloc(len)) == NULL)
+            return NULL;
+        memcpy(copy, data, len);
+        memcpy(copy + (at - data), "FAULTY", 6);
+        return copy;
+    }
+    return NULL;
+}
+
 /* Client libraries are shared objects: they have to see it. */
 __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, size_t len, int flags)
 {
@@ -45,7 +70,9 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, si
         errno = ECONNRESET;
         return -1;
     }
-    sent = real(fd, data, len, flags);
+    char *other = spoiled(data, len);
+    sent = real(fd, other != NULL ? other : data, len, flags);
+    free(other);
     if (fault == FAULT_NONE)
         return sent;
     await_answer(fd);
