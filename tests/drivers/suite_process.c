@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RESTORER 0x04000000 /* set by libc itself, on some machines */
-
 extern char **environ;
 
 static void put(char **at, const char *end, const char *text)
@@ -43,8 +41,7 @@ const char *process_changed(const struct process_state *s)
     process_look(&now);
     for (int n = 1; n < PROCESS_SIGNALS; n++) {
         snprintf(what, sizeof what, "what happens at signal %d", n);
-        if (now.signals[n].sa_handler != s->signals[n].sa_handler ||
-            (now.signals[n].sa_flags ^ s->signals[n].sa_flags) & ~RESTORER)
+        if (now.signals[n].sa_handler != s->signals[n].sa_handler)
             return what;
         snprintf(what, sizeof what, "whether signal %d is blocked", n);
         if (sigismember(&now.mask, n) != sigismember(&s->mask, n))
