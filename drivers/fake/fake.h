@@ -41,7 +41,9 @@ struct fake_state {
     unsigned char ended_owner[SQLOCK_OWNER_SIZE];
     int64_t ended_token;
     int ended_why;
-    int64_t idle_since;              /* of a free row */
+    int has_withdrawn;                          /* withdrawn is not NULL */
+    unsigned char withdrawn[SQLOCK_OWNER_SIZE]; /* whose request is granted nothing, if it comes */
+    int64_t idle_since;                         /* of a free row */
     int64_t broken[FAKE_BROKEN_MAX]; /* tokens of the last grants that were broken; 0: none */
 };
 

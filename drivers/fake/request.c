@@ -26,6 +26,12 @@ static int has_ended(const struct fake_state *s, const sqlock_value *owner)
            memcmp(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE) == 0;
 }
 
+static int has_withdrawn(const struct fake_state *s, const sqlock_value *owner)
+{
+    return s->has_withdrawn && owner->len == SQLOCK_OWNER_SIZE &&
+           memcmp(s->withdrawn, owner->data, SQLOCK_OWNER_SIZE) == 0;
+}
+
 /* Remember how the grant in the row ended, so that its owner can be told. */
 static void remember_end(struct fake_state *s, int why)
 {
@@ -52,7 +58,7 @@ static int acquire_outcome(const struct fake_call *k, const struct fake_state *s
         return SQLOCK_OUT_KIND;
     if (fake_is_stranger(k->db))
         return SQLOCK_OUT_STRANGER;
-    if (s->ended_why == FAKE_ENDED_RELEASED && has_ended(s, owner))
+    if (has_withdrawn(s, owner) || (s->ended_why == FAKE_ENDED_RELEASED && has_ended(s, owner)))
         return SQLOCK_OUT_RELEASED;
     if (s->held && !is_owner(s, owner) && s->exp > k->now)
         return SQLOCK_OUT_HELD;
@@ -194,11 +200,10 @@ static void bury(const struct fake_call *k, struct fake_row *row, const sqlock_v
 {
     struct fake_state *s = fake_row_change(row);
 
-    s->ended_token = has_ended(s, owner) ? s->ended_token : 0;
-    s->has_ended = 1;
-    memcpy(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE);
-    s->ended_why = FAKE_ENDED_RELEASED;
-    s->idle_since = k->now; /* or the pruner takes the row, and this with it */
+    s->has_withdrawn = 1;
+    memcpy(s->withdrawn, owner->data, SQLOCK_OWNER_SIZE);
+    if (!s->held)
+        s->idle_since = k->now; /* or the pruner takes the row, and this with it */
 }
 
 static int run_withdraw(struct fake_call *k, const sqlock_value *v)
@@ -214,10 +219,9 @@ static int run_withdraw(struct fake_call *k, const sqlock_value *v)
     int ours = is_owner(&row->now, owner);
     if (ours && row->now.kind == 0)
         fake_end_grant(k, row, FAKE_ENDED_RELEASED);
-    else if (row->now.kind == 0 &&
-             (row->now.ended_why != FAKE_ENDED_RELEASED || !has_ended(&row->now, owner)))
+    if (row->now.kind == 0)
         bury(k, row, owner);
-    ours = ours || (has_ended(&row->now, owner) && row->now.ended_token > 0);
+    ours = ours || has_ended(&row->now, owner);
     fake_put_lease(k,
                    row->now.kind != 0                  ? SQLOCK_OUT_KIND
                    : ours                              ? SQLOCK_OUT_DONE

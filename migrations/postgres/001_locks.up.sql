@@ -38,6 +38,7 @@ CREATE TABLE {lock} (
     ended_owner bytea,                        -- the last grant that ended: its owner,
     ended_token bigint NOT NULL DEFAULT 0,    -- its token,
     ended_why smallint NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
+    withdrawn bytea,                          -- an owner whose request, if it comes yet, is granted nothing
     idle_since bigint,                        -- free since then, for the pruner; NULL: held
     waiters smallint NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
     next_ticket bigint NOT NULL DEFAULT 0,    -- reserved: of the queue

@@ -122,7 +122,8 @@ SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
 INSERT INTO {lock} (ns, name, owner, token, exp, since, label, inc, idle_since)
 SELECT l.ns, l.name, l.owner, l.token, l.exp, l.since, l.label, l.inc, l.idle_since FROM {lock} l WHERE FALSE;
 UPDATE {lock} SET owner = owner, token = token, exp = exp, since = since, label = label, inc = inc,
-    ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, idle_since = idle_since
+    ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, withdrawn = withdrawn,
+    idle_since = idle_since
 WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
 -- :step
@@ -163,16 +164,17 @@ SELECT 0, 1 FROM {meta} WHERE id = 1 AND server = :server;
 SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.inc, c.ended_owner, c.ended_token,
-           c.ended_why, {now} AS t
+           c.ended_why, c.withdrawn, {now} AS t
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
+      AND NOT (c.withdrawn <=> :owner)
       AND {now} <= :not_after AND c.inc <= @sqlock_inc
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
-    AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why
+    AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
 SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_inc THEN k.token
                    WHEN k.inc = @sqlock_inc THEN k.token + 1
                    ELSE k.token + (@sqlock_inc - k.inc) * 4294967296 END,
@@ -185,7 +187,7 @@ SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN NOT {known} THEN 13
-            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner <> :owner AND h.exp > {now} THEN 2
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
@@ -301,13 +303,13 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
 -- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
--- with ended_why 1, is written under the row's lock. 3: the row is locked, perhaps by that very grant,
--- which is still committing; look again.
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn, is
+-- written under the row's lock. 3: the row is locked, perhaps by that very grant, which is still committing;
+-- look again. How the last grant ended stays: its holder may not have asked yet.
 -- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
+-- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
 -- sign of this owner for ever: the tombstone stood when the row was looked at, and the clock was read
--- before that. ended_token tells a grant (> 0) from a bare tombstone, also when asked again.
+-- before that.
 -- The row counts as idle from now on: the pruner, who may have been about to take it, would take the
 -- tombstone with it. No row: the lock has none; the next step makes it, for the tombstone to stand in.
 -- :step
@@ -317,7 +319,7 @@ UPDATE (
            c.ended_why, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND (c.owner = :owner OR c.ended_why <> 1 OR NOT (c.ended_owner <=> :owner))
+      AND (c.owner = :owner OR NOT (c.withdrawn <=> :owner))
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
@@ -325,12 +327,13 @@ UPDATE (
 SET l.owner = IF(k.owner <=> :owner, NULL, k.owner), l.exp = IF(k.owner <=> :owner, NULL, k.exp),
     l.since = IF(k.owner <=> :owner, NULL, k.since), l.label = IF(k.owner <=> :owner, NULL, k.label),
     l.idle_since = IF(k.owner IS NULL OR k.owner = :owner, k.t, NULL),
-    l.ended_token = IF(k.owner <=> :owner, k.token, IF(k.ended_owner <=> :owner, k.ended_token, 0)),
-    l.ended_owner = :owner, l.ended_why = 1;
+    l.ended_owner = IF(k.owner <=> :owner, k.owner, k.ended_owner),
+    l.ended_token = IF(k.owner <=> :owner, k.token, k.ended_token),
+    l.ended_why = IF(k.owner <=> :owner, 1, k.ended_why), l.withdrawn = :owner;
 SELECT 0,
        CASE WHEN h.kind <> 0 THEN 11
-            WHEN h.ended_owner <=> :owner AND h.ended_token > 0 AND h.ended_why = 1 THEN 1
-            WHEN NOT (h.ended_owner <=> :owner AND h.ended_why = 1) THEN 3
+            WHEN NOT (h.withdrawn <=> :owner) THEN 3
+            WHEN h.ended_owner <=> :owner THEN 1
             WHEN @sqlock_t <= :not_after THEN 15
             ELSE 14 END,
        h.token, h.exp - {now}, {now}

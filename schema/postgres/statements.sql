@@ -117,6 +117,7 @@ WITH k AS (
       AND m.id = 1 AND right(m.server, 8) = {timeline}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
+      AND c.withdrawn IS DISTINCT FROM :owner
       AND c.inc <= m.inc AND {now} <= :not_after AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), g AS (
@@ -136,6 +137,7 @@ WITH k AS (
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
       AND (l.ended_why <> 1 OR l.ended_owner IS DISTINCT FROM :owner)
+      AND l.withdrawn IS DISTINCT FROM :owner
       AND {now} <= :not_after
     RETURNING l.token, l.since, l.exp, k.t
 )
@@ -143,7 +145,7 @@ SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN right(m.server, 8) <> {timeline} THEN 13
-            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner <> :owner AND h.exp > {now} THEN 2
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
@@ -259,35 +261,34 @@ FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
 
 -- :block withdraw
 -- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
--- with ended_why 1, is written under the row's lock. The lock is waited for: a grant that is still
--- committing (for a standby, say) is not seen by the snapshot, only by who comes after it.
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn, is
+-- written under the row's lock. The lock is waited for: a grant that is still committing (for a standby, say) is
+-- not seen by the snapshot, only by who comes after it. How the last grant ended stays: its holder may not have
+-- asked yet.
 -- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
--- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
--- again. The row counts as idle from now on: the pruner, who may have been about to take it, would take
--- the tombstone with it. No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
+-- sign of this owner for ever. The row counts as idle from now on: the pruner, who may have been about to
+-- take it, would take the tombstone with it. No row: the lock has none; the next step makes it, for the
+-- tombstone to stand in.
 -- :step
 WITH k AS (
-    SELECT c.ns, c.name, c.kind, c.owner, c.token, c.exp, c.ended_owner, c.ended_token, c.ended_why
+    SELECT c.ns, c.name, c.kind, c.owner, c.token, c.exp, c.ended_owner, c.withdrawn
     FROM {lock} c WHERE c.ns = :ns AND c.name = :name
     FOR NO KEY UPDATE
 ), g AS (
-    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL, withdrawn = :owner,
         ended_owner = k.owner, ended_token = k.token, ended_why = 1, idle_since = {now}
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner = :owner
 ), s AS (
-    UPDATE {lock} l SET ended_owner = :owner, ended_why = 1,
-        ended_token = CASE WHEN k.ended_owner = :owner THEN k.ended_token ELSE 0 END,
-        idle_since = CASE WHEN k.owner IS NULL THEN {now} END
+    UPDATE {lock} l SET withdrawn = :owner, idle_since = CASE WHEN k.owner IS NULL THEN {now} END
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner IS DISTINCT FROM :owner
-      AND (k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM :owner)
+      AND k.withdrawn IS DISTINCT FROM :owner
 )
 SELECT 0,
        CASE WHEN k.kind <> 0 THEN 11
-            WHEN k.owner = :owner OR k.ended_owner = :owner AND k.ended_token > 0 THEN 1
+            WHEN k.owner = :owner OR k.ended_owner = :owner THEN 1
             WHEN {now} <= :not_after THEN 15
             ELSE 14 END,
        k.token, k.exp - {now}, {now}

@@ -54,13 +54,13 @@ ON CONFLICT (ns, name) DO UPDATE SET
     owner = excluded.owner, exp = excluded.exp, label = excluded.label, inc = excluded.inc,
     idle_since = NULL
 WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
-  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner);
+  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner) AND l.withdrawn IS NOT excluded.owner;
 -- :step write
 SELECT 0,
        CASE WHEN changes() = 1 THEN 1
             WHEN h.kind <> 0 THEN 11
             WHEN {now} * 1000 > :not_after THEN 4
-            WHEN h.ended_why = 1 AND h.ended_owner = :owner THEN 5
+            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN 2
             ELSE 3 END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
@@ -112,31 +112,31 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
 -- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, ended_owner
--- with ended_why 1, which the first step writes, in a row that it makes where there is none.
+-- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn,
+-- which the first step writes, in a row that it makes where there is none. How the last grant ended stays: its
+-- holder may not have asked yet.
 -- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for others who end a grant take its place; so only when not_after has passed is it 14, no
--- sign of this owner for ever. ended_token tells a grant (> 0) from a bare tombstone, also when asked
--- again. The row counts as idle from now on: the pruner, who may have been about to take it, would take
--- the tombstone with it. No row: meta has none.
+-- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
+-- sign of this owner for ever. The row counts as idle from now on: the pruner, who may have been about to
+-- take it, would take the tombstone with it. No row: meta has none.
 -- :step write
-INSERT INTO {lock} AS l (ns, name, token, inc, idle_since, ended_owner, ended_why)
-SELECT :ns, :name, m.fence_floor, m.inc, {now}, :owner, 1 FROM {meta} m WHERE m.id = 1
+INSERT INTO {lock} AS l (ns, name, token, inc, idle_since, withdrawn)
+SELECT :ns, :name, m.fence_floor, m.inc, {now}, :owner FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO UPDATE SET
-    ended_token = CASE WHEN l.owner = :owner THEN l.token
-                       WHEN l.ended_owner = :owner THEN l.ended_token ELSE 0 END,
-    ended_owner = :owner, ended_why = 1,
+    ended_token = CASE WHEN l.owner = :owner THEN l.token ELSE l.ended_token END,
+    ended_owner = CASE WHEN l.owner = :owner THEN l.owner ELSE l.ended_owner END,
+    ended_why = CASE WHEN l.owner = :owner THEN 1 ELSE l.ended_why END,
+    withdrawn = :owner,
     idle_since = CASE WHEN l.owner IS NULL OR l.owner = :owner THEN {now} END,
     since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
     label = CASE WHEN l.owner = :owner THEN NULL ELSE l.label END,
     exp = CASE WHEN l.owner = :owner THEN NULL ELSE l.exp END,
     owner = CASE WHEN l.owner = :owner THEN NULL ELSE l.owner END
-WHERE l.kind = 0
-  AND (l.owner = :owner OR l.ended_why <> 1 OR l.ended_owner IS NOT :owner);
+WHERE l.kind = 0 AND (l.owner = :owner OR l.withdrawn IS NOT :owner);
 -- :step write
 SELECT 0,
        CASE WHEN h.kind <> 0 THEN 11
-            WHEN h.ended_owner = :owner AND h.ended_token > 0 THEN 1
+            WHEN h.ended_owner = :owner THEN 1
             WHEN {now} * 1000 <= :not_after THEN 15
             ELSE 14 END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000

@@ -101,8 +101,8 @@ static void test_first_acquire_of_a_name_that_arrives_after_its_release_grants_n
     arrives_after_the_release(state, 0);
 }
 
-/* What the release left in the row is overwritten by the next owner's end. */
-static void test_acquire_that_arrives_after_its_release_and_others_is_given_back(void **state)
+/* What the release left in the row outlives the next owner's end. */
+static void test_acquire_that_arrives_after_its_release_and_others_grants_nothing(void **state)
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
@@ -113,8 +113,25 @@ static void test_acquire_that_arrives_after_its_release_and_others_is_given_back
     give(take(other, "nightly"));
     spy_arrive(1);
     row_is_held(other);
-    assert_int_equal(row_is_held(other), 1); /* by nobody, but not for long */
+    assert_int_equal(row_is_held(other), 0);
     assert_released(other, op, lock, sent);
+}
+
+/* P6: a holder whose lock was broken, and who asks when somebody has withdrawn an acquire. */
+static void test_withdrawal_leaves_the_reason_of_a_loss(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m, *other = open_manager(w, NULL);
+    sqlock_error err = {0};
+    sqlock_lock *broken = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = still_on_its_way(w, &m);
+
+    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(broken), &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_code(SQLOCK_ELOST, sqlock_renew(broken, &err), &err);
+    assert_int_equal(sqlock_lock_why(broken), SQLOCK_WHY_BROKEN);
+    sqlock_lock_free(broken);
+    sqlock_lock_free(lock);
 }
 
 /* Somebody else has it: that does not say that ours will not come. */
@@ -225,7 +242,8 @@ static void test_release_of_a_known_grant_is_one_request(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_that_arrives_after_its_release_grants_nothing),
     cmocka_unit_test(test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing),
-    cmocka_unit_test(test_acquire_that_arrives_after_its_release_and_others_is_given_back),
+    cmocka_unit_test(test_acquire_that_arrives_after_its_release_and_others_grants_nothing),
+    cmocka_unit_test(test_withdrawal_leaves_the_reason_of_a_loss),
     cmocka_unit_test(test_settle_is_not_sure_while_the_acquire_may_still_arrive),
     cmocka_unit_test(test_acquire_that_arrives_after_its_lease_grants_nothing),
     cmocka_unit_test(test_settling_that_is_lost_does_not_shorten_the_doubt),

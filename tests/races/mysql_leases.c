@@ -190,7 +190,7 @@ static void test_statement_held_up_past_not_after_does_nothing(void **state)
     request t = request_of('B', 5000 * MS);
     (void)state;
     EXPECT(comes_too_late(&right), SQLOCK_OUT_LATE);
-    wrong = changed(right, "AND " MY_NOW " <= $5 AND @sqlock_inc", "AND @sqlock_inc");
+    wrong = changed(right, "AND " MY_NOW " <= $5 AND c.inc", "AND c.inc");
     EXPECT(comes_too_late(&wrong), SQLOCK_OUT_DONE);
     t.not_after = 1;
     EXPECT(acquire(my_open(), t),
@@ -491,9 +491,8 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
 {
     script s = ours(SQLOCK_STMT_WITHDRAW);
     (void)state;
-    s = changed(s, "h.ended_owner <=> $3 AND h.ended_why = 1) THEN 3", "1) THEN 3");
-    withdrawn_acquire_arrives(my_open(),
-                              changed(s, "l.ended_owner = $3, l.ended_why = 1", "l.mode = l.mode"));
+    s = changed(s, "h.withdrawn <=> $3) THEN 3", "1) THEN 3");
+    withdrawn_acquire_arrives(my_open(), changed(s, "l.withdrawn = $3", "l.mode = l.mode"));
 }
 
 static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
@@ -505,7 +504,7 @@ static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
                            "l.idle_since = l.idle_since"));
 }
 
-/* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
+/* Another one who withdraws takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
     (void)state;
@@ -516,6 +515,12 @@ static void test_withdrawal_leaves_another_holder_alone(void **state)
 {
     (void)state;
     withdrawal_beside_another_holder(my_open(), my_open());
+}
+
+static void test_withdrawal_leaves_how_others_ended(void **state)
+{
+    (void)state;
+    withdrawal_leaves_how_others_ended(my_open(), my_open());
 }
 
 /* B has read the incarnation when somebody makes a new one, and another is granted the lock. */
@@ -574,6 +579,7 @@ int main(void)
         ON_MYSQL(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_MYSQL(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_MYSQL(test_withdrawal_leaves_another_holder_alone),
+        ON_MYSQL(test_withdrawal_leaves_how_others_ended),
         ON_MYSQL(test_incarnation_that_was_read_earlier_lowers_no_token),
         ON_MYSQL(test_names_are_bytes),
         ON_MYSQL(test_settings_of_the_session_change_no_decision),

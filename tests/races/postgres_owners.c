@@ -104,8 +104,8 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
 {
     script s = ours(SQLOCK_STMT_WITHDRAW);
     (void)state;
-    withdrawn_acquire_arrives(
-        pg_open(), changed(s, "k.ended_why <> 1 OR k.ended_owner IS DISTINCT FROM $3", "false"));
+    withdrawn_acquire_arrives(pg_open(),
+                              changed(s, "AND k.withdrawn IS DISTINCT FROM $3", "AND false"));
 }
 
 static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
@@ -116,7 +116,7 @@ static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
         pg_open(), changed(s, "CASE WHEN k.owner IS NULL THEN " PG_NOW " END", "l.idle_since"));
 }
 
-/* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
+/* Another one who withdraws takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
     (void)state;
@@ -127,6 +127,12 @@ static void test_withdrawal_leaves_another_holder_alone(void **state)
 {
     (void)state;
     withdrawal_beside_another_holder(pg_open(), pg_open());
+}
+
+static void test_withdrawal_leaves_how_others_ended(void **state)
+{
+    (void)state;
+    withdrawal_leaves_how_others_ended(pg_open(), pg_open());
 }
 
 /* The grant is still committing: no snapshot shows it, only the row's lock does. */
@@ -186,6 +192,7 @@ int main(void)
         ON_POSTGRES(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_POSTGRES(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_POSTGRES(test_withdrawal_leaves_another_holder_alone),
+        ON_POSTGRES(test_withdrawal_leaves_how_others_ended),
         ON_POSTGRES(test_withdrawal_waits_for_a_grant_that_is_committing),
     };
     int missing = pg_missing();

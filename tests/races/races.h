@@ -116,6 +116,7 @@ void withdrawn_acquire_arrives(conn a, script no_tombstone);
 void withdrawn_acquire_arrives_after_the_pruner(conn a, script still_idle);
 void withdrawal_is_certain_later(conn a, conn b);
 void withdrawal_beside_another_holder(conn a, conn b);
+void withdrawal_leaves_how_others_ended(conn a, conn b);
 
 /* ---- leases.c: the same on several databases ---------------------------------------------------
  */

@@ -56,7 +56,7 @@ static void test_acquire_that_arrives_after_its_withdrawal_grants_nothing(void *
 {
     script s = ours(SQLOCK_STMT_WITHDRAW);
     (void)state;
-    withdrawn_acquire_arrives(lite_open(), changed(s, "?3, 1 FROM", "NULL, 0 FROM"));
+    withdrawn_acquire_arrives(lite_open(), changed(s, "?3 FROM", "NULL FROM"));
 }
 
 static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
@@ -68,7 +68,7 @@ static void test_pruner_leaves_the_mark_of_a_withdrawal(void **state)
                              "l.owner = ?3 THEN " LITE_NOW " ELSE l.idle_since END"));
 }
 
-/* The next owner's end takes the tombstone's place; until not_after nothing is certain. */
+/* Another one who withdraws takes the tombstone's place; until not_after nothing is certain. */
 static void test_withdrawal_is_certain_only_after_the_last_moment(void **state)
 {
     (void)state;
@@ -81,6 +81,12 @@ static void test_withdrawal_leaves_another_holder_alone(void **state)
     withdrawal_beside_another_holder(lite_open(), lite_open());
 }
 
+static void test_withdrawal_leaves_how_others_ended(void **state)
+{
+    (void)state;
+    withdrawal_leaves_how_others_ended(lite_open(), lite_open());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +97,7 @@ int main(void)
         ON_SQLITE(test_pruner_leaves_the_mark_of_a_withdrawal),
         ON_SQLITE(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_SQLITE(test_withdrawal_leaves_another_holder_alone),
+        ON_SQLITE(test_withdrawal_leaves_how_others_ended),
     };
     return cmocka_run_group_tests_name("owners on SQLite", tests, NULL, NULL);
 }

@@ -62,9 +62,8 @@ void withdrawal_is_certain_later(conn a, conn b)
     for (int i = 0; i < 2; i++) {
         run(a, "DELETE FROM {lock}");
         EXPECT(ask(a, i ? &wrong : &right, &ra), i ? SQLOCK_OUT_NEVER : SQLOCK_OUT_EARLY);
-        rb.token = acquire(b, rb).token;
-        EXPECT(release(b, rb), SQLOCK_OUT_DONE);
-        EXPECT(acquire(a, ra), SQLOCK_OUT_DONE); /* wrong: what can never be, has come */
+        EXPECT(withdraw(b, rb), SQLOCK_OUT_EARLY); /* takes the place of A's */
+        EXPECT(acquire(a, ra), SQLOCK_OUT_DONE);   /* wrong: what can never be, has come */
     }
     EXPECT(withdraw(a, past), SQLOCK_OUT_DONE);
     assert_int_equal(row_owner(a), -1);
@@ -73,6 +72,33 @@ void withdrawal_is_certain_later(conn a, conn b)
     past.not_after = 1;
     EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
     EXPECT(withdraw(a, past), SQLOCK_OUT_NEVER);
+}
+
+/* P6: B's grant ended by `how`; C, who was never granted anything, withdraws; then B asks. */
+void withdrawal_leaves_how_others_ended(conn a, conn b)
+{
+    const struct {
+        sqlock_stmt how;
+        int outcome;
+    } ends[] = {{SQLOCK_STMT_BREAK, SQLOCK_OUT_BROKEN},
+                {SQLOCK_STMT_REAP, SQLOCK_OUT_REAPED},
+                {SQLOCK_STMT_RELEASE, SQLOCK_OUT_RELEASED}};
+    request rc = request_of('C', 5000 * MS), rd = request_of('D', 5000 * MS);
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        request rb = request_of('B', 5000 * MS);
+        script how = ours(ends[i].how);
+        run(a, "DELETE FROM {lock}");
+        rb.token = acquire(b, rb).token;
+        if (ends[i].how == SQLOCK_STMT_REAP)
+            let_it_run_out(a);
+        EXPECT(ask(a, &how, &rb), SQLOCK_OUT_DONE);
+        EXPECT(withdraw(a, rc), SQLOCK_OUT_EARLY);
+        EXPECT(renew(b, rb), ends[i].outcome);
+        /* and whoever else comes and goes, what C asked for is granted nothing */
+        rd.token = acquire(b, rd).token;
+        EXPECT(release(b, rd), SQLOCK_OUT_DONE);
+        EXPECT(acquire(a, rc), SQLOCK_OUT_RELEASED);
+    }
 }
 
 void withdrawal_beside_another_holder(conn a, conn b)

@@ -508,7 +508,7 @@ static void test_opening_tells_which_right_is_missing(void **state)
     /* Rights on columns will do. */
     grant(&p, login.role,
           "UPDATE (owner, token, exp, since, label, inc, ended_owner, ended_token, "
-          "ended_why, idle_since)",
+          "ended_why, withdrawn, idle_since)",
           "{lock}");
     assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
     sqlock_close(m);
