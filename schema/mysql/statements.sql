@@ -35,7 +35,11 @@
 -- :define no_redo (FALSE /*!80021 OR EXISTS (SELECT 1 FROM performance_schema.global_status s WHERE s.variable_name = 'Innodb_redo_log_enabled' AND s.variable_value = 'OFF') */)
 -- Commits may be forgotten after a crash; as far as variables tell, which are read for each grant.
 -- :define loose (@@global.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@global.log_bin AND @@global.sync_binlog <> 1)
--- :define weak ({loose} OR {no_redo})
+-- Files are written, and nothing is made to last: chosen at the start, for good. (MySQL 5.6 is not asked.)
+-- :define no_sync ({no_sync_maria} {no_sync_mysql} FALSE)
+-- :define no_sync_maria /*M!100000 EXISTS (SELECT 1 FROM information_schema.global_variables v WHERE v.variable_name = 'INNODB_FLUSH_METHOD' AND v.variable_value IN ('nosync', 'littlesync')) OR */
+-- :define no_sync_mysql /*!50700 COALESCE(@@global.innodb_flush_method, '') IN ('nosync', 'littlesync') OR */
+-- :define weak ({loose} OR {no_redo} OR {no_sync})
 -- What meta knows the server by. Where commits may be forgotten each start is another server.
 -- :define identity IF({weak}, CAST(CONCAT({started}, '@', {server}) AS BINARY), {server})
 -- meta's server is this one. When it was started need not be asked again: no session lives through that. But these
@@ -113,6 +117,7 @@ SELECT 0, IF(:accept_weak = 0, 21, 22), 0, 0, {now}, 0, NULL,
             WHEN @@global.innodb_flush_log_at_trx_commit NOT IN (1, 3)
             THEN 'innodb_flush_log_at_trx_commit is not 1'
             WHEN {no_redo} THEN 'the redo log is disabled'
+            WHEN {no_sync} THEN 'innodb_flush_method is nosync or littlesync'
             ELSE 'sync_binlog is not 1, and recovery follows the binlog' END
 FROM DUAL
 WHERE {weak} AND (:accept_weak = 0 OR {started} IS NULL);

@@ -11,6 +11,13 @@
 -- :define guest_now (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint
 -- The timeline changes with every promotion; a session can live on through one, so grants look at it.
 -- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
+-- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. A dump that is
+-- put back brings tables of other numbers; fsync goes off by a reload, a table becomes UNLOGGED by one statement,
+-- both behind the back of who is connected. Of the functions that look into the server's cache of pg_class, and so
+-- cost nothing, one tells a table that is neither temporary nor UNLOGGED: pg_relation_is_publishable.
+-- :define known (split_part(m.server, '/', 4) = {timeline} AND split_part(m.server, '/', 3) = {lock:text}::regclass::oid::text AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
+-- The same of registers, whose table is younger than the others.
+-- :define kept pg_relation_is_publishable({register:text}::regclass)
 
 -- A number of ours among all advisory locks of the database.
 -- :define migrators 7312051953419
@@ -75,8 +82,8 @@ FROM {meta} m,
      (SELECT s.system_identifier::text
              || CASE WHEN current_setting('fsync') = 'off'
                      THEN '@' || extract(epoch from pg_postmaster_start_time())::text ELSE '' END
-             || '/' || {timeline} AS server
-      FROM pg_control_system() s) i
+             || '/' || d.oid || '/' || coalesce(to_regclass({lock:text})::oid, 0) || '/' || {timeline} AS server
+      FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()) i
 WHERE m.id = 1;
 
 -- :block reincarnate
@@ -114,7 +121,7 @@ WITH k AS (
     SELECT c.ns, c.name, m.inc, {now} AS t
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND m.id = 1 AND right(m.server, 8) = {timeline}
+      AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
       AND c.withdrawn IS DISTINCT FROM :owner
@@ -144,7 +151,7 @@ WITH k AS (
 SELECT 0,
        CASE WHEN g.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
-            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN NOT {known} THEN 13
             WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner <> :owner AND h.exp > {now} THEN 2
             WHEN {now} > :not_after THEN 4
@@ -618,13 +625,13 @@ WITH k AS (
         value = :value, writer = :writer, inc = m.inc, updated = t.now
     FROM t, {meta} m
     WHERE r.ns = :ns AND r.name = :name AND r.version = t.version AND t.now <= :not_after
-      AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
+      AND m.id = 1 AND {known} AND {kept} AND {durable}
     RETURNING r.version
 )
 SELECT 0,
        CASE WHEN g.version IS NOT NULL OR h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
-            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN NOT ({known} AND {kept}) THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        coalesce(g.version, h.version), NULL::bigint, {now}
@@ -635,7 +642,7 @@ WITH g AS (
     INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
     SELECT :ns, :name, {now} + m.inc::bigint * 4294967296, :value, :writer, m.inc, {now}
     FROM {meta} m
-    WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND right(m.server, 8) = {timeline} AND {durable}
+    WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND {known} AND {kept} AND {durable}
     ON CONFLICT (ns, name) DO NOTHING
     RETURNING version
 )
@@ -646,7 +653,7 @@ SELECT 0,
        CASE WHEN h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
             WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN right(m.server, 8) <> {timeline} THEN 13
+            WHEN NOT ({known} AND {kept}) THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        coalesce(h.version, 0), NULL::bigint, {now}

@@ -36,6 +36,25 @@ static void test_weak_flushing_is_refused_unless_accepted(void **state)
     assert_non_null(strstr(err.text, "redo log"));
 }
 
+static void test_a_server_that_never_syncs_is_refused_unless_accepted(void **state)
+{
+    static const char *const ways[] = {"nosync", "littlesync"};
+    sqlock_error err;
+
+    (void)state;
+    if (strcmp(mysql_kind(), "5.6") == 0) /* test_weak_flushing_... */
+        skip();
+    mysql_migrated();
+    for (size_t i = 0; i < 2; i++) {
+        my_private_restart(i ? "--innodb-flush-method=littlesync" : "--innodb-flush-method=nosync");
+        assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), 0, &err), &err);
+        assert_non_null(strstr(err.text, ways[i]));
+        assert_ok(mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
+    }
+    my_private_restart("");
+    assert_ok(mysql_try(my_private_url(), 0, &err), &err);
+}
+
 static int64_t incarnation(void)
 {
     return my_private_number("SELECT inc FROM test.sqlock_meta");
@@ -241,6 +260,7 @@ static void test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted(
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
+    cmocka_unit_test(test_a_server_that_never_syncs_is_refused_unless_accepted),
     cmocka_unit_test(test_a_forgetful_server_is_another_one_after_each_start),
     cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
     cmocka_unit_test(test_a_forgetful_server_grants_nothing_before_its_incarnation_is_safe),

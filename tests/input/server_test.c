@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 #include <signal.h>
 #include <sqlock/postgres.h>
+#include <sqlock/register.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,6 +370,80 @@ static void test_fsync_off_is_refused_unless_accepted(void **state)
     assert_soon(private_number("SELECT (current_setting('fsync') = 'on')::int") == 1, 5000);
 }
 
+/* Each grant looks, not only who opens (P16). */
+static void test_P2_what_makes_a_server_forget_is_noticed_while_open(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL, *weak = NULL;
+    sqlock_error err = {0};
+    int64_t version = 0;
+    int rc, rc_weak;
+
+    (void)state;
+    private_migrated("weak");
+    o.schema = "weak";
+    assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &o, &m, &err), &err);
+    o.flags = SQLOCK_OPEN_ACCEPT_WEAK;
+    assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &o, &weak, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        static const char *const tables[] = {"lock", "meta", "register"};
+
+        private_exec("ALTER TABLE weak.sqlock_%s SET UNLOGGED", tables[i]);
+        rc = i < 2 ? sqlock_acquire(m, "x", NULL, &lock, &err)
+                   : sqlock_register_set(m, "x", 1, "1", 1, 0, &version, &err);
+        private_exec("ALTER TABLE weak.sqlock_%s SET LOGGED", tables[i]);
+        assert_code(SQLOCK_EREFUSED, rc, &err);
+        assert_says(&err, "UNLOGGED");
+    }
+    private_exec("ALTER SYSTEM SET fsync = off");
+    private_exec("SELECT pg_reload_conf()");
+    assert_soon(private_number("SELECT (current_setting('fsync') = 'off')::int") == 1, 5000);
+    rc = sqlock_acquire(m, "x", NULL, &lock, &err);
+    rc_weak = sqlock_acquire(weak, "x", NULL, &lock, NULL);
+    private_exec("ALTER SYSTEM RESET fsync");
+    private_exec("SELECT pg_reload_conf()");
+    assert_soon(private_number("SELECT (current_setting('fsync') = 'on')::int") == 1, 5000);
+    assert_code(SQLOCK_EREFUSED, rc, &err);
+    assert_says(&err, "fsync is off");
+    assert_int_equal(rc_weak, 0);
+    assert_true(sqlock_lock_token(lock) > INT64_C(1) << 32); /* under another incarnation */
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    sqlock_close(weak);
+}
+
+/* What was granted since it was taken is not in it. */
+static void test_P2_tokens_jump_over_a_restored_dump(void **state)
+{
+    char *schema = new_migrated();
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    sqlock_error err = {0};
+
+    (void)state;
+    o.schema = schema;
+    assert_ok(sqlock_open(sqlock_driver_postgres(), pg_url(), &o, &m, &err), &err);
+    for (int i = 0; i < 3; i++) { /* a manager that was open before, and one that comes later */
+        assert_ok(sqlock_acquire(m, "x", NULL, &lock, &err), &err);
+        assert_between(i * (INT64_C(1) << 32) + 1, sqlock_lock_token(lock),
+                       i * (INT64_C(1) << 32) + 2);
+        assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+        if (i == 1)
+            sqlock_close(m);
+        pg_exec("ALTER TABLE %s.sqlock_lock RENAME TO old", schema);
+        pg_exec("CREATE TABLE %s.sqlock_lock (LIKE %s.old INCLUDING ALL)", schema, schema);
+        pg_exec("INSERT INTO %s.sqlock_lock SELECT * FROM %s.old", schema, schema);
+        pg_exec("DROP TABLE %s.old", schema);
+        if (i == 1)
+            assert_ok(sqlock_open(sqlock_driver_postgres(), pg_url(), &o, &m, &err), &err);
+    }
+    sqlock_close(m);
+    pg_schema_drop(schema);
+}
+
 static void test_an_unlogged_table_is_refused(void **state)
 {
     static const char *const tables[] = {"lock", "row", "register", "broken"};
@@ -575,6 +650,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_server_that_comes_back_as_a_replica_grants_nothing),
     cmocka_unit_test(test_default_transaction_read_only_is_refused_at_open),
     cmocka_unit_test(test_fsync_off_is_refused_unless_accepted),
+    cmocka_unit_test(test_P2_what_makes_a_server_forget_is_noticed_while_open),
+    cmocka_unit_test(test_P2_tokens_jump_over_a_restored_dump),
     cmocka_unit_test(test_an_unlogged_table_is_refused),
     cmocka_unit_test(test_a_meta_table_that_lost_its_row_grants_nothing),
     cmocka_unit_test(test_synchronous_commit_off_by_default_is_switched_on_or_refused),

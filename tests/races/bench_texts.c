@@ -46,10 +46,10 @@ static char *replaced(char *text, const char *from, const char *to, int *hits)
 char *fill(const char *text)
 {
     int pg = bench.dialect == &sqlock_postgres_dialect, my = is_mysql();
-    const char *words[] = {"{lock}",     "{meta}",   "{migration}", "{row}",
-                           "{register}", "{broken}", "{lock:text}", "{meta:text}"};
-    const char *tables[] = {"lock",     "meta",   "migration", "row",
-                            "register", "broken", "lock",      "meta"};
+    const char *words[] = {"{lock}",   "{meta}",      "{migration}", "{row}",          "{register}",
+                           "{broken}", "{lock:text}", "{meta:text}", "{register:text}"};
+    const char *tables[] = {"lock",   "meta", "migration", "row",     "register",
+                            "broken", "lock", "meta",      "register"};
     char name[160];
     char *out = NULL;
     int hits = 0;
