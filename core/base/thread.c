@@ -89,3 +89,25 @@ bool thread_is_me(thread t)
 {
     return pthread_equal(t, pthread_self()) != 0;
 }
+
+int cancel_hold(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void cancel_put_back(const int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
+
+void cancel_let(int before, void (*work)(void *arg), void (*dropped)(void *arg), void *arg)
+{
+    pthread_cleanup_push(dropped, arg);
+    pthread_setcancelstate(before, NULL);
+    work(arg);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cleanup_pop(0);
+}

@@ -26,4 +26,15 @@ int thread_start(thread *t, void *(*body)(void *), void *arg);
 void thread_join(thread t);
 bool thread_is_me(thread t);
 
+/* To the end of its scope the thread is not cancelled: the first line of each public function that
+ * can block or takes a mutex. Else the mutex would stay locked, or a connection in use, for ever.
+ */
+#define UNCANCELLED                                                                                \
+    int uncancelled __attribute__((cleanup(cancel_put_back), unused)) = cancel_hold()
+int cancel_hold(void); /* what it was before */
+void cancel_put_back(const int *before);
+/* Within such a scope, given what was before it: the application's work, which may be cancelled as
+ * it may be outside. Then dropped(arg) runs. */
+void cancel_let(int before, void (*work)(void *arg), void (*dropped)(void *arg), void *arg);
+
 #endif

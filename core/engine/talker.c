@@ -10,6 +10,7 @@ void talker_poke(sqlock *m, int64_t at)
 
 void *talker_main(void *arg)
 {
+    UNCANCELLED; /* a callback could tell the application which thread it is */
     sqlock *m = arg;
 
     mutex_lock(&m->mu);

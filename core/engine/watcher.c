@@ -56,6 +56,7 @@ static void tell(sqlock *m, sqlock_lock *lock)
 
 void *watcher_main(void *arg)
 {
+    UNCANCELLED; /* a callback could tell the application which thread it is */
     sqlock *m = arg;
     sqlock_lock *lock;
     int64_t next;

@@ -293,6 +293,7 @@ static int start(sqlock *m, const char *name, const sqlock_acquire_opts *opts, s
 int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                          sqlock_op **out_op, sqlock_error *err)
 {
+    UNCANCELLED;
     size_t len = 0;
     int rc = check_out_op(out_op, "acquire", err);
 
@@ -304,6 +305,7 @@ int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts 
 int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                    sqlock_lock **out_lock, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_op *op = NULL;
     size_t len = 0;
     int rc;

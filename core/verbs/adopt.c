@@ -41,6 +41,7 @@ static int take_texts(sqlock *m, sqlock_conn *c, sqlock_error *err)
 int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(void),
                  sqlock_conn **out_conn, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_error own = {0};
     sqlock_conn *c;
     int rc;
@@ -78,6 +79,7 @@ int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(vo
 
 void sqlock_conn_free(sqlock_conn *c)
 {
+    UNCANCELLED;
     sqlock *m;
 
     if (c == NULL || c->process != sqlock_process_id())

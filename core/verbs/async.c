@@ -29,6 +29,7 @@ static int is_parents(const sqlock_op *op)
 
 int sqlock_op_step(sqlock_op *op)
 {
+    UNCANCELLED;
     int done;
 
     if (is_parents(op))
@@ -41,12 +42,14 @@ int sqlock_op_step(sqlock_op *op)
 
 void sqlock_op_cancel(sqlock_op *op)
 {
+    UNCANCELLED;
     if (!is_parents(op))
         op_interrupt(op);
 }
 
 int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
+    UNCANCELLED;
     if (out_lock != NULL)
         *out_lock = NULL;
     if (is_parents(op))

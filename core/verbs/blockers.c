@@ -60,6 +60,7 @@ static void give(sqlock_blocker *out, const sqlock_blocker *told)
 
 int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out)
 {
+    UNCANCELLED;
     sqlock_blocker told;
 
     if (conn == NULL || out == NULL || conn->process != sqlock_process_id())

@@ -67,6 +67,7 @@ static void advance(sqlock_op *op)
 
 int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sqlock_error *err)
 {
+    UNCANCELLED;
     struct asked asked = {"break", name, name_len, advance, &token, 1};
     int rc;
 

@@ -3,6 +3,7 @@
 
 int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_cancel *cancel;
 
     if (out_cancel == NULL)
@@ -20,6 +21,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 
 void sqlock_cancel_fire(sqlock_cancel *cancel)
 {
+    UNCANCELLED;
     if (cancel->process != sqlock_process_id())
         return; /* a thread of the parent may have held the mutex at the fork */
     mutex_lock(&cancel->mu);
@@ -36,6 +38,7 @@ void sqlock_cancel_fire(sqlock_cancel *cancel)
 
 void sqlock_cancel_free(sqlock_cancel *cancel)
 {
+    UNCANCELLED;
     if (cancel == NULL || cancel->process != sqlock_process_id())
         return;
     cond_free(&cancel->wake);

@@ -173,6 +173,7 @@ static int run(struct compare *c, sqlock_row_version *v, const char *verb,
 int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
                       const sqlock_column *set, size_t n_set, sqlock_error *err)
 {
+    UNCANCELLED;
     struct compare c = {.conn = conn, .row = row, .set = set, .n_set = n_set};
 
     return run(&c, version, "cas update", update, err);
@@ -181,6 +182,7 @@ int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row, sqlock_row_versi
 int sqlock_cas_delete(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
                       sqlock_error *err)
 {
+    UNCANCELLED;
     struct compare c = {.conn = conn, .row = row};
 
     return run(&c, version, "cas delete", erase, err);
@@ -189,6 +191,7 @@ int sqlock_cas_delete(sqlock_conn *conn, const sqlock_row *row, sqlock_row_versi
 int sqlock_cas_insert(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
                       const sqlock_column *set, size_t n_set, sqlock_error *err)
 {
+    UNCANCELLED;
     struct compare c = {.conn = conn, .row = row, .set = set, .n_set = n_set};
 
     return run(&c, version, "cas insert", insert, err);

@@ -22,6 +22,7 @@ static void advance(sqlock_op *op)
 
 int sqlock_ensure(sqlock *m, const char *name, size_t name_len, sqlock_error *err)
 {
+    UNCANCELLED;
     struct asked asked = {"ensure", name, name_len, advance, NULL, 0};
 
     return verb_ask(m, &asked, err);

@@ -46,6 +46,7 @@ static int fence(struct compare *c, sqlock_error *err)
 int sqlock_fence(sqlock_conn *conn, const sqlock_row *row, const char *column, int64_t token,
                  sqlock_error *err)
 {
+    UNCANCELLED;
     struct compare c = {.conn = conn, .row = row, .column = column, .token = sqlock_int(token)};
     const char *table = row != NULL && row->size >= sizeof *row ? row->table : NULL;
     sqlock_error failure = {0};

@@ -94,6 +94,7 @@ static int guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 
 int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_error own = {0};
     int rc;
 

@@ -24,6 +24,7 @@ int sqlock_import(sqlock *m, const char *name, size_t name_len, const unsigned c
                   int64_t token, const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
                   sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_acquire_opts o;
     int rc;
 

@@ -62,6 +62,7 @@ static int fetch(sqlock *m, const char *after, size_t after_len, const sqlock_li
 int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                 sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_list_opts o;
     sqlock_rows *rows;
     sqlock_info info;

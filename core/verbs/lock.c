@@ -46,16 +46,19 @@ static struct lease look(sqlock_lock *lock)
 
 sqlock_state sqlock_lock_state(sqlock_lock *lock)
 {
+    UNCANCELLED;
     return look(lock).state;
 }
 
 sqlock_why sqlock_lock_why(sqlock_lock *lock)
 {
+    UNCANCELLED;
     return look(lock).why;
 }
 
 int sqlock_is_held(sqlock_lock *lock)
 {
+    UNCANCELLED;
     sqlock_state state = look(lock).state;
 
     return state == SQLOCK_HELD || state == SQLOCK_AT_RISK;
@@ -63,11 +66,13 @@ int sqlock_is_held(sqlock_lock *lock)
 
 int64_t sqlock_lock_deadline_us(sqlock_lock *lock)
 {
+    UNCANCELLED;
     return look(lock).deadline;
 }
 
 int64_t sqlock_lock_token(sqlock_lock *lock)
 {
+    UNCANCELLED;
     int64_t token;
 
     if (check_lock(lock, NULL) != 0)
@@ -92,6 +97,7 @@ const char *sqlock_lock_name(sqlock_lock *lock, size_t *out_len)
 
 int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err)
 {
+    UNCANCELLED;
     int fd, rc;
 
     if ((rc = check_lock(lock, err)) != 0)
@@ -105,6 +111,7 @@ int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err)
 
 void sqlock_lock_free(sqlock_lock *lock)
 {
+    UNCANCELLED;
     if (lock != NULL && check_lock(lock, NULL) == 0)
         lock_free(lock);
 }

@@ -137,6 +137,7 @@ static int reach(struct migrator *g, struct goal *goal)
 int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                       int version, unsigned flags, int *out_applied, sqlock_error *err)
 {
+    UNCANCELLED;
     struct goal goal = {version, flags, 0};
     struct migrator g;
     int rc;
@@ -152,5 +153,6 @@ int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock
 int sqlock_migrate(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                    int *out_applied, sqlock_error *err)
 {
+    UNCANCELLED;
     return sqlock_migrate_to(driver, url, opts, SQLOCK_SCHEMA_LATEST, 0, out_applied, err);
 }

@@ -186,6 +186,7 @@ int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *op
                          int to, unsigned flags, sqlock_write_fn write, void *user,
                          sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_error failure = {0};
     struct script s = {.write = write, .user = user, .err = &failure};
     sqlock_driver table;

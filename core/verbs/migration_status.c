@@ -65,6 +65,7 @@ int sqlock_migration_status(const sqlock_driver *driver, const char *url,
                             const sqlock_open_opts *opts, sqlock_migration_fn fn, void *user,
                             sqlock_error *err)
 {
+    UNCANCELLED;
     struct migrator g;
     int rc, told = 0;
 
@@ -106,6 +107,7 @@ static int check_recorded(struct migrator *g)
 int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
                             const sqlock_open_opts *opts, sqlock_error *err)
 {
+    UNCANCELLED;
     struct migrator g;
     int rc;
 
@@ -138,6 +140,7 @@ static int record_all(struct migrator *g, void *arg)
 int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
                               const sqlock_open_opts *opts, int version, sqlock_error *err)
 {
+    UNCANCELLED;
     struct migrator g;
     int rc;
 

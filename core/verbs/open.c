@@ -16,6 +16,7 @@ static int try_connection(sqlock *m, sqlock_error *err)
 int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                 sqlock **out_m, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_open_opts o;
     sqlock_driver table;
     sqlock *m = NULL;
@@ -39,6 +40,7 @@ int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_
 
 void sqlock_close(sqlock *m)
 {
+    UNCANCELLED;
     if (m == NULL || m->process != sqlock_process_id())
         return;
     manager_stop(m);

@@ -71,6 +71,7 @@ static void give_report(sqlock_reap_report *out, sqlock_reap_report *r)
 
 int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out, sqlock_error *err)
 {
+    UNCANCELLED;
     int64_t begun = sqlock_now_us();
     struct sweep s;
     int rc;

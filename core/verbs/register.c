@@ -88,6 +88,7 @@ static void look(sqlock_op *op)
 int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf, size_t buf_size,
                         size_t *out_len, int64_t *out_version, sqlock_error *err)
 {
+    UNCANCELLED;
     struct look l = {.buf = buf, .size = buf_size};
     struct asked asked = {"register get", name, name_len, look, &l, 0};
     int rc;
@@ -192,6 +193,7 @@ static int check_change(const struct change *c, sqlock_error *err)
 int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value, size_t len,
                         int64_t expected_version, int64_t *out_version, sqlock_error *err)
 {
+    UNCANCELLED;
     struct change c = {
         .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
     struct asked asked = {"register set", name, name_len, change, &c, 0};

@@ -246,6 +246,7 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 
 int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
+    UNCANCELLED;
     int rc = check_out_op(out_op, "release", err);
 
     if (rc == 0)
@@ -257,6 +258,7 @@ int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
 
 int sqlock_release(sqlock_lock *lock, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_op *op = NULL;
     int rc = check_lock(lock, err);
 

@@ -119,6 +119,7 @@ static int start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 
 int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
+    UNCANCELLED;
     int rc = check_out_op(out_op, "renew", err);
 
     if (rc == 0)
@@ -128,6 +129,7 @@ int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 
 int sqlock_renew(sqlock_lock *lock, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_op *op = NULL;
     int rc = start(lock, &op, err);
 

@@ -15,6 +15,9 @@ struct retry {
     sqlock_retry_opts o;
     sqlock_attempt at;
     int pauses; /* since the last change of manners */
+    int rc;     /* of the last attempt */
+    sqlock_error *err;
+    int uncancelled; /* as the thread came */
 };
 
 static int wants_lock(const struct retry *r)
@@ -100,6 +103,21 @@ static int ended(struct retry *r, int rc, int *out, sqlock_error *err)
     return 1;
 }
 
+static void call_attempt(void *arg)
+{
+    struct retry *r = arg;
+
+    r->rc = r->attempt(&r->at, r->user, r->err);
+}
+
+/* The thread was cancelled in it. */
+static void drop(void *arg)
+{
+    struct retry *r = arg;
+
+    sqlock_scope_end(&r->at.lock);
+}
+
 static int run(struct retry *r, sqlock_error *err)
 {
     int rc = 0;
@@ -110,7 +128,8 @@ static int run(struct retry *r, sqlock_error *err)
         r->at.pessimistic = r->at.number > r->o.optimistic;
         if (wants_lock(r) && (rc = take_lock(r, err)) != 0)
             break;
-        rc = r->attempt(&r->at, r->user, err);
+        cancel_let(r->uncancelled, call_attempt, drop, r);
+        rc = r->rc;
     } while (!ended(r, rc, &rc, err));
     sqlock_scope_end(&r->at.lock);
     return rc;
@@ -133,11 +152,13 @@ static int check(const struct retry *r, sqlock_error *err)
 int sqlock_retry(sqlock *m, sqlock_attempt_fn attempt, void *user, const sqlock_retry_opts *opts,
                  sqlock_error *err)
 {
+    UNCANCELLED;
     struct retry r = {.m = m, .attempt = attempt, .user = user, .at = {.size = sizeof r.at}};
     sqlock_error own = {0};
     int rc;
 
-    err = err != NULL ? err : &own;
+    r.err = err = err != NULL ? err : &own;
+    r.uncancelled = uncancelled;
     if ((rc = check_retry_opts(opts, &r.o, err)) != 0 || (rc = check(&r, err)) != 0)
         return rc;
     r.at.end_us = r.o.total_ms == SQLOCK_WAIT_FOREVER

@@ -352,6 +352,7 @@ static int lock_rows(struct job *j, const sqlock_row *rows, size_t n)
 int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
                     const sqlock_row_opts *opts, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_error own = {0};
     struct job j = {0};
     int rc;
@@ -387,6 +388,7 @@ static int lock_name(struct job *j, const sqlock_row *row, const char *name, siz
 int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
                      const sqlock_row_opts *opts, sqlock_error *err)
 {
+    UNCANCELLED;
     sqlock_error own = {0};
     struct job j = {0};
     char table[64];

@@ -35,6 +35,7 @@ static int ask(sqlock_lock *lock, enum lock_pending pending, int32_t wait_ms, sq
 
 int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err)
 {
+    UNCANCELLED;
     enum lock_pending pending;
     sqlock_state state;
     int rc;

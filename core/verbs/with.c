@@ -26,28 +26,52 @@ static int give_back(sqlock_lock *lock, sqlock_error *err)
     return rc;
 }
 
+struct scope {
+    sqlock_lock *lock;
+    sqlock_work_fn work;
+    void *user;
+    int result;
+};
+
+static void call_work(void *arg)
+{
+    struct scope *s = arg;
+
+    s->result = s->work(s->lock, s->user);
+}
+
+/* The thread was cancelled in it. */
+static void drop(void *arg)
+{
+    struct scope *s = arg;
+
+    sqlock_scope_end(&s->lock);
+}
+
 int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn work,
                 void *user, int *out_result, sqlock_error *err)
 {
-    sqlock_lock *lock = NULL;
+    UNCANCELLED;
+    struct scope s = {.work = work, .user = user};
     sqlock_error failure = {0}; /* err is left alone when it ends well after all */
-    int result, rc;
+    int rc;
 
     if (work == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "with: work is NULL");
-    rc = sqlock_acquire(m, name, opts, &lock, &failure);
-    if ((rc = settle_or_drop(&lock, rc, &failure)) != 0)
+    rc = sqlock_acquire(m, name, opts, &s.lock, &failure);
+    if ((rc = settle_or_drop(&s.lock, rc, &failure)) != 0)
         return error_give(err, &failure);
-    result = work(lock, user);
+    cancel_let(uncancelled, call_work, drop, &s);
     if (out_result != NULL)
-        *out_result = result;
-    rc = give_back(lock, &failure);
-    sqlock_lock_free(lock);
+        *out_result = s.result;
+    rc = give_back(s.lock, &failure);
+    sqlock_lock_free(s.lock);
     return rc == 0 ? 0 : error_give(err, &failure);
 }
 
 void sqlock_scope_end(sqlock_lock **lock)
 {
+    UNCANCELLED;
     if (*lock == NULL)
         return;
     give_back(*lock, NULL);

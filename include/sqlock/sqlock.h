@@ -20,6 +20,10 @@
  *            a lock may be read from any thread; renew, release, settle and free it from one at a
  *            time. The library starts at most two threads for a manager, installs no signal handler,
  *            prints nothing, never exits and has no global state that can be set.
+ * Cancelling pthread_cancel() of a thread that is in a function of this library takes effect when that has
+ *            returned: also in callbacks, but not in the work of sqlock_with() and the attempts of
+ *            sqlock_retry(), where the lock is given back. A wait ends by its time, or by
+ *            sqlock_cancel_fire(). That holds for cancellation of the deferred kind, which is the default.
  * fork       in a child every handle of the parent is dead: its functions answer SQLOCK_EFORK, its
  *            state is SQLOCK_LOST, and freeing or closing it does nothing. Open a manager of its own;
  *            under SQLite only if none was open at the fork, else exec first (sqlock/sqlite.h).
@@ -375,7 +379,7 @@ SQLOCK_API int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err);
 
 /* Work under the lock; for long work look at sqlock_is_held() now and then. */
 typedef int (*sqlock_work_fn)(sqlock_lock *lock, void *user);
-/* Acquire, call work(lock, user), release, free. *out_result, if not NULL, is what work returned.
+/* Acquire, call work(lock, user), release, free; also if the thread is cancelled in work. *out_result, if not NULL, is what work returned.
  * Returns: the codes of sqlock_acquire() when work was not called (an UNSURE grant is settled, or
  *          given back, for you); afterwards 0, or SQLOCK_ELOST when the lock was lost before work
  *          returned, or what sqlock_release() says. */

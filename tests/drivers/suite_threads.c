@@ -1,6 +1,8 @@
 /* P19: any number of threads share a manager; it starts two of its own, and disturbs nobody. */
 #include "tests/drivers/suite.h"
 
+#include <sqlock/retry.h>
+
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -206,11 +208,118 @@ static void test_signals_do_not_cut_calls_short(void **state)
     give(lock);
 }
 
+/* ---- pthread_cancel() ------------------------------------------------------------------------ */
+
+/* It waits for what another one holds, and has locks of its own, until it is cancelled. */
+static void *busy_main(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(5, 0, 0);
+    sqlock *m = arg;
+    sqlock_error err;
+
+    for (;;) {
+        sqlock_lock *lock = NULL, *none = NULL;
+
+        if (sqlock_acquire(m, "nightly", &o, &none, &err) == SQLOCK_EUNSURE)
+            sqlock_lock_free(none);
+        if (sqlock_acquire(m, "own", NULL, &lock, &err) == 0) {
+            sqlock_renew(lock, &err);
+            sqlock_lock_fd(lock, &err);
+            sqlock_release(lock, &err);
+        }
+        sqlock_lock_free(lock);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+/* Wherever it was: others go on. (If not, this hangs.) */
+static void test_thread_that_is_cancelled_leaves_the_manager_whole(void **state)
+{
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL), *m = open_manager(w, NULL);
+    sqlock_lock *held = take(a, "nightly");
+
+    for (int i = 0; i < 30; i++) {
+        void *result = NULL;
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, busy_main, m), 0);
+        sleep_ms(i % 10);
+        pthread_cancel(thread);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_true(is_free(m, "own"));
+    }
+    give(held);
+}
+
+static int work_until_cancelled(sqlock_lock *lock, void *user)
+{
+    atomic_store((atomic_int *)user, sqlock_is_held(lock));
+    for (;;)
+        sleep_ms(1);
+    return 0;
+}
+
+struct worker {
+    sqlock *m;
+    atomic_int held;
+};
+
+static void *work_main(void *arg)
+{
+    struct worker *t = arg;
+
+    sqlock_with(t->m, "nightly", NULL, work_until_cancelled, &t->held, NULL, NULL);
+    return NULL;
+}
+
+static int attempt_until_cancelled(const sqlock_attempt *attempt, void *user, sqlock_error *err)
+{
+    (void)err;
+    return work_until_cancelled(attempt->lock, user);
+}
+
+static void *attempt_main(void *arg)
+{
+    sqlock_retry_opts o = SQLOCK_RETRY_OPTS_INIT;
+    struct worker *t = arg;
+
+    o.optimistic = 0;
+    o.lock_name = "nightly";
+    sqlock_retry(t->m, attempt_until_cancelled, &t->held, &o, NULL);
+    return NULL;
+}
+
+static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
+{
+    void *(*const mains[])(void *) = {work_main, attempt_main};
+    struct world *w = world(state);
+    sqlock *a = open_manager(w, NULL);
+
+    for (int i = 0; i < 2; i++) {
+        struct worker t = {.m = open_manager(w, NULL)};
+        void *result = NULL;
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, mains[i], &t), 0);
+        assert_soon(atomic_load(&t.held), patience_ms(5000));
+        assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
+        pthread_cancel(thread);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_true(is_free(a, "nightly"));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_threads_share_a_manager_with_two_connections),
     cmocka_unit_test(test_manager_starts_two_threads_at_the_most),
     cmocka_unit_test(test_nothing_is_left_open_after_close),
     cmocka_unit_test(test_handlers_of_the_application_never_run_on_our_threads),
     cmocka_unit_test(test_signals_do_not_cut_calls_short),
+    cmocka_unit_test(test_thread_that_is_cancelled_leaves_the_manager_whole),
+    cmocka_unit_test(test_work_that_is_cancelled_gives_the_lock_back),
 };
 PART(suite_threads, tests);
