@@ -85,7 +85,7 @@ static void test_metrics_of_a_second_reaper_say_busy(void **state)
     database_new();
     leave_expired(40);
     first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
-    sleep_ms(200);
+    assert_sh(UNTIL_IT_REAPS);
     assert_false(child_ended(first));
     assert_sh("sqlock $G reap --grace 0 " METRICS);
     assert_true(value_of("outcome{reaper=\"orders\",outcome=\"busy\"}") == 1);
@@ -128,7 +128,7 @@ static void test_metrics_of_a_run_that_was_cut_say_so(void **state)
     database_new();
     leave_expired(40);
     reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 " METRICS);
-    sleep_ms(200);
+    assert_sh(UNTIL_IT_REAPS);
     assert_false(child_ended(reaper));
     kill(reaper, SIGTERM);
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);

@@ -91,7 +91,7 @@ static void test_signal_cuts_a_long_run(void **state)
     database_new();
     assert_sh("for i in $(seq 40); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
     reaper = sh_start("exec sqlock $G --json reap --grace 0 --batch 1");
-    sleep_ms(200);
+    assert_sh(UNTIL_IT_REAPS);
     assert_false(child_ended(reaper));
     kill(reaper, SIGINT);
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGINT);

@@ -41,6 +41,11 @@ const struct said *sh(const char *format, ...) __attribute__((format(printf, 1, 
  * test's folder. For child_wait(). It is ended with the test program. */
 pid_t sh_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* For sh(): waits until a reaper has begun to clear the 40 rows that ran out. */
+#define UNTIL_IT_REAPS                                                                             \
+    "while sqlock $G --json reap --grace 0 --dry-run | grep -q '\"cleared\":40,'; do sleep 0.02; " \
+    "done"
+
 /* The folder of the test: $D. Removed with the test program. */
 const char *folder(void);
 /* A file in it: its text (until the next call), "" if it is not there. Waiting for it to hold text.

@@ -433,7 +433,7 @@ static void test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time(voi
         skip();
     serve("here", "");
     snprintf(number, sizeof number, "%d", port);
-    silence.proxy = proxy_start_tcp("127.0.0.1", number);
+    silence.proxy = proxy_start_tcp(HOST, number);
     snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test?ssl-mode=required",
              proxy_port(silence.proxy));
     o.request_ms = patience_ms(1000);
