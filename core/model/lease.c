@@ -3,11 +3,11 @@
 
 #include "core/model/lease.h"
 
-/* The server's clock may be put forward a little: a tenth of the lease covers that, two seconds are
- * enough for long ones. And two clocks may differ in rate by 500 ppm each (NTP's limit; Mills, RFC
- * 5905): a thousandth of the lease, whatever its length. */
-#define MARGIN_MAX INT64_C(2000000)
-#define DRIFT      1000
+/* A tenth of the lease covers a holder's clock that is slewed and so too slow by up to 10 %, which
+ * is the most that adjtimex(2) does and more than chrony does (8.33 %), or a server's that is too
+ * fast by up to 11 %; or a step of the server's clock. It has no upper end: what is slewed is a
+ * rate. Clocks that are merely badly kept differ by 500 ppm each (NTP's limit; Mills, RFC 5905). */
+#define MARGIN_PART 10
 
 /* Everything that is not listed leaves the state as it is. */
 const struct lease_edge lease_edges[] = {
@@ -46,9 +46,7 @@ const char *lease_event_name(enum lease_event event)
 
 int64_t lease_margin(int64_t ttl)
 {
-    int64_t step = ttl / 10 < MARGIN_MAX ? ttl / 10 : MARGIN_MAX;
-
-    return step > ttl / DRIFT ? step : ttl / DRIFT;
+    return ttl / MARGIN_PART;
 }
 
 int64_t lease_deadline(const struct lease *l, int64_t sent)

@@ -2,7 +2,11 @@
  * filter (Mills, RFC 5905): a quick answer tells more than a slow one. */
 #include "core/model/skew.h"
 
-#define DRIFT 1000          /* the bounds widen by a thousandth of the time that passes */
+/* The bounds widen by a thousandth of the time that passes. A clock that is slewed (by 8 %, chrony)
+ * leaves them: forward that is a jump, by which leases are shortened until their next renewal, and
+ * a request that was taken for late is sent again. Bounds for that would say nothing after an idle
+ * hour, and let what was stuck for minutes be granted to nobody. */
+#define DRIFT 1000
 #define GRAIN INT64_C(2000) /* SQLite tells milliseconds */
 
 static int64_t max64(int64_t a, int64_t b)

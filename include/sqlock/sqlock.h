@@ -360,8 +360,8 @@ SQLOCK_API sqlock_why sqlock_lock_why(sqlock_lock *lock);
 /* 1 while HELD or AT_RISK, else 0: ask before each step that must not happen without the lock. */
 SQLOCK_API int sqlock_is_held(sqlock_lock *lock);
 /* When the lock stops being ours unless renewed, in microseconds of sqlock_now_us(); already less a
- * safety margin of a tenth of the lease, at most 2 s, but at least a
- * thousandth of it. 0 if it was never held. */
+ * safety margin of a tenth of the lease, for clocks that are slewed or put forward. 0 if it was never
+ * held. */
 SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name.
  * 0 while it is not known (UNSURE after an acquire). Store it with your data, first of all, and refuse smaller ones. */

@@ -56,6 +56,25 @@ static void test_small_clock_jump_is_outlived(void **state)
     give(lock);
 }
 
+/* As chrony does it, and more: each answer shows a little jump, and the renewal that it was keeps
+ * it.
+ */
+static void test_clock_that_is_slewed_ends_no_lease_that_is_renewed(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    int32_t lease_ms = patience_ms(1000);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
+    int64_t begun = now_us(), stepped = 0;
+
+    for (int64_t passed; (passed = (now_us() - begun) / 1000) < 2 * lease_ms; sleep_ms(2)) {
+        sqlock_fake_step_clock(fake_at(&w->place), (int32_t)(passed / 10 - stepped));
+        stepped = passed / 10;
+        assert_true(sqlock_is_held(lock));
+    }
+    give(lock);
+}
+
 static void test_clock_that_is_put_back_ends_nothing(void **state)
 {
     struct world *w = world(state);
@@ -212,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_clock_that_jumps_past_the_lease_ends_it),
     cmocka_unit_test(test_clock_jump_is_seen_in_any_answer),
     cmocka_unit_test(test_small_clock_jump_is_outlived),
+    cmocka_unit_test(test_clock_that_is_slewed_ends_no_lease_that_is_renewed),
     cmocka_unit_test(test_clock_that_is_put_back_ends_nothing),
     cmocka_unit_test(test_try_right_after_a_clock_jump_is_granted),
     cmocka_unit_test(test_grant_from_before_a_known_jump_is_not_believed_for_longer),

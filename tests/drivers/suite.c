@@ -368,10 +368,7 @@ void await_loss(sqlock_lock *lock)
 
 int64_t margin_us(int32_t lease_ms)
 {
-    int64_t tenth = lease_ms * INT64_C(100), least = lease_ms;
-    int64_t margin = tenth < 2000000 ? tenth : 2000000;
-
-    return margin > least ? margin : least;
+    return lease_ms * INT64_C(100);
 }
 
 bool readable_within(int fd, int32_t ms)

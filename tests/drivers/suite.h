@@ -90,8 +90,7 @@ int spy_held_back(void); /* how many that were */
 /* No more of that; 1: the first of them arrives after all, before the next request that is made. */
 void spy_arrive(int arrive);
 
-/* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth, at most two
- * seconds, but at least a thousandth. */
+/* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth. */
 int64_t margin_us(int32_t lease_ms);
 /* When fd becomes readable, at most so late: true. */
 bool readable_within(int fd, int32_t ms);

@@ -55,9 +55,8 @@ static int64_t lease_us(const struct book *b, uint32_t process)
 int64_t lease_usable_us(const struct book *b, uint32_t process)
 {
     int64_t us = lease_us(b, process);
-    int64_t margin_us = us / 10 < 2000000 ? us / 10 : 2000000;
 
-    return us - (margin_us > us / 1000 ? margin_us : us / 1000);
+    return us - us / 10;
 }
 
 /* ---- faults -----------------------------------------------------------------------------------

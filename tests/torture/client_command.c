@@ -189,9 +189,7 @@ struct grant {
 /* What is left at least of a lease that was asked for at that moment. */
 static int64_t deadline_of(const struct grant *g, int64_t asked_us)
 {
-    int64_t margin_ms = g->lease_ms / 10 < 2000 ? g->lease_ms / 10 : 2000;
-
-    return asked_us + (g->lease_ms - margin_ms) * 1000;
+    return asked_us + (g->lease_ms - g->lease_ms / 10) * INT64_C(1000);
 }
 
 static bool read_grant(const struct said *said, struct grant *g)

@@ -7,7 +7,7 @@
 #define TTL    INT64_C(30000000)
 #define EVERY  (TTL / 3)
 #define START  INT64_C(1000000000)
-#define MARGIN INT64_C(2000000)
+#define MARGIN (TTL / 10)
 #define END    (START + TTL - MARGIN) /* of a lease that was asked for at START */
 #define RISK   (START + TTL / 3 * 2)
 
