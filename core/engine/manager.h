@@ -28,7 +28,7 @@ struct conn {
     int wake;      /* cuts connecting; -1: not made yet */
     int running;   /* a call is under way, which may be cut; under the mutex */
     int cut;       /* one was, perhaps when it had just ended: the connection is not used again */
-    int64_t until; /* the kept place: give it back by then, a renewal is due; else TIME_NEVER */
+    int64_t until; /* the kept place: give it back by then, for the renewals; else TIME_NEVER */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */

@@ -9,6 +9,7 @@
 #define URGENT_AFTER_US 100000
 #define URGENT_LEAST_US 10000
 #define URGENT_MOST_US  1000000
+#define URGENT_PART     4
 
 /* A free place of the calls, one with an open connection first. m->mu is held. */
 static struct conn *find_call(sqlock *m)
@@ -80,6 +81,16 @@ static int none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
                                   m->n_conns - 1);
 }
 
+/* Until when the kept place is lent. A renewal that falls due meanwhile is not late yet: it waits
+ * for an answer that is on its way, for a part of the time that it has. Cutting that costs more,
+ * for the connection has to be opened again. m->mu is held. */
+static int64_t lent_until(sqlock *m)
+{
+    int64_t now = sqlock_now_us();
+
+    return now + time_min(URGENT_MOST_US, renewals_left(m, now) / URGENT_PART);
+}
+
 static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                      struct conn **out, sqlock_error *err)
 {
@@ -101,9 +112,7 @@ static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
     }
     if (rc == 0) {
         (*out)->busy = 1;
-        (*out)->until = use == POOL_URGENT && *out == &m->conns[0]
-                            ? time_min(renewals_due(m), sqlock_now_us() + URGENT_MOST_US)
-                            : TIME_NEVER;
+        (*out)->until = use == POOL_URGENT && *out == &m->conns[0] ? lent_until(m) : TIME_NEVER;
     }
     mutex_unlock(&m->mu);
     return rc;

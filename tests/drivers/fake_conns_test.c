@@ -290,6 +290,33 @@ static void test_stuck_release_does_not_keep_the_renewals_connection(void **stat
     sqlock_lock_free(held);
 }
 
+/* A renewal that falls due meanwhile can wait for an answer that is on its way. */
+static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(void **state)
+{
+    struct world *w = world(state);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 6000, 0);
+    struct hog hog;
+    sqlock_error err = {0};
+    sqlock_lock *held, *other = take(m, "other");
+    long renewals, opens;
+
+    o.renew_ms = 600;
+    held = take_with(m, "held", &o);
+    hog_start(w, &hog, m);
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_SLOW, 0, 1, 250);
+    renewals = spy_runs(SQLOCK_STMT_RENEW);
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) > renewals, patience_ms(3000));
+    sleep_ms(350); /* the next one comes 600 ms after that, and the release is lent it after 100 */
+    opens = spy_opens();
+    assert_ok(sqlock_release(other, &err), &err);
+    assert_true(sqlock_is_held(held));
+    assert_int_equal(spy_opens(), opens);
+    hog_end(&hog);
+    sqlock_lock_free(other);
+    give(held);
+}
+
 /* ---- who is cut ------------------------------------------------------------------------------ */
 
 /* P19: also while the renewals' connection, which was lost, says hello again. */
@@ -389,6 +416,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_opening_that_takes_its_usual_time_is_not_thrown_away),
     cmocka_unit_test(test_release_does_not_starve_behind_an_acquire_that_is_stuck),
     cmocka_unit_test(test_stuck_release_does_not_keep_the_renewals_connection),
+    cmocka_unit_test(test_release_on_the_renewals_connection_is_not_cut_for_a_renewal),
     cmocka_unit_test(test_close_cuts_a_hello_that_hangs),
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
