@@ -8,6 +8,7 @@ static bool judge(struct book *b)
     check_threads(b);
     check_tokens(b);
     check_spans(b);
+    check_claims(b);
     return check_slots(b) && check_answers(b) && check_rows(b) && check_liveness(b);
 }
 

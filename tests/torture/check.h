@@ -24,6 +24,8 @@
     X(RULE_GUARD, "a lock was granted to others while a transaction guarded it")                   \
     X(RULE_LOST, "a lock was said to be lost without a cause")                                     \
     X(RULE_BUSY, "a lock was said to be busy with a grant that was over")                          \
+    X(RULE_GUARDED, "a lock was said to be guarded, and nobody guarded it")                        \
+    X(RULE_UNKNOWN, "a lock was held by a grant that nobody can have been given")                  \
     X(RULE_ROW, "a lease ended in the database before its holder stopped believing")               \
     X(RULE_UPDATE, "an update of a row was lost, or came out of order")                            \
     X(RULE_CONFLICT, "a change was refused though nobody else had changed the row")                \

@@ -126,6 +126,7 @@ struct name_kind kind_of(const struct book *b, uint32_t name);
 void check_threads(struct book *b);  /* check_answers.c: a thread asks one thing at a time */
 void check_tokens(struct book *b);   /* check_spans.c */
 void check_spans(struct book *b);    /* check_spans.c */
+void check_claims(struct book *b);   /* check_claims.c: guarded, and never granted */
 bool check_slots(struct book *b);    /* check_shared.c; false: no memory */
 bool check_answers(struct book *b);  /* check_answers.c: yes and lost; false: no memory */
 bool check_rows(struct book *b);     /* check_rows.c; false: no memory */

@@ -45,6 +45,7 @@ static void test_busy_with_a_grant_before_a_later_one_is_found(void **state)
 static void test_busy_with_an_unknown_grant_before_a_later_one_is_found(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_grant(2, 1000, 1010, 3);
     busy(3, 1020, 1030, 2, 1500);
     assert_breach(RULE_BUSY);
@@ -53,6 +54,7 @@ static void test_busy_with_an_unknown_grant_before_a_later_one_is_found(void **s
 static void test_busy_with_an_unknown_grant_is_none(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_grant(2, 1000, 1010, 3);
     busy(3, 2020, 2030, 4, 2500);
     busy(3, 2040, 2050, 4, 2500);
@@ -89,6 +91,7 @@ static void test_busy_with_a_grant_that_nobody_had_asked_for_after_the_kill_is_f
 static void test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_grant(1, 0, 10, 1);
     busy(2, 850, 899, 2, 1800);
     assert_breach(RULE_OVERLAP);
@@ -97,6 +100,7 @@ static void test_grant_that_only_a_refusal_tells_of_may_be_the_second_holder(voi
 static void test_grant_that_only_a_refusal_tells_of_may_be_the_next_holder(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_grant(1, 0, 10, 1);
     busy(2, 850, 900, 2, 1800);
     assert_proved();
@@ -115,6 +119,7 @@ static void test_renewal_after_a_refusal_told_of_a_later_grant_is_found(void **s
 static void test_smaller_token_than_a_refusal_told_of_is_found(void **state)
 {
     (void)state;
+    planted_killed(0);
     busy(2, 850, 900, 2, 1800);
     planted_grant(1, 2000, 2010, 1);
     assert_breach(RULE_TOKEN);

@@ -91,6 +91,7 @@ static void test_renewal_of_one_who_shared_after_an_exclusive_grant_is_found(voi
 static void test_refusal_by_nobody_who_is_known_tells_of_no_mode(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_share(1, 0, 10, 1);
     planted_ask(2, 20, 30, V_SHARE, SQLOCK_EBUSY, 2);
     planted_until(1, 40, 50, V_RENEW, 1, 940);
@@ -100,6 +101,7 @@ static void test_refusal_by_nobody_who_is_known_tells_of_no_mode(void **state)
 static void test_refusal_of_who_wants_it_alone_tells_of_any_grant(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_share(1, 0, 10, 1);
     planted_ask(2, 20, 30, V_ACQUIRE, SQLOCK_EBUSY, 2);
     planted_until(1, 40, 50, V_RENEW, 1, 940);
@@ -221,6 +223,7 @@ static void test_writes_of_those_who_share_come_in_any_order_of_their_tokens(voi
 static void test_refusal_by_one_before_an_exclusive_grant_is_found(void **state)
 {
     (void)state;
+    planted_killed(0);
     planted_grant(1, 0, 10, 3);
     planted_ask(2, 20, 30, V_SHARE, SQLOCK_EBUSY, 2);
     assert_breach(RULE_BUSY);

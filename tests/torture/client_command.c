@@ -169,11 +169,13 @@ static void run(struct hand *h, uint32_t name)
              slow ? lease_ms + lease_ms / 4 : (int32_t)dice_below(&h->dice, 10));
     if (dice_below(&h->dice, 2) == 0)
         snprintf(wait, sizeof wait, "-w%dms", (int)dice_between(&h->dice, 1, 500));
+    hand_ask(h, V_RUN, name, 0);
     command(h, "run",
             (const char *const[]){wait, "--ttl", life, "-k", "100ms", hand_name_text(name, text),
                                   self, "held", "--folder", h->crew->plan.folder, "--process",
                                   process, "--asked", asked, "--work-ms", work, NULL},
             &said);
+    hand_answer(h, code_of(said.code), 0, 0);
 }
 
 /* ---- acquire, renew, release ------------------------------------------------------------------

@@ -81,6 +81,11 @@ void planted_slots(int64_t slots)
     planted_value(90, 0, 0, V_SLOTS, 0, 0, slots);
 }
 
+void planted_killed(int64_t from)
+{
+    planted_ask(80, from, NO_ANSWER, V_ACQUIRE, 0, 0);
+}
+
 struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token)
 {
     return planted_ask(thread, from, to, V_RELEASE, 0, token);

@@ -38,6 +38,9 @@ struct event *planted_value(uint32_t thread, int64_t from, int64_t to, int verb,
  * under a guard. */
 struct event *planted_grant(uint32_t thread, int64_t from, int64_t to, int64_t token);
 struct event *planted_share(uint32_t thread, int64_t from, int64_t to, int64_t token);
+/* A client asked for it, and was killed before it was answered: what it was granted nobody else
+ * tells. */
+void planted_killed(int64_t from);
 struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token);
 struct event *planted_guarded(uint32_t thread, int64_t from, int64_t to, int64_t token,
                               int64_t value);

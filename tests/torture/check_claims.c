@@ -1,0 +1,157 @@
+/* Claims that nobody contradicts by itself: that a lock is guarded, which says of an open
+ * transaction, and not of any holder (P11); and that an acquire of which a reply was lost was never
+ * granted (P5). That one is refuted by others, who are told of a holder whom nobody knows of. */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include <sqlock/sqlock.h>
+
+#include "tests/torture/check_parts.h"
+
+/* How long a request may be on its way, and its lease last, or a transaction stay open, whose
+ * client is gone. */
+#define LINGER_US INT64_C(15000000)
+
+/* Whether there is an event of e's name, asked before e was answered, for which this is so; the
+ * nearest ones first, and none that is long over. */
+static bool any_beside(const struct book *b, const struct event *e,
+                       bool (*fits)(const struct book *, const struct event *x,
+                                    const struct event *e))
+{
+    const struct event *x;
+
+    for (x = e + 1; x < b->events + b->n && x->invoke_us <= e->return_us; x++)
+        if (x->name == e->name && fits(b, x, e))
+            return true;
+    for (x = e - 1; x >= b->events && x->invoke_us >= e->invoke_us - 2 * LINGER_US; x--)
+        if (x->name == e->name && fits(b, x, e))
+            return true;
+    return false;
+}
+
+/* ---- guarded ----------------------------------------------------------------------------------
+ */
+
+/* In SQLite any writer keeps the file, and MySQL before 8.0 waits for what is locked. */
+static bool tells_guards(const struct book *b)
+{
+    const char *engine = b->rules->engine;
+
+    return engine && strncasecmp(engine, "sqlite", 6) != 0 && strncmp(engine, "mysql-5", 7) != 0;
+}
+
+/* Who was granted the name, having asked for it since, was not kept out any more. */
+static int64_t first_grant_since(const struct book *b, const struct event *guard)
+{
+    int64_t first = NEVER;
+
+    for (int64_t i = book_at(b, guard->name, 0);
+         i < b->n_grants && b->grants[i].name == guard->name; i++)
+        if (b->grants[i].asked_us > guard->invoke_us && b->grants[i].start_us < first)
+            first = b->grants[i].start_us;
+    return first;
+}
+
+static int64_t guard_end(const struct book *b, const struct event *guard)
+{
+    int64_t end, granted;
+
+    if (event_returned(guard) && (guard->outcome == 0 || guard->outcome == SQLOCK_ELOST) &&
+        !fault_between(&b->all, guard->invoke_us, guard->return_us))
+        return guard->return_us;
+    end = (event_returned(guard) ? guard->return_us : guard->invoke_us) + LINGER_US;
+    granted = first_grant_since(b, guard);
+    return granted < end ? granted : end;
+}
+
+/* An acquire may be told of any grant's guard, a release or a break of its own grant's. */
+static bool guards(const struct book *b, const struct event *x, const struct event *e)
+{
+    return x->verb == V_GUARDED && (event_acquires(e) || x->token == e->token) &&
+           guard_end(b, x) >= e->invoke_us;
+}
+
+/* A grant that was held for as long as the question was under way. */
+static const struct grant *held_throughout(const struct book *b, const struct event *e)
+{
+    for (int64_t i = book_at(b, e->name, 0); i < b->n_grants && b->grants[i].name == e->name; i++)
+        if (b->grants[i].start_us <= e->invoke_us && b->grants[i].end_us >= e->return_us)
+            return &b->grants[i];
+    return NULL;
+}
+
+/* Whose locks there are in a fault nobody knows. */
+static void judge_guarded_claim(struct book *b, const struct event *e)
+{
+    const struct grant *held = event_acquires(e) ? held_throughout(b, e) : NULL;
+
+    if (fault_between(&b->all, e->invoke_us, e->return_us))
+        return;
+    if (held)
+        breach(b, RULE_GUARDED, held->told, e, "free but guarded, when token %" PRId64 " was held",
+               held->token);
+    else if (!any_beside(b, e, guards))
+        breach(b, RULE_GUARDED, e, NULL, "guarded, and no such transaction was open");
+}
+
+/* ---- never granted ----------------------------------------------------------------------------
+ */
+
+/* A settle, or a release without a token, that told what became of this acquire. */
+static const struct event *settled_by(const struct book *b, const struct event *x)
+{
+    for (const struct event *e = x + 1; e < b->events + b->n; e++) {
+        if (e->process != x->process || e->thread != x->thread)
+            continue;
+        if (event_acquires(e))
+            return NULL;
+        if (event_settles(e) && e->name == x->name && (e->verb == V_SETTLE || e->token == 0))
+            return e;
+    }
+    return NULL;
+}
+
+/* Until when this may have been granted a token of which nobody else tells. */
+static int64_t granted_until(const struct book *b, const struct event *x)
+{
+    const struct event *settled;
+
+    if (!event_returned(x))
+        return x->invoke_us + LINGER_US;
+    if (x->outcome == SQLOCK_EUNSURE)
+        return (settled = settled_by(b, x)) ? settled->return_us : x->return_us + LINGER_US;
+    if (fault_between(&b->all, x->invoke_us, x->return_us))
+        return x->return_us + LINGER_US;
+    return x->verb == V_RUN ? x->return_us + b->rules->lease_ms * INT64_C(1000) : x->return_us;
+}
+
+static bool may_hold(const struct book *b, const struct event *x, const struct event *e)
+{
+    return (event_acquires(x) || x->verb == V_RUN) && granted_until(b, x) >= e->invoke_us;
+}
+
+static void judge_unknown_holder(struct book *b, const struct event *e)
+{
+    if (any_beside(b, e, may_hold))
+        return;
+    breach(b, RULE_UNKNOWN, e, NULL,
+           "busy with token %" PRId64 ", which nobody can have been granted", e->token);
+}
+
+void check_claims(struct book *b)
+{
+    bool told = tells_guards(b);
+
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = &b->events[i];
+
+        if (!event_returned(e))
+            continue;
+        if (told && e->outcome == SQLOCK_EGUARDED &&
+            (event_acquires(e) || e->verb == V_RELEASE || e->verb == V_BREAK))
+            judge_guarded_claim(b, e);
+        if (event_refused(e) && e->token != 0 && !b->grant_of[i])
+            judge_unknown_holder(b, e);
+    }
+}
