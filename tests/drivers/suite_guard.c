@@ -114,9 +114,9 @@ struct trier {
     pthread_t thread;
     sqlock *m;
     int64_t until;
-    int granted, busy, unnamed; /* unnamed: busy, and not told by whom */
-    int other;                  /* any other answer */
-    sqlock_error err;           /* of the last one of these two */
+    int granted, busy, guarded, unnamed; /* unnamed: busy, and not told by whom */
+    int other;                           /* any other answer */
+    sqlock_error err;                    /* of the last one of these two */
 };
 
 static void *try_main(void *arg)
@@ -136,21 +136,22 @@ static void *try_main(void *arg)
             t->granted++;
         else if (rc == SQLOCK_EBUSY && holder.token > 0)
             t->busy++;
+        else if (rc == SQLOCK_EGUARDED)
+            t->guarded++;
         else if (rc == SQLOCK_EBUSY)
             t->unnamed++;
         else
             t->other++;
-        if (rc != 0 && (rc != SQLOCK_EBUSY || holder.token == 0))
+        if (rc != 0 && holder.token == 0)
             t->err = err;
         sqlock_lock_free(lock);
     }
     return NULL;
 }
 
-/* P9: a refusal says by whom, and of a guard only where there is one. */
-static void test_those_who_merely_try_are_told_of_each_other_and_of_no_guard(void **state)
+/* All at once; what they were told together. */
+static struct trier try_all(struct world *w)
 {
-    struct world *w = world(state);
     struct trier t[TRIERS] = {0}, sum = {0};
 
     for (int i = 0; i < TRIERS; i++)
@@ -163,15 +164,42 @@ static void test_those_who_merely_try_are_told_of_each_other_and_of_no_guard(voi
         pthread_join(t[i].thread, NULL);
         sum.granted += t[i].granted;
         sum.busy += t[i].busy;
+        sum.guarded += t[i].guarded;
         sum.unnamed += t[i].unnamed;
         sum.other += t[i].other;
         if (t[i].err.code != 0)
             sum.err = t[i].err;
     }
     if (sum.other + sum.unnamed > 0)
-        fail_msg("of %d refusals %d name nobody, and %d are none: %s", sum.busy + sum.unnamed,
-                 sum.unnamed, sum.other, sum.err.text);
-    assert_true(sum.granted > 10 && sum.busy > 100);
+        fail_msg("of %d refusals %d name nobody, and %d are none: %s",
+                 sum.busy + sum.guarded + sum.unnamed, sum.unnamed, sum.other, sum.err.text);
+    return sum;
+}
+
+/* P9: a refusal says by whom, and of a guard only where there is one. */
+static void test_those_who_merely_try_are_told_of_each_other_and_of_no_guard(void **state)
+{
+    struct trier sum = try_all(world(state));
+
+    assert_int_equal(sum.guarded, 0);
+    assert_true(sum.granted > 10 && sum.busy > 50);
+}
+
+/* P11: nor do they take each other for somebody who writes the row. */
+static void test_those_who_try_beside_a_guard_are_all_told_of_it(void **state)
+{
+    struct trier sum;
+
+    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    app_exec(g.app, g.side->begins[0]);
+    assert_ok(guard(), &s.err);
+    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    sum = try_all(g.w);
+    assert_int_equal(sum.granted + sum.busy, 0);
+    assert_true(sum.guarded > 50);
+    app_exec(g.app, "COMMIT");
+    assert_true(is_free(s.thief, "sale"));
+    strike_stage();
 }
 
 /* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
@@ -448,6 +476,7 @@ PART(suite_guard, tests);
 static const struct CMUnitTest beside_renewals[] = {
     cmocka_unit_test(test_renewals_go_on_in_a_guarded_transaction),
     cmocka_unit_test(test_those_who_merely_try_are_told_of_each_other_and_of_no_guard),
+    cmocka_unit_test(test_those_who_try_beside_a_guard_are_all_told_of_it),
 };
 PART(suite_guard_renewed, beside_renewals);
 
