@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,36 +13,97 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where path leads: a link stays one, and its target is replaced. free() it; NULL: errno. */
-static char *target_of(const char *path)
-{
-    struct stat st;
-    char *real = realpath(path, NULL);
+enum { LINKS_MAX = 40 };
 
-    if (real == NULL)
-        return errno == ENOENT ? strdup(path) : NULL;
-    /* Renamed over, a device (/dev/stdout) would be gone for everybody. */
-    if (stat(real, &st) == 0 && S_ISREG(st.st_mode))
-        return real;
-    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-    free(real);
-    return NULL;
+/* The folder at the end of `way` (free()d here), link by link: one that another user has made leads
+ * wherever that one likes. Returns -1 and errno. */
+static int open_folder(char *way)
+{
+    int at = open(*way == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), next = -1;
+    char word[NAME_MAX + 1], target[PATH_MAX], *rest = way;
+    struct stat st;
+
+    for (int links = 0; at >= 0;) {
+        size_t len = strcspn(rest += strspn(rest, "/"), "/");
+        ssize_t n;
+        char *joined;
+
+        if (len == 0)
+            break;
+        snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word), rest);
+        rest += len;
+        errno = ENAMETOOLONG;
+        if (len >= sizeof word || (next = openat(at, word, O_PATH | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
+            fstat(next, &st) != 0)
+            goto failed;
+        if (!S_ISLNK(st.st_mode)) {
+            close(at);
+            at = next;
+            next = -1;
+            continue;
+        }
+        errno = ELOOP;
+        if ((st.st_uid != 0 && st.st_uid != geteuid()) || ++links > LINKS_MAX ||
+            (n = readlinkat(next, "", target, sizeof target - 1)) < 0)
+            goto failed;
+        close(next);
+        next = -1;
+        target[n] = '\0';
+        if (asprintf(&joined, "%s/%s", target, rest) < 0)
+            goto failed;
+        free(way);
+        rest = way = joined;
+        if (*target == '/') {
+            close(at);
+            at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        }
+    }
+    free(way);
+    return at;
+failed:
+    free(way);
+    if (next >= 0)
+        close(next);
+    close(at);
+    return -1;
+}
+
+/* The folder that path's file is in, and its name there. Renamed over, a device would be gone for
+ * everybody, and a link would lead wherever its owner likes: a plain file, or none. Returns -1 and
+ * errno. */
+static int open_place(const char *path, const char **out_name)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    char *way = strndup(path, (size_t)(name - path));
+    int folder = way != NULL ? open_folder(way) : -1, failed = 0;
+    struct stat st;
+
+    *out_name = name;
+    if (folder < 0)
+        return -1;
+    if (*name == '\0')
+        failed = EISDIR;
+    else if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        failed = errno == ENOENT ? 0 : errno;
+    else if (!S_ISREG(st.st_mode))
+        failed = S_ISDIR(st.st_mode) ? EISDIR : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
+    if (failed == 0)
+        return folder;
+    close(folder);
+    errno = failed;
+    return -1;
 }
 
 /* A name that nobody else has, hidden, in the same folder; collectors take those of *.prom only. By
  * chance and not by process: containers that share a folder have the same numbers. */
-static char *name_beside(const char *target)
+static char *name_beside(const char *name)
 {
-    const char *slash = strrchr(target, '/');
-    int folder = slash != NULL ? (int)(slash + 1 - target) : 0;
     uint64_t chance;
-    char *name;
+    char *beside;
 
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         return NULL;
-    if (asprintf(&name, "%.*s.%s.%016" PRIx64, folder, target, target + folder, chance) < 0)
-        return NULL;
-    return name;
+    return asprintf(&beside, ".%s.%016" PRIx64, name, chance) < 0 ? NULL : beside;
 }
 
 static bool write_all(int fd, const char *text, size_t len)
@@ -61,14 +123,10 @@ static bool write_all(int fd, const char *text, size_t len)
 
 /* So that the new name, too, is there after a crash. Where a folder cannot be flushed, that is so.
  */
-static void flush_folder(char *path)
+static void flush_folder(int folder)
 {
-    char *slash = strrchr(path, '/');
-    int fd;
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (slash != NULL)
-        slash[slash == path] = '\0';
-    fd = open(slash != NULL ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd);
         close(fd);
@@ -77,37 +135,42 @@ static void flush_folder(char *path)
 
 int file_replace(const char *path, const char *text, size_t len)
 {
-    char *target = target_of(path), *beside = target != NULL ? name_beside(target) : NULL;
-    int fd = -1, failed = errno;
+    const char *name;
+    int folder = open_place(path, &name), fd = -1, failed = 0;
+    char *beside = folder >= 0 ? name_beside(name) : NULL;
 
-    if (beside == NULL)
-        goto out;
-    failed = 0;
-    if ((fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0) {
+    if (beside == NULL ||
+        (fd = openat(folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0) {
         failed = errno;
-        goto out;
-    }
-    if (!write_all(fd, text, len) || rename(beside, target) != 0) {
+    } else if (!write_all(fd, text, len) || renameat(folder, beside, folder, name) != 0) {
         failed = errno;
-        unlink(beside);
+        unlinkat(folder, beside, 0);
     } else {
-        flush_folder(target);
+        flush_folder(folder);
     }
-    close(fd);
-out:
+    if (fd >= 0)
+        close(fd);
+    if (folder >= 0)
+        close(folder);
     free(beside);
-    free(target);
     return failed;
 }
 
 char *file_text(const char *path)
 {
     enum { MOST = 65536 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
-    char *text = fd >= 0 ? calloc(1, MOST + 1) : NULL;
+    const char *name;
+    int folder = open_place(path, &name), fd = -1;
+    char *text = NULL;
     size_t used = 0;
     ssize_t n = 0;
 
+    if (folder >= 0) {
+        fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        close(folder);
+    }
+    if (fd >= 0)
+        text = calloc(1, MOST + 1);
     while (text != NULL && used < MOST && (n = read(fd, text + used, MOST - used)) > 0)
         used += (size_t)n;
     if (n < 0) {

@@ -151,6 +151,9 @@ int metrics_write(const char *path, int code, const sqlock_reap_report *report)
     free(text);
     if (failed == 0)
         return 0;
-    say(SAY_ERROR, "--metrics-file %s: %s", path, strerror(failed));
+    say(SAY_ERROR, "--metrics-file %s: %s", path,
+        failed == ELOOP ? "it is a link, or one that is another user's leads there; links are not "
+                          "followed, name the file itself"
+                        : strerror(failed));
     return EXIT_IO;
 }
