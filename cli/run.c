@@ -1,9 +1,11 @@
 /* sqlock run: a command that runs while a lock is held. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/run/plan.h"
 #include "cli/run/tree.h"
+#include "cli/run/waker.h"
 
 enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST };
 
@@ -137,7 +140,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     return EXIT_INTERNAL;
 }
 
-/* ---- two processes --------------------------------------------------------------------------- */
+/* ---- three processes ------------------------------------------------------------------------- */
 
 void plan_show_as(const struct plan *plan, const char *what)
 {
@@ -149,21 +152,24 @@ void plan_show_as(const struct plan *plan, const char *what)
     prctl(PR_SET_NAME, what, 0, 0, 0);
 }
 
-/* Before anything is opened and any thread is started: the guardian inherits neither. */
-static int start_guardian(struct plan *plan, int *out_fd, pid_t *out_pid)
+/* Before anything is opened and any thread is started: they inherit neither. */
+static int start_watchers(struct plan *plan, int *out_fd, pid_t *out_pid)
 {
     sigset_t all, ours;
     int ends[2];
+    void *page =
+        mmap(NULL, sizeof *plan->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     sigfillset(&all);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (page == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return EXIT_INTERNAL;
+    plan->shared = page;
+    atomic_init(&plan->shared->last_us, INT64_MAX);
     sigprocmask(SIG_SETMASK, &all, &ours);
     *out_pid = fork();
     if (*out_pid == 0) {
         close(ends[0]);
-        plan_show_as(plan, "lock-guardian");
-        guardian_run(plan, ends[1]);
+        waker_run(plan, ends[1]);
     }
     sigprocmask(SIG_SETMASK, &ours, NULL);
     close(ends[1]);
@@ -181,22 +187,25 @@ static int run(struct cli *cli, int argc, char **argv)
                         .status_fd_given = -1,
                         .locker = getpid(),
                         .group = getpgrp()};
-    pid_t guardian;
+    pid_t waker;
     int rc, fd;
 
     if ((rc = read_options(cli, argc, argv, &plan)) != 0)
         goto out;
+    say_without_waiting();
+    signals_hear_children(&plan.signals);
     if (!tree_adopt()) {
-        say(SAY_ERROR,
-            "run needs a Linux with /proc: it must be able to find what the command starts");
+        say(SAY_ERROR, "run needs a Linux with a /proc of this namespace: it must be able to find "
+                       "what the command starts");
         rc = EXIT_SETUP;
-    } else if (!signals_take(&plan.signals) || start_guardian(&plan, &fd, &guardian) != 0) {
+    } else if (!signals_take(&plan.signals) || start_watchers(&plan, &fd, &waker) != 0) {
         say(SAY_ERROR, "no room for descriptors or processes");
         rc = EXIT_INTERNAL;
     } else {
-        rc = locker_run(&plan, fd, guardian);
+        rc = locker_run(&plan, fd, waker);
     }
 out:
+    say_end();
     free_words(&plan);
     return rc;
 }

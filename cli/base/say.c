@@ -1,8 +1,13 @@
 #include "cli/base/say.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/base/shown.h"
@@ -50,6 +55,91 @@ bool say_is_quiet(void)
     return loudness < SAY_NOTE;
 }
 
+/* ---- writing --------------------------------------------------------------------------------- */
+
+enum { KEPT_MAX = 4096, END_MS = 1000 }; /* a pipe takes that many bytes whole, or none */
+
+static struct {
+    int fd;
+    bool impatient;
+    char kept[KEPT_MAX];
+    size_t n_kept;
+} out = {.fd = STDERR_FILENO};
+
+/* A description of its own: the shared one is not set to O_NONBLOCK, which others would feel. A
+ * file has one position for all who write, and needs none: no reader keeps it waiting. */
+void say_without_waiting(void)
+{
+    struct stat st;
+    int fd = -1;
+
+    if (fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+        fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    out.fd = fd >= 0 ? fd : STDERR_FILENO;
+    out.impatient = true;
+}
+
+int say_fd(void)
+{
+    return out.fd != STDERR_FILENO ? out.fd : -1;
+}
+
+/* Where the description is shared (a socket, a pipe of another user's), the look has to do. */
+static ssize_t put(const char *text, size_t len, int wait_ms)
+{
+    struct pollfd writable = {.fd = out.fd, .events = POLLOUT};
+    ssize_t n;
+
+    if (out.impatient && poll(&writable, 1, wait_ms) == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    n = out.impatient ? send(out.fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+    return n >= 0 || (out.impatient && errno != ENOTSOCK) ? n : write(out.fd, text, len);
+}
+
+static void write_kept(int wait_ms)
+{
+    ssize_t n;
+
+    if (out.n_kept == 0)
+        return;
+    n = put(out.kept, out.n_kept, wait_ms);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        n = (ssize_t)out.n_kept; /* nobody listens: there is nowhere else to say so */
+    if (n > 0) {
+        out.n_kept -= (size_t)n;
+        memmove(out.kept, out.kept + n, out.n_kept);
+    }
+}
+
+void say_again(void)
+{
+    write_kept(0);
+}
+
+void say_end(void)
+{
+    write_kept(END_MS);
+}
+
+static void write_line(const char *line, size_t len)
+{
+    ssize_t n = -1;
+
+    write_kept(0);
+    errno = EAGAIN;
+    if (out.n_kept == 0)
+        n = put(line, len, 0);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return; /* nobody listens */
+    n = n > 0 ? n : 0;
+    if (out.n_kept + len - (size_t)n <= sizeof out.kept) {
+        memcpy(out.kept + out.n_kept, line + n, len - (size_t)n);
+        out.n_kept += len - (size_t)n;
+    }
+}
+
 void say(enum say_level level, const char *format, ...)
 {
     char line[2048] = "sqlock: ";
@@ -68,6 +158,5 @@ void say(enum say_level level, const char *format, ...)
         if ((n = shown_char(line + i, len - i)) == 0)
             line[i] = '?';
     line[len] = '\n';
-    if (write(STDERR_FILENO, line, len + 1) < 0)
-        return; /* nobody listens: there is nowhere else to say so */
+    write_line(line, len + 1);
 }

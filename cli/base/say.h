@@ -20,6 +20,15 @@ bool say_is_quiet(void);
  * False: not this one. One that is shorter than three bytes could not be told from an accident and
  * is not looked for. */
 bool say_hide(const char *secret, size_t len);
+/* From now on say() never waits for who reads standard error, or does not (a pipe that is full, a
+ * terminal that was stopped): what cannot be written is kept, as long as there is room, and goes
+ * before what is said next. */
+void say_without_waiting(void);
+/* Write what was kept, if that is possible now; and at the end, if it is within a second. */
+void say_again(void);
+void say_end(void);
+/* The descriptor that it has opened for this, or -1. */
+int say_fd(void);
 void say(enum say_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

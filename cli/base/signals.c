@@ -22,6 +22,19 @@ bool signals_take(struct signals *s)
     return s->fd >= 0;
 }
 
+void signals_hear_children(struct signals *s)
+{
+    const struct sigaction action = {.sa_handler = SIG_DFL};
+
+    sigaction(SIGCHLD, &action, &s->child_before);
+}
+
+void signals_restore(const struct signals *s)
+{
+    sigaction(SIGCHLD, &s->child_before, NULL);
+    sigprocmask(SIG_SETMASK, &s->before, NULL);
+}
+
 int signals_next(struct signals *s, bool *out_by_terminal)
 {
     struct signalfd_siginfo info;

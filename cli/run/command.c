@@ -32,7 +32,7 @@ static void restore(const struct plan *plan)
             close(fd);
     if (plan->status_fd_given > 2)
         close(plan->status_fd_given);
-    sigprocmask(SIG_SETMASK, &plan->signals.before, NULL);
+    signals_restore(&plan->signals);
 }
 
 static void become(const struct plan *plan, const struct order *order, pid_t guardian, int error_fd)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sqlock/sqlock.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,8 @@
 #include "cli/cli.h"
 #include "cli/run/plan.h"
 #include "cli/run/tree.h"
-#include "cli/run/waker.h"
 #include "cli/run/wire.h"
 
-/* Between two looks at what does not die at once; and at what does not die (it waits for a disk, it
- * runs as another user). */
 #define KILL_AGAIN_US      5000
 #define KILL_SLOWLY_US     250000
 #define KILL_SLOW_AFTER_US 2000000
@@ -45,7 +43,8 @@ struct guardian {
     int64_t deadline_us; /* of the lease */
     int64_t max_end_us;  /* of --max-time */
     int64_t stop_us;     /* when TERM was sent */
-    struct waker waker;
+    bool start_due;
+    struct order start; /* if it is due */
 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -63,6 +62,11 @@ int64_t plan_slack_us(const struct plan *plan)
     int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 20;
 
     return slack < 250000 ? slack : 250000;
+}
+
+int64_t plan_again_us(int64_t since_us)
+{
+    return since_us < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US;
 }
 
 /* When KILL must come, whatever else goes on. */
@@ -89,10 +93,18 @@ static int64_t next_us(const struct guardian *g, int64_t now)
     case TERM:
         return kill_us(g);
     case KILL:
-        return now + (now - kill_us(g) < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US);
+        return now + plan_again_us(now - kill_us(g));
     default:
         return next;
     }
+}
+
+static void deadline_is(struct guardian *g, int64_t deadline_us)
+{
+    g->deadline_us = deadline_us;
+    atomic_store(&g->plan->shared->last_us, g->plan->on_lost == ON_LOST_WARN
+                                                ? INT64_MAX
+                                                : deadline_us - plan_slack_us(g->plan));
 }
 
 /* On the clock of the deadlines, which goes on while the machine sleeps. */
@@ -100,7 +112,6 @@ static void arm(struct guardian *g, int64_t at_us)
 {
     struct itimerspec spec = {0};
 
-    waker_tell(&g->waker, at_us);
     if (at_us != INT64_MAX) {
         at_us = at_us > 0 ? at_us : 1;
         spec.it_value.tv_sec = at_us / 1000000;
@@ -126,29 +137,35 @@ static void report(struct guardian *g, enum report_kind kind, int value)
 /* What the command needs, we do not: a pipe whose last writer is the command must end with it. */
 static void let_go(struct guardian *g)
 {
-    int keep[] = {g->locker_fd, g->signals_fd, g->timer_fd, g->error_fd};
+    int keep[] = {g->locker_fd, g->signals_fd, g->timer_fd, g->error_fd, say_fd()};
 
     fds_silence();
     fds_close_others(keep, sizeof keep / sizeof *keep);
 }
 
-static void start(struct guardian *g, const struct order *order)
+/* After all that the locker has said meanwhile was read: the order may have waited, if we were
+ * stopped or there was no room for it, until it came too late. */
+static void start(struct guardian *g)
 {
     int64_t now = sqlock_now_us();
     pid_t pid;
 
-    g->deadline_us = order->deadline_us;
+    g->start_due = false;
     g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
-    waker_start(&g->waker, g->plan, g->plan->on_lost == ON_LOST_WARN ? NULL : order->owner);
-    tree_spare(g->waker.pid);
-    pid = command_start(g->plan, order, &g->error_fd);
+    g->phase = RUNNING;
+    if (g->alone || now >= next_us(g, now)) {
+        g->cause = g->alone ? CAUSE_ALONE : CAUSE_DEADLINE;
+        report(g, REPORT_NOT_STARTED, ETIME);
+        g->phase = GONE;
+        return;
+    }
+    pid = command_start(g->plan, &g->start, &g->error_fd);
     if (pid < 0) {
         report(g, REPORT_NOT_STARTED, -pid);
         g->phase = GONE;
         return;
     }
     g->command = pid;
-    g->phase = RUNNING;
     let_go(g);
 }
 
@@ -171,11 +188,12 @@ static void obey(struct guardian *g, const struct order *order)
 {
     switch (order->kind) {
     case ORDER_START:
-        if (g->phase == IDLE)
-            start(g, order);
+        g->start = *order;
+        g->start_due = g->phase == IDLE;
+        deadline_is(g, order->deadline_us);
         break;
     case ORDER_DEADLINE:
-        g->deadline_us = order->deadline_us;
+        deadline_is(g, order->deadline_us);
         break;
     case ORDER_SIGNAL:
         if (g->command > 0 && g->status == -1)
@@ -201,6 +219,15 @@ static void listen_to_locker(struct guardian *g)
         g->alone = true;
 }
 
+/* Right now, not when it was last heard: else its number may be a stranger's. */
+static bool locker_lives(const struct guardian *g)
+{
+    char byte;
+    ssize_t n = g->alone ? 0 : recv(g->locker_fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 /* TERM and CONT to all: a stopped process would not see the one without the other. */
@@ -216,8 +243,8 @@ static void stop(struct guardian *g, enum cause cause)
         g->phase = KILL;
         return;
     }
-    n = tree_signal(SIGTERM);
-    tree_signal(SIGCONT);
+    n = tree_signal(getpid(), SIGTERM);
+    tree_signal(getpid(), SIGCONT);
     if (g->status != -1)
         g->left_behind = n;
 }
@@ -228,7 +255,7 @@ static void stopped_or_continued(struct guardian *g, int status)
 {
     if (WIFSTOPPED(status))
         report(g, REPORT_STOPPED, WSTOPSIG(status));
-    else if (getppid() == g->plan->locker)
+    else if (locker_lives(g))
         kill(g->plan->locker, SIGCONT);
 }
 
@@ -244,27 +271,24 @@ static void wait_all(struct guardian *g)
                 stopped_or_continued(g, status);
         } else if (pid == g->command) {
             g->status = status;
-        } else if (pid == g->waker.pid) {
-            g->waker.pid = 0;
         }
     }
 }
 
-/* The waker is needed until the last one is gone; then it goes, so that the kernel can be asked. */
-static bool nobody_left(struct guardian *g)
+static bool nobody_left(void)
 {
     siginfo_t info;
 
-    if (g->waker.pid != 0 && tree_looks_empty())
-        waker_end(&g->waker);
-    return g->waker.pid == 0 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
-           errno == ECHILD;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
+/* The command itself is known without a look. */
 static void kill_all(struct guardian *g)
 {
-    int denied = tree_kill();
+    int denied = tree_kill(getpid());
 
+    if (g->status == -1)
+        kill(g->command, SIGKILL);
     if (denied > 0 && !g->complained) {
         say(SAY_ERROR, "%d processes of the command run as another user and cannot be ended",
             denied);
@@ -275,8 +299,11 @@ static void kill_all(struct guardian *g)
 /* What the time, the locker and the command's end ask for. */
 static void decide(struct guardian *g)
 {
-    int64_t now = sqlock_now_us();
+    int64_t now;
 
+    if (g->start_due)
+        start(g);
+    now = sqlock_now_us();
     if (g->phase == RUNNING) {
         if (g->status != -1)
             stop(g, CAUSE_NONE);
@@ -289,7 +316,7 @@ static void decide(struct guardian *g)
     }
     if (g->phase == TERM && now >= kill_us(g))
         g->phase = KILL;
-    if ((g->phase == TERM || g->phase == KILL) && nobody_left(g))
+    if ((g->phase == TERM || g->phase == KILL) && nobody_left())
         g->phase = GONE;
     if (g->phase == KILL)
         kill_all(g);
@@ -357,6 +384,7 @@ void guardian_run(const struct plan *plan, int locker_fd)
 {
     struct guardian g = {.plan = plan, .locker_fd = locker_fd, .error_fd = -1, .status = -1};
 
+    plan_show_as(plan, "lock-guardian");
     if (!prepare(&g)) {
         say(SAY_ERROR, "run needs a Linux with /proc and room for descriptors");
         _exit(EXIT_SETUP);
@@ -367,11 +395,11 @@ void guardian_run(const struct plan *plan, int locker_fd)
         wait_all(&g);
         decide(&g);
     }
-    waker_end(&g.waker);
     if (g.error_fd >= 0)
         look_at_exec(&g);
     if (g.command > 0)
         report(&g, REPORT_ENDED, g.status);
     say_goodbye(&g);
+    say_end();
     _exit(EXIT_DONE);
 }

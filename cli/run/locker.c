@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sqlock/sqlock.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 struct locker {
     struct plan *plan;
     int guardian_fd;
-    pid_t guardian;
+    pid_t waker; /* the guardian's parent; 0: it is dead, and the guardian our child */
     sqlock *m;
     sqlock_lock *lock;
     int64_t told_us;    /* the deadline that the guardian knows */
@@ -33,8 +34,10 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last told to the user */
     bool has_terminal;
-    int start_error; /* errno of the command that could not be started */
-    bool guardian_died;
+    int start_error;                /* errno of the command that could not be started */
+    bool guardian_died, waker_done; /* done: it has ended by itself, nobody was left */
+    bool start_due, stop_due;       /* orders that are to be sent */
+    sigset_t signals_due;
     struct report end; /* of kind REPORT_ENDED when all is over */
     struct outcome outcome;
 };
@@ -101,9 +104,9 @@ static bool take(struct locker *l, int *out_code)
 
 /* ---- the guardian ---------------------------------------------------------------------------- */
 
-/* It never blocks: a guardian that does not read is stopped, and one order lost makes it act
- * earlier. */
-static void order(struct locker *l, enum order_kind kind, int signal)
+/* It never blocks: a guardian that does not read is stopped. Returns whether it was sent; a
+ * deadline that was not makes the guardian act earlier, and the next one comes soon. */
+static bool order(struct locker *l, enum order_kind kind, int signal)
 {
     struct order o = {.kind = (int32_t)kind,
                       .signal = signal,
@@ -111,17 +114,42 @@ static void order(struct locker *l, enum order_kind kind, int signal)
                       .token = sqlock_lock_token(l->lock)};
 
     text_owner(o.owner, sqlock_lock_owner(l->lock));
-    if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof o)
-        l->told_us = o.deadline_us;
+    if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof o)
+        return false;
+    l->told_us = o.deadline_us;
+    return true;
 }
 
-/* Somebody has stopped it: it must be able to act. */
-static void wake_guardian(const struct locker *l)
+/* Those that must arrive: again and again, until they are sent. */
+static void send_due(struct locker *l)
 {
+    if (l->start_due)
+        l->start_due = !order(l, ORDER_START, 0);
+    if (l->start_due)
+        return; /* what comes before the command is nothing to it */
+    if (l->stop_due)
+        l->stop_due = !order(l, ORDER_STOP, 0);
+    for (int signal = 1; signal < NSIG; signal++)
+        if (sigismember(&l->signals_due, signal) == 1 && order(l, ORDER_SIGNAL, signal))
+            sigdelset(&l->signals_due, signal);
+}
+
+/* Somebody has stopped one of them: they must be able to act. Without a waker the guardian is our
+ * child. Whoever else is (a shell may have started others, and then us in its place) is left alone.
+ */
+static void wake_watchers(struct locker *l)
+{
+    pid_t pid = l->waker > 0 ? l->waker : atomic_load(&l->plan->shared->guardian);
     int status;
 
-    if (waitpid(l->guardian, &status, WNOHANG | WUNTRACED) == l->guardian && WIFSTOPPED(status))
-        kill(l->guardian, SIGCONT);
+    if (waitpid(pid, &status, WNOHANG | WUNTRACED) != pid)
+        return;
+    if (WIFSTOPPED(status)) {
+        kill(pid, SIGCONT);
+    } else if (pid == l->waker) {
+        l->waker = 0;
+        l->waker_done = WIFEXITED(status);
+    }
 }
 
 /* As in a shell that starts the command without us: Ctrl-Z stops it, and then the job is stopped,
@@ -146,7 +174,8 @@ static void stop_too(struct locker *l)
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    order(l, ORDER_SIGNAL, SIGCONT);
+    sigaddset(&l->signals_due, SIGCONT);
+    send_due(l);
 }
 
 /* A guardian that ended with orders unread leaves an error (ECONNRESET) before its last report. */
@@ -179,6 +208,11 @@ static void tell_state(struct locker *l)
 
     if (state == l->state)
         return;
+    l->state = state;
+    if (state == SQLOCK_LOST && l->plan->on_lost != ON_LOST_WARN) {
+        l->stop_due = true;
+        send_due(l);
+    }
     if (state == SQLOCK_AT_RISK)
         say(SAY_NOTE, "%s: the lease could not be renewed yet; it ends in %s", l->plan->name,
             text_span(span, (sqlock_lock_deadline_us(l->lock) - sqlock_now_us()) / 1000));
@@ -187,9 +221,6 @@ static void tell_state(struct locker *l)
             sqlock_why_name(sqlock_lock_why(l->lock)),
             l->plan->on_lost == ON_LOST_WARN ? "the command goes on without it"
                                              : "the command is being stopped");
-    if (state == SQLOCK_LOST && l->plan->on_lost != ON_LOST_WARN)
-        order(l, ORDER_STOP, 0);
-    l->state = state;
 }
 
 static void hand_on_signals(struct locker *l)
@@ -201,7 +232,7 @@ static void hand_on_signals(struct locker *l)
      * is closed, only the first process of the session is told. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0)
         if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
-            order(l, ORDER_SIGNAL, signal);
+            sigaddset(&l->signals_due, signal);
 }
 
 /* Renewals run by themselves in the library; here their deadlines are carried over. Also one that
@@ -221,32 +252,44 @@ static void watch(struct locker *l)
             fds[2].fd = -1; /* it stays readable */
         hear(l);
         hand_on_signals(l);
+        send_due(l);
         tell_state(l);
         if (sqlock_lock_deadline_us(l->lock) != l->told_us)
             order(l, ORDER_DEADLINE, 0);
-        wake_guardian(l);
+        wake_watchers(l);
+        say_again();
     }
 }
 
-/* Somebody killed the guardian: what it guarded is ours now, for orphans come to the next
- * subreaper. */
+/* Somebody killed the guardian. What it guarded is the waker's now, or ours if that is dead too,
+ * for orphans come to the next subreaper. It is asked once, and killed by whoever can: a waker that
+ * is stopped is woken, but does nothing if it is stopped again and again. */
 static void guard_instead(struct locker *l)
 {
     int64_t last = sqlock_lock_deadline_us(l->lock) - plan_slack_us(l->plan);
-    int64_t polite = sqlock_now_us() + (int64_t)l->plan->grace_ms * 1000;
-    bool nobody_left = false;
+    int64_t polite = sqlock_now_us() + (int64_t)l->plan->grace_ms * 1000, now;
+    bool asked = false;
 
+    last = polite < last ? polite : last;
     say(SAY_ERROR, "%s: the guardian was killed; the command is being stopped", l->plan->name);
-    tree_signal(SIGTERM);
-    tree_signal(SIGCONT);
-    while (!nobody_left) {
-        while (waitpid(-1, NULL, WNOHANG) > 0)
+    for (;;) {
+        pid_t root, pid = 0;
+
+        wake_watchers(l);
+        while (l->waker == 0 && (pid = waitpid(-1, NULL, WNOHANG)) > 0)
             continue;
-        nobody_left = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
-        if (sqlock_now_us() >= (polite < last ? polite : last))
-            tree_kill();
-        if (!nobody_left)
-            poll(NULL, 0, 5);
+        if (l->waker_done || (pid < 0 && errno == ECHILD))
+            return;
+        root = l->waker > 0 ? l->waker : getpid();
+        if (l->waker == 0 && !asked) {
+            asked = true;
+            tree_signal(root, SIGTERM);
+            tree_signal(root, SIGCONT);
+        }
+        now = sqlock_now_us();
+        if (now >= last)
+            tree_kill(root);
+        poll(NULL, 0, now < last ? 5 : (int)(plan_again_us(now - last) / 1000));
     }
 }
 
@@ -261,8 +304,13 @@ static int exit_of_end(struct locker *l)
     if (l->end.left_behind > 0)
         say(SAY_NOTE, "%s: processes that the command left behind were ended: %d", l->plan->name,
             (int)l->end.left_behind);
-    if (l->guardian_died && l->end.kind != REPORT_ENDED)
+    if (l->guardian_died && l->end.kind != REPORT_ENDED && l->start_error == 0)
         return EXIT_INTERNAL;
+    if (l->start_error == ETIME) {
+        o->word = "lost";
+        say(SAY_ERROR, "%s: the lease ended before the command could be started", l->plan->name);
+        return EXIT_LOST;
+    }
     if (l->start_error != 0) {
         o->word = "not-started";
         say(SAY_ERROR, "%s: %s", l->plan->command[0], strerror(l->start_error));
@@ -319,7 +367,8 @@ static int run_command(struct locker *l)
     sigprocmask(SIG_BLOCK, &set, NULL);
     if ((l->has_terminal = tty >= 0))
         close(tty);
-    order(l, ORDER_START, 0);
+    l->start_due = true;
+    send_due(l);
     watch(l);
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
@@ -328,18 +377,32 @@ static int run_command(struct locker *l)
     return release(l, code);
 }
 
-int locker_run(struct plan *plan, int guardian_fd, pid_t guardian)
+/* It ends when the guardian has ended. */
+static void wait_for_waker(const struct locker *l)
+{
+    int status;
+    pid_t pid;
+
+    if (l->waker == 0)
+        return;
+    while ((pid = waitpid(l->waker, &status, WUNTRACED)) < 0 ? errno == EINTR : WIFSTOPPED(status))
+        if (pid > 0)
+            kill(pid, SIGCONT);
+}
+
+int locker_run(struct plan *plan, int guardian_fd, pid_t waker)
 {
     struct locker l = {.plan = plan,
                        .guardian_fd = guardian_fd,
-                       .guardian = guardian,
+                       .waker = waker,
                        .begun_us = sqlock_now_us(),
                        .outcome.word = "error"};
-    int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd}, code;
+    int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd, say_fd()}, code;
 
     /* A pipe that the command reads or writes must not be kept open by us. */
     fds_silence();
     fds_close_others(keep, sizeof keep / sizeof *keep);
+    sigemptyset(&l.signals_due);
     if ((code = open_database(&l)) == 0 && take(&l, &code))
         code = run_command(&l);
     l.outcome.exit = code;
@@ -347,7 +410,6 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t guardian)
     sqlock_lock_free(l.lock);
     sqlock_close(l.m);
     close(guardian_fd);
-    while (waitpid(guardian, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    wait_for_waker(&l);
     return code;
 }

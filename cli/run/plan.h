@@ -11,6 +11,13 @@
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
+/* In memory that all three see. */
+struct shared {
+    _Atomic int64_t
+        last_us; /* the guardian kills what is left then, at the latest; INT64_MAX: never */
+    _Atomic pid_t guardian;
+};
+
 struct plan {
     struct cli *cli;
     char *name;
@@ -25,10 +32,11 @@ struct plan {
     struct signals signals;
     pid_t locker;
     pid_t group; /* of locker and command */
+    struct shared *shared;
 };
 
 /* The locker: takes the lock, renews it, releases it. Returns what the process ends with. */
-int locker_run(struct plan *plan, int guardian_fd, pid_t guardian);
+int locker_run(struct plan *plan, int guardian_fd, pid_t waker);
 /* The guardian: starts the command, and sees to it that nothing of it is alive when the lease ends.
  * It is the whole life of a forked process of one thread, with every signal blocked. */
 void guardian_run(const struct plan *plan, int locker_fd) __attribute__((noreturn));
@@ -45,5 +53,8 @@ void plan_show_as(const struct plan *plan, const char *what);
  * that renewals have most of a lease to succeed. And the time that KILL itself may take. */
 int64_t plan_grace_us(const struct plan *plan);
 int64_t plan_slack_us(const struct plan *plan);
+/* Until the next look at what does not die at once; and at what does not die (it waits for a disk,
+ * it runs as another user). since_us: since the first KILL. */
+int64_t plan_again_us(int64_t since_us);
 
 #endif

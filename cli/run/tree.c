@@ -22,17 +22,8 @@ struct tree {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static pid_t spared; /* set before anything is looked for */
-
-void tree_spare(pid_t pid)
-{
-    spared = pid;
-}
-
 static void add(struct tree *t, pid_t pid, pid_t parent)
 {
-    if (pid == spared)
-        return;
     if (t->n == t->room) {
         size_t room = t->room > 0 ? 2 * t->room : 64;
         struct process *list = realloc(t->list, room * sizeof *list);
@@ -79,35 +70,33 @@ static bool add_children(struct tree *t, pid_t parent)
 }
 
 /* Parents before their children. What is made while we look is found the next time. */
-static bool read_tree(struct tree *t)
+static bool read_tree(struct tree *t, pid_t root)
 {
     bool could;
 
     t->n = 0;
-    could = add_children(t, getpid());
+    could = add_children(t, root);
     for (size_t i = 0; i < t->n; i++)
         add_children(t, t->list[i].pid);
     return could;
 }
 
+/* In another namespace's /proc our number is a stranger's, and so are its children. */
+static bool is_proc_ours(void)
+{
+    char number[32] = "";
+
+    return readlink("/proc/self", number, sizeof number - 1) > 0 && atoi(number) == getpid();
+}
+
 bool tree_adopt(void)
 {
     struct tree t = {0};
-    bool could = prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && read_tree(&t);
+    bool could =
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && is_proc_ours() && read_tree(&t, getpid());
 
     free(t.list);
     return could;
-}
-
-bool tree_looks_empty(void)
-{
-    struct tree t = {0};
-    bool empty;
-
-    add_children(&t, getpid());
-    empty = t.n == 0;
-    free(t.list);
-    return empty;
 }
 
 /* ---- signalling ------------------------------------------------------------------------------ */
@@ -128,42 +117,58 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
-/* Its parent may have waited for it since the list was read, and its number may be a stranger's by
- * now. So: first a descriptor, which means one process for good; then a look whether that is a
- * child of who was seen as its parent, or an orphan that came to us. Returns 0 or errno. */
-static int send_to(const struct process *p, int signal)
+/* A child of ours is, as long as we have not waited for it. Any other one's parent may have, since
+ * the list was read, and then the number may be a stranger's: unless it is still a child of who was
+ * seen as its parent, or an orphan that came to one of us. */
+static bool is_in_tree(const struct process *p, pid_t root)
 {
-    int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), rc = 0;
     pid_t parent;
 
-    if (fd < 0)
-        return errno == ENOSYS && kill(p->pid, signal) == 0 ? 0 : errno;
+    if (p->parent == getpid())
+        return true;
     parent = parent_of(p->pid);
-    if (parent != p->parent && parent != getpid())
+    return parent == p->parent || parent == root || parent == getpid();
+}
+
+/* First a descriptor, which means one process for good, and then the look. Where there is none to
+ * be had (an old kernel, a filter of system calls that answers whatever it likes, no room) the
+ * number has to do: only ESRCH says something about the process. Returns 0 or errno. */
+static int send_to(const struct process *p, pid_t root, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), rc = fd < 0 ? errno : 0;
+
+    if (rc == ESRCH)
+        return rc;
+    if (!is_in_tree(p, root))
         rc = ESRCH;
-    else if (syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0)
-        rc = errno;
-    close(fd);
+    else if (fd >= 0 && syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0)
+        rc = 0;
+    else if (fd >= 0 && errno == ESRCH)
+        rc = ESRCH;
+    else
+        rc = kill(p->pid, signal) == 0 ? 0 : errno;
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 
 /* Returns how many belong to somebody else. */
-static int send_all(const struct tree *t, int signal)
+static int send_all(const struct tree *t, pid_t root, int signal)
 {
     int denied = 0;
 
     for (size_t i = 0; i < t->n; i++)
-        denied += send_to(&t->list[i], signal) == EPERM;
+        denied += send_to(&t->list[i], root, signal) == EPERM;
     return denied;
 }
 
-int tree_signal(int signal)
+int tree_signal(pid_t root, int signal)
 {
     struct tree t = {0};
     int n;
 
-    read_tree(&t);
-    send_all(&t, signal);
+    read_tree(&t, root);
+    send_all(&t, root, signal);
     n = (int)t.n;
     free(t.list);
     return n;
@@ -174,19 +179,19 @@ int tree_signal(int signal)
  * before: who is stopped makes no children. The passes are bounded, for what forks faster than we
  * look must be killed all the same; what escaped is an orphan of ours then, and is found by the
  * next call. */
-int tree_kill(void)
+int tree_kill(pid_t root)
 {
     struct tree t = {0};
     size_t before = 0;
     int denied;
 
-    read_tree(&t);
+    read_tree(&t, root);
     for (int pass = 0; pass < 16 && t.n != before; pass++) {
         before = t.n;
-        send_all(&t, SIGSTOP);
-        read_tree(&t);
+        send_all(&t, root, SIGSTOP);
+        read_tree(&t, root);
     }
-    denied = send_all(&t, SIGKILL);
+    denied = send_all(&t, root, SIGKILL);
     free(t.list);
     return denied;
 }

@@ -1,5 +1,5 @@
-/* All descendants of this process, however they tried to leave: who made itself a daemon in a
- * session of its own is a child of the nearest subreaper, and that is this process. */
+/* All descendants of a process, however they tried to leave: who made itself a daemon in a session
+ * of its own is a child of the nearest subreaper. */
 #ifndef SQLOCK_CLI_RUN_TREE_H
 #define SQLOCK_CLI_RUN_TREE_H
 
@@ -8,17 +8,14 @@
 #include <sys/types.h>
 
 /* Make this process the one that orphans come to. False: this system cannot, or has no /proc to
- * find descendants by. */
+ * find descendants by, or that of other processes (another namespace's). */
 bool tree_adopt(void);
-/* This child is not one of them: neither it is signalled, nor what it starts. 0: there is none. */
-void tree_spare(pid_t pid);
-/* Whether there is none, by a look. Only ECHILD proves it. */
-bool tree_looks_empty(void);
-/* Send a signal to every descendant. Returns how many there were. */
-int tree_signal(int signal);
+/* Send a signal to every descendant of root, which is this process or below it. Returns how many
+ * there were. */
+int tree_signal(pid_t root, int signal);
 /* KILL them all, those too that are being made meanwhile. They still have to be waited for; whoever
  * has waited and has children left calls it again. Returns how many could not be killed (they run
  * as another user). */
-int tree_kill(void);
+int tree_kill(pid_t root);
 
 #endif

@@ -67,7 +67,7 @@ static void test_locker_killed_while_it_waits_starts_nothing(void **state)
     database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant");
     run = sh_start("exec sqlock $G run --ttl 1s nightly touch $D/ran");
-    assert_soon((guardian = child_of(run)) > 0, patience_ms(5000));
+    assert_soon((guardian = guardian_of(run)) > 0, patience_ms(5000));
     sleep_ms(300);
     kill_locker(run);
     assert_soon(kill(guardian, 0) != 0, patience_ms(5000));
@@ -112,7 +112,7 @@ static void test_killed_guardian_is_replaced_by_the_locker(void **state)
     pid_t run = start_new_tree("--ttl 10s -k 300ms", "stubborn");
 
     (void)state;
-    kill(child_of(run), SIGKILL);
+    kill(guardian_of(run), SIGKILL);
     assert_int_equal(child_wait(run, patience_ms(10000)), 70);
     assert_non_null(strstr(text_of("err"), "guardian was killed"));
     assert_no_survivors();
@@ -124,7 +124,7 @@ static void test_stopped_guardian_is_woken(void **state)
     pid_t run = start_new_tree("--ttl 3s -k 300ms --max-time 2s", "stubborn");
 
     (void)state;
-    kill(child_of(run), SIGSTOP);
+    kill(guardian_of(run), SIGSTOP);
     assert_ends(run, 124);
     assert_no_survivors();
 }
@@ -132,7 +132,7 @@ static void test_stopped_guardian_is_woken(void **state)
 /* The third one wakes the guardian when it is overdue. */
 static void test_both_stopped_end_the_command_before_the_lease(void **state)
 {
-    pid_t run = start_new_tree("--ttl 2s -k 300ms", "stubborn"), guardian = child_of(run);
+    pid_t run = start_new_tree("--ttl 2s -k 300ms", "stubborn"), guardian = guardian_of(run);
 
     (void)state;
     assert_true(guardian > 0);
@@ -147,7 +147,7 @@ static void test_guardian_that_is_stopped_all_the_time_gets_its_work_done(void *
     pid_t run = start_new_tree("--ttl 3s -k 300ms", "stubborn"), pest;
 
     (void)state;
-    pest = sh_start("while kill -STOP -%d; do sleep 0.02; done 2>/dev/null", (int)child_of(run));
+    pest = sh_start("while kill -STOP -%d; do sleep 0.02; done 2>/dev/null", (int)guardian_of(run));
     kill(run, SIGSTOP);
     assert_lost_while_stopped(run);
     assert_int_equal(child_wait(pest, patience_ms(10000)), 0);
@@ -159,9 +159,7 @@ static void test_killed_waker_costs_nothing(void **state)
     pid_t run = start_new_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
 
     (void)state;
-    assert_sh("kill -9 $(grep -lx lock-waker /proc/[0-9]*/comm | while read f; do p=${f%%/comm}; "
-              "grep -q \"PPid:[[:space:]]*%d\" $p/status && echo ${p#/proc/}; done)",
-              (int)child_of(run));
+    kill(waker_of(run), SIGKILL);
     assert_ends(run, 124);
     assert_no_survivors();
 }
@@ -176,7 +174,7 @@ static void test_both_killed_at_once_end_the_command(void **state)
 
         assert_sh("rm -f $D/pids $D/ready $D/beats");
         run = start_tree("--ttl 2s", "stubborn");
-        guardian = child_of(run);
+        guardian = guardian_of(run);
         if (i == 0)
             kill(run, SIGSTOP);
         kill(i == 1 ? run : guardian, SIGKILL);
@@ -196,7 +194,7 @@ static void test_both_killed_at_once_end_what_forks_all_the_time(void **state)
     run =
         sh_start("exec sqlock $G run --ttl 2s nightly sh -c 'tests/cli/runner.sh $D & sleep 100'");
     wait_for("steps");
-    guardian = child_of(run);
+    guardian = guardian_of(run);
     kill(run, SIGSTOP);
     kill(guardian, SIGKILL);
     kill_locker(run);
@@ -211,13 +209,10 @@ static void test_pkill_by_name_meets_the_locker_only(void **state)
 
     (void)state;
     assert_sh("grep -a -q ^lock-guardian /proc/%d/cmdline && grep -x lock-guardian /proc/%d/comm",
-              (int)child_of(run), (int)child_of(run));
+              (int)guardian_of(run), (int)guardian_of(run));
     /* The waker too, whether pkill looks at the name or, with -f, at the arguments. */
-    assert_sh(
-        "for p in $(cat /proc/%d/task/*/children); do "
-        "grep -a -q ^lock-waker /proc/$p/cmdline && grep -qx lock-waker /proc/$p/comm && exit 0; "
-        "done; exit 1",
-        (int)child_of(run));
+    assert_sh("grep -a -q ^lock-waker /proc/%d/cmdline && grep -x lock-waker /proc/%d/comm",
+              (int)waker_of(run), (int)waker_of(run));
     kill_locker(run);
     assert_successor_is_alone();
 }

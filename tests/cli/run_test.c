@@ -122,13 +122,17 @@ static void test_command_inherits_what_it_would_without_sqlock(void **state)
 {
     static const char look[] =
         "ls /proc/self/fd; grep -E \"^Sig(Blk|Ign|Cgt)|^NoNew\" /proc/self/status";
+    static const char given[] =
+        "env --ignore-signal=USR2 --ignore-signal=PIPE --ignore-signal=CHLD "
+        "--block-signal=ALRM --block-signal=TERM";
 
     (void)state;
     database_new();
-    assert_sh("exec 7</etc/passwd; trap '' USR2 PIPE;"
-              "env sh -c '%s' >$D/without; sqlock $G run --status-fd 8 nightly sh -c '%s' >$D/with "
+    assert_sh("exec 7</etc/passwd; "
+              "%s perl -e 'exec @ARGV' sh -c '%s' >$D/without; "
+              "%s sqlock $G run --status-fd 8 nightly perl -e 'exec @ARGV' sh -c '%s' >$D/with "
               "8>$D/status; cat $D/with; cmp $D/with $D/without",
-              look, look);
+              given, look, given, look);
     assert_said(0, "SigIgn", NULL);
 }
 
@@ -210,6 +214,18 @@ static void test_ignored_signal_stays_ignored(void **state)
     kill(run, SIGHUP);
     assert_int_equal(child_wait(run, patience_ms(10000)), 0);
     assert_string_equal(text_of("out"), "on\n");
+}
+
+/* As Python and Perl start programs: then the kernel waits for children, and tells nobody. */
+static void test_ignored_sigchld_does_not_hide_the_end(void **state)
+{
+    (void)state;
+    database_new();
+    sh("env --ignore-signal=CHLD sqlock $G run nightly sh -c 'exit 3'");
+    assert_said(3, "", "");
+    sh("env --ignore-signal=CHLD --block-signal=CHLD sqlock $G run --max-time 300ms -k 0 nightly "
+       "sleep 100");
+    assert_said(124, "", NULL);
 }
 
 static void test_signal_while_waiting_starts_nothing(void **state)
@@ -340,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_signal_that_ends_the_command_is_its_code),
         cmocka_unit_test(test_signals_at_the_end_do_not_hide_it),
         cmocka_unit_test(test_ignored_signal_stays_ignored),
+        cmocka_unit_test(test_ignored_sigchld_does_not_hide_the_end),
         cmocka_unit_test(test_signal_while_waiting_starts_nothing),
         cmocka_unit_test(test_lease_is_renewed_as_long_as_the_command_runs),
         cmocka_unit_test(test_what_is_left_behind_is_ended_before_the_release),

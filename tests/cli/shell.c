@@ -184,6 +184,13 @@ static void redirect(int fd, const char *name, int flags)
     close(to);
 }
 
+static void (*before)(void);
+
+void sh_before(void (*fn)(void))
+{
+    before = fn;
+}
+
 static pid_t start(const char *line, const char *out, const char *err)
 {
     pid_t parent = getpid(), child;
@@ -193,6 +200,7 @@ static pid_t start(const char *line, const char *out, const char *err)
         fail_msg("fork: %s", strerror(errno));
     if (child > 0) {
         setpgid(child, child);
+        before = NULL;
         return child;
     }
     setpgid(0, 0);
@@ -202,6 +210,8 @@ static pid_t start(const char *line, const char *out, const char *err)
     redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
     redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
     redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);
+    if (before != NULL)
+        before();
     execl("/bin/sh", "sh", "-c", line, (char *)NULL);
     _exit(99);
 }

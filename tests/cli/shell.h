@@ -46,6 +46,9 @@ pid_t sh_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
     "while sqlock $G --json reap --grace 0 --dry-run | grep -q '\"cleared\":40,'; do sleep 0.02; " \
     "done"
 
+/* What the next shell does first, once: a function that no assertion may leave. */
+void sh_before(void (*fn)(void));
+
 /* The folder of the test: $D. Removed with the test program. */
 const char *folder(void);
 /* A file in it: its text (until the next call), "" if it is not there. Waiting for it to hold text.

@@ -3,19 +3,36 @@
 #include <stdio.h>
 #include <string.h>
 
-pid_t child_of(pid_t pid)
+/* Depth first: whoever is nearest is not asked for. */
+pid_t below(pid_t pid, const char *name)
 {
-    char path[64];
+    char path[64], comm[32];
+    int child = 0, found = 0;
     FILE *file;
-    int child = 0;
 
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     if ((file = fopen(path, "r")) == NULL)
         return 0;
-    if (fscanf(file, "%d", &child) != 1)
-        child = 0;
+    if (fscanf(file, "%31s", comm) == 1 && strcmp(comm, name) == 0)
+        found = (int)pid;
     fclose(file);
-    return child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    if (found > 0 || (file = fopen(path, "r")) == NULL)
+        return found;
+    while (found == 0 && fscanf(file, "%d", &child) == 1)
+        found = (int)below(child, name);
+    fclose(file);
+    return found;
+}
+
+pid_t guardian_of(pid_t run)
+{
+    return below(run, "lock-guardian");
+}
+
+pid_t waker_of(pid_t run)
+{
+    return below(run, "lock-waker");
 }
 
 pid_t start_tree(const char *options, const char *how)

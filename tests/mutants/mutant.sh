@@ -65,9 +65,10 @@ copy_tree()
     trap 'rm -rf "$tree"' EXIT
     tar -cf - --exclude=./.git --exclude=./build --exclude="./$build" . | tar -xf - -C "$tree" || exit 1
     mkdir -p "$tree/build/obj/tests"
-    for made in flags exports gen obj/core obj/drivers obj/gen obj/tests/lib "obj/tests/${program%/*}" \
-        libtest.a; do
-        [ ! -e "$build/$made" ] || cp -a "$build/$made" "$tree/build/${made%/*}" || exit 1
+    # What was made for the command's tests names the command of this tree.
+    for made in flags exports gen obj/core obj/drivers obj/gen obj/tests/lib libtest.a \
+        "$([ "${program%/*}" = cli ] || echo "obj/tests/${program%/*}")"; do
+        [ -z "$made" ] || [ ! -e "$build/$made" ] || cp -a "$build/$made" "$tree/build/${made%/*}" || exit 1
     done 2>/dev/null
     cp -a "$build"/libsqlock*.[ao] "$tree/build" 2>/dev/null
 }
@@ -75,8 +76,11 @@ copy_tree()
 plant()
 {
     (cd "$tree" && awk -f tests/mutants/plant.awk "$mutant") || end 1 "it does not apply any more"
-    (cd "$tree" && "${MAKE:-make}" -s --no-print-directory BUILD=build COMMAND= ONLY="${program%/*}" \
-        ${BUILT_DRIVERS:+DRIVERS="$BUILT_DRIVERS"} "build/tests/$program") >"$tree/log" 2>&1 ||
+    local needs=COMMAND=
+
+    [ "${program%/*}" != cli ] || needs=all # the command, and the drivers that it opens
+    (cd "$tree" && "${MAKE:-make}" -s --no-print-directory BUILD=build ONLY="${program%/*}" \
+        ${BUILT_DRIVERS:+DRIVERS="$BUILT_DRIVERS"} "$needs" "build/tests/$program") >"$tree/log" 2>&1 ||
         { tail -n 20 "$tree/log"; end 1 "it does not build"; }
 }
 

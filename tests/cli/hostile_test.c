@@ -1,0 +1,295 @@
+/* `sqlock run` where the system or its surroundings work against it: system calls that are refused,
+ * messages that nobody reads, orders that do not arrive, namespaces. Nothing of it is the
+ * database's.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cli/run/wire.h"
+#include "tests/cli/shell.h"
+#include "tests/cli/survivors.h"
+
+/* ---- system calls that are refused ----------------------------------------------------------- */
+
+static int refused, refused_with;
+
+static void refuse(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)refused, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)refused_with),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof code / sizeof *code, code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+        _exit(99);
+}
+
+static void start_refused(int number, int with)
+{
+    refused = number;
+    refused_with = with;
+    sh_before(refuse);
+}
+
+/* What a filter of a container or an old kernel answers. Each watcher in its turn. */
+static void assert_ends_without(int number, int with)
+{
+    static const char *const who[] = {"", "lock-guardian"};
+
+    for (size_t i = 0; i < sizeof who / sizeof *who; i++) {
+        pid_t run, guardian;
+
+        database_new();
+        start_refused(number, with);
+        run = start_tree("--ttl 2s -k 300ms", "stubborn");
+        guardian = guardian_of(run);
+        kill(run, SIGSTOP);
+        if (*who[i] != '\0')
+            kill(guardian, SIGKILL);
+        assert_successor_is_alone();
+        assert_null(strstr(text_of("err"), "another user"));
+        kill_locker(run);
+    }
+}
+
+static void test_refused_pidfd_open_lets_nobody_live(void **state)
+{
+    (void)state;
+    assert_ends_without(SYS_pidfd_open, EPERM);
+    assert_ends_without(SYS_pidfd_open, ENOSYS);
+    assert_ends_without(SYS_pidfd_open, EMFILE);
+}
+
+static void test_refused_pidfd_send_signal_lets_nobody_live(void **state)
+{
+    (void)state;
+    assert_ends_without(SYS_pidfd_send_signal, EPERM);
+}
+
+static void test_refused_subreaper_runs_nothing(void **state)
+{
+    (void)state;
+    database_new();
+    start_refused(SYS_prctl, EPERM);
+    sh("sqlock run nightly touch $D/ran");
+    assert_said(78, NULL, "run needs a Linux");
+    assert_sh("test ! -e $D/ran");
+}
+
+/* ---- messages that nobody reads -------------------------------------------------------------- */
+
+/* The lock is broken at once; the guardian by itself would act after six seconds. */
+static void test_full_stderr_does_not_delay_the_order_to_stop(void **state)
+{
+    int64_t begun;
+    pid_t run, reader;
+
+    (void)state;
+    database_new();
+    assert_sh("mkfifo $D/p");
+    reader = sh_start("exec 3<$D/p; exec sleep 1000");
+    run = sh_start("exec 2>$D/p; dd if=/dev/zero of=$D/p oflag=nonblock bs=4096 2>/dev/null; "
+                   "exec sqlock run --ttl 9s -k 0 nightly tests/cli/tree.sh $D stubborn");
+    wait_for("ready");
+    begun = now_us();
+    assert_sh("sqlock break nightly --token 1");
+    assert_soon(*sh(SURVIVORS)->out == '\0', patience_ms(20000));
+    assert_between(0, (now_us() - begun) / 1000, 6000);
+    assert_ends(run, 76);
+    kill(reader, SIGKILL);
+    child_wait(reader, patience_ms(5000));
+}
+
+/* Nothing is lost that fits, and its order stays. */
+static void test_messages_wait_for_their_reader(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    assert_sh("mkfifo $D/p");
+    run = sh_start("exec 2<>$D/p; dd if=/dev/zero of=$D/p oflag=nonblock bs=4096 2>/dev/null; "
+                   "exec sqlock -v run nightly sh -c 'echo >$D/ready; exec sleep 2'");
+    wait_for("ready");
+    assert_sh("timeout 1 cat $D/p | tr -d '\\0' >$D/said; test $? = 124 || true");
+    assert_ends(run, 0);
+    assert_non_null(strstr(text_of("said"), "sqlock: nightly: held, token 1\n"));
+}
+
+/* ---- orders that do not arrive --------------------------------------------------------------- */
+
+/* The locker's end of what it shares with its guardian: a socket, the only one there is. */
+static int socket_of(pid_t run)
+{
+    int process = (int)syscall(SYS_pidfd_open, run, 0), fd = -1, type;
+    socklen_t size = sizeof type;
+
+    for (int i = 3; i < 64 && fd < 0; i++) {
+        fd = (int)syscall(SYS_pidfd_getfd, process, i, 0);
+        if (fd >= 0 &&
+            (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    close(process);
+    if (fd < 0) {
+        print_error("SKIP: descriptors of other processes cannot be had here\n");
+        skip();
+    }
+    return fd;
+}
+
+/* One that waits for its lock. */
+static pid_t start_waiting(const char *options, const char *command)
+{
+    pid_t run;
+
+    database_new();
+    assert_sh("sqlock acquire -n nightly >$D/grant");
+    run = sh_start("exec sqlock -v run %s -c nightly '%s'", options, command);
+    assert_soon(guardian_of(run) > 0, patience_ms(5000));
+    sleep_ms(300);
+    return run;
+}
+
+/* Its guardian reads nothing while what they share is full. */
+static void test_order_to_start_is_sent_again(void **state)
+{
+    struct order nonsense = {.kind = 99};
+    pid_t run = start_waiting("", "exit 5"), guardian = guardian_of(run), waker = waker_of(run);
+    int fd = socket_of(run);
+
+    (void)state;
+    if (waker > 0)
+        kill(waker, SIGSTOP);
+    kill(guardian, SIGSTOP);
+    while (send(fd, &nonsense, sizeof nonsense, MSG_DONTWAIT) > 0)
+        continue;
+    close(fd);
+    assert_sh("sqlock release nightly $(cat $D/grant)");
+    assert_ends(run, 5);
+}
+
+/* A guardian that could not read until the lease was over. */
+static void test_order_that_comes_too_late_starts_nothing(void **state)
+{
+    struct order late = {.kind = ORDER_START, .token = 1, .owner = "00"};
+    pid_t run = start_waiting("--ttl 1h", "echo ran >$D/ran");
+    int fd = socket_of(run);
+
+    (void)state;
+    late.deadline_us = now_us() - 1;
+    assert_true(send(fd, &late, sizeof late, MSG_DONTWAIT) > 0);
+    close(fd);
+    assert_sh("sleep 0.5; test ! -e $D/ran");
+    kill(run, SIGTERM);
+    child_wait(run, patience_ms(10000));
+}
+
+/* ---- the end of the lease -------------------------------------------------------------------- */
+
+/* From the death of the command to the end of the lease, in ms, when its holder was stopped. */
+static int64_t gap_ms(void)
+{
+    pid_t run = start_new_tree("--ttl 5s -k 1h", "stubborn");
+    struct pollfd death = {.events = POLLIN};
+    const char *left;
+    int64_t end;
+
+    kill(run, SIGSTOP);
+    death.fd = (int)syscall(SYS_pidfd_open, atoi(text_of("pids")), 0);
+    left = strstr(sh("sqlock --json show nightly")->out, "\"left_ms\":");
+    assert_non_null(left);
+    end = now_us() / 1000 + atoll(left + strlen("\"left_ms\":"));
+    assert_int_equal(poll(&death, 1, patience_ms(20000)), 1);
+    end -= now_us() / 1000;
+    close(death.fd);
+    kill_locker(run);
+    return end;
+}
+
+/* A lease of 5 s is believed for 4.5 s, and KILL comes 0.25 s before that. A machine that stands
+ * still makes it late: once of three has to do. */
+static void test_kill_comes_a_slack_before_the_deadline(void **state)
+{
+    int64_t gap = 0;
+
+    (void)state;
+    for (int i = 0; i < 3 && gap < 640; i++)
+        gap = gap_ms();
+    assert_between(640, gap, 5000);
+}
+
+/* ---- namespaces ------------------------------------------------------------------------------ */
+
+static void need_namespaces(void)
+{
+    if (sh("unshare -pf --mount-proc true")->code != 0) {
+        print_error("SKIP: no namespace can be made here: being process 1 is not tested\n");
+        skip();
+    }
+}
+
+static void test_process_1_of_a_container_runs_a_command(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    need_namespaces();
+    sh("unshare -pf --mount-proc sqlock run nightly sh -c '(setsid sleep 1000 &); exit 3'");
+    assert_said(3, "", "left behind");
+    run = sh_start("exec unshare -pf --mount-proc sqlock run -c nightly "
+                   "'trap \"exit 6\" TERM; echo >$D/ready; while :; do sleep 0.02; done'");
+    wait_for("ready");
+    kill(below(run, "sqlock"), SIGTERM);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 6);
+}
+
+/* Its /proc tells of other processes by the same numbers. */
+static void test_proc_of_another_namespace_runs_nothing(void **state)
+{
+    (void)state;
+    database_new();
+    need_namespaces();
+    sh("unshare -pf sqlock run nightly touch $D/ran");
+    assert_said(78, NULL, "of this namespace");
+    sh("unshare -m sh -c 'umount -l /proc && LD_LIBRARY_PATH=$(dirname $(command -v sqlock)) && "
+       "export LD_LIBRARY_PATH && exec sqlock run nightly touch $D/ran'");
+    assert_said(78, NULL, "run needs a Linux");
+    assert_sh("test ! -e $D/ran");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused_pidfd_open_lets_nobody_live),
+        cmocka_unit_test(test_refused_pidfd_send_signal_lets_nobody_live),
+        cmocka_unit_test(test_refused_subreaper_runs_nothing),
+        cmocka_unit_test(test_full_stderr_does_not_delay_the_order_to_stop),
+        cmocka_unit_test(test_messages_wait_for_their_reader),
+        cmocka_unit_test(test_order_to_start_is_sent_again),
+        cmocka_unit_test(test_order_that_comes_too_late_starts_nothing),
+        cmocka_unit_test(test_kill_comes_a_slack_before_the_deadline),
+        cmocka_unit_test(test_process_1_of_a_container_runs_a_command),
+        cmocka_unit_test(test_proc_of_another_namespace_runs_nothing),
+    };
+
+    return RUN_ON("sqlite", tests);
+}
