@@ -118,6 +118,10 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = read_options(cli, argc, argv, &a)) != 0 ||
         (rc = database_open(cli, a.grant.label, &m)) != 0)
         return rc;
+    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name)) != 0) {
+        sqlock_close(m);
+        return rc;
+    }
     if (signals_take(&signals)) {
         rc = take(cli, m, &a, &signals);
     } else {

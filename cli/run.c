@@ -18,7 +18,7 @@
 #include "cli/run/tree.h"
 #include "cli/run/waker.h"
 
-enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST };
+enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL };
 
 static const struct option_spec options[] = {
     GRANT_OPTIONS,
@@ -27,6 +27,7 @@ static const struct option_spec options[] = {
     {'k', NULL, "DUR", "between TERM and KILL when it is stopped: 5s"},
     {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let it go on: term"},
     {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},
+    {KEEP_URL, "keep-url", NULL, "let CMD have SQLOCK_URL, with its password too"},
     {'c', NULL, NULL, "CMD is a line for sh"},
     {'l', NULL, "NAME", NULL},
     {AT_LEAST, "at-least", "DUR", NULL},
@@ -80,6 +81,9 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
         return read_on_lost(o, plan);
     case STATUS_FD:
         return read_status_fd(o, plan);
+    case KEEP_URL:
+        plan->keep_url = true;
+        return true;
     case 'c':
         *out_line = true;
         return true;
@@ -213,7 +217,8 @@ out:
 const struct command command_run = {
     .name = "run",
     .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--max-time DUR] [-k DUR] "
-                "[--on-lost term|kill|warn] [-m K=V]... [--status-fd N] [-c] NAME CMD [ARG...]",
+                "[--on-lost term|kill|warn] [-m K=V]... [--status-fd N] [--keep-url] [-c] NAME CMD "
+                "[ARG...]",
     .summary = "run a command while a lock is held",
     .help = "The lease is renewed while the command runs. When it is lost, or cannot be\n"
             "renewed, the command and all that it started is ended before the lease ends,\n"
@@ -223,7 +228,9 @@ const struct command command_run = {
             "\n"
             "Ends with the command's code (128+n: by signal n; 126, 127: it could not be\n"
             "run); 75: busy; 76: the lock was lost; 124: --max-time. The command finds\n"
-            "SQLOCK_NAME, SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment.\n",
+            "SQLOCK_NAME, SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment,\n"
+            "and SQLOCK_URL if that holds no password: --keep-url hands it on all the same,\n"
+            "for sqlock inside. A lock that a run around this one holds is refused (64).\n",
     .options = options,
     .run = run,
 };

@@ -119,6 +119,36 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     return SQLOCK_ECANCELLED;
 }
 
+struct nested {
+    const char *name, *outer;
+    bool is;
+};
+
+/* Names come in byte order, so a name is the first of those that begin with it. */
+static int look(const sqlock_info *info, void *user)
+{
+    struct nested *n = user;
+    char owner[TEXT_OWNER];
+
+    n->is = strlen(n->name) == info->name_len && memcmp(n->name, info->name, info->name_len) == 0 &&
+            info->held && info->holder.left_ms > 0 &&
+            strstr(n->outer, text_owner(owner, info->owner)) != NULL;
+    return 1;
+}
+
+int grant_nested(sqlock *m, const char *name)
+{
+    struct nested n = {.name = name, .outer = getenv("SQLOCK_OUTER")};
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+
+    opts.prefix = name;
+    if (n.outer == NULL || sqlock_list(m, &opts, look, &n, NULL) < 0 || !n.is)
+        return 0;
+    say(SAY_ERROR, "%s is held by a run that this one is inside of, and would wait for itself",
+        name);
+    return EXIT_USAGE;
+}
+
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out)
 {
     if (n != 3)

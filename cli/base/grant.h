@@ -46,6 +46,11 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);
 
+/* Before a wait: whether a `sqlock run` that this process is inside of holds this lock
+ * (SQLOCK_OUTER tells their owners), for then the wait would never end. Returns EXIT_USAGE and has
+ * told so, else 0; what the database says otherwise, the request will say as well. */
+int grant_nested(sqlock *m, const char *name);
+
 /* A grant, as acquire printed it. */
 struct grant_id {
     const char *name;

@@ -159,6 +159,14 @@ static const char *from_environment(const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
+/* Emptied by the run that this is inside of: another variable may lead to another database. */
+static bool was_kept_back(void)
+{
+    const char *url = getenv("SQLOCK_URL"), *held = getenv("SQLOCK_HELD");
+
+    return url != NULL && *url == '\0' && held != NULL && *held != '\0';
+}
+
 static int find(struct cli *cli)
 {
     if ((cli->url != NULL) + (cli->url_file != NULL) + cli->local > 1)
@@ -171,6 +179,11 @@ static int find(struct cli *cli)
         return from_file(cli);
     if (cli->local)
         return local_file(cli);
+    if (was_kept_back()) {
+        say(SAY_ERROR, "SQLOCK_URL holds a password, and `sqlock run` has not handed it on: its "
+                       "option --keep-url does, or use --url-file here");
+        return EXIT_SETUP;
+    }
     if ((cli->url = from_environment("SQLOCK_URL")) != NULL ||
         (cli->url = from_environment("DATABASE_URL")) != NULL)
         return 0;

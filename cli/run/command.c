@@ -9,13 +9,23 @@
 #include <unistd.h>
 
 #include "cli/base/fds.h"
+#include "cli/base/url.h"
 #include "cli/cli.h"
 #include "cli/run/plan.h"
 #include "cli/run/wire.h"
 
 static void tell_lock(const struct plan *plan, const struct order *order)
 {
-    char token[32];
+    const char *around = getenv("SQLOCK_OUTER"), *url = getenv("SQLOCK_URL");
+    char token[32], *outer;
+
+    /* Of all runs that this command is inside of, for one that would wait for them. */
+    if (asprintf(&outer, "%s%s%s", around != NULL ? around : "", around != NULL ? " " : "",
+                 order->owner) >= 0)
+        setenv("SQLOCK_OUTER", outer, 1);
+    /* Empty, not absent: nothing inside shall go by DATABASE_URL, to another database. */
+    if (!plan->keep_url && url != NULL && url_has_password(url))
+        setenv("SQLOCK_URL", "", 1);
 
     snprintf(token, sizeof token, "%lld", (long long)order->token);
     setenv("SQLOCK_NAME", plan->name, 1);

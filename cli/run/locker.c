@@ -83,6 +83,8 @@ static bool take(struct locker *l, int *out_code)
     sqlock_error err = {0};
     int rc, caught;
 
+    if (l->plan->grant.wait_ms != 0 && (*out_code = grant_nested(l->m, l->plan->name)) != 0)
+        return false;
     opts.wait_ms = l->plan->grant.wait_ms;
     opts.lease_ms = l->plan->grant.lease_ms;
     opts.holder = &holder;

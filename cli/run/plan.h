@@ -27,6 +27,7 @@ struct plan {
     int32_t grace_ms; /* between TERM and KILL */
     int32_t max_ms;   /* 0: none */
     enum on_lost on_lost;
+    bool keep_url;       /* the command finds SQLOCK_URL, with a password too */
     int status_fd;       /* ours, or -1 */
     int status_fd_given; /* the number that the command must not inherit, or -1 */
     struct signals signals;

@@ -146,6 +146,46 @@ static void test_pipe_ends_when_the_command_closes_it(void **state)
     assert_said(0, "word\n", NULL);
 }
 
+/* It would wait for itself, whatever is between the two. */
+static void test_run_inside_a_run_of_the_same_lock_is_refused(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G run t sqlock $G run t touch $D/ran");
+    assert_said(64, "", "t is held by a run that this one is inside of");
+    sh("sqlock $G run t sqlock $G run u sh -c 'sqlock $G run -w 1h t touch $D/ran'");
+    assert_said(64, "", "t is held by");
+    sh("sqlock $G run t sqlock $G acquire t");
+    assert_said(64, "", "t is held by");
+    sh("sqlock $G run t sqlock $G run -n t touch $D/ran");
+    assert_said(75, "", "t is busy");
+    assert_sh("test ! -e $D/ran");
+    /* Others are none of it: another name or namespace, one that others hold, one that was lost. */
+    assert_sh("sqlock $G run t sqlock $G run u true");
+    assert_sh("sqlock $G run t sqlock $G --namespace x run t true");
+    assert_sh("sqlock $G acquire -n --ttl 1s v");
+    assert_sh("SQLOCK_OUTER=$SQLOCK_OWNER sqlock $G run t sqlock $G run -w 20s v true");
+}
+
+/* What the command prints or reports of its environment holds no password; and it does not go
+ * elsewhere by DATABASE_URL either. The URL of the application is the application's. */
+static void test_url_with_a_password_is_not_the_commands(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("export DATABASE_URL=\"sqlite:$D/elsewhere?password=app\" G=\"-U $SQLOCK_URL $G\"; "
+              "export SQLOCK_URL='postgresql://u:s3cret@/db?host=/nonexistent'; "
+              "sqlock $G run nightly env >$D/env; sqlock $G run --keep-url nightly env >$D/kept; "
+              "sqlock $G run nightly sqlock ls >$D/ls 2>&1; test $? = 78");
+    assert_null(strstr(text_of("env"), "s3cret"));
+    assert_non_null(strstr(text_of("env"), "password=app"));
+    assert_non_null(strstr(text_of("kept"), "s3cret"));
+    assert_non_null(strstr(text_of("ls"), "--keep-url"));
+    /* One without is not secret. */
+    sh("SQLOCK_URL=sqlite:$D/x sqlock -U $SQLOCK_URL $G run nightly sh -c 'echo $SQLOCK_URL'");
+    assert_said(0, "/x\n", NULL);
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static void test_signals_are_handed_on(void **state)
@@ -352,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_closed_stdin_stays_closed),
         cmocka_unit_test(test_command_inherits_what_it_would_without_sqlock),
         cmocka_unit_test(test_pipe_ends_when_the_command_closes_it),
+        cmocka_unit_test(test_run_inside_a_run_of_the_same_lock_is_refused),
+        cmocka_unit_test(test_url_with_a_password_is_not_the_commands),
         cmocka_unit_test(test_signals_are_handed_on),
         cmocka_unit_test(test_signal_that_ends_the_command_is_its_code),
         cmocka_unit_test(test_signals_at_the_end_do_not_hide_it),
