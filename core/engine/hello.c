@@ -102,6 +102,22 @@ static void note_place(sqlock *m, const sqlock_rows *rows)
     mutex_unlock(&m->mu);
 }
 
+/* A guard is of no use on another server, or in another database, than ours. */
+static void note_running(sqlock *m, const struct conn *c, const sqlock_rows *rows)
+{
+    char running[sizeof m->running] = "";
+    size_t len;
+    const char *told = rows_bytes(rows, 0, SQLOCK_COL_RUNNING, &len);
+
+    if (m->driver->running != NULL)
+        m->driver->running(c->native, running, sizeof running);
+    else if (told != NULL && len < sizeof running)
+        memcpy(running, told, len);
+    mutex_lock(&m->mu);
+    memcpy(m->running, running, sizeof running);
+    mutex_unlock(&m->mu);
+}
+
 int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
@@ -119,6 +135,8 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
         rc = check_schema(m, rows, err);
     if (rc == 0)
         note_place(m, rows);
+    if (rc == 0)
+        note_running(m, c, rows);
     if (rc == 0)
         c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))

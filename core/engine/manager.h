@@ -66,7 +66,9 @@ struct sqlock {
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
     struct skew skew;
-    char place[64];     /* the schema that its connections have for their own; "": not known */
+    char place[64]; /* the schema that its connections have for their own; "": not known */
+    char running[LABEL_MAX +
+                 1];    /* the server that the last hello met, and its database; "": not told */
     struct link locks;  /* sqlock_lock.in_manager */
     struct link ops;    /* sqlock_op.in_manager: those that the talker drives */
     sqlock_op *driving; /* the one that it is driving now */

@@ -38,6 +38,10 @@ static const char *take_optional(sqlock_driver *d)
         d->whole_url = NULL;
     else if (d->whole_url == NULL)
         return "SQLOCK_CAP_WHOLE_URL";
+    if (!(d->caps & SQLOCK_CAP_RUNNING))
+        d->running = NULL;
+    else if (d->running == NULL)
+        return "SQLOCK_CAP_RUNNING";
     return NULL;
 }
 

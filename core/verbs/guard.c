@@ -4,6 +4,7 @@
 
 #include "core/engine/guest.h"
 #include "core/verbs/check.h"
+#include "core/verbs/verbs.h"
 
 static int check_both(sqlock_lock *lock, const sqlock_conn *conn, sqlock_error *err)
 {
@@ -36,6 +37,68 @@ static int ask(sqlock_lock *lock, sqlock_conn *conn, int64_t deadline, struct an
 
     return guest_run(conn, SQLOCK_STMT_GUARD, values, deadline, a, err);
 }
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static int runs_here(sqlock *m, const char *running)
+{
+    int same;
+
+    mutex_lock(&m->mu);
+    same = m->running[0] == '\0' || running[0] == '\0' || strcmp(m->running, running) == 0;
+    mutex_unlock(&m->mu);
+    return same;
+}
+
+static void greet_once(sqlock_op *op)
+{
+    sqlock_lock *lock = op->work;
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+    };
+    struct answer a;
+
+    op->greet = 1;
+    if (op_attempt(op, SQLOCK_STMT_LEASE, values, &a) != 0)
+        op_failed(op);
+    else
+        op_done(op, 0);
+}
+
+/* A copy of the tables (a replica that can be written, a restored backup, the other half of a pool
+ * that splits reads from writes) has the lease's row as well, and keeps nobody out of ours. But
+ * after a restart or a failover our own connections may not have met the server yet that the
+ * application's is on: they do now. */
+static int check_running(sqlock_lock *lock, const char *running, sqlock_error *err)
+{
+    struct asked greeting = {
+        .verb = "hello",
+        .name = lock->name,
+        .name_len = lock->name_len,
+        .advance = greet_once,
+        .work = lock,
+        .urgent = 1,
+    };
+    int rc;
+
+    if (runs_here(lock->m, running))
+        return 0;
+    if ((rc = verb_ask(lock->m, &greeting, err)) != 0) {
+        err->flags &=
+            ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE); /* of ours, not of the guest's */
+        return rc;
+    }
+    if (runs_here(lock->m, running))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the connection is to another server, or another database on it, than "
+                            "the lock is on: a guard there keeps nobody out");
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* The row says that it is not ours: a renewal will find out what happened, and tell. */
 static int lost(sqlock_lock *lock, sqlock_why why, sqlock_error *err)
@@ -78,11 +141,19 @@ static int judge(sqlock_lock *lock, const struct answer *a, sqlock_error *err)
 static int guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 {
     int64_t deadline = sqlock_now_us() + lock->m->request_us;
+    char running[sizeof lock->m->running] = "";
     struct answer a;
     int rc;
 
+    if (lock->m->driver->running != NULL) {
+        lock->m->driver->running(conn->native, running, sizeof running);
+        if ((rc = check_running(lock, running, err)) != 0)
+            return rc;
+    }
     for (int tries = 0;; tries++) {
         rc = ask(lock, conn, deadline, &a, err);
+        if (rc == 0 && check_running(lock, a.label, err) != 0)
+            return err->code;
         if (rc == 0 && a.outcome != SQLOCK_OUT_SKIPPED)
             return judge(lock, &a, err);
         if (rc != 0 && !guest_was_busy(err))

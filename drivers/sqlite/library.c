@@ -146,13 +146,14 @@ static int refuse_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
 #define LITE_DRIVER(open_slot, adopt_slot)                                                         \
     {                                                                                              \
         .size = sizeof(sqlock_driver),                                                             \
-        .caps =                                                                                    \
-            SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_ADOPT | SQLOCK_CAP_WHOLE_URL,   \
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_ADOPT |                     \
+                SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING,                                         \
         .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
         .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
         .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \
         .cancel = lite_cancel, .adopt = (adopt_slot), .tx_state = lite_tx_state,                   \
-        .savepoint = lite_savepoint, .ask = lite_ask, .whole_url = lite_whole_url                  \
+        .savepoint = lite_savepoint, .ask = lite_ask, .whole_url = lite_whole_url,                 \
+        .running = lite_running                                                                    \
     }
 
 static const sqlock_driver driver = LITE_DRIVER(lite_open, lite_adopt);

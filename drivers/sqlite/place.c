@@ -210,3 +210,15 @@ int lite_check_guest(lite_conn *conn, sqlock_error *err)
         return 0; /* in memory, or of a kind that only its VFS knows */
     return check_seen(name, &st, mount_of_folder(name), err);
 }
+
+void lite_running(void *arg, char *out, size_t size)
+{
+    const lite_conn *conn = arg;
+    const char *name = sqlite3_db_filename(conn->db, "main");
+    struct seen st;
+
+    if (name == NULL || name[0] == '\0' || see(name, 1, &st) != 0)
+        snprintf(out, size, "memory");
+    else
+        snprintf(out, size, "%llx:%llx", (unsigned long long)st.dev, (unsigned long long)st.ino);
+}

@@ -147,7 +147,8 @@ static int kernel_keeps_locks(const lite_conn *conn)
                                           0x2FC12FC1 /* zfs */};
     struct statfs fs;
 
-    if (!lite_is_plain(conn) || sqlite3_db_readonly(conn->db, "main") != 0 || statfs(conn->path, &fs) != 0)
+    if (!lite_is_plain(conn) || sqlite3_db_readonly(conn->db, "main") != 0 ||
+        statfs(conn->path, &fs) != 0)
         return 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (((unsigned long)fs.f_type & 0xFFFFFFFF) == known[i])

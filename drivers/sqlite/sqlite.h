@@ -33,12 +33,12 @@ typedef struct lite_conn {
     dev_t dev;
     ino_t ino;
     ino_t sides[LITE_SIDES]; /* in WAL mode: of its files; 0: not looked at */
-    int in_tx;            /* between begin() and commit() or rollback(); a guest: always */
-    int64_t deadline;     /* of the call under way */
-    int open_wake;        /* a descriptor that cuts the opening; -1: none, or it is open */
-    int lock_missing;     /* the kernel does not know the lock that SQLite believes in */
-    int unstoppable;      /* a ROLLBACK runs: neither deadline nor cancel may end it */
-    atomic_int cancelled; /* the only field that another thread writes */
+    int in_tx;               /* between begin() and commit() or rollback(); a guest: always */
+    int64_t deadline;        /* of the call under way */
+    int open_wake;           /* a descriptor that cuts the opening; -1: none, or it is open */
+    int lock_missing;        /* the kernel does not know the lock that SQLite believes in */
+    int unstoppable;         /* a ROLLBACK runs: neither deadline nor cancel may end it */
+    atomic_int cancelled;    /* the only field that another thread writes */
 } lite_conn;
 
 /* process.c: 0, or SQLOCK_EREFUSED in a process that was forked while there was a connection;
@@ -64,6 +64,8 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err);
 int lite_remember_sides(lite_conn *conn, sqlock_error *err);
 /* The same for the application's connection. */
 int lite_check_guest(lite_conn *conn, sqlock_error *err);
+/* The file's device and inode; "memory" where there is none. */
+void lite_running(void *conn, char *out, size_t size);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);

@@ -118,8 +118,8 @@ typedef enum sqlock_outcome {
 /* Columns of an answer. Every answer starts with index (the request's number within an array
  * statement, else 0) and outcome. A dialect may leave trailing columns away: they read as NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
-/* acquire, guarded, renew, release, withdraw, break, break_noted, lease, guard, list (which goes on with
- * name and owner) */
+/* acquire, guarded, renew, release, withdraw, break, break_noted, lease, guard (which has no label, see
+ * SQLOCK_COL_GUARDS_PLACE), list (which goes on with name and owner) */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */
@@ -146,8 +146,11 @@ enum {
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
     SQLOCK_COL_DETAIL = 7, /* for READONLY, WEAK, UNFIT, DENIED: what it is */
-    SQLOCK_COL_PLACE = 7   /* else, or not there: the schema that a connection has for its own */
+    SQLOCK_COL_PLACE = 7,  /* else, or not there: the schema that a connection has for its own */
+    SQLOCK_COL_RUNNING = 8 /* the server that is running, and the database, for guards; NULL: not told */
 };
+/* guard: what SQLOCK_COL_RUNNING is on the application's connection; with every answer */
+enum { SQLOCK_COL_GUARDS_PLACE = 6 };
 /* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION */
 enum {
     SQLOCK_COL_TITLE = 3,    /* the migration's name */
@@ -309,6 +312,7 @@ typedef struct sqlock_conn_opts {
                                    does that on a connection of its own, and asks the adopted one for
                                    its schema alone (table_at) */
 #define SQLOCK_CAP_WHOLE_URL 0x80u /* whole_url */
+#define SQLOCK_CAP_RUNNING 0x100u  /* running */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
@@ -443,6 +447,10 @@ struct sqlock_driver {
      * on to mean what this one means now, and opens each connection by that. Without I/O on the
      * database. *out_url is sqlock_mem_alloc()ed, and core's to free. */
     SQLOCK_EXPERIMENTAL int (*whole_url)(const char *url, char **out_url, sqlock_error *err);
+
+    /* SQLOCK_CAP_RUNNING: which database a connection is on, in a text that no other has: for a driver
+     * whose dialect cannot tell it (SQLOCK_COL_RUNNING). Adopted connections too; without a request. */
+    SQLOCK_EXPERIMENTAL void (*running)(void *conn, char *out, size_t size);
 };
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */

@@ -71,6 +71,9 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *   nor can names be made between the two (SQLOCK_ETIMEOUT). READ COMMITTED locks none.
  * - It keeps other holders out, not a second transaction under the same lock; and it covers what is in
  *   this database, nothing else.
+ * - A connection to another server or database, which has a copy of the tables (a restored backup, the other
+ *   half of a pool that splits reads from writes), is refused. After a restart or a failover that the manager
+ *   has not met yet, it first says hello to the server, for request_ms at most.
  * The call waits for a grant of this very name that is just being written, for request_ms of the
  * manager's at most, and for nothing else.
  * Returns:   0 (held, and it stays so), SQLOCK_ELOST (it is not ours any more: roll back at once),
@@ -78,9 +81,10 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *            SQLOCK_ETXRESTART (the transaction's snapshot is older than the grant or its renewal;
  *            under SQLite it has read before somebody wrote), SQLOCK_ETXGONE, SQLOCK_EREADONLY (a
  *            read-only transaction, a replica), SQLOCK_ETIMEOUT, SQLOCK_EINVAL (lock and conn are of
- *            two managers), SQLOCK_EREFUSED (MySQL before 8.0: others would hang on it; MariaDB and MySQL:
- *            an XA transaction, which does not keep it once it is prepared), SQLOCK_EFORK, or the
- *            database's codes. */
+ *            two managers), SQLOCK_EREFUSED (conn is to another server or database, SQLite: to another file,
+ *            or by another name of it; MySQL before 8.0: others would hang on it; MariaDB and MySQL: an XA
+ *            transaction, which does not keep it once it is prepared), SQLOCK_EFORK, or the database's
+ *            codes. */
 SQLOCK_API int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err);
 
 /* ---- rows to lock by name --------------------------------------------------------------------- */

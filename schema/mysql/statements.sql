@@ -133,7 +133,7 @@ WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
 -- :step
 SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity},
-       CAST(DATABASE() AS BINARY)
+       CAST(DATABASE() AS BINARY), {server}
 FROM {meta} m WHERE m.id = 1;
 
 -- :block reincarnate
@@ -621,13 +621,15 @@ DO 0;
 -- granted to nobody, the holder's own deadline says.
 -- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is
 -- just being written, as long as the session's lock wait timeout says; MariaDB says at once that it is busy.
--- No row: others have the name, or had it. 22: a server that cannot step over locked rows cannot tell others
+-- No row: others have the name, or had it, as the next step says. 22: a server that cannot step over locked rows cannot tell others
 -- of a guard, they would hang on it.
 -- :step
-SELECT 0, 22 /*!80001 - 21 */ /*M!100600 - 21 */, g.token, NULL, {now}
+SELECT 0, 22 /*!80001 - 21 */ /*M!100600 - 21 */, g.token, NULL, {now}, NULL, {server}
 FROM {lock} g FORCE INDEX (nt)
 WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner IS NOT NULL
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;
+-- :step
+SELECT 0, 8, NULL, NULL, {now}, NULL, {server};
 
 -- :block probe
 -- Does a guard of this grant keep the row's others out now (12)? It is found as in `guarded`. Once others have been

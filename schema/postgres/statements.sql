@@ -19,6 +19,9 @@
 -- The same of registers, whose table is younger than the others.
 -- :define kept pg_relation_is_publishable({register:text}::regclass)
 
+-- The server that runs, and the database, for guards: a copy of either has another start, whatever else is the same.
+-- :define running ((SELECT d.oid::text FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) OPERATOR(pg_catalog.||) '@'::text OPERATOR(pg_catalog.||) (extract(epoch from pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)::bigint::text)
+
 -- A number of ours among all advisory locks of the database.
 -- :define migrators 7312051953419
 
@@ -77,7 +80,8 @@ WHERE NOT has_any_column_privilege(to_regclass(r.name)::oid, r.rights) LIMIT 1;
 -- :step
 SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8')
+SELECT 0, 1, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8'), NULL::bytea,
+       {running}
 FROM {meta} m,
      (SELECT s.system_identifier::text
              || CASE WHEN current_setting('fsync') = 'off'
@@ -570,7 +574,7 @@ SELECT 0,
             WHEN h.owner = :owner AND h.token = :token THEN 10
             WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
             ELSE 8 END,
-       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {guest_now}, {guest_now}
+       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {guest_now}, {guest_now}, NULL::bigint, {running}
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe

@@ -2,12 +2,14 @@
  * which may have locks of its own. */
 #include <mysql.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <sqlock/mysql.h>
 #include <sqlock/transaction.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/my.h"
+#include "tests/lib/my_private.h"
 
 /* A manager to which the URL alone tells the database, and its lock. */
 static sqlock_lock *take_in(const char *database, sqlock **out_m)
@@ -66,7 +68,48 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     sqlock_close(other);
 }
 
+/* A copy has the lease's row, and its locks keep nobody out of ours. */
+static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state)
+{
+    char *database = my_database_new(), url[400], hex[2 * SQLOCK_OWNER_SIZE + 1];
+    sqlock *m = NULL;
+    sqlock_lock *lock = NULL;
+    sqlock_conn *conn = NULL;
+    sqlock_error err;
+    MYSQL *my;
+
+    (void)state;
+    if (!my_skips_locked())
+        skip();
+    lock = take_in(database, &m);
+    my_private_exec("CREATE DATABASE `%s`", database);
+    snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, my_private_socket());
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &err), &err);
+    assert_non_null(my = mysql_init(NULL));
+    assert_non_null(mysql_real_connect(my, NULL, "root", "", database, 0, my_private_socket(), 0));
+    assert_ok(sqlock_adopt_mysql(m, my, &conn, &err), &err);
+    say(my, "START TRANSACTION");
+    assert_code(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &err), &err); /* no row: not lost */
+    say(my, "ROLLBACK");
+    for (int i = 0; i < SQLOCK_OWNER_SIZE; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sqlock_lock_owner(lock)[i]);
+    my_private_exec("INSERT INTO `%s`.sqlock_lock (ns, name, token, owner, exp, since, inc) "
+                    "VALUES ('', 'sale', %lld, X'%s', 4000000000000000, 1, 0)",
+                    database, (long long)sqlock_lock_token(lock), hex);
+    say(my, "START TRANSACTION");
+    assert_code(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &err), &err);
+    assert_non_null(strstr(err.text, "another server"));
+    say(my, "ROLLBACK");
+    sqlock_conn_free(conn);
+    mysql_close(my);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    my_private_exec("DROP DATABASE `%s`", database);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_P11_a_guard_on_a_copy_on_another_server_is_refused),
     cmocka_unit_test(test_guard_does_not_find_the_same_name_in_another_database),
 };
 

@@ -112,6 +112,37 @@ static void test_P11_a_guard_on_the_other_name_is_refused(void **state)
     let_go(path, m, lock);
 }
 
+/* The copy has the lease's row, and keeps nobody out of the file. */
+static void test_P11_a_guard_on_a_copy_of_the_file_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODES; i++) {
+        sqlock_lock *lock = NULL;
+        sqlock *m = NULL;
+        char *path = hold(modes[i], &m, &lock), copy[4200], into[4300];
+        const char *const files[] = {copy, path};
+        sqlock_conn *conn = NULL;
+        sqlite3 *app = NULL;
+        sqlock_error err;
+
+        snprintf(copy, sizeof copy, "%s.copy", path);
+        snprintf(into, sizeof into, "VACUUM INTO '%s'", copy);
+        sql(path, into);
+        for (int own = 0; own < 2; own++) {
+            assert_int_equal(sqlite3_open(files[own], &app), SQLITE_OK);
+            assert_ok(sqlock_adopt_sqlite(m, app, &conn, &err), &err);
+            assert_int_equal(sqlite3_exec(app, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+            if (own)
+                assert_ok(sqlock_guard(lock, conn, &err), &err);
+            else
+                assert_refused(sqlock_guard(lock, conn, &err), &err, "another");
+            sqlock_conn_free(conn);
+            sqlite3_close(app);
+        }
+        let_go(path, m, lock);
+    }
+}
+
 static void test_P1_symbolic_links_lead_to_one_file(void **state)
 {
     (void)state;
@@ -353,6 +384,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P1_a_file_that_is_mounted_alone_while_it_is_open_is_noticed),
     cmocka_unit_test(test_P1_a_file_with_two_names_is_refused_and_taken_again_with_one),
     cmocka_unit_test(test_P11_a_guard_on_the_other_name_is_refused),
+    cmocka_unit_test(test_P11_a_guard_on_a_copy_of_the_file_is_refused),
     cmocka_unit_test(test_P1_symbolic_links_lead_to_one_file),
     cmocka_unit_test(test_P1_a_file_renamed_behind_its_link_is_noticed),
     cmocka_unit_test(test_P1_a_removed_wal_is_noticed),

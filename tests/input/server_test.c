@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
+#include <sqlock/transaction.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -580,6 +581,81 @@ static void test_a_weak_sessions_grant_is_flushed(void **state)
     private_exec("SELECT pg_reload_conf()");
 }
 
+/* ---- copies ------------------------------------------------------------------------------------
+ */
+
+static void put(PGconn *c, const char *sql)
+{
+    PGresult *r = PQexec(c, sql);
+
+    if (PQresultStatus(r) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(c));
+    PQclear(r);
+}
+
+/* What a guard says on url, where a copy of the lease's row is put first if `copied`. */
+static int guard_at(const char *url, sqlock *m, sqlock_lock *lock, int copied, sqlock_error *err)
+{
+    const unsigned char *owner = sqlock_lock_owner(lock);
+    PGconn *c = PQconnectdb(url);
+    sqlock_conn *conn = NULL;
+    char sql[400], hex[2 * SQLOCK_OWNER_SIZE + 1];
+    int rc;
+
+    for (int i = 0; i < SQLOCK_OWNER_SIZE; i++)
+        snprintf(hex + 2 * i, 3, "%02x", owner[i]);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO copied.sqlock_lock (ns, name, token, owner, exp, since, inc) "
+             "VALUES ('', 'sale', %lld, '\\x%s', 4000000000000000, 1, 0)",
+             (long long)sqlock_lock_token(lock), hex);
+    if (copied)
+        put(c, sql);
+    assert_ok(sqlock_adopt_postgres(m, c, &conn, err), err);
+    put(c, "BEGIN");
+    rc = sqlock_guard(lock, conn, err);
+    put(c, "ROLLBACK");
+    sqlock_conn_free(conn);
+    PQfinish(c);
+    return rc;
+}
+
+static void test_P11_a_guard_on_a_copy_of_the_tables_is_refused(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    char url[2][400];
+    sqlock_error err;
+
+    (void)state;
+    private_migrated("copied");
+    private_exec("CREATE DATABASE elsewhere"); /* on the same server */
+    snprintf(url[0], sizeof url[0], "%s&dbname=elsewhere", private_url());
+    snprintf(url[1], sizeof url[1], "%s", pg_url());
+    o.schema = "copied";
+    assert_ok(sqlock_open(sqlock_driver_postgres(), private_url(), &o, &m, &err), &err);
+    assert_ok(sqlock_acquire(m, "sale", NULL, &lock, &err), &err);
+    assert_ok(guard_at(private_url(), m, lock, 0, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        PGconn *c = PQconnectdb(url[i]);
+
+        put(c, "CREATE SCHEMA copied");
+        PQfinish(c);
+        assert_ok(try_migrate(url[i], "copied", &err), &err);
+        assert_code(SQLOCK_EREFUSED, guard_at(url[i], m, lock, 1, &err), &err);
+        assert_says(&err, "another server");
+    }
+    pg_exec("DROP SCHEMA copied CASCADE");
+    assert_true(sqlock_is_held(lock));
+    /* A restart is no other server, also before our own connections have met it. */
+    private_restart(0);
+    assert_ok(guard_at(private_url(), m, lock, 0, &err), &err);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+    private_exec("DROP DATABASE elsewhere");
+}
+
 /* ---- defaults of a role ------------------------------------------------------------------------
  */
 
@@ -651,6 +727,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_default_transaction_read_only_is_refused_at_open),
     cmocka_unit_test(test_fsync_off_is_refused_unless_accepted),
     cmocka_unit_test(test_P2_what_makes_a_server_forget_is_noticed_while_open),
+    cmocka_unit_test(test_P11_a_guard_on_a_copy_of_the_tables_is_refused),
     cmocka_unit_test(test_P2_tokens_jump_over_a_restored_dump),
     cmocka_unit_test(test_an_unlogged_table_is_refused),
     cmocka_unit_test(test_a_meta_table_that_lost_its_row_grants_nothing),
