@@ -159,11 +159,11 @@ objects_$1 := $$(call objects,drivers/$1/*.c) $(BUILD)/obj/gen/$1.o
 ups_$1 := $$(sort $$(wildcard migrations/$1/*.up.sql))
 texts_$1 := include/sqlock/driver.h schema/$1/tables.sql schema/$1/statements.sql $$(sort $$(wildcard migrations/$1/*.sql))
 
-$(BUILD)/gen/$1.c: schema/embed.awk $$(texts_$1)
+$(BUILD)/gen/$1.c: schema/embed.awk schema/qualify.awk $$(texts_$1)
 	@mkdir -p $$(@D)
 	sums=$$$$(sha256sum $$(ups_$1) | cut -c1-16 | tr '\n' ' ') && \
 	    awk -v dialect=$1 -v quote='"' -v checksums="$$$$sums" $$(dialect_$1) \
-	    -f schema/embed.awk $$(texts_$1) >$$@.new && mv $$@.new $$@
+	    -f schema/qualify.awk -f schema/embed.awk $$(texts_$1) >$$@.new && mv $$@.new $$@
 
 $(BUILD)/obj/gen/$1.o: $(BUILD)/gen/$1.c $(FLAGS)
 	@mkdir -p $$(@D)

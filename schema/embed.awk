@@ -1,6 +1,6 @@
 # Turns schema/<dialect>/ and migrations/<dialect>/ into C. How those files are written: schema/README.md.
 # usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h tables.sql statements.sql up/down.sql...
-# Any fault in the texts ends the build with a message; nothing is guessed.
+# Any fault in the texts ends the build with a message; nothing is guessed. Needs qualify.awk.
 
 function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 function trim(s) { gsub(/^[ \t\n]+|[ \t\n]+$/, "", s); return s }
@@ -61,6 +61,7 @@ function print_steps(id, block, list,    n, i, t) {
     if (!n) return
     for (i = 1; i <= n; i++) {
         t[i] = placeholders(expand(text[block, list, i]), block)
+        if (style == "$") t[i] = qualify(t[i], "block " block)
         if (style == "?" && ord != "") printf "static const uint8_t %s_%s_%d_order[] = {%s};\n", id, list, i, ord
         order[i] = (style == "?" && ord != "") ? id "_" list "_" i "_order, sizeof " id "_" list "_" i "_order" : "NULL, 0"
     }
@@ -73,7 +74,7 @@ function print_steps(id, block, list,    n, i, t) {
 function print_migration(v,    dir, i) {
     for (dir in dirs) {
         printf "static const char *const migration_%d_%s[] = {\n", v, dir
-        for (i = 1; i <= statements[v, dir]; i++) printf "    %s,\n", literal(statement[v, dir, i])
+        for (i = 1; i <= statements[v, dir]; i++) printf "    %s,\n", literal(style == "$" ? qualify(statement[v, dir, i], "migration " v) : statement[v, dir, i])
         print "};"
     }
 }

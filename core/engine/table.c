@@ -217,7 +217,8 @@ static void put_table(struct made *m, const void *arg)
     made_name(m, row->table);
 }
 
-/* As the index compares: by a coarser collation of the column's several rows would be the one. */
+/* As the index compares: by a coarser collation of the column's, or by an operator of somebody
+ * else's, several rows would be the one. */
 static void put_match(struct made *m, const void *arg)
 {
     const struct table *t = arg;
@@ -226,7 +227,9 @@ static void put_match(struct made *m, const void *arg)
     for (size_t i = 0; i < row->n_key; i++) {
         made_text(m, i > 0 ? " AND " : "");
         made_column(m, row->table, row->key[i].name);
-        made_text(m, " = ");
+        made_text(m, " ");
+        made_text(m, t->key.equals[i][0] != '\0' ? t->key.equals[i] : "=");
+        made_text(m, " ");
         made_value(m, &row->key[i].value);
         if (t->key.compares[i][0] != '\0') {
             made_text(m, " COLLATE ");

@@ -13,6 +13,7 @@ struct table_key {
     int instant;      /* SQLOCK_COL_INSTANT */
     char fits[SQLOCK_KEY_MAX][8];
     char compares[SQLOCK_KEY_MAX][64]; /* the collation to be named; "": the column's own */
+    char equals[SQLOCK_KEY_MAX][224];  /* the operator to be named; "": `=` */
 };
 
 /* What the catalogue says of a version's column. */

@@ -119,11 +119,14 @@ static void take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
         const sqlock_column *c = column_of(row, cell(rows, at + i, SQLOCK_COL_COLUMN));
         const char *letters = cell(rows, at + i, SQLOCK_COL_FITS);
         const char *compares = cell(rows, at + i, SQLOCK_COL_COMPARES);
+        const char *equals = cell(rows, at + i, SQLOCK_COL_EQUALS);
 
         snprintf(out->fits[c - row->key], sizeof out->fits[0], "%s",
                  letters != NULL ? letters : "");
         snprintf(out->compares[c - row->key], sizeof out->compares[0], "%s",
                  compares != NULL ? compares : "");
+        snprintf(out->equals[c - row->key], sizeof out->equals[0], "%s",
+                 equals != NULL ? equals : "");
     }
 }
 

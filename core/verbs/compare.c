@@ -38,18 +38,32 @@ static int has_comment(const sqlock_dialect *d, const char *expression)
            (d->quote == '`' && strchr(expression, '#') != NULL);
 }
 
-/* Statements are cut at a `;`, and where parameters are `?` a further one would be another's. */
+/* Where parameters are `?` a further one would be another's, where they are `$1` it is another's.
+ */
+static int has_parameter(const sqlock_dialect *d, const char *expression)
+{
+    const char *p = expression;
+
+    while ((p = strchr(p, d->placeholder)) != NULL)
+        if (d->placeholder == '?' || (*++p >= '0' && *p <= '9'))
+            return 1;
+    return 0;
+}
+
+/* Statements are cut at a `;`. */
 static int check_expression(const struct compare *c, const sqlock_column *set, sqlock_error *err)
 {
     const sqlock_dialect *d = c->conn->m->driver->dialect;
-    int positional = d->placeholder == '?';
 
     if (set->expression[strspn(set->expression, " \t\n")] == '\0')
         return refuse_column(set, "is given an expression without any text", err);
     if (strchr(set->expression, ';') != NULL)
         return refuse_column(set, "is given an expression with a ; in it", err);
-    if (positional && strchr(set->expression, '?') != NULL)
-        return refuse_column(set, "is given an expression with a ? in it", err);
+    if (has_parameter(d, set->expression))
+        return refuse_column(set,
+                             d->placeholder == '?' ? "is given an expression with a ? in it"
+                                                   : "is given an expression with a $1 in it",
+                             err);
     if (has_comment(d, set->expression))
         return refuse_column(set, "is given an expression with a comment in it", err);
     return 0;

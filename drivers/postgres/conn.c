@@ -140,7 +140,10 @@ static int connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts, sqlo
  * - names and operators are those of pg_catalog; tables are written with their schema
  * - a commit that was confirmed survives a crash, and is on the synchronous standby if there is one
  * - each statement sees what was committed before it started
- * - only the client's deadline ends a wait; the server's timeouts would end the session
+ * - only the client's deadline ends a request; the server's timeouts would end the session. But a
+ * server looks after a client that hung up only when it next talks to it: so a wait for a lock ends
+ * before, and is begun anew while there is time, or else a session would wait for as long as the
+ * lock is kept, and then do what nobody is there to hear of
  * - warnings are sent, for one of them takes back a success (pg_take_notice)
  * - tables are read by their key: a plan made while they were empty is kept when they have grown
  * search_path comes first, for the operators after it. */
@@ -154,11 +157,11 @@ static const char session_sql[] =
     " set_config('client_min_messages', 'warning', false),"
     " set_config('enable_seqscan', 'off', false),"
     " set_config('statement_timeout', '0', false),"
-    " set_config('lock_timeout', '0', false),"
+    " set_config('lock_timeout', CASE WHEN current_setting('server_version_num')::int >= 140000"
+    " AND version() ~ 'linux' THEN '0' ELSE '2s' END, false),"
     " set_config('idle_in_transaction_session_timeout', '0', false)";
-/* A server looks after a client that hung up only when it next talks to it. Told to look meanwhile,
- * it soon ends a statement that waits for a row lock on behalf of nobody. Linux only: others refuse
- * it. */
+/* Told to look after its client meanwhile, a server soon ends a statement that waits on behalf of
+ * nobody. Linux only: others refuse it. */
 static const char session_sql_14[] =
     ", set_config('idle_session_timeout', '0', false), CASE WHEN version() ~ 'linux'"
     " THEN set_config('client_connection_check_interval', '2s', false) END";

@@ -257,7 +257,12 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
     if (c->in_tx)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a transaction is open already");
     c->in_tx = 1;
-    rc = pg_command(c, &call, "BEGIN ISOLATION LEVEL READ COMMITTED", NULL);
+    /* a migration waits for whoever uses the tables, and is not begun anew */
+    rc = pg_command(c, &call,
+                    c->unprepared
+                        ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                        : "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0",
+                    NULL);
     if (rc != 0)
         c->in_tx = 0;
     return rc;

@@ -141,6 +141,9 @@ static int bind(call *c, sqlite3_stmt *stmt)
     const int used = sqlite3_bind_parameter_count(stmt); /* a step need not use the last ones */
     int rc = SQLITE_OK;
 
+    /* :name, @name and $name are parameters too, and would shift those behind them */
+    if (used > c->script->n_params)
+        return sqlock_error_set(c->err, SQLOCK_EINVAL, 0, "an expression has a parameter in it");
     for (int i = 0; rc == SQLITE_OK && i < used && i < c->script->n_params; i++) {
         const sqlock_value *v = &c->values[i];
 

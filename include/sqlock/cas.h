@@ -69,8 +69,8 @@ typedef struct sqlock_row_version {
 /* Change the row if it has the expected version, and raise that. set: n_set assignments, to other columns
  * than those of the key and the version; each has a value, or an expression in its place, which is SQL
  * of your own: it must hold nothing that comes from outside, no `;`, no comment (`--`, on MySQL `#`, or
- * the beginning of one like this), and on MySQL and SQLite no `?`; not within quotes either. With n_set 0
- * only the version is raised.
+ * the beginning of one like this), and no parameter (`?`, on PostgreSQL `$1`); not within quotes either.
+ * With n_set 0 only the version is raised.
  * Threads:   the one that may use conn.
  * Returns:   0 (changed; it counts with the transaction's commit), SQLOCK_CONFLICT (1: it has another
  *            version, nothing was changed), SQLOCK_ABSENT (2: there is no such row), and err is left

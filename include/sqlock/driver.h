@@ -180,8 +180,9 @@ enum {
     SQLOCK_COL_INSTANT = 5, /* 1: the server can tell that a row is locked without waiting for it. 2: and
                                rows may be hidden from who locks them, so that it has to be told so */
     SQLOCK_COL_WHERE = 6,   /* the schema that the table was found in; NULL: not told */
-    SQLOCK_COL_COMPARES = 8 /* the index's collation, where the column's may be another; NULL: is the
-                               column's */
+    SQLOCK_COL_COMPARES = 8, /* the index's collation, where the column's may be another; NULL: is the
+                                column's */
+    SQLOCK_COL_EQUALS = 9    /* the operator by which it finds a value; NULL: `=` */
 };
 /* table_at */
 enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };

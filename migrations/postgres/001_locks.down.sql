@@ -5,7 +5,7 @@ LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE;
 
 UPDATE {meta} SET version = 0,
     fence_floor = greatest(fence_floor,
-        (SELECT coalesce(max(token + ({meta}.inc - inc)::bigint * 4294967296), 0) FROM {lock})) WHERE id = 1;
+        (SELECT coalesce(max(token + (({meta}.inc - inc)::bigint * 4294967296)), 0) FROM {lock})) WHERE id = 1;
 
 DELETE FROM {migration} WHERE version = 1;
 

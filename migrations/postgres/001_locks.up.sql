@@ -26,11 +26,11 @@ CREATE TABLE IF NOT EXISTS {migration} (
 -- token: renewals stay HOT, and the guard relies on their being no key columns.
 CREATE TABLE {lock} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     kind smallint NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
     mode smallint NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
     owner bytea CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
-    token bigint NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
+    token bigint NOT NULL CHECK (token >= 0 AND token <= 9007199254740991), -- of the last grant
     exp bigint,                               -- end of the lease; NULL: free
     since bigint,                             -- time of the grant
     label bytea,                              -- what the holder says about itself

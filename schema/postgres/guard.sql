@@ -5,7 +5,8 @@
 --
 -- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token, as `sqlock run` (SQLOCK_OWNER,
 -- SQLOCK_TOKEN), `sqlock acquire` or sqlock_lock_owner() and sqlock_lock_token() tell them. :ns is the
--- namespace, '' by default. Another schema or prefix than the default: another name of the table.
+-- namespace, '' by default. Another schema or prefix than the default: another name of the table. All is named
+-- with its schema: by your search_path a stranger's operators may come first.
 --
 --   BEGIN;
 --   <this statement>            first of all: what was read before may be older than the lease
@@ -17,9 +18,12 @@
 -- snapshot is older than the last renewal. The role needs SELECT on the table, and UPDATE on one column of
 -- it: GRANT SELECT, UPDATE (next_ticket) ON public.sqlock_lock TO app. It covers this database alone;
 -- on a connection to a copy of it, it passes, and keeps nobody out of here.
-SELECT 1 / count(*) AS held
+SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) AS held
 FROM (SELECT 1 FROM public.sqlock_lock
-      WHERE ns = convert_to(:ns, 'UTF8') AND name = convert_to(:name, 'UTF8') AND kind = 0
-        AND owner = decode(:owner, 'hex') AND token = :token
-        AND exp > (extract(epoch from clock_timestamp()) * 1000000)::bigint
+      WHERE ns OPERATOR(pg_catalog.=) pg_catalog.convert_to(:ns, 'UTF8')
+        AND name OPERATOR(pg_catalog.=) pg_catalog.convert_to(:name, 'UTF8')
+        AND kind OPERATOR(pg_catalog.=) 0 AND token OPERATOR(pg_catalog.=) :token
+        AND owner OPERATOR(pg_catalog.=) pg_catalog.decode(:owner, 'hex')
+        AND exp OPERATOR(pg_catalog.>)
+            (extract(epoch from pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint
       FOR KEY SHARE) AS guard;

@@ -2,13 +2,12 @@
 -- Every block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session, so it works
 -- behind a transaction pooler too. CTEs that lock rows are never inlined, so PostgreSQL 12's MATERIALIZED
 -- is not needed. The one index that serves all of them is the primary key (ns, name).
+-- The session's search_path may be any. Operators, functions, types and catalogues get their schema when this is
+-- built: schema/qualify.awk tells what that asks of a statement.
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000000
--- For what runs in the application's transaction, and so with its search_path: an application that tests
--- itself with a clock of its own puts that before pg_catalog's.
--- :define guest_now (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint
 -- The timeline changes with every promotion; a session can live on through one, so grants look at it.
 -- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
 -- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. A dump that is
@@ -20,7 +19,7 @@
 -- :define kept pg_relation_is_publishable({register:text}::regclass)
 
 -- The server that runs, and the database, for guards: a copy of either has another start, whatever else is the same.
--- :define running ((SELECT d.oid::text FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) OPERATOR(pg_catalog.||) '@'::text OPERATOR(pg_catalog.||) (extract(epoch from pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)::bigint::text)
+-- :define running ((SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) || '@'::text || (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text)
 
 -- A number of ours among all advisory locks of the database.
 -- :define migrators 7312051953419
@@ -31,8 +30,11 @@
 
 -- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in
 -- microseconds; and what people want to know of it.
--- :define open (extract(epoch FROM pg_catalog.clock_timestamp() - a.xact_start) * 1000000)::bigint
--- :define about pg_catalog.convert_to(CASE WHEN a.pid IS NULL THEN 'a prepared transaction' ELSE pg_catalog.concat_ws(', ', 'user ' || a.usename, 'application ' || nullif(a.application_name, ''), 'from ' || pg_catalog.host(a.client_addr), a.state) END, 'UTF8')
+-- :define open (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint
+-- :define about convert_to(CASE WHEN a.pid IS NULL THEN 'a prepared transaction' ELSE concat_ws(', ', 'user ' || a.usename, 'application ' || CASE WHEN a.application_name <> '' THEN a.application_name END, 'from ' || host(a.client_addr), a.state) END, 'UTF8')
+
+-- What compare and set compares: both may be NULL.
+-- :define as_expected (({version} = {expected}) IS TRUE OR {version} IS NULL AND {expected}::bigint IS NULL)
 
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has.
@@ -56,20 +58,20 @@ SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
             WHEN ('x' || {timeline})::bit(32)::bigint > 2097152 THEN 'the timeline is above 2097152'
             ELSE 'client_min_messages is above warning' END, 'UTF8')
 FROM (SELECT EXISTS (SELECT 1 FROM pg_class c
-                     WHERE c.oid IN (to_regclass({lock:text}), to_regclass({meta:text}),
-                                     to_regclass('{schema}.{prefix}row'),
-                                     to_regclass('{schema}.{prefix}register'),
-                                     to_regclass('{schema}.{prefix}broken'))
+                     WHERE c.oid = ANY (ARRAY[to_regclass({lock:text}), to_regclass({meta:text}),
+                                           to_regclass('{schema}.{prefix}row'),
+                                           to_regclass('{schema}.{prefix}register'),
+                                           to_regclass('{schema}.{prefix}broken')])
                        AND c.relpersistence = 'u') AS unlogged) u
 WHERE u.unlogged OR ('x' || {timeline})::bit(32)::bigint > 2097152
-   OR current_setting('client_min_messages') IN ('error', 'fatal', 'panic');
+   OR current_setting('client_min_messages') = ANY (ARRAY['error', 'fatal', 'panic']);
 -- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
             ELSE 'synchronous_commit is ' || current_setting('synchronous_commit') END, 'UTF8')
 WHERE :accept_weak = 0
   AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off'
-       OR current_setting('synchronous_commit') IN ('local', 'remote_write')
+       OR current_setting('synchronous_commit') = ANY (ARRAY['local', 'remote_write'])
           AND current_setting('synchronous_standby_names') <> '');
 -- :step
 SELECT 0, 23, 0, 0, {now}, 0, NULL::bytea,
@@ -104,7 +106,7 @@ WITH i AS (
     FOR UPDATE
 )
 UPDATE {meta} m SET
-    fence_floor = m.fence_floor + (i.inc - m.inc) * 4294967296,
+    fence_floor = m.fence_floor + ((i.inc - m.inc) * 4294967296),
     inc = i.inc,
     server = convert_from(:server, 'UTF8')
 FROM i WHERE m.id = 1
@@ -127,15 +129,15 @@ WITH k AS (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
-      AND (c.ended_why <> 1 OR c.ended_owner IS DISTINCT FROM :owner)
-      AND c.withdrawn IS DISTINCT FROM :owner
+      AND (c.ended_why <> 1 OR (c.ended_owner = :owner) IS NOT TRUE)
+      AND (c.withdrawn = :owner) IS NOT TRUE
       AND c.inc <= m.inc AND {now} <= :not_after AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), g AS (
     UPDATE {lock} l SET
         token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.inc = k.inc THEN l.token
                      WHEN l.inc = k.inc THEN l.token + 1
-                     ELSE l.token + (k.inc - l.inc) * 4294967296 END,
+                     ELSE l.token + ((k.inc - l.inc) * 4294967296) END,
         since = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.since ELSE k.t END,
         ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                            THEN l.ended_owner ELSE l.owner END,
@@ -147,8 +149,8 @@ WITH k AS (
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
-      AND (l.ended_why <> 1 OR l.ended_owner IS DISTINCT FROM :owner)
-      AND l.withdrawn IS DISTINCT FROM :owner
+      AND (l.ended_why <> 1 OR (l.ended_owner = :owner) IS NOT TRUE)
+      AND (l.withdrawn = :owner) IS NOT TRUE
       AND {now} <= :not_after
     RETURNING l.token, l.since, l.exp, k.t
 )
@@ -221,7 +223,7 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :array
 WITH i AS (
-    SELECT * FROM unnest(:ns, :name, :owner, :token, :ttl, :not_after)
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:token), unnest(:ttl), unnest(:not_after))
         WITH ORDINALITY AS u (ns, name, owner, token, ttl, not_after, ord)
 ), k AS (
     SELECT c.ns, c.name, i.owner, i.token, i.ttl, i.ord, {now} AS t
@@ -265,7 +267,7 @@ SELECT 0,
             WHEN h.kind <> 0 THEN 11
             WHEN h.owner = :owner AND h.token = :token THEN 3
             WHEN h.ended_owner = :owner AND h.ended_token = :token
-                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
+                 THEN CASE WHEN h.ended_why = 1 THEN 1 ELSE 4 + h.ended_why END
             ELSE 8 END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
@@ -294,8 +296,8 @@ WITH k AS (
 ), s AS (
     UPDATE {lock} l SET withdrawn = :owner, idle_since = CASE WHEN k.owner IS NULL THEN {now} END
     FROM k
-    WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner IS DISTINCT FROM :owner
-      AND k.withdrawn IS DISTINCT FROM :owner
+    WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND (k.owner = :owner) IS NOT TRUE
+      AND (k.withdrawn = :owner) IS NOT TRUE
 )
 SELECT 0,
        CASE WHEN k.kind <> 0 THEN 11
@@ -361,13 +363,13 @@ WITH t AS (SELECT {now} AS now), p AS (
 )
 SELECT 0, 10, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p.name, p.ns
 FROM p, t
-WHERE p.kind = 0 AND p.exp <= t.now - :grace
+WHERE p.kind = 0 AND p.exp <= (t.now - :grace)
 UNION ALL
-SELECT 0, 16, p.token + (m.inc - p.inc)::bigint * 4294967296, p.idle_since - t.now, t.now,
+SELECT 0, 16, p.token + ((m.inc - p.inc)::bigint * 4294967296), p.idle_since - t.now, t.now,
        p.idle_since, NULL, p.name, p.ns
 FROM p, t, {meta} m
 WHERE m.id = 1 AND p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
-  AND p.idle_since <= t.now - :idle
+  AND p.idle_since <= (t.now - :idle)
 UNION ALL
 SELECT 0, 1, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
 FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON true;
@@ -392,8 +394,8 @@ WITH k AS (
 ), g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
         ended_owner = l.owner, ended_token = l.token, ended_why = 3, idle_since = i.t
-    FROM unnest((SELECT array_agg(k.ns) FROM k), (SELECT array_agg(k.name) FROM k),
-                (SELECT array_agg(k.t) FROM k)) AS i (ns, name, t)
+    FROM ROWS FROM (unnest((SELECT array_agg(k.ns) FROM k)), unnest((SELECT array_agg(k.name) FROM k)),
+                    unnest((SELECT array_agg(k.t) FROM k))) AS i (ns, name, t)
     WHERE l.ns = i.ns AND l.name = i.name AND l.kind = 0 AND l.exp <= :cut AND l.exp <= i.t
     RETURNING 1
 )
@@ -417,7 +419,7 @@ WITH k AS (
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
-      AND m.id = 1 AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor
+      AND m.id = 1 AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
@@ -430,13 +432,13 @@ FROM (SELECT max(u.floor) AS top FROM unnest(:floor) AS u (floor)) x
 WHERE m.id = 1 AND m.fence_floor < x.top;
 -- :array
 WITH i AS (
-    SELECT * FROM unnest(:ns, :name, :cut) WITH ORDINALITY AS u (ns, name, cut, ord)
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:cut)) WITH ORDINALITY AS u (ns, name, cut, ord)
 ), k AS (
     SELECT c.ns, c.name, c.token, i.cut, i.ord
     FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name CROSS JOIN {meta} m
     WHERE c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
-      AND m.id = 1 AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor
+      AND m.id = 1 AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
@@ -475,6 +477,9 @@ SELECT 0, 0 WHERE to_regclass({migration:text}) IS NULL;
 SELECT 0, 1, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), applied
 FROM {migration} ORDER BY version;
 
+-- A column's type, without the schema that the server adds where others come first.
+-- :define type replace(format_type(a.atttypid, NULL), 'pg_catalog.', '')
+
 -- :block migrate_differ
 -- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
 -- then indexes that there should not be: a unique one refuses what locks need to write (and one that has
@@ -485,8 +490,8 @@ SELECT 0, 1, (t.oid IS NOT NULL)::int,
        convert_to(CASE WHEN t.oid IS NULL THEN 'there is no table ' || e.tab
             WHEN a.attname IS NULL THEN 'table ' || e.tab || ' has no column ' || e.col
             ELSE 'column ' || e.col || ' of table ' || e.tab || CASE
-                WHEN format_type(a.atttypid, NULL) <> e.type
-                    THEN ' is ' || format_type(a.atttypid, NULL) || ', not ' || e.type
+                WHEN {type} <> e.type
+                    THEN ' is ' || {type} || ', not ' || e.type
                 WHEN a.attnotnull::int < e.must THEN ' may be NULL'
                 WHEN a.attnotnull::int > e.must THEN ' may not be NULL'
                 ELSE ' is not at its place in the primary key' END END, 'UTF8'),
@@ -496,7 +501,7 @@ CROSS JOIN LATERAL (SELECT to_regclass('{schema}.{prefix}' || e.tab)::oid AS oid
 LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = e.col AND NOT a.attisdropped
 LEFT JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype = 'p'
 WHERE CASE WHEN t.oid IS NULL THEN e.pk = 1
-      ELSE a.attname IS NULL OR format_type(a.atttypid, NULL) <> e.type OR a.attnotnull::int <> e.must
+      ELSE a.attname IS NULL OR {type} <> e.type OR a.attnotnull::int <> e.must
            OR coalesce(array_position(k.conkey, a.attnum), 0) <> e.pk END
 ORDER BY e.pos;
 -- :step
@@ -511,7 +516,7 @@ WHERE i.indisunique OR i.indisexclusion
    OR e.tab = 'lock' AND am.amname <> 'brin'
       AND EXISTS (SELECT 1 FROM unnest(i.indkey::smallint[]) AS u (n)
                   LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.n
-                  WHERE a.attname IS NULL OR a.attname NOT IN ('ns', 'name', 'kind'))
+                  WHERE a.attname IS NULL OR a.attname <> ALL (ARRAY['ns', 'name', 'kind']))
 ORDER BY e.tab, c.relname;
 -- :step
 SELECT 0, 1, 1, convert_to('table ' || e.tab || ' has ' || n.has || ' CHECKs, not ' || e.checks, 'UTF8')
@@ -560,21 +565,21 @@ COMMIT;
 WITH k AS (
     SELECT c.token, c.exp FROM {lock} c
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND c.owner = :owner AND c.token = :token AND c.exp > {guest_now} AND :ttl > 0
+      AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND :ttl > 0
     FOR KEY SHARE
 )
 SELECT 0,
        CASE WHEN k.token IS NOT NULL THEN 1
             WHEN h.kind <> 0 THEN 11
-            WHEN pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+            WHEN current_setting('transaction_isolation') = ANY (ARRAY['repeatable read', 'serializable'])
                  AND NOT coalesce(h.token > :token OR h.ended_owner = :owner AND h.ended_token = :token, false)
                  THEN 17
             WHEN h.name IS NULL THEN 9
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {guest_now} THEN 3
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
             WHEN h.owner = :owner AND h.token = :token THEN 10
             WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
             ELSE 8 END,
-       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {guest_now}, {guest_now}, NULL::bigint, {running}
+       coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {now}, {now}, NULL::bigint, {running}
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
@@ -644,7 +649,7 @@ WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 -- :step
 WITH g AS (
     INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
-    SELECT :ns, :name, {now} + m.inc::bigint * 4294967296, :value, :writer, m.inc, {now}
+    SELECT :ns, :name, {now} + (m.inc::bigint * 4294967296), :value, :writer, m.inc, {now}
     FROM {meta} m
     WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND {known} AND {kept} AND {durable}
     ON CONFLICT (ns, name) DO NOTHING
@@ -668,45 +673,52 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- too long is one that is not there, whatever the parser would cut it to. An index that compares in another
 -- way than the table does (a collation, an operator class) lets several rows be the same to `=`, as tables
 -- that inherit do; a column of one is NULL, so that it is no key. The server reads a value as its column's type.
+-- A row is looked up by the index's own operator: that of another schema may come first, and not be found by it.
 -- No row: there is no such table.
 -- :step
 WITH t AS (
     SELECT c.oid, n.nspname, c.relrowsecurity,
-           CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'it is a view, or another thing that is no table'
-                WHEN c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
+           CASE WHEN c.relkind <> ALL (ARRAY['r', 'p']) THEN 'it is a view, or another thing that is no table'
+                WHEN c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid)
                 THEN 'other tables inherit from it, and may have a row of the same key'
-                WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid)
+                WHEN EXISTS (SELECT 1 FROM pg_rewrite r WHERE r.ev_class = c.oid)
                 THEN 'it has rules'
            END AS detail
-    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.oid = pg_catalog.to_regclass(
-              coalesce(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.', '')
-              || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
-      AND c.relname::text = pg_catalog.convert_from(:table, 'UTF8')
-      AND (:schema IS NULL OR n.nspname::text = pg_catalog.convert_from(:schema, 'UTF8'))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = to_regclass(
+              coalesce(quote_ident(convert_from(:schema, 'UTF8')) || '.', '')
+              || quote_ident(convert_from(:table, 'UTF8')))
+      AND c.relname::text = convert_from(:table, 'UTF8')
+      AND (:schema IS NULL OR n.nspname::text = convert_from(:schema, 'UTF8'))
 ), k AS (
     SELECT x.relname::text AS key,
            CASE WHEN o.opcdefault AND i.indcollation[s.at] = a.attcollation THEN a.attname::text END AS col,
-           CASE WHEN 'pg_catalog.bytea'::pg_catalog.regtype IN (y.oid, y.typbasetype) THEN 'b' ELSE 'it' END AS fits
+           CASE WHEN 'pg_catalog.bytea'::regtype = ANY (ARRAY[y.oid, y.typbasetype]) THEN 'b' ELSE 'it' END AS fits,
+           'OPERATOR(' || quote_ident(e.nspname) || '.' || q.oprname || ')' AS equals
     FROM t
-    JOIN pg_catalog.pg_index i ON i.indrelid = t.oid
+    JOIN pg_index i ON i.indrelid = t.oid
      AND i.indisunique AND i.indisvalid AND i.indisready AND i.indislive AND i.indimmediate
      AND i.indpred IS NULL AND i.indexprs IS NULL
-    JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-    CROSS JOIN LATERAL pg_catalog.generate_series(
-        0, coalesce((pg_catalog.to_json(i) ->> 'indnkeyatts')::int, i.indnatts) - 1) s (at)
-    JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[s.at]
-    JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
-    JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[s.at]
+    JOIN pg_class x ON x.oid = i.indexrelid
+    CROSS JOIN LATERAL generate_series(
+        0, coalesce((to_json(i) ->> 'indnkeyatts')::int, i.indnatts) - 1) s (at)
+    JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[s.at]
+    JOIN pg_type y ON y.oid = a.atttypid
+    JOIN pg_opclass o ON o.oid = i.indclass[s.at]
+    LEFT JOIN pg_amop m ON m.amopfamily = o.opcfamily AND m.amoplefttype = o.opcintype
+     AND m.amoprighttype = o.opcintype AND m.amopstrategy = 3
+    LEFT JOIN pg_operator q ON q.oid = m.amopopr
+    LEFT JOIN pg_namespace e ON e.oid = q.oprnamespace
 )
 SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits,
-       CASE WHEN t.relrowsecurity THEN 2 ELSE 1 END, t.nspname::text, t.detail
+       CASE WHEN t.relrowsecurity THEN 2 ELSE 1 END, t.nspname::text, t.detail,
+       NULL, k.equals
 FROM t LEFT JOIN k ON true ORDER BY k.key;
 
 -- :block table_at
 -- The catalogue is asked in the application's transaction here: never asked for.
 -- :step
-SELECT 0, 1, pg_catalog.current_schema()::text;
+SELECT 0, 1, current_schema()::text;
 
 -- :block row_lock
 -- Templates; steps: without waiting, waiting, without waiting where rows may be hidden, a look when no row came;
@@ -737,24 +749,24 @@ SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE NOWAIT;
 SELECT 0,
        CASE WHEN k.timestamp IS NULL THEN 22 ELSE 1 END,
        k.timestamp,
-       CASE k.base WHEN 'pg_catalog.int4'::pg_catalog.regtype THEN 2147483647 ELSE 9223372036854775807 END,
+       CASE WHEN k.base = 'pg_catalog.int4'::regtype THEN 2147483647 ELSE 9223372036854775807 END,
        NULL::bigint, NULL::bigint, NULL::bigint,
        CASE WHEN k.timestamp IS NULL
             THEN 'is no integer of 32 or 64 bits, and no timestamp with microseconds' END
 FROM (
     SELECT b.base,
-           CASE WHEN b.base IN ('pg_catalog.int4'::pg_catalog.regtype, 'pg_catalog.int8'::pg_catalog.regtype) THEN 0
-                WHEN b.base IN ('pg_catalog.timestamp'::pg_catalog.regtype, 'pg_catalog.timestamptz'::pg_catalog.regtype)
-                 AND b.modifier IN (-1, 6) THEN 1
+           CASE WHEN b.base = ANY (ARRAY['pg_catalog.int4', 'pg_catalog.int8']::regtype[]) THEN 0
+                WHEN b.base = ANY (ARRAY['pg_catalog.timestamp', 'pg_catalog.timestamptz']::regtype[])
+                 AND (b.modifier = -1 OR b.modifier = 6) THEN 1
            END AS timestamp
     FROM (
-        SELECT CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END AS base,
-               CASE y.typtype WHEN 'd' THEN y.typtypmod ELSE a.atttypmod END AS modifier
-        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
-        WHERE a.attrelid = pg_catalog.to_regclass(
-                  coalesce(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.', '')
-                  || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
-          AND a.attname::text = pg_catalog.convert_from(:column, 'UTF8')
+        SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END AS base,
+               CASE WHEN y.typtype = 'd' THEN y.typtypmod ELSE a.atttypmod END AS modifier
+        FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = to_regclass(
+                  coalesce(quote_ident(convert_from(:schema, 'UTF8')) || '.', '')
+                  || quote_ident(convert_from(:table, 'UTF8')))
+          AND a.attname::text = convert_from(:column, 'UTF8')
           AND a.attnum > 0 AND NOT a.attisdropped
     ) b
 ) k;
@@ -775,10 +787,10 @@ coalesce({column} + 1, {start})
 -- :step
 (extract(epoch FROM {column}) * 1000000)::bigint
 -- :step
-CASE WHEN {column} IS NULL OR {column} < pg_catalog.clock_timestamp() THEN pg_catalog.clock_timestamp()
-     ELSE {column} + '1 microsecond'::pg_catalog.interval END
+CASE WHEN {column} IS NULL OR {column} < clock_timestamp() THEN clock_timestamp()
+     ELSE {column} + '1 microsecond'::interval END
 -- :step
-pg_catalog.clock_timestamp()
+clock_timestamp()
 
 -- :block cas_update
 -- Changes a row of the application's if it has the expected version. Whoever is changing it is waited for, and
@@ -786,18 +798,18 @@ pg_catalog.clock_timestamp()
 -- error (40001). The second step tells why nothing was changed; 3: it would be now, ask again. No row: there
 -- is none.
 -- :step write
-UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS NOT DISTINCT FROM {expected}
+UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {as_expected}
 RETURNING 0, 1, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS NOT DISTINCT FROM {expected} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {as_expected} THEN 3 ELSE 18 END, {version}
 FROM {table} WHERE {match};
 
 -- :block cas_delete
 -- The same, and the row is gone.
 -- :step write
-DELETE FROM {table} WHERE {match} AND {version} IS NOT DISTINCT FROM {expected} RETURNING 0, 1, {version};
+DELETE FROM {table} WHERE {match} AND {as_expected} RETURNING 0, 1, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS NOT DISTINCT FROM {expected} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {as_expected} THEN 3 ELSE 18 END, {version}
 FROM {table} WHERE {match};
 
 -- :block cas_insert
@@ -825,7 +837,7 @@ FROM {table} WHERE {match};
 -- In the application's transaction: the number by which `blockers` knows its session. Behind a pooler the client
 -- library has another one.
 -- :step
-SELECT 0, 1, pg_catalog.pg_backend_pid()::bigint;
+SELECT 0, 1, pg_backend_pid()::bigint;
 
 -- :block blockers
 -- Not in the application's transaction: who keeps the session waiting now. Of those that wait for one row the first
@@ -835,17 +847,17 @@ SELECT 0, 1, pg_catalog.pg_backend_pid()::bigint;
 -- :step
 WITH wait AS (
     SELECT l.locktype, l.database, l.relation, l.page, l.tuple
-    FROM pg_catalog.pg_locks l WHERE l.pid = :session::int AND NOT l.granted
+    FROM pg_locks l WHERE l.pid = :session::int AND NOT l.granted
 ), first AS (
     SELECT coalesce((SELECT l.pid FROM wait w
-                     JOIN pg_catalog.pg_locks l ON l.locktype = 'tuple' AND l.granted AND l.database = w.database
+                     JOIN pg_locks l ON l.locktype = 'tuple' AND l.granted AND l.database = w.database
                       AND l.relation = w.relation AND l.page = w.page AND l.tuple = w.tuple
                      WHERE w.locktype = 'tuple' LIMIT 1), :session::int) AS pid
 ), held AS (
-    SELECT DISTINCT b.pid FROM first, unnest(pg_catalog.pg_blocking_pids(first.pid)) b (pid)
+    SELECT DISTINCT b.pid FROM first, unnest(pg_blocking_pids(first.pid)) b (pid)
 )
 SELECT 0, 1, h.pid::bigint, {open}, {about}
-FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start LIMIT 100;
+FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start LIMIT 100;
 -- It does not wait, and was refused a row of this table: the only transaction that has any of its rows locked, if
 -- there is only one. Each that has holds this lock on the table too, to its end, and has an id. Which
 -- row it is a server does not tell where a savepoint was released since; so with several nobody is named.
@@ -853,19 +865,19 @@ FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid ORDER BY a.
 -- :step
 WITH held AS (
     SELECT DISTINCT l.pid, l.virtualtransaction
-    FROM pg_catalog.pg_class c
-    JOIN pg_catalog.pg_locks l ON l.locktype = 'relation' AND l.relation = c.oid AND l.granted
-     AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
-     AND l.mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+    FROM pg_class c
+    JOIN pg_locks l ON l.locktype = 'relation' AND l.relation = c.oid AND l.granted
+     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+     AND l.mode = ANY (ARRAY['RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'])
     WHERE c.relkind = 'r' AND NOT c.relispartition
-      AND c.oid = pg_catalog.to_regclass(pg_catalog.quote_ident(pg_catalog.convert_from(:schema, 'UTF8')) || '.'
-                                         || pg_catalog.quote_ident(pg_catalog.convert_from(:table, 'UTF8')))
-      AND l.pid IS DISTINCT FROM :session::int
-      AND EXISTS (SELECT 1 FROM pg_catalog.pg_locks x
+      AND c.oid = to_regclass(quote_ident(convert_from(:schema, 'UTF8')) || '.'
+                                         || quote_ident(convert_from(:table, 'UTF8')))
+      AND (l.pid = :session::int) IS NOT TRUE
+      AND EXISTS (SELECT 1 FROM pg_locks x
                   WHERE x.locktype = 'transactionid' AND x.granted AND x.virtualtransaction = l.virtualtransaction)
 )
 SELECT 0, 1, coalesce(h.pid, 0)::bigint, {open}, {about}
-FROM held h LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid
+FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid
 WHERE (SELECT count(*) FROM held) = 1;
 
 -- :block lease
@@ -893,7 +905,7 @@ WITH g AS (
     ON CONFLICT (ns, name, token) DO UPDATE SET noted = excluded.noted
 ), old AS (
     DELETE FROM {broken} b
-    WHERE (b.ns, b.name, b.token) IN (
+    WHERE (b.ns, b.name, b.token) = ANY (
         SELECT o.ns, o.name, o.token FROM {broken} o WHERE o.noted < (SELECT {now} - {month})
         ORDER BY o.noted LIMIT 100 FOR UPDATE SKIP LOCKED)
 )

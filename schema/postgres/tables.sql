@@ -26,11 +26,11 @@ CREATE TABLE IF NOT EXISTS {migration} (
 -- token: renewals stay HOT, and the guard relies on their being no key columns.
 CREATE TABLE {lock} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     kind smallint NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
     mode smallint NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
     owner bytea CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
-    token bigint NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
+    token bigint NOT NULL CHECK (token >= 0 AND token <= 9007199254740991), -- of the last grant
     exp bigint,                               -- end of the lease; NULL: free
     since bigint,                             -- time of the grant
     label bytea,                              -- what the holder says about itself
@@ -49,14 +49,14 @@ CREATE TABLE {lock} (
 -- A row for each name that transactions lock (SELECT ... FOR UPDATE). That it is there is all.
 CREATE TABLE {row} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     PRIMARY KEY (ns, name)
 );
 
 -- A value for each name, which is changed only by who knows its version.
 CREATE TABLE {register} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     version bigint NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value bytea NOT NULL CHECK (octet_length(value) <= 65536),
     writer bytea NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
@@ -69,7 +69,7 @@ CREATE TABLE {register} (
 -- the broken holder may ask only when others have come and gone.
 CREATE TABLE {broken} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     token bigint NOT NULL CHECK (token > 0),  -- of the grant that was broken
     noted bigint NOT NULL,                    -- when: microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name, token)

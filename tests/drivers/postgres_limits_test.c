@@ -1,6 +1,7 @@
 /* P18: time limits that an administrator has set for a role. A connection of our own is not bound
  * by them; one of which nothing may be set, behind a pooler, tells them for what they are. */
 #include <sqlock/postgres.h>
+#include <sqlock/register.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -108,7 +109,37 @@ static void test_limits_where_nothing_may_be_set_are_told(void **state)
     end_guest();
 }
 
+static int64_t waiting(void)
+{
+    return pg_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                     " AND query LIKE '%%%s%%'",
+                     g.w->place.schema);
+}
+
+/* Nobody hears what comes of them, and each is a session less for others. */
+static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err;
+    int64_t version;
+    sqlock *m;
+
+    begin_guest(state);
+    o.request_ms = 500;
+    m = open_manager(g.w, &o);
+    assert_ok(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &err), &err);
+    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "SELECT 1 FROM sqlock_register FOR UPDATE");
+    for (int i = 0; i < 3; i++)
+        assert_true(sqlock_register_set(m, "r", 1, "y", 1, version, NULL, &err) < 0);
+    assert_soon(waiting() == 0, patience_ms(6000));
+    app_exec(g.app, "COMMIT");
+    assert_ok(sqlock_register_set(m, "r", 1, "z", 1, version, &version, &err), &err);
+    end_guest();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_sessions_of_requests_that_were_given_up_do_not_wait_on),
     cmocka_unit_test(test_limits_of_a_role_do_not_bind_our_connections),
     cmocka_unit_test(test_limits_where_nothing_may_be_set_are_told),
 };

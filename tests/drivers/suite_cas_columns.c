@@ -49,8 +49,13 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     assert_code(SQLOCK_EINVAL, assign("Id", sqlock_int(1), NULL), &cas.err);
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), " "), &cas.err);
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "1; DROP TABLE app_offer"), &cas.err);
+    /* a parameter would be given the value of another one */
     if (g.driver->dialect->placeholder == '?')
         assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "?"), &cas.err);
+    else
+        assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "$2 + 1"), &cas.err);
+    if (strcmp(g.driver->name, "sqlite") == 0)
+        assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), ":n + 1"), &cas.err);
     /* what hides the rest of the statement changes all rows, on MySQL and SQLite */
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "price + 1 -- "), &cas.err);
     assert_code(SQLOCK_EINVAL, assign("price", sqlock_null(), "price + 1 /*"), &cas.err);

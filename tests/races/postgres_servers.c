@@ -29,7 +29,7 @@ static void test_tokens_jump_over_what_a_lost_server_granted(void **state)
     conn c = pg_open();
     script right = ours(SQLOCK_STMT_ACQUIRE);
     script wrong =
-        changed(right, "ELSE l.token + (k.inc - l.inc) * 4294967296", "ELSE l.token + 1");
+        changed(right, "ELSE l.token + ((k.inc - l.inc) * 4294967296)", "ELSE l.token + 1");
     request other = request_name(request_of('B', 5000 * MS), "new", 3), r = request_of('B', MS);
     answer got;
     (void)state;

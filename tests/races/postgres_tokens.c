@@ -56,7 +56,7 @@ static void test_delayed_client_draws_the_later_token(void **state)
 static script prune_and_forget(void)
 {
     script s = changed(ours(SQLOCK_STMT_PRUNE), "m.fence_floor < $4", "m.fence_floor < 0");
-    return changed(s, "AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor", "");
+    return changed(s, "AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor", "");
 }
 
 static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
@@ -138,7 +138,7 @@ static void test_floor_is_raised_before_anything_is_deleted(void **state)
     assert_int_equal(token_after_a_creator_that_read_the_floor(&right), 0);
     /* Wrong: deleted first, and only then is the floor raised: 3 tokens are granted once more. */
     wrong =
-        changed(right, "AND c.token + (m.inc - c.inc)::bigint * 4294967296 <= m.fence_floor", "");
+        changed(right, "AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor", "");
     first = wrong.step[0];
     wrong.step[0] = wrong.step[1];
     wrong.step[1] = first;
@@ -151,7 +151,7 @@ static void test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump
     old_row_raises_the_floor_by_the_jump(pg_open(),
                                          "INSERT INTO {lock} (ns, name, token, inc, idle_since) "
                                          "VALUES ('app', 'job', 8589934592, 0, 1)",
-                                         "c.token + (m.inc - c.inc)::bigint * 4294967296",
+                                         "c.token + ((m.inc - c.inc)::bigint * 4294967296)",
                                          "c.token");
 }
 

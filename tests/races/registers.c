@@ -24,7 +24,7 @@ static const struct db postgres = {
               "RETURNING 0, 1, r.version",
     .writer = "h.writer = $5",
     .no_writer = "false",
-    .start = PG_NOW " + m.inc::bigint * 4294967296, $3",
+    .start = PG_NOW " + (m.inc::bigint * 4294967296), $3",
     .one = "1, $3",
     .late = "t.now <= $6",
     .never_late = "true",

@@ -11,7 +11,7 @@ embed() # AWK STATEMENTS MIGRATION...
     awk=$1
     shift
     $awk -v dialect=postgres -v style='$' -v quote='"' -v schema=public -v fixed_schema=0 \
-        -v checksums='0123456789abcdef' -f schema/embed.awk include/sqlock/driver.h $tables "$@"
+        -v checksums='0123456789abcdef' -f schema/qualify.awk -f schema/embed.awk include/sqlock/driver.h $tables "$@"
 }
 
 tables=schema/postgres/tables.sql
@@ -42,6 +42,9 @@ refused "blocks in another order" 's/^-- :block renew/-- :block swap/;s/^-- :blo
 refused "a parameter that the request has not" 's/:not_after/:not_later/'
 refused "text outside a step" '/^-- :block hello/s/^/SELECT 1;\n/'
 refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
+refused "an operator that cannot be named" 's/^  AND abs(l.kind) < 1/  AND l.kind IN (0)/'
+refused "a comparison that cannot be named" 's/(l.ended_owner = :owner) IS NOT TRUE/l.ended_owner IS DISTINCT FROM :owner/'
+refused "a product without parentheses" 's/m.fence_floor + (\(.*\) \* 4294967296)/m.fence_floor + \1 * 4294967296/'
 embed awk $statements $(echo migrations/postgres/*.up.sql) >/dev/null 2>&1 &&
     { echo "accepted: a migration without its way down"; bad=1; }
 embed awk $statements $first >/dev/null 2>&1 && { echo "accepted: a table without its migration"; bad=1; }
@@ -49,4 +52,4 @@ embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1
 tables=
 embed awk $statements $migrations >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
 
-[ $bad = 0 ] && echo "embed: 9 faults were refused"
+[ $bad = 0 ] && echo "embed: 12 faults were refused"
