@@ -276,6 +276,33 @@ static void test_proc_of_another_namespace_runs_nothing(void **state)
     assert_sh("test ! -e $D/ran");
 }
 
+/* With hidepid=2 a process that may not be read (here, its program may not) is not even named in
+ * /proc, though it may be killed. */
+static void test_processes_that_proc_hides_are_ended(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh(
+        "chmod 777 $D; chmod 666 $D/locks.db*; cp $(readlink -f $(command -v sleep)) $D/hidden; "
+        "chmod 111 $D/hidden; cat >$D/inside <<'END'\n"
+        "sqlock run --ttl 2s -k 100ms nightly sh -c "
+        "'trap \"\" TERM; $D/hidden 1000 & echo $! >$D/pids; exec $D/hidden 1000' & run=$!\n"
+        "while ! test -s $D/pids && test -e /proc/$run; do sleep 0.02; done\n"
+        "sleep 0.2; ! test -e /proc/$(cat $D/pids) || echo seen >$D/seen\n"
+        "kill -9 $run; sqlock run -w 20s nightly true\n"
+        "END\n");
+#define AS_NOBODY "setpriv --reuid=65534 --regid=65534 --clear-groups "
+    if (sh("unshare -m mount -t proc -o hidepid=2 proc /proc && " AS_NOBODY "sqlock show nightly")
+            ->code != 1) {
+        print_error("SKIP: not root, or nobody may not use this folder: a /proc that hides is not "
+                    "tested\n");
+        skip();
+    }
+    assert_sh("unshare -m sh -c 'mount -t proc -o hidepid=2 proc /proc && exec " AS_NOBODY
+              "sh $D/inside'; test ! -e $D/seen");
+    assert_no_survivors();
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -289,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_kill_comes_a_slack_before_the_deadline),
         cmocka_unit_test(test_process_1_of_a_container_runs_a_command),
         cmocka_unit_test(test_proc_of_another_namespace_runs_nothing),
+        cmocka_unit_test(test_processes_that_proc_hides_are_ended),
     };
 
     return RUN_ON("sqlite", tests);
