@@ -45,6 +45,40 @@ static void *begin(void **state, const char *mode)
     return other;
 }
 
+static int let_go_of(void *other, int count)
+{
+    if (count == 0)
+        sleep_ms(1200);
+    app_exec(other, "COMMIT");
+    return 1;
+}
+
+/* P6: a guard that waited for the file has extended the lease from its end, not from its beginning.
+ */
+static void test_guard_that_waited_extends_the_lease_from_its_answer(void **state)
+{
+    sqlock_lock *lock;
+    sqlock_conn *conn;
+    void *other;
+    sqlock *m;
+
+    begin_app(state);
+    m = open_manager(g.w, NULL);
+    lock = take_for(m, "sale", 2000, SQLOCK_NO_RENEW);
+    conn = adopted(m, g.app);
+    other = app_connect();
+    app_exec(other, "BEGIN IMMEDIATE");
+    app_exec(g.app, "BEGIN");
+    sqlite3_busy_handler(native(g.app), let_go_of, other);
+    assert_ok(sqlock_guard(lock, conn, &g.err), &g.err);
+    sleep_ms(1400); /* 2.6 s after it was sent */
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    app_exec(g.app, "ROLLBACK");
+    sqlock_conn_free(conn);
+    sqlock_lock_free(lock);
+    end_guest();
+}
+
 /* WAL at the end: a file leaves it only for its last connection. */
 static const char *const journals[] = {"DELETE", "TRUNCATE", "MEMORY", "WAL"};
 enum { JOURNALS = sizeof journals / sizeof *journals };
@@ -444,6 +478,7 @@ static void test_connections_that_share_a_cache_keep_each_other_out(void **state
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_guard_that_waited_extends_the_lease_from_its_answer),
     cmocka_unit_test(test_select_that_is_read_half_goes_on_after_our_undo),
     cmocka_unit_test(test_writing_statement_at_a_row_refuses_the_savepoint),
     cmocka_unit_test(test_busy_handler_of_the_application_stays),

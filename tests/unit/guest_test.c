@@ -247,7 +247,14 @@ static void test_lost_link_takes_the_transaction_along(void **state)
     begin(SQLOCK_CAP_SPOILS);
     s.after_run = SQLOCK_TX_UNKNOWN; /* it went between the answer and the release */
     assert_int_equal(ask(&err), SQLOCK_ETXGONE);
+    assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
     assert_string_equal(s.calls, "sr");
+
+    begin(0); /* the driver does not say so, but nobody knows what the link is in the middle of */
+    s.run = failure(SQLOCK_EDB, 0, "XX000");
+    s.after_run = SQLOCK_TX_UNKNOWN;
+    assert_int_equal(ask(&err), SQLOCK_ETXGONE);
+    assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
 }
 
 /* The answer has come, then the cancel, then the call ends. The driver would keep the cancel for
