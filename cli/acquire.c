@@ -30,7 +30,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
     struct options o;
     int key;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     while ((key = options_next(&o)) >= 0)
         if (key == OWNER) {
             if (!(a->has_owner = text_owner_read(o.value, a->owner)))
@@ -40,9 +40,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
         }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if (argc - o.at != 1)
+    if (o.n != 1)
         return options_refuse(cli, "one NAME is needed");
-    a->name = argv[o.at];
+    a->name = o.operands[0];
     return 0;
 }
 

@@ -51,25 +51,18 @@ static void take_option(struct options *o, int key, struct job *job)
         job->yes = true;
 }
 
-/* NAME --token T too: this is what one has when one has typed the name. */
 static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
 {
     struct options o;
-    int key, operands = 0;
+    int key;
 
-    options_begin(&o, cli, options, argc, argv);
-    for (;;) {
-        while ((key = options_next(&o)) >= 0)
-            take_option(&o, key, job);
-        if (key == OPTIONS_WRONG)
-            return EXIT_USAGE;
-        if (o.at == o.argc || operands > 0)
-            break;
-        job->operand = o.argv[o.at];
-        operands++;
-        options_resume(&o, o.at + 1);
-    }
-    if (o.at < o.argc)
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        take_option(&o, key, job);
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    job->operand = o.operands[0];
+    if (o.n > 1)
         return options_refuse(cli, "there is more than one NAME or GLOB");
     if ((job->token > 0) == job->by_age)
         return options_refuse(cli, "either NAME --token T, or --older-than DUR [GLOB]");

@@ -13,9 +13,9 @@ static int print_overview(void)
          "Distributed locks in the database that your application already has.\n");
     for (const struct command *const *c = commands; *c != NULL; c++)
         printf("  %-10s %s\n", (*c)->name, (*c)->summary);
-    puts("\nGlobal options, before the command or among its own:");
+    puts("\nGlobal options, before or after the command:");
     options_print(stdout, global_options);
-    puts("\nDurations: 500ms 30s 5m 2h 1d; a bare number is seconds.\n"
+    puts("\nDurations: 500ms 30s 5m 1h30m 1d 2w; a bare number is seconds.\n"
          "URLs: postgres://... postgresql://... mysql://... mariadb://... sqlite:PATH\n"
          "`sqlock help COMMAND` tells more; `sqlock --version` the version.");
     return output_end();
@@ -69,13 +69,13 @@ static int run(struct cli *cli, int argc, char **argv)
     const struct command *c = NULL;
     struct options o;
 
-    options_begin(&o, cli, no_options, argc, argv);
+    options_begin(&o, cli, no_options, OPTIONS_ANYWHERE, argc, argv);
     if (options_next(&o) != OPTIONS_END)
         return EXIT_USAGE;
-    if (argc - o.at > 1)
+    if (o.n > 1)
         return options_refuse(cli, "at most one COMMAND");
-    if (o.at < argc && (c = command_find(argv[o.at])) == NULL)
-        return command_unknown(cli, argv[o.at]);
+    if (o.n > 0 && (c = command_find(o.operands[0])) == NULL)
+        return command_unknown(cli, o.operands[0]);
     return help_print(c);
 }
 

@@ -41,7 +41,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
     struct options o;
     int key;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     while ((key = options_next(&o)) >= 0) {
         if (key == HELD)
             ls->held = true;
@@ -56,9 +56,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
     }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if (argc - o.at > 1)
+    if (o.n > 1)
         return options_refuse(cli, "at most one GLOB (quote it, or the shell expands it)");
-    if ((ls->glob = argv[o.at]) != NULL)
+    if ((ls->glob = o.operands[0]) != NULL)
         snprintf(ls->prefix, sizeof ls->prefix, "%.*s", (int)strcspn(ls->glob, "*?[\\"), ls->glob);
     return 0;
 }

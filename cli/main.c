@@ -1,5 +1,4 @@
 /* sqlock, the command: a client of the public library and nothing more. */
-#include <getopt.h>
 #include <locale.h>
 #include <sqlock/sqlock.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 
 #include "cli/base/fds.h"
 #include "cli/base/output.h"
+#include "cli/base/say.h"
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
@@ -31,14 +31,12 @@ int command_unknown(const struct cli *cli, const char *name)
     for (const char *const *word = later; *word != NULL; word++)
         if (strcmp(*word, name) == 0)
             return options_refuse(cli, "%s: this version does not have it yet", name);
-    return options_refuse(cli, "there is no command \"%s\"", name);
+    return options_refuse(cli, "unknown command \"%s\"", name);
 }
 
-enum { VERSION = OPTION_LONG, HELP };
 
 static const struct option_spec main_options[] = {
-    {HELP, "help", NULL, "print help"},
-    {VERSION, "version", NULL, "print the version"},
+    {'V', "version", NULL, "print the version"},
     {0, NULL, NULL, NULL},
 };
 
@@ -49,12 +47,6 @@ static int print_version(const struct cli *cli)
             json_pack("{s:s, s:s}", "command", SQLOCK_VERSION, "library", sqlock_version()));
     printf("sqlock %s (library %s)\n", SQLOCK_VERSION, sqlock_version());
     return output_end();
-}
-
-/* `sqlock run --help` too: wherever an option may stand. */
-static bool asks_for_help(int argc, char **argv)
-{
-    return argc > 1 && strcmp(argv[1], "--help") == 0;
 }
 
 int main(int argc, char **argv)
@@ -69,21 +61,18 @@ int main(int argc, char **argv)
     fds_fill();
     /* Names are UTF-8 whatever the user's language is: how wide they are, what * and ? match. */
     setlocale(LC_CTYPE, "C.UTF-8");
-    options_begin(&o, &cli, main_options, argc, argv);
+    options_begin(&o, &cli, main_options, 1, argc, argv);
     while ((key = options_next(&o)) >= 0)
-        if (key == HELP)
-            return help_print(NULL);
-        else
-            version = true;
+        version = true;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
     if (version)
         return print_version(&cli);
-    if (o.at == argc)
-        return options_refuse(&cli, "which command?");
-    if ((cli.command = command_find(argv[o.at])) == NULL)
-        return command_unknown(&cli, argv[o.at]);
-    if (asks_for_help(argc - o.at, argv + o.at))
-        return help_print(cli.command);
-    return cli.command->run(&cli, argc - o.at, argv + o.at);
+    if (o.n == 0) {
+        say(SAY_ERROR, "no command given; try 'sqlock help'");
+        return EXIT_USAGE;
+    }
+    if ((cli.command = command_find(o.operands[0])) == NULL)
+        return command_unknown(&cli, o.operands[0]);
+    return cli.command->run(&cli, o.n, o.operands);
 }

@@ -212,13 +212,10 @@ static const struct step *find_step(const char *name)
     return NULL;
 }
 
-static bool takes(const struct step *step, int key)
+static bool takes(const struct step *step, const struct option_spec *spec)
 {
     char word[32];
-    const struct option_spec *spec = options;
 
-    while (spec->key != key)
-        spec++;
     snprintf(word, sizeof word, "%s ", spec->name);
     return strstr(step->takes, word) != NULL;
 }
@@ -254,51 +251,58 @@ static bool take_option(struct options *o, int key, struct job *job)
     }
 }
 
-/* The step's name, then its options. */
-static int read_step(struct cli *cli, int argc, char **argv, struct options *o,
-                     const struct step **out)
+static int read_step(struct cli *cli, const struct options *o, const struct step **out)
 {
-    options_begin(o, cli, NULL, argc, argv);
-    if (options_next(o) != OPTIONS_END)
-        return EXIT_USAGE;
-    if (o->at == argc)
+    if (o->n == 0)
         return options_refuse(cli, "one of: up, down, status, verify, baseline, sql");
-    if ((*out = find_step(argv[o->at])) != NULL)
+    if ((*out = find_step(o->operands[0])) != NULL)
         return 0;
-    if (strcmp(argv[o->at], "grants") == 0)
+    if (strcmp(o->operands[0], "grants") == 0)
         return options_refuse(cli, "grants: this version does not have it yet");
-    return options_refuse(cli, "there is no \"migrate %s\"", argv[o->at]);
+    return options_refuse(cli, "there is no \"migrate %s\"", o->operands[0]);
 }
 
-static int read_options(struct options *o, const struct step *step, struct job *job)
+/* Which options a step takes is known when all have been read: they may stand before it. */
+static int check_step(struct cli *cli, const struct options *o, unsigned seen,
+                      const struct step *step)
 {
-    int key;
+    for (const struct option_spec *spec = options; spec->key != 0; spec++)
+        if (spec->key >= OPTION_LONG && (seen & 1u << (spec->key - OPTION_LONG)) &&
+            !takes(step, spec))
+            return options_refuse(cli, "migrate %s does not take --%s", step->name, spec->name);
+    if (o->n - 1 != step->operands)
+        return options_refuse(cli, "migrate %s takes %s", step->name,
+                              step->operands > 0 ? "one version" : "no operand");
+    return 0;
+}
 
-    options_begin(o, job->cli, options, o->argc - o->at, o->argv + o->at);
-    while ((key = options_next(o)) >= 0) {
-        if (!takes(step, key))
-            return options_refuse(job->cli, "migrate %s does not take that option", step->name);
-        if (!take_option(o, key, job))
+static int read_options(struct job *job, int argc, char **argv, const struct step **out)
+{
+    struct options o;
+    unsigned seen = 0;
+    int key, rc;
+
+    options_begin(&o, job->cli, options, OPTIONS_ANYWHERE, argc, argv);
+    while ((key = options_next(&o)) >= 0) {
+        seen |= 1u << (key - OPTION_LONG);
+        if (!take_option(&o, key, job))
             return EXIT_USAGE;
     }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if (o->argc - o->at != step->operands)
-        return options_refuse(job->cli, "migrate %s takes %s", step->name,
-                              step->operands > 0 ? "one version" : "no operand");
-    job->operand = o->argv[o->at];
-    return 0;
+    if ((rc = read_step(job->cli, &o, out)) == 0)
+        rc = check_step(job->cli, &o, seen, *out);
+    job->operand = o.n > 0 ? o.operands[1] : NULL;
+    return rc;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct job job = {.cli = cli, .to = SQLOCK_SCHEMA_LATEST};
     const struct step *step;
-    struct options o;
     int rc;
 
-    if ((rc = read_step(cli, argc, argv, &o, &step)) != 0 ||
-        (rc = read_options(&o, step, &job)) != 0)
+    if ((rc = read_options(&job, argc, argv, &step)) != 0)
         return rc;
     if (!step->offline && (rc = database_find(cli, &job.db)) != 0)
         return rc;

@@ -48,7 +48,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
     int64_t number;
     int key;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     while ((key = options_next(&o)) >= 0)
         if (key == GRACE)
             options_long_duration(&o, &job->opts.grace_ms);
@@ -71,7 +71,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
                               "--metrics-file tells what was done, and --dry-run does nothing");
     if (job->opts.idle_ms < SQLOCK_REAP_IDLE_MIN_MS)
         return options_refuse(cli, "--idle: at least 2h");
-    return o.at == argc ? 0 : options_refuse(cli, "it takes no operand");
+    return o.n == 0 ? 0 : options_refuse(cli, "it takes no operand");
 }
 
 static int tell(const struct job *job)

@@ -28,10 +28,10 @@ static int run(struct cli *cli, int argc, char **argv)
     sqlock *m = NULL;
     int rc;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     if (options_next(&o) != OPTIONS_END)
         return EXIT_USAGE;
-    if ((rc = grant_read(cli, argc - o.at, argv + o.at, &id)) != 0 ||
+    if ((rc = grant_read(cli, o.n, o.operands, &id)) != 0 ||
         (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
     rc = release(m, &id);

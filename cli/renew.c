@@ -33,12 +33,12 @@ static int run(struct cli *cli, int argc, char **argv)
     sqlock *m = NULL;
     int rc, key;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     while ((key = options_next(&o)) >= 0)
         grant_ttl(&o, &lease_ms);
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if ((rc = grant_read(cli, argc - o.at, argv + o.at, &id)) != 0 ||
+    if ((rc = grant_read(cli, o.n, o.operands, &id)) != 0 ||
         (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
     rc = renew(m, &id, lease_ms);

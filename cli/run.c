@@ -28,7 +28,7 @@ static const struct option_spec options[] = {
     {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let it go on: term"},
     {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},
     {KEEP_URL, "keep-url", NULL, "let CMD have SQLOCK_URL, with its password too"},
-    {'c', NULL, NULL, "CMD is a line for sh"},
+    {'c', NULL, NULL, "CMD is one line for sh, quoted"},
     {'l', NULL, "NAME", NULL},
     {AT_LEAST, "at-least", "DUR", NULL},
     {0, NULL, NULL, NULL},
@@ -92,8 +92,8 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     }
 }
 
-/* CMD ARG... as it stands, or as a line for sh in which ARG... are $1 and so on. Copies: the
- * arguments that we were started with are overwritten. */
+/* CMD ARG... as it stands, or one CMD as a line for sh. Copies: the arguments that we were started
+ * with are overwritten. */
 static char **command_of(char **words, int n, bool line)
 {
     char **out = calloc((size_t)n + 4, sizeof *out), **to = out;
@@ -103,9 +103,6 @@ static char **command_of(char **words, int n, bool line)
     if (line) {
         *to++ = strdup("/bin/sh");
         *to++ = strdup("-c");
-        *to++ = strdup(*words++);
-        *to++ = strdup("sh");
-        n--;
     }
     for (; n > 0; n--)
         *to++ = strdup(*words++);
@@ -124,20 +121,24 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
 {
     struct options o;
     bool line = false;
-    int key;
+    int key, words;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, 2, argc, argv);
     while ((key = options_next(&o)) >= 0)
         if (!take_option(&o, key, plan, &line))
             return EXIT_USAGE;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
-    if (argc - o.at < 2)
+    /* run NAME -- CMD: the first "--" ends the options. */
+    words = o.n - 1 - (o.n > 1 && strcmp(o.operands[1], "--") == 0);
+    if (words < 1)
         return options_refuse(cli, "NAME and CMD are needed");
+    if (line && words > 1)
+        return options_refuse(cli, "-c takes one CMD, a line for sh: quote it");
     if (plan->grant.lease_ms == 0)
         plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
-    plan->name = strdup(argv[o.at]);
-    plan->command = command_of(argv + o.at + 1, argc - o.at - 1, line);
+    plan->name = strdup(o.operands[0]);
+    plan->command = command_of(o.operands + o.n - words, words, line);
     if (plan->name != NULL && plan->command != NULL)
         return 0;
     say(SAY_ERROR, "out of memory");

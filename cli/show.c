@@ -81,12 +81,12 @@ static int run(struct cli *cli, int argc, char **argv)
     sqlock *m = NULL;
     int rc;
 
-    options_begin(&o, cli, options, argc, argv);
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
     if (options_next(&o) != OPTIONS_END)
         return EXIT_USAGE;
-    if (argc - o.at != 1)
+    if (o.n != 1)
         return options_refuse(cli, "one NAME is needed");
-    s.name = argv[o.at];
+    s.name = o.operands[0];
     if ((rc = database_open(cli, NULL, &m)) != 0)
         return rc;
     rc = show(&s, m);

@@ -20,10 +20,10 @@ struct grant_opts {
 enum { GRANT_TTL = 256, GRANT_SLOTS, GRANT_LAST };
 
 #define GRANT_OPTIONS                                                                              \
-    {'n', NULL, NULL, "do not wait: give up at once when it is busy"},                             \
-        {'w', NULL, "DUR", "wait at most so long; without it, for ever"},                          \
+    {'n', "nonblock", NULL, "do not wait: give up at once when it is busy"},                       \
+        {'w', "wait", "DUR", "wait at most so long; without it, for ever"},                        \
         {GRANT_TTL, "ttl", "DUR", "length of the lease: 30s"},                                     \
-        {'m', NULL, "KEY=VALUE", "told to those who find it busy; may be repeated"},               \
+        {'m', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"},          \
         {'x', NULL, NULL, "exclusive, as it is without it"}, {'s', NULL, NULL, NULL},              \
     {                                                                                              \
         GRANT_SLOTS, "slots", "N", NULL                                                            \

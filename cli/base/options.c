@@ -1,8 +1,8 @@
 #include "cli/base/options.h"
 
-#include <getopt.h>
 #include <sqlock/sqlock.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/say.h"
@@ -11,7 +11,6 @@
 #include "cli/cli.h"
 
 enum {
-    SPECS_MAX = 48,
     URL_FILE = OPTION_LONG - 64,
     LOCAL,
     SCHEMA,
@@ -29,19 +28,20 @@ const struct option_spec global_options[] = {
     {LOCAL, "local", NULL, "a SQLite file of this user's, for one machine only"},
     {SCHEMA, "schema", "S", "the schema that holds the tables (PostgreSQL)"},
     {PREFIX, "prefix", "P", "what table names begin with: sqlock_"},
-    {NAMESPACE, "namespace", "NS", "names of locks count within it: empty"},
+    {NAMESPACE, "namespace", "NS", "namespace for lock names (default: none)"},
     {WAIT_DB, "wait-db", "DUR", "try so long to reach the database: 0"},
     {UNPREPARED, "unprepared", NULL, "for poolers in transaction mode (PostgreSQL)"},
     {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may forget commits in a crash"},
-    {JSON, "json", NULL, "write data as JSON"},
-    {'q', NULL, NULL, "tell errors only, and data that was asked for"},
-    {'v', NULL, NULL, "tell more"},
+    {JSON, "json", NULL, "print data and messages as JSON"},
+    {'q', "quiet", NULL, "print errors only, and data that was asked for"},
+    {'v', "verbose", NULL, "print more"},
+    {'h', "help", NULL, "print help"},
     {0, NULL, NULL, NULL},
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static const struct option_spec *find(const struct option_spec *specs, int key)
+static const struct option_spec *by_key(const struct option_spec *specs, int key)
 {
     for (; specs != NULL && specs->key != 0; specs++)
         if (specs->key == key)
@@ -49,40 +49,22 @@ static const struct option_spec *find(const struct option_spec *specs, int key)
     return NULL;
 }
 
-/* What getopt_long wants of one table. */
-static void add_table(const struct option_spec *specs, char *letters, struct option *longs,
-                      size_t *n)
+/* The whole name: a beginning may be that of another option, in this version or the next one. */
+static const struct option_spec *by_name(const struct option_spec *specs, const char *name,
+                                         size_t len)
 {
-    char *to = letters + strlen(letters);
-
-    for (; specs != NULL && specs->key != 0 && *n < SPECS_MAX; specs++) {
-        const char *colons = specs->value == NULL ? "" : specs->value[0] == '[' ? "::" : ":";
-
-        if (specs->key < OPTION_LONG - 64) {
-            *to++ = (char)specs->key;
-            to = stpcpy(to, colons);
-        }
-        if (specs->name != NULL)
-            longs[(*n)++] = (struct option){specs->name, (int)strlen(colons), NULL, specs->key};
-    }
-    *to = '\0';
-    longs[*n] = (struct option){NULL, 0, NULL, 0};
+    for (; specs != NULL && specs->key != 0; specs++)
+        if (specs->name != NULL && strlen(specs->name) == len &&
+            memcmp(specs->name, name, len) == 0)
+            return specs;
+    return NULL;
 }
 
-void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int argc,
-                   char **argv)
+void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int stop,
+                   int argc, char **argv)
 {
-    *o = (struct options){.cli = cli, .own = own, .argc = argc, .argv = argv};
-    optind = 0; /* from the start, whatever was read before */
-    opterr = 0;
-}
-
-void options_resume(struct options *o, int at)
-{
-    /* getopt skips argv[0]. */
-    o->argc -= at - 1;
-    o->argv += at - 1;
-    optind = 0;
+    *o = (struct options){
+        .cli = cli, .own = own, .stop = stop, .argc = argc, .argv = argv, .at = 1};
 }
 
 int options_refuse(const struct cli *cli, const char *format, ...)
@@ -104,52 +86,30 @@ int options_refuse(const struct cli *cli, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* As the user wrote it. A value is left away: it may be a URL with a password. */
-static int tell_wrong(struct options *o, int key)
-{
-    const char *word = o->argv[optind > 0 ? optind - 1 : 0];
-    int len = (int)strcspn(word, "=");
-
-    if (strncmp(word, "--", 2) != 0 || optopt != 0) {
-        const struct option_spec *spec = find(o->own, optopt);
-
-        spec = spec != NULL ? spec : find(global_options, optopt);
-        if (spec != NULL && spec->key >= OPTION_LONG - 64)
-            options_refuse(o->cli, key == ':' ? "--%s needs a value" : "--%s takes no value",
-                           spec->name);
-        else
-            options_refuse(o->cli, key == ':' ? "-%c needs a value" : "there is no option -%c",
-                           optopt);
-    } else {
-        options_refuse(o->cli, "there is no option %.*s, or more than one begins so", len, word);
-    }
-    return OPTIONS_WRONG;
-}
-
-static bool take_global(struct options *o, int key)
+static bool take_global(struct options *o, int key, char *value)
 {
     struct cli *cli = o->cli;
 
     switch (key) {
     case 'U':
-        return url_from_argument(cli, optarg);
+        return url_from_argument(cli, value);
     case URL_FILE:
-        cli->url_file = optarg;
+        cli->url_file = value;
         break;
     case LOCAL:
         cli->local = true;
         break;
     case SCHEMA:
-        cli->schema = optarg;
+        cli->schema = value;
         break;
     case PREFIX:
-        cli->prefix = optarg;
+        cli->prefix = value;
         break;
     case NAMESPACE:
-        cli->ns = optarg;
+        cli->ns = value;
         break;
     case WAIT_DB:
-        o->value = optarg;
+        o->value = value;
         return options_duration(o, &cli->wait_db_ms);
     case ACCEPT_WEAK:
         cli->flags |= SQLOCK_OPEN_ACCEPT_WEAK;
@@ -159,54 +119,132 @@ static bool take_global(struct options *o, int key)
         break;
     case JSON:
         cli->json = true;
+        say_as_json();
         break;
+    case 'h':
+        exit(help_print(cli->command));
     default:
         say_more(key == 'v' ? 1 : -1);
     }
     return true;
 }
 
+/* "--name", "--name=value". */
+static const struct option_spec *read_word(struct options *o, char *word)
+{
+    size_t len = strcspn(word, "=");
+    const struct option_spec *spec = by_name(o->own, word, len);
+
+    if (spec == NULL)
+        spec = by_name(global_options, word, len);
+    o->rest = word[len] == '=' ? word + len + 1 : NULL;
+    if (spec == NULL)
+        options_refuse(o->cli, "unknown option --%.*s", (int)len, word);
+    return spec;
+}
+
+/* The next of some in one word: "-nE0". */
+static const struct option_spec *read_letter(struct options *o)
+{
+    int letter = (unsigned char)*o->letters++;
+    const struct option_spec *spec = by_key(o->own, letter);
+
+    if (spec == NULL)
+        spec = by_key(global_options, letter);
+    o->rest = NULL;
+    if (spec == NULL)
+        options_refuse(o->cli, "unknown option -%c", letter);
+    else if (spec->value != NULL && *o->letters != '\0') {
+        o->rest = o->letters;
+        o->letters = "";
+    }
+    return spec;
+}
+
+/* What was typed, without a value: that may be a URL with a password. */
+static void refuse(const struct options *o, const struct option_spec *spec, const char *what)
+{
+    if (spec->name != NULL)
+        options_refuse(o->cli, "--%s%s", spec->name, what);
+    else
+        options_refuse(o->cli, "-%c%s", spec->key, what);
+}
+
+/* Its value: what stands behind it, or the next word, if it takes one. */
+static bool read_value(struct options *o, const struct option_spec *spec)
+{
+    if (spec->help == NULL)
+        refuse(o, spec, ": this version does not have it yet");
+    else if (spec->value == NULL && o->rest != NULL)
+        refuse(o, spec, " takes no value");
+    else if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL && o->at == o->argc)
+        refuse(o, spec, " needs a value");
+    else {
+        if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL)
+            o->rest = o->argv[o->at++];
+        o->value = o->rest;
+        return true;
+    }
+    return false;
+}
+
+/* Operands are gathered at the front meanwhile; at the end they stand before those that were not
+ * looked at, in their order. */
+static int end(struct options *o)
+{
+    memmove(o->argv + o->at - o->n, o->argv + 1, (size_t)o->n * sizeof *o->argv);
+    o->operands = o->argv + o->at - o->n;
+    o->n += o->argc - o->at;
+    return o->wrong ? OPTIONS_WRONG : OPTIONS_END;
+}
+
 int options_next(struct options *o)
 {
-    char letters[2 * SPECS_MAX] = "+:";
-    struct option longs[SPECS_MAX + 1];
     const struct option_spec *spec;
-    size_t n = 0;
-    int key;
 
-    add_table(o->own, letters, longs, &n);
-    add_table(global_options, letters, longs, &n);
     for (;;) {
-        key = getopt_long(o->argc, o->argv, letters, longs, NULL);
-        if (key == -1)
-            break;
-        if (key == '?' || key == ':')
-            return tell_wrong(o, key);
-        if ((spec = find(o->own, key)) != NULL) {
-            if (spec->help == NULL) {
-                options_refuse(o->cli, "%s%.*s%s: this version does not have it yet",
-                               spec->name != NULL ? "--" : "-", spec->name != NULL ? 0 : 1,
-                               spec->name != NULL ? "" : (const char[]){(char)key, '\0'},
-                               spec->name != NULL ? spec->name : "");
-                return OPTIONS_WRONG;
+        if (o->letters != NULL && *o->letters != '\0') {
+            spec = read_letter(o);
+        } else {
+            char *word = o->at < o->argc ? o->argv[o->at] : NULL;
+
+            if (word == NULL || o->n == o->stop)
+                return end(o);
+            o->at++;
+            if (strcmp(word, "--") == 0)
+                return end(o);
+            if (word[0] != '-' || word[1] == '\0') {
+                o->argv[1 + o->n++] = word;
+                continue;
             }
-            o->value = optarg;
-            return key;
+            if (word[1] != '-') {
+                o->letters = word + 1;
+                continue;
+            }
+            spec = read_word(o, word + 2);
         }
-        if (!take_global(o, key))
+        if (spec == NULL || !read_value(o, spec))
+            return OPTIONS_WRONG;
+        if (by_key(o->own, spec->key) == spec)
+            return spec->key;
+        if (!take_global(o, spec->key, o->rest))
             return OPTIONS_WRONG;
     }
-    o->at = optind;
-    return o->wrong ? OPTIONS_WRONG : OPTIONS_END;
 }
 
 static bool read_duration(struct options *o, int64_t max_ms, int64_t *out_ms)
 {
-    if (text_duration(o->value, out_ms) && *out_ms <= max_ms)
+    bool valid = text_duration(o->value, out_ms);
+
+    if (valid && *out_ms <= max_ms)
         return true;
     o->wrong = true;
-    options_refuse(o->cli, "\"%s\" is no duration: 500ms 30s 5m 2h 1d, at most %lldd", o->value,
-                   (long long)(max_ms / 86400000));
+    if (valid)
+        options_refuse(o->cli, "duration \"%s\" is too long (at most %lldd)", o->value,
+                       (long long)(max_ms / 86400000));
+    else
+        options_refuse(o->cli, "invalid duration \"%s\" (use 500ms, 30s, 5m, 1h30m, 1d, 2w)",
+                       o->value);
     return false;
 }
 
@@ -230,7 +268,7 @@ bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out)
     if (text_number(o->value, min, max, out))
         return true;
     o->wrong = true;
-    options_refuse(o->cli, "\"%s\" is no number from %lld to %lld", o->value, (long long)min,
+    options_refuse(o->cli, "invalid number \"%s\" (use %lld to %lld)", o->value, (long long)min,
                    (long long)max);
     return false;
 }

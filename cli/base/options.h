@@ -1,6 +1,7 @@
-/* Options from tables: the same table is given to getopt_long and printed by the help. Parsing
- * stops at the first operand. The global options may stand before the command and among its
- * options. */
+/* Options from tables: the same table is read by and printed by the help. Long ones are known by
+ * their whole names only: getopt_long() takes a beginning for the whole, and `--wait 1`, which
+ * flock(1) has, was `--wait-db 1`. The global options may stand before the command, among its
+ * options and behind its operands. */
 #ifndef SQLOCK_CLI_OPTIONS_H
 #define SQLOCK_CLI_OPTIONS_H
 
@@ -19,27 +20,31 @@ struct option_spec {
 };
 
 enum { OPTION_LONG = 256, OPTIONS_END = -1, OPTIONS_WRONG = -2 };
+enum { OPTIONS_ANYWHERE = -1 }; /* `stop`: options may stand behind all operands */
 
 extern const struct option_spec global_options[];
 
 struct options {
     struct cli *cli;
     const struct option_spec *own; /* NULL: global ones only */
+    int stop; /* options end behind so many operands: what follows belongs to somebody else */
     int argc;
     char **argv;
-    int at;            /* of the first operand, after OPTIONS_END */
+    int at;              /* the next word */
+    char *letters;       /* the rest of "-nE0" */
+    char *rest;          /* what stands behind an option: its value */
+    char **operands;     /* after OPTIONS_END: n of them, and NULL */
+    int n;
     const char *value; /* of the option that options_next() returned */
     bool wrong;        /* a value was refused, and that was told */
 };
 
-/* argv[0] is skipped. */
-void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int argc,
-                   char **argv);
+/* argv[0] is skipped. Words are moved within argv. */
+void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int stop,
+                   int argc, char **argv);
 /* The key of the next option of the command's own; OPTIONS_END; OPTIONS_WRONG, which has been told.
- */
+ * -h prints help and ends the process. */
 int options_next(struct options *o);
-/* After a break in the options, for commands that take some behind their operand. */
-void options_resume(struct options *o, int at);
 
 /* The value as a duration, a number, a code: false, and o->wrong, if it is none. */
 bool options_duration(struct options *o, int32_t *out_ms); /* at most 24 days */

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +16,7 @@
 
 /* The process's own: set while options are read, before anything else runs. */
 static int loudness = SAY_NOTE;
+static bool as_json;
 
 enum { SECRETS_MAX = 8 };
 
@@ -48,6 +51,16 @@ void say_more(int by)
     loudness += by;
     if (loudness < SAY_ERROR)
         loudness = SAY_ERROR;
+}
+
+bool say_is_loud(void)
+{
+    return loudness >= SAY_MORE;
+}
+
+void say_as_json(void)
+{
+    as_json = true;
 }
 
 bool say_is_quiet(void)
@@ -140,23 +153,58 @@ static void write_line(const char *line, size_t len)
     }
 }
 
-void say(enum say_level level, const char *format, ...)
+static bool put_json(enum say_level level, const char *code, const char *text)
+{
+    json_t *json = json_pack("{s:s, s:s*, s:s}", "level", level == SAY_ERROR ? "error" : "note",
+                             "code", code, "text", text);
+    char *line = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    size_t len = line != NULL ? strlen(line) : 0;
+
+    json_decref(json);
+    if (line == NULL)
+        return false;
+    line[len] = '\n'; /* in the place of the NUL */
+    write_line(line, len + 1);
+    free(line);
+    return true;
+}
+
+static void tell(enum say_level level, const char *code, const char *format, va_list args)
 {
     char line[2048] = "sqlock: ";
     size_t begin = strlen(line), len;
-    va_list args;
 
-    if ((int)level > loudness)
-        return;
-    va_start(args, format);
     vsnprintf(line + begin, sizeof line - begin - 1, format, args);
-    va_end(args);
     hide(line + begin, strlen(line + begin));
     /* Labels and names come from others: no escape sequences for this terminal. */
     len = strlen(line);
     for (size_t i = begin, n; i<len; i += n> 0 ? n : 1)
         if ((n = shown_char(line + i, len - i)) == 0)
             line[i] = '?';
+    if (as_json && put_json(level, code, line + begin))
+        return;
     line[len] = '\n';
     write_line(line, len + 1);
+}
+
+void say(enum say_level level, const char *format, ...)
+{
+    va_list args;
+
+    if ((int)level > loudness)
+        return;
+    va_start(args, format);
+    tell(level, NULL, format, args);
+    va_end(args);
+}
+
+void say_code(enum say_level level, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    if ((int)level > loudness)
+        return;
+    va_start(args, format);
+    tell(level, code, format, args);
+    va_end(args);
 }

@@ -14,8 +14,13 @@ enum say_level {
 
 /* How much is told from now on: -1 for -q, +1 for -v. */
 void say_more(int by);
+/* From now on a message is a line of JSON: {"level":"error","code":"SQLOCK_EDENIED","text":"..."},
+ * or "note"; without a code where the library gave none. */
+void say_as_json(void);
 /* -q: what only says that all went well is not printed either; what was asked for is. */
 bool say_is_quiet(void);
+/* -v */
+bool say_is_loud(void);
 /* This text is in no message from now on: asterisks stand in its place. It must live as long.
  * False: not this one. One that is shorter than three bytes could not be told from an accident and
  * is not looked for. */
@@ -30,5 +35,8 @@ void say_end(void);
 /* The descriptor that it has opened for this, or -1. */
 int say_fd(void);
 void say(enum say_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, of what the library calls `code`. */
+void say_code(enum say_level level, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -10,42 +10,66 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static int64_t unit_ms(const char *unit)
+/* The unit at the beginning of text, and the bytes of its name; 0: there is none. */
+static int64_t unit_ms(const char *text, size_t *out_len)
 {
     static const struct {
         const char *name;
         int64_t ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    } units[] = {{"ms", 1},       {"s", 1000},      {"m", 60000},
+                 {"h", 3600000},  {"d", 86400000},  {"w", 604800000}};
 
+    *out_len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(units[i].name, unit) == 0)
+        if (strlen(units[i].name) == *out_len && memcmp(units[i].name, text, *out_len) == 0)
             return units[i].ms;
     return 0;
 }
 
-/* In thousandths, so that 0.5s and 1.5h need no floating point and no locale. */
-bool text_duration(const char *text, int64_t *out_ms)
+/* A number at the beginning of *text, in thousandths, so that 0.5s and 1.5h need no floating point
+ * and no locale. */
+static bool thousandths(const char **text, int64_t *out)
 {
-    int64_t thousandths = 0, unit;
     int digits = 0, decimals = -1;
+    const char *at = *text;
 
-    for (; isdigit((unsigned char)*text) || (*text == '.' && decimals < 0); text++) {
-        if (*text == '.') {
+    *out = 0;
+    for (; isdigit((unsigned char)*at) || (*at == '.' && decimals < 0); at++) {
+        if (*at == '.') {
             decimals = 0;
             continue;
         }
         digits++;
         if (decimals >= 0 && decimals++ >= 3)
             continue;
-        if ((thousandths = thousandths * 10 + (*text - '0')) > INT64_C(1) << 42)
+        if ((*out = *out * 10 + (*at - '0')) > INT64_C(1) << 42)
             return false;
     }
     for (int i = decimals < 0 ? 0 : decimals; i < 3; i++)
-        thousandths *= 10;
-    if (digits == 0 || decimals == 0 || (unit = unit_ms(text)) == 0 ||
-        thousandths > INT64_C(864000000000000) / unit)
-        return false;
-    *out_ms = thousandths * unit / 1000;
+        *out *= 10;
+    *text = at;
+    return digits > 0 && decimals != 0;
+}
+
+/* "1h30m": each unit is smaller than the one before it, or a digit was mistyped. */
+bool text_duration(const char *text, int64_t *out_ms)
+{
+    const int64_t most = INT64_C(864000000000000); /* 10000 days, in thousandths of ms */
+    int64_t number, unit, last = INT64_MAX, sum = 0;
+    const char *at = text;
+    size_t len;
+
+    do {
+        if (!thousandths(&at, &number))
+            return false;
+        unit = *at == '\0' && sum == 0 && last == INT64_MAX ? 1000 : unit_ms(at, &len);
+        if (unit == 0 || unit >= last || number > most / unit || sum > most - number * unit)
+            return false;
+        at += *at != '\0' ? len : 0;
+        sum += number * unit;
+        last = unit;
+    } while (*at != '\0');
+    *out_ms = sum / 1000;
     return true;
 }
 

@@ -187,8 +187,7 @@ static int find(struct cli *cli)
     if ((cli->url = from_environment("SQLOCK_URL")) != NULL ||
         (cli->url = from_environment("DATABASE_URL")) != NULL)
         return 0;
-    say(SAY_ERROR, "which database? -U URL, --url-file FILE, SQLOCK_URL or DATABASE_URL name it "
-                   "(--local is a file of this user's)");
+    say(SAY_ERROR, "no database given: set SQLOCK_URL, or use --url, --url-file or --local");
     return EXIT_SETUP;
 }
 

@@ -81,12 +81,15 @@ static void test_command_finds_its_lock_in_the_environment(void **state)
     assert_said(0, "nightly 2 1\n1\n", NULL);
 }
 
-static void test_c_runs_a_line_of_shell_with_arguments(void **state)
+/* As flock -c: words behind the line would be $0 and $1 of it, not what they look like. */
+static void test_c_runs_one_line_of_shell(void **state)
 {
     (void)state;
     database_new();
-    sh("sqlock $G run -c nightly 'echo \"$1,$2\"; exit 5' 'a b' c");
+    sh("sqlock $G run -c nightly 'echo \"a b\",c; exit 5'");
     assert_said(5, "a b,c\n", NULL);
+    sh("sqlock $G run -c nightly echo a b");
+    assert_said(64, "", "-c takes one CMD, a line for sh: quote it");
 }
 
 static void test_options_behind_the_name_are_the_commands_own(void **state)
@@ -386,7 +389,7 @@ int main(void)
         cmocka_unit_test(test_max_time_ends_a_command_that_ignores_term),
         cmocka_unit_test(test_term_comes_before_kill),
         cmocka_unit_test(test_command_finds_its_lock_in_the_environment),
-        cmocka_unit_test(test_c_runs_a_line_of_shell_with_arguments),
+        cmocka_unit_test(test_c_runs_one_line_of_shell),
         cmocka_unit_test(test_options_behind_the_name_are_the_commands_own),
         cmocka_unit_test(test_stdin_reaches_the_command),
         cmocka_unit_test(test_closed_stdin_stays_closed),

@@ -30,10 +30,14 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
         "ls --older-than 1.",
         "ls --older-than 1e3",
         "ls --older-than 25d",
+        "ls --older-than 1h1h",
+        "ls --older-than 30m1h",
+        "ls --older-than 1h30",
+        "ls --older-than 5M",
         "ls --held=yes",
         "show",
         "show a b",
-        "show a --json b",
+        "show a -q b",
         "acquire",
         "acquire a b",
         "acquire -w 1s",
@@ -57,6 +61,11 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
         "break --token 1 a b",
         "break --token 9007199254740992 a",
         "run a",
+        "run a --",
+        "run a -- --",
+        "run -c a",
+        "run -c a echo b c",
+        "run a --no-such-option true",
         "run -E 256 a true",
         "run -E x a true",
         "run --on-lost hope a true",
@@ -72,6 +81,7 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
         "help nonsense",
         "help run ls",
         "--local -U sqlite:x ls",
+        "ls --version",
     };
 
     (void)state;
@@ -86,12 +96,89 @@ static void test_wrong_usage_says_where_to_look(void **state)
 {
     (void)state;
     database_new();
+    sh("sqlock");
+    assert_said(64, "", "sqlock: no command given; try 'sqlock help'\n");
     sh("sqlock nonsense");
-    assert_said(64, "", "no command \"nonsense\"; see `sqlock help`\n");
+    assert_said(64, "", "unknown command \"nonsense\"; see `sqlock help`\n");
     sh("sqlock help nonsense");
-    assert_said(64, "", "no command \"nonsense\"; see `sqlock help`\n");
+    assert_said(64, "", "unknown command \"nonsense\"; see `sqlock help`\n");
+    sh("sqlock ls --older-than 5x");
+    assert_said(64, "", "invalid duration \"5x\" (use ");
     sh("sqlock run a");
     assert_said(64, "", "; see `sqlock help run`\n");
+}
+
+/* Of every long option each beginning that is none itself: one that is taken for the whole is
+ * another option for whoever meant another one, and for the next version. */
+static void test_beginning_of_an_option_is_not_the_option(void **state)
+{
+    static const char *const lines[] = {
+        "--wait-d 1 ls",      "--name x ls",          "--l ls",          "--verb ls",
+        "run --max 1s a true", "acquire --own x a",    "ls --exp",        "break --tok 1 a",
+        "migrate up --dry",   "reap --metrics=x",     "run --on=kill a true",
+    };
+
+    (void)state;
+    database_new();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("sqlock %s", lines[i]);
+        assert_said(64, "", "unknown option --");
+    }
+    /* On each that help knows, cut by one byte. */
+    assert_sh("for c in '' run acquire renew ls break reap migrate; do for o in "
+              "$(sqlock help $c | sed -n 's/^  [ -].\\{3\\}\\(--[a-z-]*\\).*/\\1/p'); do "
+              "echo $o >>$D/options; "
+              "sqlock $c ${o%%?} 2>&1 | grep -q \"unknown option ${o%%?};\" || echo $c $o; done; "
+              "done >$D/taken; test $(wc -l <$D/options) -gt 30 && ! grep . $D/taken");
+}
+
+static void test_options_are_those_of_flock(void **state)
+{
+    static const char *const lines[] = {"--wait 300ms a", "--wait=0.3 a", "-w0.3 a", "--nonblock a",
+                                        "-nq a",          "a --wait 0",   "a -n"};
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock acquire --nonblock a");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        sh("sqlock acquire %s", lines[i]);
+        assert_said(75, "", NULL);
+        sh("sqlock run %s true", lines[i]);
+        assert_said(75, "", NULL);
+    }
+    sh("sqlock run a -n -c 'echo \"ran\"'");
+    assert_said(75, "", NULL);
+    sh("sqlock run b -n -c 'echo \"ran\"'");
+    assert_said(0, "ran\n", "");
+}
+
+static void test_options_may_stand_behind_operands(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock acquire a --ttl 1h --json");
+    assert_said(0, "{\"name\":\"a\"", NULL);
+    sh("sqlock show a --json");
+    assert_said(0, "{\"name\":\"a\"", NULL);
+    sh("sqlock ls 'a*' --held -q --json");
+    assert_said(0, "[{\"name\":\"a\"", NULL);
+    sh("sqlock migrate status --json");
+    assert_said(0, "[{", NULL);
+    sh("sqlock migrate --exit-code --json status");
+    assert_said(0, "[{", NULL);
+    assert_sh("sqlock acquire -n -- -a && sqlock show -- -a && sqlock break --token 1 -- -a");
+    sh("sqlock show -a");
+    assert_said(64, "", "unknown option -a");
+}
+
+static void test_two_dashes_may_stand_before_the_command_of_run(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock run -n a -- echo -n --json; sqlock run -n -- a -- echo -n b; sqlock run -n -- a echo c");
+    assert_said(0, "--jsonbc\n", "");
+    sh("sqlock run -n a echo -- b");
+    assert_said(0, "-- b\n", "");
 }
 
 static void test_name_that_cannot_be_is_wrong_usage(void **state)
@@ -133,7 +220,8 @@ static void test_what_comes_later_is_refused_by_name(void **state)
 
 static void test_durations_are_what_people_write(void **state)
 {
-    static const char *const good[] = {"500ms", "30s", "5m", "2h", "1d", "7", "0.5s", "1.5h", "0"};
+    static const char *const good[] = {"500ms", "30s",  "5m", "2h",    "1d",      "7",
+                                       "0.5s",  "1.5h", "0",  "1h30m", "1w2d500ms"};
 
     (void)state;
     database_new();
@@ -142,6 +230,11 @@ static void test_durations_are_what_people_write(void **state)
     assert_sh("sqlock acquire -n --ttl 1.5h nightly");
     sh("sqlock show nightly");
     assert_said(0, "1h2", NULL);
+    assert_sh("sqlock acquire -n --ttl 1h59m59s999ms nightly.2");
+    sh("sqlock show nightly.2");
+    assert_said(0, "1h59m", NULL);
+    sh("sqlock ls --older-than 3w6d23h");
+    assert_said(64, "", "too long (at most 24d)");
     sh("sqlock acquire -w 0.3 nightly");
     assert_said(75, NULL, NULL);
 }
@@ -161,7 +254,8 @@ static void test_help_fits_and_goes_to_stdout(void **state)
         assert_string_equal(sh("sqlock help %s | awk 'length > 80'", commands[i])->out, "");
     }
     assert_string_equal(sh("sqlock --help | awk 'length > 80'")->out, "");
-    assert_sh("sqlock --help >$D/a; sqlock help | cmp - $D/a");
+    assert_sh("sqlock --help >$D/a; sqlock help | cmp - $D/a; sqlock -h | cmp - $D/a");
+    assert_sh("sqlock help run >$D/a; sqlock run -h | cmp - $D/a; sqlock run a -n --help | cmp - $D/a");
 }
 
 static void test_version_is_that_of_the_header(void **state)
@@ -169,6 +263,8 @@ static void test_version_is_that_of_the_header(void **state)
     (void)state;
     database_new();
     sh("sqlock --version");
+    assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
+    sh("sqlock -V");
     assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
     sh("sqlock --json --version");
     assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
@@ -199,9 +295,9 @@ static void test_without_a_url_nothing_is_locked(void **state)
     (void)state;
     database_new();
     sh("unset SQLOCK_URL; HOME=$D sqlock run nightly touch $D/ran");
-    assert_said(78, "", "which database?");
+    assert_said(78, "", "no database given: set SQLOCK_URL, or use --url");
     sh("SQLOCK_URL= HOME=$D sqlock run nightly touch $D/ran");
-    assert_said(78, "", "which database?");
+    assert_said(78, "", "no database given: set SQLOCK_URL, or use --url");
     sh("test -e $D/ran");
     assert_said(1, NULL, NULL);
 }
@@ -338,6 +434,10 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_usage_is_64_before_any_database),
         cmocka_unit_test(test_wrong_usage_says_where_to_look),
+        cmocka_unit_test(test_beginning_of_an_option_is_not_the_option),
+        cmocka_unit_test(test_options_are_those_of_flock),
+        cmocka_unit_test(test_options_may_stand_behind_operands),
+        cmocka_unit_test(test_two_dashes_may_stand_before_the_command_of_run),
         cmocka_unit_test(test_name_that_cannot_be_is_wrong_usage),
         cmocka_unit_test(test_what_comes_later_is_refused_by_name),
         cmocka_unit_test(test_durations_are_what_people_write),
