@@ -1,8 +1,11 @@
 /* sqlock acquire: a lock for a script, which releases it by owner and token. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/base/connect.h"
+#include "cli/base/file.h"
 #include "cli/base/grant.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
@@ -108,15 +111,34 @@ static int take(const struct cli *cli, sqlock *m, const struct acquire *a, struc
     return rc;
 }
 
+/* Who asked holds the lock: the script, which goes on while this process ends. Its name, where the
+ * label has room for it: the pid alone may be that of a shell, or say nothing to others. */
+static void name_script(pid_t script, char *label, size_t size)
+{
+    char path[64], *name;
+    size_t used = strlen(label);
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)script);
+    if ((name = file_text(path)) == NULL)
+        return;
+    name[strcspn(name, "\n")] = '\0';
+    if (used + strlen(" script=") + strlen(name) < size)
+        snprintf(label + used, size - used, "%sscript=%s", used > 0 ? " " : "", name);
+    free(name);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct acquire a = {.grant = GRANT_OPTS_INIT};
     struct signals signals;
+    pid_t script = getppid();
     sqlock *m = NULL;
     int rc;
 
-    if ((rc = read_options(cli, argc, argv, &a)) != 0 ||
-        (rc = database_open(cli, a.grant.label, &m)) != 0)
+    if ((rc = read_options(cli, argc, argv, &a)) != 0)
+        return rc;
+    name_script(script, a.grant.label, GRANT_LABEL);
+    if ((rc = database_open_for(cli, script, a.grant.label, &m)) != 0)
         return rc;
     if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name)) != 0) {
         sqlock_close(m);
@@ -137,7 +159,8 @@ const struct command command_acquire = {
     .synopsis = "[-n | -w DUR] [--ttl DUR] [-m K=V]... [--owner OWNER] NAME",
     .summary = "take a lock and print its owner and token",
     .help = "It is held until `sqlock release NAME OWNER TOKEN`, or until the lease ends:\n"
-            "`sqlock renew` makes it longer. For one command `sqlock run` is the safer way.\n",
+            "`sqlock renew` makes it longer. For one command `sqlock run` is the safer way.\n"
+            "Others are told the process that called it: the script.\n",
     .options = options,
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/base/connect.h"
+#include "cli/base/info.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
 #include "cli/base/shown.h"
@@ -15,7 +16,7 @@ enum { TOKEN = OPTION_LONG, OLDER_THAN, DRY_RUN, YES };
 
 static const struct option_spec options[] = {
     {TOKEN, "token", "T", "of the grant, as ls, show and the busy message tell it"},
-    {OLDER_THAN, "older-than", "DUR", "all that were granted so long ago"},
+    {OLDER_THAN, "older-than", "DUR", "all that were granted at least so long ago"},
     {DRY_RUN, "dry-run", NULL, "only tell what would be broken"},
     {YES, "yes", NULL, "with --older-than: do not ask"},
     {0, NULL, NULL, NULL},
@@ -25,6 +26,8 @@ struct victim {
     char *name;
     size_t len;
     int64_t token;
+    char *holder; /* as it can be shown */
+    int64_t held_ms, left_ms;
 };
 
 struct job {
@@ -82,6 +85,10 @@ static int add_victim(struct job *job, const sqlock_info *info)
     job->victims = more;
     more[job->n].len = info->name_len;
     more[job->n].token = info->holder.token;
+    more[job->n].held_ms = info->holder.held_ms;
+    more[job->n].left_ms = info->holder.left_ms;
+    if ((more[job->n].holder = info_holder(info)) == NULL)
+        return 1;
     if ((more[job->n].name = malloc(info->name_len + 1)) == NULL)
         return 1;
     memcpy(more[job->n].name, info->name, info->name_len + 1);
@@ -167,17 +174,25 @@ static bool is_meant(const struct job *job)
     if (job->dry_run || job->yes || job->token > 0 || job->n == 0)
         return true;
     if ((tty = fopen("/dev/tty", "r+e")) == NULL) {
-        options_refuse(job->cli, "%zu locks would be broken: --dry-run lists them, --yes does it",
-                       job->n);
+        options_refuse(job->cli, "%zu %s would be broken: --dry-run lists, --yes does it", job->n,
+                       job->n == 1 ? "lock" : "locks");
         return false;
     }
     for (size_t i = 0; i < job->n; i++) {
-        char *name = shown_cell(job->victims[i].name, job->victims[i].len, 0);
+        const struct victim *v = &job->victims[i];
+        char *name = shown_cell(v->name, v->len, 0), held[TEXT_DURATION], ago[TEXT_DURATION];
 
-        fprintf(tty, "  %s\n", name != NULL ? name : "?");
+        fprintf(tty, "  %s: granted to %s %s ago", name != NULL ? name : "?", v->holder,
+                text_span(held, v->held_ms));
+        if (v->left_ms <= 0)
+            fprintf(tty, ", expired %s ago", text_span(ago, -v->left_ms));
+        fputc('\n', tty);
         free(name);
     }
-    fprintf(tty, "Break these %zu locks? [y/N] ", job->n);
+    if (job->n == 1)
+        fputs("Break 1 lock? [y/N] ", tty);
+    else
+        fprintf(tty, "Break these %zu locks? [y/N] ", job->n);
     fflush(tty);
     if (fgets(answer, sizeof answer, tty) == NULL)
         answer[0] = '\0';
@@ -196,6 +211,10 @@ static int work(struct job *job, sqlock *m)
             (long long)job->token);
         return EXIT_NO;
     }
+    if (job->n == 0)
+        say(SAY_NOTE, "nothing to break: no lock %s%s%swas granted so long ago",
+            job->operand != NULL ? "that matches " : "", job->operand != NULL ? job->operand : "",
+            job->operand != NULL ? " " : "");
     return is_meant(job) ? break_all(job, m) : EXIT_USAGE;
 }
 
@@ -208,8 +227,10 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = read_options(cli, argc, argv, &job)) != 0 || (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
     rc = work(&job, m);
-    for (size_t i = 0; i < job.n; i++)
+    for (size_t i = 0; i < job.n; i++) {
         free(job.victims[i].name);
+        free(job.victims[i].holder);
+    }
     free(job.victims);
     sqlock_close(m);
     return rc;
@@ -218,7 +239,7 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_break = {
     .name = "break",
     .synopsis = "NAME --token T [--dry-run]\n--older-than DUR [--dry-run] [--yes] [GLOB]",
-    .summary = "take locks away from holders that are known to be dead",
+    .summary = "forcibly release locks whose holder is known to be dead",
     .help = "A holder that lives learns it at its next renewal, and works on until then: only\n"
             "the token protects data from it.\n",
     .options = options,

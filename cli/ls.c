@@ -81,15 +81,20 @@ static void print_head(struct ls *ls)
     ls->has_head = true;
 }
 
+/* What has run out is held no more, and counts no further: how long it was, and since when it is
+ * not. */
 static void print_row(const sqlock_info *info)
 {
-    char held[TEXT_DURATION], left[TEXT_DURATION];
+    char held[TEXT_DURATION], span[TEXT_DURATION], left[TEXT_DURATION + 1];
+    int64_t left_ms = info->holder.left_ms, held_ms = info->holder.held_ms;
     char *name = shown_cell(info->name, info->name_len, 24), *holder = info_holder(info);
 
+    text_span(held, left_ms < 0 ? held_ms + left_ms : held_ms);
+    text_span(span, left_ms < 0 ? -left_ms : left_ms);
+    snprintf(left, sizeof left, "%s%s", left_ms < 0 ? "-" : "", span);
     if (name != NULL && holder != NULL)
         printf("%s %8lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
-               info_state(info), text_span(held, info->holder.held_ms),
-               text_span(left, info->holder.left_ms), holder);
+               info_state(info), held, left, holder);
     free(name);
     free(holder);
 }
@@ -201,8 +206,10 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_ls = {
     .name = "ls",
     .synopsis = "[--held|--expired] [--older-than DUR] [--watch[=DUR]] [GLOB]",
-    .summary = "list locks that are held",
-    .help = "By name, a page at a time: not one moment's picture. GLOB is as in a shell.\n",
+    .summary = "list locks: held, and expired ones that nobody has taken",
+    .help = "By name, a page at a time: not one moment's picture. GLOB is as in a shell.\n"
+            "An expired lock is anyone's: HELD tells how long it was held, LEFT -3m that its\n"
+            "lease ended 3m ago.\n",
     .options = options,
     .run = run,
 };

@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <sqlock/sqlock.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/fds.h"
@@ -61,6 +62,9 @@ int main(int argc, char **argv)
     fds_fill();
     /* Names are UTF-8 whatever the user's language is: how wide they are, what * and ? match. */
     setlocale(LC_CTYPE, "C.UTF-8");
+    cli.ns = getenv("SQLOCK_NAMESPACE");
+    cli.schema = getenv("SQLOCK_SCHEMA");
+    cli.prefix = getenv("SQLOCK_PREFIX");
     options_begin(&o, &cli, main_options, 1, argc, argv);
     while ((key = options_next(&o)) >= 0)
         version = true;

@@ -136,18 +136,29 @@ static int status(struct job *job)
     return rc == 0 && job->exit_code && job->pending > 0 ? EXIT_NO : rc;
 }
 
+static int newest(const sqlock_migration_info *info, void *user)
+{
+    *(int *)user = info->version;
+    return 0;
+}
+
 static int verify(struct job *job)
 {
     sqlock_error err = {0};
+    int version = 0;
     int rc = sqlock_migration_verify(job->db.driver, job->cli->url, &job->db.opts, &err);
 
     if (rc != 0)
         return fail_with(rc, &err);
+    rc = sqlock_migration_status(job->db.driver, job->cli->url, &job->db.opts, newest, &version,
+                                 &err);
+    if (rc != 0)
+        return fail_with(rc, &err);
     if (job->cli->json)
-        return output_json(json_pack("{s:b}", "verified", 1));
+        return output_json(json_pack("{s:b, s:i}", "verified", 1, "version", version));
     if (say_is_quiet())
         return 0;
-    puts("the schema is what it must be");
+    printf("schema OK (version %d)\n", version);
     return output_end();
 }
 
@@ -158,10 +169,17 @@ static int baseline(struct job *job)
     int rc;
 
     if (!text_number(job->operand, 1, INT_MAX, &version))
-        return options_refuse(job->cli, "\"%s\" is no version", job->operand);
+        return options_refuse(job->cli, "invalid version \"%s\"", job->operand);
     rc =
         sqlock_migration_baseline(job->db.driver, job->cli->url, &job->db.opts, (int)version, &err);
-    return rc != 0 ? fail_with(rc, &err) : 0;
+    if (rc != 0)
+        return fail_with(rc, &err);
+    if (job->cli->json)
+        return output_json(json_pack("{s:i}", "recorded", (int)version));
+    if (say_is_quiet())
+        return 0;
+    printf("recorded as applied: migrations up to version %d\n", (int)version);
+    return output_end();
 }
 
 /* ---- sql ------------------------------------------------------------------------------------- */

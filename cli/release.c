@@ -16,7 +16,7 @@ static int release(sqlock *m, const struct grant_id *id)
     if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
         rc = rc == SQLOCK_EGUARDED && sqlock_lock_state(lock) == SQLOCK_RELEASED
                  ? 0
-                 : fail_with(rc, &err);
+                 : grant_failed("release", id, lock, rc, &err);
     sqlock_lock_free(lock);
     return rc;
 }

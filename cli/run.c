@@ -145,6 +145,18 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     return EXIT_INTERNAL;
 }
 
+/* A `sqlock ls` within means the same locks. Before the guardian blanks what we were started with. */
+static void hand_on(const struct cli *cli)
+{
+    const char *const shared[][2] = {{"SQLOCK_NAMESPACE", cli->ns},
+                                      {"SQLOCK_SCHEMA", cli->schema},
+                                      {"SQLOCK_PREFIX", cli->prefix}};
+
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (shared[i][1] != NULL)
+            setenv(shared[i][0], shared[i][1], 1);
+}
+
 /* ---- three processes ------------------------------------------------------------------------- */
 
 void plan_show_as(const struct plan *plan, const char *what)
@@ -199,6 +211,7 @@ static int run(struct cli *cli, int argc, char **argv)
         goto out;
     say_without_waiting();
     signals_hear_children(&plan.signals);
+    hand_on(cli);
     if (!tree_adopt()) {
         say(SAY_ERROR, "run needs a Linux with a /proc of this namespace: it must be able to find "
                        "what the command starts");

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/base/driver.h"
@@ -41,28 +42,29 @@ int exit_of(int code)
     }
 }
 
-/* The library advises programs; in a shell its flags are options, whose names are shorter. */
-static void name_options(char *text)
+/* The library advises programs; a shell has options and commands. */
+static void in_words_of_a_shell(char *text, size_t size)
 {
-    static const char *const names[][2] = {{"SQLOCK_OPEN_ACCEPT_WEAK", "--accept-weak"},
-                                           {"SQLOCK_OPEN_UNPREPARED", "--unprepared"}};
-    char *at;
+    static const char *const words[][2] = {
+        {"SQLOCK_OPEN_ACCEPT_WEAK", "--accept-weak"},
+        {"SQLOCK_OPEN_UNPREPARED", "--unprepared"},
+        {": run the migrations", "; run 'sqlock migrate up'"},
+        {"down, which SQLOCK_MIGRATE_DOWN allows", "down: see `sqlock migrate down`"},
+        {" (SQLOCK_MIGRATE_HELD goes down all the same)", "; release or break them first"}};
+    char *at, rest[sizeof((sqlock_error *)0)->text];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        while ((at = strstr(text, names[i][0])) != NULL) {
-            char *rest = at + strlen(names[i][0]);
-
-            at = stpcpy(at, names[i][1]);
-            memmove(at, rest, strlen(rest) + 1);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        while ((at = strstr(text, words[i][0])) != NULL) {
+            snprintf(rest, sizeof rest, "%s", at + strlen(words[i][0]));
+            snprintf(at, size - (size_t)(at - text), "%s%s", words[i][1], rest);
         }
 }
 
-/* The tables are absent or too old: not from another file, or of a version that is newer than this.
- */
+/* A table is absent, or too old for what was asked; the database itself is there. */
 static bool up_would_help(int code, const sqlock_error *err)
 {
-    return code == SQLOCK_ESCHEMA &&
-           (strstr(err->text, "run the migrations") != NULL || err->sqlstate[0] != '\0');
+    return code == SQLOCK_ESCHEMA && err->sqlstate[0] != '\0' &&
+           strcmp(err->sqlstate, "3D000") != 0;
 }
 
 /* The library has one code for a schema and for a row that a newer version has written. */
@@ -75,10 +77,11 @@ int fail_with(int code, const sqlock_error *err)
 {
     sqlock_error told = *err;
 
-    name_options(told.text);
-    say(SAY_ERROR, "%s", told.text[0] != '\0' ? told.text : sqlock_strerror(code));
+    in_words_of_a_shell(told.text, sizeof told.text);
+    say_code(SAY_ERROR, sqlock_code_name(code), "%s",
+             told.text[0] != '\0' ? told.text : sqlock_strerror(code));
     if (up_would_help(code, err))
-        say(SAY_NOTE, "`sqlock migrate up` brings the schema to this version");
+        say(SAY_NOTE, "run 'sqlock migrate up', which brings the tables to this version");
     return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
 }
 
@@ -106,6 +109,11 @@ static int open_once(struct cli *cli, const struct database *db, sqlock **out_m,
 
 int database_open(struct cli *cli, const char *label, sqlock **out_m)
 {
+    return database_open_for(cli, 0, label, out_m);
+}
+
+int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **out_m)
+{
     struct database db;
     sqlock_error err = {0};
     int64_t end;
@@ -114,6 +122,7 @@ int database_open(struct cli *cli, const char *label, sqlock **out_m)
     if (rc != 0)
         return rc;
     db.opts.label = label;
+    db.opts.pid = pid;
     end = sqlock_now_us() + (int64_t)cli->wait_db_ms * 1000;
     for (int pause_ms = 100;; pause_ms = pause_ms < 2000 ? pause_ms * 2 : pause_ms) {
         int64_t left_ms;

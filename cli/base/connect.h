@@ -16,6 +16,8 @@ struct database {
 int database_find(struct cli *cli, struct database *out);
 /* Open a manager, trying as long as --wait-db says. label may be NULL. */
 int database_open(struct cli *cli, const char *label, sqlock **out_m);
+/* The same, for locks that belong to another process: 0 is this one. */
+int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **out_m);
 
 /* What a code of the library ends the process with. */
 int exit_of(int code);

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/base/connect.h"
+#include "cli/base/info.h"
 #include "cli/base/options.h"
 #include "cli/base/say.h"
 #include "cli/base/shown.h"
@@ -13,7 +15,7 @@
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
-enum { SETTLE_MS = 2000 };
+enum { SETTLE_MS = 2000, TELL_US = 1000000 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -21,7 +23,7 @@ enum { SETTLE_MS = 2000 };
 static void add_meta(struct options *o, struct grant_opts *g)
 {
     const char *equals = strchr(o->value, '=');
-    size_t used = strlen(g->label), room = sizeof g->label - 127 - used;
+    size_t used = strlen(g->label), room = GRANT_LABEL - used;
 
     if (equals == NULL || equals == o->value) {
         options_refuse(o->cli, "-m %s: KEY=VALUE is needed", o->value);
@@ -66,15 +68,75 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* 1: the request is done; 0: something else came, *out_signal or other_fd. */
-static int wait_done(sqlock_op *op, struct signals *signals, int other_fd, int *out_signal)
+struct wanted {
+    const char *name;
+    char *holder; /* as it can be shown; NULL: it is free, or not to be seen */
+    int64_t held_ms;
+};
+
+/* Names come in byte order, so a name is the first of those that begin with it. */
+static int look(const sqlock_info *info, void *user)
 {
+    struct wanted *w = user;
+
+    if (strcmp(info->name, w->name) == 0) {
+        w->holder = info_holder(info);
+        w->held_ms = info->holder.held_ms;
+    }
+    return 1;
+}
+
+/* Only to who looks on: a log has no use for it, but with -v. A look that fails is no matter, the
+ * request tells what is wrong. */
+static void tell_waiting(sqlock *m, const char *name)
+{
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    struct wanted w = {name, NULL, 0};
+    char held[TEXT_DURATION], *shown;
+
+    if (!isatty(STDERR_FILENO) && !say_is_loud())
+        return;
+    opts.prefix = name;
+    sqlock_list(m, &opts, look, &w, NULL);
+    if ((shown = shown_text(name, strlen(name))) != NULL) {
+        if (w.holder != NULL)
+            say(SAY_NOTE, "waiting for \"%s\", held by %s for %s; Ctrl-C to give up", shown,
+                *w.holder != '\0' ? w.holder : "someone", text_span(held, w.held_ms));
+        else
+            say(SAY_NOTE, "waiting for \"%s\"; Ctrl-C to give up", shown);
+    }
+    free(shown);
+    free(w.holder);
+}
+
+static void tell_given_up(const char *name, int signal, int64_t waited_ms)
+{
+    char *shown = shown_text(name, strlen(name)), waited[TEXT_DURATION];
+
+    if (shown != NULL)
+        say(SAY_NOTE, "gave up waiting for \"%s\" after %s: %s", shown,
+            text_span(waited, waited_ms), strsignal(signal));
+    free(shown);
+}
+
+/* 1: the request is done; 0: something else came, *out_signal or other_fd. */
+static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals *signals,
+                     int other_fd, int *out_signal)
+{
+    int64_t tell_us = sqlock_now_us() + TELL_US;
     struct pollfd fds[] = {{.fd = sqlock_op_fd(op), .events = POLLIN},
                            {.fd = signals->fd, .events = POLLIN},
                            {.fd = other_fd, .events = POLLIN}};
 
     while (!sqlock_op_step(op)) {
-        if (poll(fds, 3, -1) < 0)
+        int64_t left_us = tell_us - sqlock_now_us();
+        int n = poll(fds, 3, tell_us == INT64_MAX ? -1 : left_us > 0 ? (int)(left_us / 1000) + 1 : 0);
+
+        if (n == 0) {
+            tell_waiting(m, name);
+            tell_us = INT64_MAX;
+        }
+        if (n <= 0)
             continue;
         if ((*out_signal = signals_next(signals, NULL)) != 0 || fds[2].revents != 0)
             return 0;
@@ -102,6 +164,7 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err)
 {
+    int64_t begun = sqlock_now_us();
     sqlock_op *op = NULL;
     int rc, done;
 
@@ -109,13 +172,15 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     *out_lock = NULL;
     if ((rc = sqlock_acquire_start(m, name, opts, &op, err)) != 0)
         return rc;
-    if (!(done = wait_done(op, signals, other_fd, out_signal)))
+    if (!(done = wait_done(m, name, op, signals, other_fd, out_signal)))
         sqlock_op_cancel(op);
     rc = sqlock_op_finish(op, out_lock, err);
     if (done)
         return settle(rc, out_lock, err);
     /* It may have been granted before the cancel came: then it is given back, granted or unsure. */
     sqlock_scope_end(out_lock);
+    if (*out_signal != 0)
+        tell_given_up(name, *out_signal, (sqlock_now_us() - begun) / 1000);
     return SQLOCK_ECANCELLED;
 }
 
@@ -173,6 +238,19 @@ int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_
     return rc != 0 ? fail_with(rc, &err) : 0;
 }
 
+int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
+                 const sqlock_error *err)
+{
+    char *shown = rc == SQLOCK_ELOST ? shown_text(id->name, strlen(id->name)) : NULL;
+
+    if (shown == NULL)
+        return fail_with(rc, err);
+    say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists (%s)", verb,
+             shown, sqlock_why_name(sqlock_lock_why(lock)));
+    free(shown);
+    return exit_of(rc);
+}
+
 /* ---- busy ------------------------------------------------------------------------------------ */
 
 /* The options that lead to the same lock; of a URL only what may be seen. */
@@ -223,13 +301,14 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
 
     if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
         /* Nobody is known to hold it: by what is it busy, then? */
-        say(SAY_NOTE, "%s is busy: %s", quoted != NULL ? quoted : name, err->text);
+        say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s",
+                 quoted != NULL ? quoted : name, err->text);
     } else {
         who(by, sizeof by, holder->label);
         where(options, sizeof options, cli);
-        say(SAY_NOTE,
+        say_code(SAY_NOTE, sqlock_code_name(err->code),
             "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; "
-            "if that is dead: sqlock%s break %s%s --token %lld",
+            "if that has ended: sqlock%s break %s%s --token %lld",
             quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
             text_span(left, holder->left_ms), (long long)holder->token, options,
             *name == '-' ? "-- " : "", quoted, (long long)holder->token);

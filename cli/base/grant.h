@@ -16,6 +16,9 @@ struct grant_opts {
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
+/* Room in it: the rest is for "pid@host". */
+enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
+
 /* Keys of those options in the commands' tables. */
 enum { GRANT_TTL = 256, GRANT_SLOTS, GRANT_LAST };
 
@@ -39,7 +42,7 @@ bool grant_option(struct options *o, int key, struct grant_opts *g);
 /* The value as the length of a lease, the same way. */
 void grant_ttl(struct options *o, int32_t *out_ms);
 
-/* sqlock_acquire(), but a signal ends the wait, and so does something to read on other_fd (-1:
+/* sqlock_acquire(), but who waits is told for whom, and a signal ends the wait, and so does something to read on other_fd (-1:
  * none). *out_signal: the one that did, else 0; then nothing is held and the code is
  * SQLOCK_ECANCELLED. A lost reply is settled, for 2 s at most beyond the wait. */
 int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
@@ -63,6 +66,10 @@ struct grant_id {
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out);
 /* A handle for it. */
 int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock);
+
+/* What renewing or releasing it failed with. Returns what the process ends with. */
+int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
+                 const sqlock_error *err);
 
 /* Tell in one line who has the lock, and how it can be taken away. err: the answer that refused it.
  */

@@ -34,6 +34,7 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last told to the user */
     bool has_terminal;
+    bool suspended; /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */
     bool guardian_died, waker_done; /* done: it has ended by itself, nobody was left */
     bool start_due, stop_due;       /* orders that are to be sent */
@@ -168,7 +169,7 @@ static void stop_too(struct locker *l)
     sqlock_renew(l->lock, NULL);
     order(l, ORDER_DEADLINE, 0);
     left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
-    say(SAY_NOTE, "%s: stopped; the command is ended if it does not go on within %s", l->plan->name,
+    say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
         text_span(span, left));
     sigemptyset(&set);
     sigaddset(&set, SIGTSTP);
@@ -176,6 +177,7 @@ static void stop_too(struct locker *l)
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    l->suspended = true;
     sigaddset(&l->signals_due, SIGCONT);
     send_due(l);
 }
@@ -219,8 +221,9 @@ static void tell_state(struct locker *l)
         say(SAY_NOTE, "%s: the lease could not be renewed yet; it ends in %s", l->plan->name,
             text_span(span, (sqlock_lock_deadline_us(l->lock) - sqlock_now_us()) / 1000));
     else if (state == SQLOCK_LOST)
-        say(SAY_ERROR, "%s: the lock is lost (%s); %s", l->plan->name,
+        say(SAY_ERROR, "%s: lock lost: %s%s; %s", l->plan->name,
             sqlock_why_name(sqlock_lock_why(l->lock)),
+            l->suspended ? " while the command was suspended" : "",
             l->plan->on_lost == ON_LOST_WARN ? "the command goes on without it"
                                              : "the command is being stopped");
 }
@@ -256,8 +259,10 @@ static void watch(struct locker *l)
         hand_on_signals(l);
         send_due(l);
         tell_state(l);
-        if (sqlock_lock_deadline_us(l->lock) != l->told_us)
+        if (sqlock_lock_deadline_us(l->lock) != l->told_us) {
+            l->suspended = false;
             order(l, ORDER_DEADLINE, 0);
+        }
         wake_watchers(l);
         say_again();
     }
@@ -304,8 +309,8 @@ static int exit_of_end(struct locker *l)
     bool was_stopped = l->end.cause != CAUSE_NONE && l->end.ended_by_us;
 
     if (l->end.left_behind > 0)
-        say(SAY_NOTE, "%s: processes that the command left behind were ended: %d", l->plan->name,
-            (int)l->end.left_behind);
+        say(SAY_NOTE, "%s: terminated %d leftover %s", l->plan->name, (int)l->end.left_behind,
+            l->end.left_behind == 1 ? "process" : "processes");
     if (l->guardian_died && l->end.kind != REPORT_ENDED && l->start_error == 0)
         return EXIT_INTERNAL;
     if (l->start_error == ETIME) {

@@ -58,11 +58,11 @@ int64_t sqlock_process_id(void)
     return (int64_t)((uint64_t)now << 32 | (uint32_t)getpid());
 }
 
-void process_name(char *out, unsigned long size)
+void process_name(long pid, char *out, unsigned long size)
 {
     char host[65] = "";
 
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = '\0';
-    snprintf(out, size, "%ld@%s", (long)getpid(), host);
+    snprintf(out, size, "%ld@%s", pid > 0 ? pid : (long)getpid(), host);
 }

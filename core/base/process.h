@@ -4,6 +4,6 @@
 #include <sqlock/driver.h> /* sqlock_process_id() */
 
 /* "pid@host", cut to size. */
-void process_name(char *out, unsigned long size);
+void process_name(long pid, char *out, unsigned long size);
 
 #endif

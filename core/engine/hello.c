@@ -50,12 +50,13 @@ static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *
     int known = hello_schema_version(m->driver);
     int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
+    const char *schema = rendered_schema(m->texts);
 
     if (found < LEASES_NEED)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "there is no sqlock schema here; version %d is needed: "
-                                "run the migrations",
-                                known);
+                                "no sqlock tables%s%s%s (version %d is needed): run the migrations",
+                                schema != NULL ? " in schema \"" : " here",
+                                schema != NULL ? schema : "", schema != NULL ? "\"" : "", known);
     if (needs > known)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
                                 "the schema is version %d, too new: it needs a library that knows "

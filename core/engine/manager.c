@@ -40,11 +40,11 @@ static int keep_url(sqlock *m, const char *url, sqlock_error *err)
     return error_give(err, &own);
 }
 
-static void set_label(sqlock *m, const char *text)
+static void set_label(sqlock *m, long pid, const char *text)
 {
     char who[128];
 
-    process_name(who, sizeof who);
+    process_name(pid, who, sizeof who);
     snprintf(m->label, sizeof m->label, "%s%s%s", who, text != NULL && *text != '\0' ? " " : "",
              text != NULL ? text : "");
     m->label_len = strlen(m->label);
@@ -60,7 +60,7 @@ static void copy_opts(sqlock *m, const sqlock_open_opts *o)
     m->lease_us = o->lease_ms * INT64_C(1000);
     m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
     memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
-    set_label(m, o->label);
+    set_label(m, o->pid, o->label);
 }
 
 static void init_shared(sqlock *m)

@@ -12,7 +12,7 @@ const char *sqlock_state_name(sqlock_state state)
 const char *sqlock_why_name(sqlock_why why)
 {
     static const char *const names[] = {"not lost",
-                                        "expired unreachable",
+                                        "lease expired",
                                         "gone to others",
                                         "broken by an operator",
                                         "reaped",

@@ -184,8 +184,7 @@ static int tell_absent(const lite_conn *conn, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
                                 "%s is not there and its folder can only be read", conn->path);
     return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                            "%s is not there, so there is no sqlock schema; version %d is needed: "
-                            "run the migrations",
+                            "%s is not there: no sqlock tables (version %d is needed): run the migrations",
                             conn->path, d->migrations[d->n_migrations - 1].version);
 }
 

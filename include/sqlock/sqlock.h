@@ -160,11 +160,13 @@ typedef struct sqlock_open_opts {
     int32_t connections;     /* at most so many, at least 2 (one is kept for renewals) */
     int32_t request_ms;      /* longest time for one request: a try, a release, the open itself */
     int32_t lease_ms;        /* default of the manager's acquires */
+    int32_t pid; /* told to others as the holder's; 0: this process. For one that takes locks for
+                    another, and ends before it */
 } sqlock_open_opts;
 
 #define SQLOCK_OPEN_OPTS_INIT                                                                      \
     { sizeof(sqlock_open_opts), 0, NULL, NULL, NULL, NULL, NULL, NULL, 2, 5000,                    \
-      SQLOCK_LEASE_DEFAULT_MS }
+      SQLOCK_LEASE_DEFAULT_MS, 0 }
 /* Writes the same values as SQLOCK_OPEN_OPTS_INIT, for callers without the macro. */
 SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
 

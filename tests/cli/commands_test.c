@@ -29,13 +29,41 @@ static void test_busy_tells_who_and_how_to_take_it_away(void **state)
     assert_sh("sqlock $G acquire -n -m job=backup -m run=7 'the night'");
     sh("sqlock $G acquire -n 'the night'");
     assert_said(75, "", "'the night' is busy: held by host ");
-    assert_said(75, "", "(job=backup run=7)");
+    assert_said(75, "", "(job=backup run=7 script=");
     assert_said(75, "", ", since 20");
     assert_said(75, "", "expires in ");
     assert_said(75, "", "token 1;");
     /* The line that it gives does it. */
-    assert_sh("sqlock $G acquire -n 'the night' 2>&1 | sed -n 's/.*that is dead: //p' >$D/line;"
+    assert_sh("sqlock $G acquire -n 'the night' 2>&1 | sed -n 's/.*that has ended: //p' >$D/line;"
               "grep -q . $D/line && . $D/line && sqlock $G acquire -n 'the night'");
+}
+
+/* acquire itself has ended before anybody can ask: its pid would be that of nobody, or of somebody
+ * else by now. */
+static void test_acquire_is_told_as_the_script_that_asked(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n nightly; sqlock $G show --json nightly >$D/json; "
+              "grep \"\\\"pid\\\":$$,\" $D/json");
+    assert_said(0, "\"label\":\"script=sh\"", NULL);
+    /* What was to be told about it leaves no room. */
+    assert_sh("m=key=$(printf '%%0124d' 0); sqlock $G acquire -n -m $m b && sqlock $G show b | "
+              "grep \" $m$\"");
+}
+
+/* With -v as on a terminal, a second after it began; not to those who do not look on. */
+static void test_who_waits_is_told_for_whom(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
+    sh("sqlock -v $G run -w 2s nightly true");
+    assert_said(75, "", "sqlock: waiting for \"nightly\", held by ");
+    assert_said(75, "", " job=x script=sh for ");
+    assert_said(75, "", "; Ctrl-C to give up\n");
+    assert_null(strstr(sh("sqlock $G acquire -w 2s nightly")->err, "waiting"));
+    assert_null(strstr(sh("sqlock -v $G acquire -w 500ms nightly")->err, "waiting"));
 }
 
 static void test_wait_ends_on_time(void **state)
@@ -73,9 +101,9 @@ static void test_grant_that_is_gone_is_answered_no(void **state)
     database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G break nightly --token 1");
     sh("sqlock $G renew nightly $(cat $D/grant)");
-    assert_said(1, "", "nightly");
+    assert_said(1, "", "renew: this grant of \"nightly\" no longer exists (");
     sh("sqlock $G release nightly $(cat $D/grant)");
-    assert_said(1, "", "nightly");
+    assert_said(1, "", "release: this grant of \"nightly\" no longer exists (");
     /* Its successor is not touched by either. */
     assert_sh("sqlock $G acquire -n nightly");
     sh("sqlock $G renew nightly $(cat $D/grant)");
@@ -130,6 +158,8 @@ static void test_signal_ends_a_wait_and_leaves_nothing_behind(void **state)
     /* While it was still opening the database, the signal itself ended it. */
     int code = child_wait(waiter, patience_ms(10000));
     assert_true(code == 128 + SIGTERM || code == -SIGTERM);
+    if (code > 0)
+        assert_non_null(strstr(text_of("err"), "gave up waiting for \"nightly\" after "));
     assert_sh("sqlock $G release nightly $(cat $D/grant) && sqlock $G acquire -n nightly");
 }
 
@@ -148,6 +178,17 @@ static void test_ls_picks_by_glob_state_and_age(void **state)
     assert_said(0, "a.old", NULL);
     assert_int_equal(2, atoi(sh("sqlock $G ls --held '*.[n]ew' | grep -c new")->out));
     assert_int_equal(0, atoi(sh("sqlock $G ls --older-than 1h | grep -c new")->out));
+}
+
+/* Its lease is over, and so is what it counts. */
+static void test_ls_tells_what_has_run_out_from_what_is_held(void **state)
+{
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 2s a; sqlock $G acquire -n b; sleep 4.5; "
+              "sqlock $G ls | tr -s ' '");
+    assert_said(0, "\na 1 expired 2s -2.", NULL);
+    assert_said(0, "\nb 1 held 4.", NULL);
 }
 
 static void test_ls_shows_control_characters_and_does_not_send_them(void **state)
@@ -215,7 +256,7 @@ static void test_line_to_copy_works_for_names_that_cannot_be_shown(void **state)
     database_new();
     assert_sh("n=$(printf 'it'\\''s \\033[31m\\n\\302\\233 100%%%% \\\\ \\342\\200\\256'); sqlock "
               "$G acquire -n \"$n\";"
-              "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*that is dead: //p' >$D/line;"
+              "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*that has ended: //p' >$D/line;"
               "cat $D/line; . $D/line; sqlock $G acquire -n \"$n\"");
     assert_null(strpbrk(sh("cat $D/line")->out, "\033\302\342"));
 }
@@ -250,7 +291,7 @@ static void test_json_tells_all_of_a_lock(void **state)
                      0);
     assert_string_equal(name, "a \"b\" \xc3\xa9");
     assert_string_equal(is, "held");
-    assert_string_equal(label, "job=x");
+    assert_string_equal(label, "job=x script=sh");
     assert_int_equal(token, 1);
     assert_in_range((unsigned long)pid, 2, INT32_MAX);
     json_decref(row);
@@ -350,6 +391,51 @@ static void test_show_of_nothing_is_no(void **state)
     assert_said(1, "", "no lock \"nightly\"");
 }
 
+static void test_json_is_what_messages_are_too(void **state)
+{
+    static const struct {
+        const char *line, *level, *code;
+        int exit;
+    } lines[] = {
+        {"release a 0123456789abcdef0123456789abcdef 1", "error", "SQLOCK_ELOST", 1},
+        {"acquire -n b", "note", "SQLOCK_EBUSY", 75},
+        {"--prefix other_ ls", "error", "SQLOCK_ESCHEMA", 78},
+        {"ls a b", "error", NULL, 64},
+        {"show \"$(printf 'a\\033\\042')\"", "note", NULL, 1},
+    };
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n b");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        json_t *json = json_of(sh("sqlock --json $G %s", lines[i].line)->err);
+        const char *code = json_string_value(json_object_get(json, "code"));
+
+        assert_said(lines[i].exit, "", NULL);
+        assert_string_equal(json_string_value(json_object_get(json, "level")), lines[i].level);
+        assert_true(json_string_length(json_object_get(json, "text")) > 0);
+        assert_string_equal(code != NULL ? code : "none",
+                            lines[i].code != NULL ? lines[i].code : "none");
+        json_decref(json);
+    }
+}
+
+/* What runs under a lock and asks about it means the same tables. */
+static void test_command_of_run_looks_where_run_did(void **state)
+{
+    (void)state;
+    database_new();
+    sh("sqlock $G --namespace one run nightly sh -c \"sqlock $G ls; sqlock $G --namespace '' ls\"");
+    assert_said(0, "\nnightly ", NULL);
+    assert_int_equal(1, atoi(sh("sqlock $G --namespace one run nightly sh -c \"sqlock $G ls; "
+                                "sqlock $G --namespace '' ls\" | grep -c nightly")
+                                 ->out));
+    sh("SQLOCK_NAMESPACE=one sqlock $G acquire -n a; sqlock $G --namespace one acquire -n a");
+    assert_said(75, NULL, "--namespace one break a");
+    assert_sh("sqlock $G --prefix other_ migrate up; sqlock $G --prefix other_ run nightly "
+              "sh -c 'sqlock $G ls | grep nightly'");
+}
+
 static void test_namespaces_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -393,7 +479,8 @@ static void test_break_by_age_asks_first(void **state)
     assert_said(0, "a.2: token 1: would be broken", NULL);
     assert_sh("setsid -w sqlock $G break --older-than 0 --yes 'a.*'");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
-    assert_sh("setsid -w sqlock $G break --older-than 1h");
+    sh("setsid -w sqlock $G break --older-than 1h 'a.*'");
+    assert_said(0, "", "nothing to break: no lock that matches a.* was granted so long ago");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
 }
 
@@ -402,7 +489,8 @@ static void test_without_its_schema_a_command_says_what_to_run(void **state)
     (void)state;
     database_empty();
     sh("sqlock $G ls");
-    assert_said(78, "", "migrate up");
+    assert_said(78, "", "no sqlock tables");
+    assert_said(78, "", "; run 'sqlock migrate up'\n");
     assert_sh("sqlock $G migrate up && sqlock $G ls");
 }
 
@@ -411,6 +499,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_acquire_prints_what_release_takes),
         cmocka_unit_test(test_busy_tells_who_and_how_to_take_it_away),
+        cmocka_unit_test(test_acquire_is_told_as_the_script_that_asked),
+        cmocka_unit_test(test_who_waits_is_told_for_whom),
         cmocka_unit_test(test_wait_ends_on_time),
         cmocka_unit_test(test_expired_lock_is_granted_to_who_waits),
         cmocka_unit_test(test_renewed_lock_outlives_its_first_lease),
@@ -420,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_acquire_that_cannot_print_holds_nothing),
         cmocka_unit_test(test_signal_ends_a_wait_and_leaves_nothing_behind),
         cmocka_unit_test(test_ls_picks_by_glob_state_and_age),
+        cmocka_unit_test(test_ls_tells_what_has_run_out_from_what_is_held),
         cmocka_unit_test(test_ls_shows_control_characters_and_does_not_send_them),
         cmocka_unit_test(test_ls_keeps_its_columns_whatever_the_names),
         cmocka_unit_test(test_names_that_differ_look_different),
@@ -429,6 +520,8 @@ int main(void)
         cmocka_unit_test(test_ls_of_100000_locks_takes_less_than_a_second),
         cmocka_unit_test(test_ls_watches_until_nobody_reads),
         cmocka_unit_test(test_show_of_nothing_is_no),
+        cmocka_unit_test(test_json_is_what_messages_are_too),
+        cmocka_unit_test(test_command_of_run_looks_where_run_did),
         cmocka_unit_test(test_namespaces_do_not_see_each_other),
         cmocka_unit_test(test_break_takes_only_the_grant_with_this_token),
         cmocka_unit_test(test_break_by_age_asks_first),

@@ -391,7 +391,7 @@ static void test_process_that_forks_all_the_time_is_caught(void **state)
     database_new();
     for (int i = 0; i < 5; i++) {
         sh("sqlock $G run --ttl 10s -k 200ms nightly tests/cli/runner.sh $D");
-        assert_said(0, NULL, "left behind");
+        assert_said(0, NULL, "leftover process");
 
         assert_sh(
             "test -s $D/steps; wc -c <$D/steps >$D/a; sleep 0.2; wc -c <$D/steps | cmp - $D/a");

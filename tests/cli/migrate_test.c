@@ -43,6 +43,11 @@ static void test_down_wants_to_be_meant(void **state)
     assert_said(64, "", "--yes");
     sh("sqlock $G migrate up --to 9999");
     assert_said(64, "", NULL);
+    /* In a shell's words. */
+    sh("sqlock $G migrate up --to 1");
+    assert_said(64, "", "leads down: see `sqlock migrate down`");
+    sh("sqlock $G acquire -n nightly; sqlock $G migrate down --to 0 --yes");
+    assert_said(75, NULL, "among them \"nightly\"; release or break them first");
     assert_sh("sqlock $G ls");
 }
 
@@ -77,6 +82,7 @@ static void test_verify_finds_what_is_missing(void **state)
     sh("sqlock $G migrate verify");
     assert_said(78, "", NULL);
     assert_sh("sqlock $G migrate up && sqlock $G migrate verify");
+    assert_said(0, "schema OK (version 3)\n", "");
     sh("sqlock $G --prefix other_ migrate verify");
     assert_said(78, "", NULL);
 }
@@ -89,7 +95,9 @@ static void test_baseline_refuses_tables_that_are_not_there(void **state)
     assert_said(78, "", NULL);
     sh("sqlock $G migrate baseline one");
     assert_said(64, "", "version");
-    assert_sh("sqlock $G migrate up && sqlock $G migrate baseline 3");
+    assert_sh("sqlock $G migrate up");
+    sh("sqlock $G migrate baseline 3");
+    assert_said(0, "recorded as applied: migrations up to version 3\n", "");
 }
 
 static void test_sql_needs_no_database(void **state)

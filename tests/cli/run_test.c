@@ -314,7 +314,7 @@ static void test_what_is_left_behind_is_ended_before_the_release(void **state)
     database_new();
     sh("sqlock $G run -k 200ms nightly sh -c 'tests/cli/tree.sh $D stubborn & "
        "while [ ! -e $D/ready ]; do sleep 0.02; done; exit 4'");
-    assert_said(4, NULL, "left behind");
+    assert_said(4, NULL, "leftover process");
     assert_sh("test $(wc -l <$D/pids) = 4; for p in $(cat $D/pids); do "
               "test ! -e /proc/$p || exit 1; done; sqlock $G run -n nightly true");
 }

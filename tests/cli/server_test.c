@@ -31,7 +31,7 @@ static void assert_all_work(const char *option)
               "sqlock $G $O renew nightly $(cat $D/grant)");
     sh("sqlock $G $O run -n nightly true");
     assert_said(75, "", "is busy");
-    assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*that is dead: //p' >$D/line; "
+    assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*that has ended: //p' >$D/line; "
               "grep -q -- \"$O\" $D/line && . $D/line");
     sh("sqlock $G $O release nightly $(cat $D/grant)");
     assert_said(1, "", NULL);

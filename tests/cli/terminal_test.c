@@ -230,7 +230,7 @@ static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_sh("echo word >$D/go");
     assert_ended(&t, 5);
-    assert_non_null(strstr(shown(&t), "nightly: stopped"));
+    assert_non_null(strstr(shown(&t), "nightly: suspended"));
     close_terminal(&t);
 }
 
@@ -253,6 +253,7 @@ static void test_stopped_job_that_stays_so_loses_its_command(void **state)
     assert_string_equal(text_of(".out"), "");
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_ended(&t, 76);
+    assert_non_null(strstr(shown(&t), "lock lost: lease expired while the command was suspended"));
     close_terminal(&t);
 }
 
@@ -381,6 +382,39 @@ static void test_closed_terminal_leaves_a_command_that_ignores_it(void **state)
     assert_sh("sqlock $G acquire -w 5s nightly");
 }
 
+static void test_wait_on_a_terminal_is_told_and_may_be_given_up(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n --ttl 1h import");
+    open_terminal(&t, "exec sqlock $G run import true", FOREGROUND);
+    assert_soon(strstr(shown(&t), "waiting for \"import\", held by ") != NULL, patience_ms(20000));
+    assert_soon(strstr(shown(&t), "; Ctrl-C to give up\r\n") != NULL, patience_ms(20000));
+    type(&t, "\003");
+    assert_ended(&t, 128 + SIGINT);
+    assert_non_null(strstr(shown(&t), "gave up waiting for \"import\" after "));
+    close_terminal(&t);
+}
+
+static void test_break_asks_with_holder_and_age(void **state)
+{
+    struct terminal t;
+
+    (void)state;
+    database_new();
+    assert_sh("sqlock $G acquire -n -m job=x import");
+    open_terminal(&t, "exec sqlock $G break --older-than 0", FOREGROUND);
+    assert_soon(strstr(shown(&t), "Break 1 lock? [y/N] ") != NULL, patience_ms(20000));
+    assert_non_null(strstr(shown(&t), "  import: granted to "));
+    assert_non_null(strstr(shown(&t), " job=x script=sh "));
+    assert_non_null(strstr(shown(&t), "s ago\r\n"));
+    type(&t, "y\n");
+    assert_ended(&t, 0);
+    close_terminal(&t);
+}
+
 /* Only --watch begins with an empty screen. */
 static void test_ls_leaves_what_the_terminal_shows(void **state)
 {
@@ -399,6 +433,8 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ls_leaves_what_the_terminal_shows),
+        cmocka_unit_test(test_wait_on_a_terminal_is_told_and_may_be_given_up),
+        cmocka_unit_test(test_break_asks_with_holder_and_age),
         cmocka_unit_test(test_ctrl_c_comes_once_and_the_command_decides),
         cmocka_unit_test(test_ctrl_c_ends_a_command_that_does_not_care),
         cmocka_unit_test(test_command_reads_the_terminal),

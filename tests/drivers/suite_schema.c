@@ -76,7 +76,7 @@ static void test_open_without_a_schema_tells_what_is_needed(void **state)
 
     assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
     assert_null(m);
-    assert_non_null(strstr(err.text, "no sqlock schema"));
+    assert_non_null(strstr(err.text, "no sqlock tables"));
     assert_non_null(strstr(err.text, "version 3 is needed"));
     assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err); /* opening made nothing */
     assert_ok(migrate_here(w, &applied, &err), &err);
