@@ -73,6 +73,13 @@ static bool is_row_unknown(int code, const sqlock_error *err)
     return code == SQLOCK_ESCHEMA && strstr(err->text, "row is of a kind") != NULL;
 }
 
+/* What no waiting mends: the URL is wrong, or the database that it names does not exist. */
+static bool is_setup(int code, const sqlock_error *err)
+{
+    return (code == SQLOCK_EINVAL && strstr(err->text, "the URL") != NULL) ||
+           strcmp(err->sqlstate, "3D000") == 0;
+}
+
 int fail_with(int code, const sqlock_error *err)
 {
     sqlock_error told = *err;
@@ -82,6 +89,8 @@ int fail_with(int code, const sqlock_error *err)
              told.text[0] != '\0' ? told.text : sqlock_strerror(code));
     if (up_would_help(code, err))
         say(SAY_NOTE, "run 'sqlock migrate up', which brings the tables to this version");
+    if (is_setup(code, err))
+        return EXIT_SETUP;
     return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
 }
 
@@ -130,7 +139,7 @@ int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **
         if ((rc = open_once(cli, &db, out_m, &err)) == 0)
             return 0;
         left_ms = (end - sqlock_now_us()) / 1000;
-        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || left_ms <= 0)
+        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || is_setup(rc, &err) || left_ms <= 0)
             return fail_with(rc, &err);
         say(SAY_MORE, "%s; trying again", err.text);
         poll(NULL, 0, left_ms < pause_ms ? (int)left_ms : pause_ms);

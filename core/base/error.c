@@ -41,15 +41,24 @@ const char *sqlock_version(void)
     return SQLOCK_VERSION;
 }
 
-/* A text may have been cut to its place within a character, here or by whoever made it. */
-static void cut_text(sqlock_error *err)
+/* A text may have been cut to its place within a character, here or by whoever made it. One of whole
+ * words that was cut here ends with the last that has room, and three dots. */
+static void cut_text(sqlock_error *err, int was_cut)
 {
+    const size_t last = sizeof err->text - sizeof " ...", longest = 32;
+
+    for (size_t i = last; was_cut && i > last - longest; i--)
+        if (err->text[i] == ' ') {
+            strcpy(err->text + i, " ...");
+            return;
+        }
     err->text[text_whole(err->text, strlen(err->text))] = '\0';
 }
 
 int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
 {
     va_list ap;
+    int len;
 
     if (err == NULL)
         return code;
@@ -57,9 +66,9 @@ int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fm
     err->code = code;
     err->flags = flags;
     va_start(ap, fmt);
-    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    len = vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
-    cut_text(err);
+    cut_text(err, len >= (int)sizeof err->text);
     return code;
 }
 
@@ -123,16 +132,17 @@ void error_prefix(sqlock_error *err, const char *fmt, ...)
 {
     char context[sizeof err->text], whole[sizeof err->text * 2 + 4];
     va_list ap;
+    int len;
 
     if (err == NULL)
         return;
     va_start(ap, fmt);
     vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
-    snprintf(whole, sizeof whole, "%s: %s", context, err->text);
+    len = snprintf(whole, sizeof whole, "%s: %s", context, err->text);
     whole[sizeof err->text - 1] = '\0';
     memcpy(err->text, whole, sizeof err->text);
-    cut_text(err);
+    cut_text(err, len >= (int)sizeof err->text);
 }
 
 int error_nomem(sqlock_error *err)

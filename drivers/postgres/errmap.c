@@ -28,14 +28,26 @@ static int is_location(const char *line, size_t len)
     return digits > 0 && digits + 3 <= len && memcmp(line + len - digits - 3, ".c:", 3) == 0;
 }
 
+/* libpq tries again without TLS, or with it, and tells both times what it was told. */
+static int is_repeated(const char *text, const char *line, size_t len)
+{
+    for (const char *before = text; before < line; before += strcspn(before, "\r\n") + 1)
+        if (strcspn(before, "\r\n") == len && memcmp(before, line, len) == 0)
+            return 1;
+    return 0;
+}
+
 void pg_one_line(char *out, size_t size, const char *text)
 {
+    const char *all = text;
     size_t n = 0;
     int blank = 0;
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\r\n");
-        for (size_t i = 0; !is_location(text, len) && i < len && n + 2 < size; i++) {
+        int told = is_location(text, len) || is_repeated(all, text, len);
+
+        for (size_t i = 0; !told && i < len && n + 2 < size; i++) {
             if (text[i] == ' ' || text[i] == '\t') {
                 blank = n > 0;
                 continue;
@@ -195,6 +207,13 @@ static const char *find_sqlstate(const char *message)
     return found;
 }
 
+/* Of the URL or a PG... variable: libpq judges them when it begins to connect, and trying again is
+ * of no use. Its words are English unless a program of another language set LC_MESSAGES. */
+static int is_setting(const char *message)
+{
+    return strncmp(message, "invalid ", 8) == 0 || strncmp(message, "could not match ", 16) == 0;
+}
+
 int pg_fail_connect(PGconn *pg, sqlock_error *err)
 {
     const char *message = PQerrorMessage(pg);
@@ -209,5 +228,7 @@ int pg_fail_connect(PGconn *pg, sqlock_error *err)
     else if (pg_is_memory(message))
         memcpy(state, "53200", 5);
     pg_one_line(text, sizeof text, message);
+    if (found == NULL && is_setting(message))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL's settings: %s", text);
     return sqlock_error_db(err, state, 0, 0, text);
 }

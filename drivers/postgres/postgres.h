@@ -13,7 +13,7 @@
 #define PG_STEPS_MAX  8  /* steps of a script that are prepared; later ones run unnamed */
 #define PG_PARAMS_MAX 64 /* parameters of a request */
 #define PG_NAME_SIZE  64 /* of a prepared statement's name */
-#define PG_TEXT_SIZE  256
+#define PG_TEXT_SIZE  512 /* core cuts it, between words */
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
 #define PG_OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout, PQhostaddr() */

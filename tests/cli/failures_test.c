@@ -61,6 +61,27 @@ static void test_unreachable_database_is_69(void **state)
     assert_said(69, NULL, NULL);
 }
 
+/* Waiting does not mend it. */
+static void test_url_that_names_nothing_is_78_at_once(void **state)
+{
+    char own[2100], url[4200];
+
+    (void)state;
+    database_new();
+    snprintf(own, sizeof own, "%s%c", getenv("SQLOCK_URL"), strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
+    snprintf(url, sizeof url, "%s%s", own, on_postgres() ? "sslmode=bogus" : "ssl-mode=bogus");
+    setenv("SQLOCK_URL", url, 1);
+    assert_true(sh("sqlock $G --wait-db 30s ls")->took_ms < patience_ms(10000));
+    assert_said(78, "", on_postgres() ? "bogus" : "ssl-mode is ");
+    if (on_postgres())
+        snprintf(url, sizeof url, "%sdbname=no_such_db", own);
+    else
+        snprintf(url, sizeof url, "mysql://root@localhost/no_such_db?socket=%s", my_socket_path());
+    setenv("SQLOCK_URL", url, 1);
+    assert_true(sh("sqlock --wait-db 30s run a touch $D/ran")->took_ms < patience_ms(10000));
+    assert_said(78, "", "no_such_db");
+}
+
 static void test_wait_db_waits_for_the_database(void **state)
 {
     (void)state;
@@ -225,7 +246,7 @@ static void test_tables_that_are_gone_are_78(void **state)
     database_new();
     database_exec("DROP TABLE @lock");
     sh("sqlock $G acquire -n nightly");
-    assert_said(78, "", "`sqlock migrate up`");
+    assert_said(78, "", "run 'sqlock migrate up'");
     sh("sqlock $G run -n nightly touch $D/ran");
     assert_said(78, "", NULL);
     assert_sh("test ! -e $D/ran");
@@ -437,6 +458,7 @@ int main(void)
     };
     /* Where there is a network. */
     static const struct CMUnitTest server[] = {
+        cmocka_unit_test(test_url_that_names_nothing_is_78_at_once),
         cmocka_unit_test(test_wait_db_waits_for_a_server),
         cmocka_unit_test(test_server_that_cannot_write_is_74),
         cmocka_unit_test(test_lost_reply_is_79_and_its_owner_settles_it),

@@ -176,6 +176,37 @@ static void test_a_malformed_url_is_told_without_its_password(void **state)
 /* ---- refused login -----------------------------------------------------------------------------
  */
 
+static void test_a_setting_that_cannot_be_is_no_failure_of_the_server(void **state)
+{
+    static const char *const settings[] = {"sslmode=bogus", "port=99999", "target_session_attrs=x"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        char *url = url_with(pg_url(), settings[i]);
+        sqlock_error err;
+
+        assert_code(SQLOCK_EINVAL, try_open(url, NULL, 0, &err), &err);
+        assert_false(err.flags & SQLOCK_RETRY);
+        assert_says(&err, "the URL's settings: invalid ");
+        free(url);
+    }
+}
+
+/* libpq tells what it met at each address, and again without TLS. */
+static void test_what_was_met_twice_is_told_once(void **state)
+{
+    int port = free_port();
+    sqlock_error err;
+    char url[200], *first;
+
+    (void)state;
+    snprintf(url, sizeof url, "postgresql:///db?host=127.0.0.1,127.0.0.1&port=%d,%d", port, port);
+    assert_code(SQLOCK_EUNREACH, try_open(url, NULL, 0, &err), &err);
+    first = strstr(err.text, "refused");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "refused"));
+}
+
 static void test_a_wrong_password_is_denied_and_never_told(void **state)
 {
     const char *dir;
@@ -717,6 +748,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_port_where_nobody_listens_is_unreachable),
     cmocka_unit_test(test_a_name_that_does_not_resolve_is_unreachable),
     cmocka_unit_test(test_a_malformed_url_is_told_without_its_password),
+    cmocka_unit_test(test_a_setting_that_cannot_be_is_no_failure_of_the_server),
+    cmocka_unit_test(test_what_was_met_twice_is_told_once),
     cmocka_unit_test(test_a_wrong_password_is_denied_and_never_told),
     cmocka_unit_test(test_an_unknown_role_is_denied),
     cmocka_unit_test(test_a_role_that_pg_hba_rejects_is_denied),

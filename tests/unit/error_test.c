@@ -93,6 +93,27 @@ static void test_long_text_is_cut_to_its_place(void **state)
     assert_memory_equal(err.text, text, sizeof err.text - 1);
 }
 
+static void test_long_text_of_words_is_cut_between_them(void **state)
+{
+    sqlock_error err;
+    char text[600] = "";
+
+    (void)state;
+    for (int shift = 0; shift < 8; shift++) {
+        memset(text, 'x', (size_t)shift);
+        text[shift] = '\0';
+        while (strlen(text) < 300)
+            strcat(text, " letters");
+        sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
+        assert_string_equal(err.text + strlen(err.text) - strlen(" letters ..."), " letters ...");
+        assert_between(sizeof err.text - 13, strlen(err.text), sizeof err.text - 1);
+        text[251] = '\0';
+        sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
+        error_prefix(&err, "some context");
+        assert_string_equal(err.text + strlen(err.text) - strlen(" letters ..."), " letters ...");
+    }
+}
+
 static void test_error_may_be_null_everywhere(void **state)
 {
     const sqlock_error from = {.code = SQLOCK_ELOST};
@@ -140,6 +161,9 @@ static void test_context_of_any_length_fits(void **state)
             error_prefix(&err, "%.*s", (int)a, context);
             snprintf(whole, sizeof whole, "%.*s: %.*s", (int)in_context, context, (int)b, text);
             whole[sizeof err.text - 1] = '\0';
+            /* The blank is near enough to the place of the cut to cut there. */
+            if (a + 2 + b >= sizeof err.text && a + 1 > 219 && a + 1 <= 251)
+                strcpy(whole + a + 1, " ...");
             assert_string_equal(err.text, whole);
         }
 }
@@ -341,6 +365,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_error_forgets_what_was_in_it),
     cmocka_unit_test(test_long_text_is_cut_to_its_place),
     cmocka_unit_test(test_texts_are_cut_between_characters),
+    cmocka_unit_test(test_long_text_of_words_is_cut_between_them),
     cmocka_unit_test(test_error_may_be_null_everywhere),
     cmocka_unit_test(test_context_is_put_before_the_text_and_changes_nothing_else),
     cmocka_unit_test(test_context_of_any_length_fits),
