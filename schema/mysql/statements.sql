@@ -490,9 +490,8 @@ SELECT i.ord, 1 FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i
 SELECT 0, 1 FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
 
 -- :block migrate_version
--- A meta table without its row was left by a migration that was cut off before the row was put in.
--- :step
-SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
+-- A meta table without its row was left by a migration that was cut off before the row was put in. That there
+-- is none (42P01) the table itself must say: the catalogue shows none either to those who may not read it.
 -- :step
 SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 -- :step
@@ -508,11 +507,7 @@ ON DUPLICATE KEY UPDATE name = VALUES(name), checksum = VALUES(checksum), applie
 UPDATE {meta} SET version = GREATEST(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
--- All records. 0: there is no table for them.
--- :step
-SELECT 0, 0 FROM DUAL
-WHERE NOT EXISTS (SELECT 1 FROM information_schema.tables t
-                  WHERE t.table_name = '{prefix}migration' AND {here});
+-- All records. 42P01: there is no table for them.
 -- :step
 SELECT 0, 1, version, name, checksum, applied FROM {migration} ORDER BY version;
 
@@ -523,7 +518,7 @@ SELECT 0, 1, version, name, checksum, applied FROM {migration} ORDER BY version;
 -- 8.0.16 keeps none, and who may only read sees none.
 -- :step
 SELECT 0, 1, t.table_name IS NOT NULL,
-       CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab)
+       CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab, ', or no right to it')
             WHEN a.column_name IS NULL THEN CONCAT('table ', e.tab, ' has no column ', e.col)
             ELSE CONCAT('column ', e.col, ' of table ', e.tab, CASE
                 WHEN UPPER(a.data_type) <> e.type THEN CONCAT(' is ', a.data_type, ', not ', e.type)

@@ -196,6 +196,46 @@ static void test_a_missing_right_is_told_when_it_is_opened(void **state)
     }
 }
 
+static int count_step(const sqlock_migration_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 0;
+}
+
+/* What one may not read is not shown in the catalogue: that is no table that is absent. */
+static void test_migrations_that_may_not_be_read_are_denied_and_not_absent(void **state)
+{
+    char url[400];
+    sqlock_error err;
+    int told = 0;
+
+    (void)state;
+    mysql_migrated();
+    my_private_exec("DELETE FROM mysql.db WHERE user = ''; FLUSH PRIVILEGES");
+    snprintf(url, sizeof url, "mysql://modest@localhost/test?socket=%s", my_private_socket());
+    mysql_new_user("modest", "localhost", NULL);
+    my_private_exec("GRANT SELECT, INSERT, UPDATE ON test.sqlock_lock TO modest@localhost");
+    for (int i = 0; i < 2; i++) {
+        const sqlock_driver *driver = sqlock_driver_mysql();
+
+        assert_code(SQLOCK_EDENIED,
+                    sqlock_migration_status(driver, url, NULL, count_step, &told, &err), &err);
+        assert_int_equal(told, 0);
+        assert_non_null(strstr(err.text, i == 0 ? "sqlock_meta" : "sqlock_migration"));
+        assert_code(SQLOCK_EDENIED, sqlock_migration_verify(driver, url, NULL, &err), &err);
+        my_private_exec("GRANT SELECT, UPDATE ON test.sqlock_meta TO modest@localhost");
+    }
+    my_private_exec("GRANT SELECT ON test.sqlock_migration TO modest@localhost");
+    assert_ok(sqlock_migration_status(sqlock_driver_mysql(), url, NULL, count_step, &told, &err),
+              &err);
+    assert_true(told > 0);
+    /* Of the tables that are left it cannot be known. */
+    assert_code(SQLOCK_ESCHEMA, sqlock_migration_verify(sqlock_driver_mysql(), url, NULL, &err),
+                &err);
+    assert_non_null(strstr(err.text, "or no right to it"));
+}
+
 static void test_rights_by_role_wildcard_and_column_are_enough(void **state)
 {
     static const char *const grants[] = {
@@ -425,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_a_database_that_does_not_exist_is_unreachable_for_good),
         cmocka_unit_test(test_a_read_only_server_is_refused),
         cmocka_unit_test(test_a_missing_right_is_told_when_it_is_opened),
+        cmocka_unit_test(test_migrations_that_may_not_be_read_are_denied_and_not_absent),
         cmocka_unit_test(test_rights_by_role_wildcard_and_column_are_enough),
         cmocka_unit_test(test_a_table_that_is_not_innodb_is_refused),
         cmocka_unit_test(test_servers_that_cannot_keep_time_or_log_are_refused),
