@@ -97,7 +97,8 @@ static void tell_waiting(sqlock *m, const char *name)
     if (!isatty(STDERR_FILENO) && !say_is_loud())
         return;
     opts.prefix = name;
-    sqlock_list(m, &opts, look, &w, NULL);
+    if (sqlock_list(m, &opts, look, &w, NULL) < 0)
+        w.held_ms = 0;
     if ((shown = shown_text(name, strlen(name))) != NULL) {
         if (w.holder != NULL)
             say(SAY_NOTE, "waiting for \"%s\", held by %s for %s; Ctrl-C to give up", shown,

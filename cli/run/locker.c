@@ -166,7 +166,8 @@ static void stop_too(struct locker *l)
 
     if (!l->has_terminal)
         return;
-    sqlock_renew(l->lock, NULL);
+    if (sqlock_renew(l->lock, NULL) != 0)
+        say(SAY_MORE, "%s: it could not be renewed before", l->plan->name);
     order(l, ORDER_DEADLINE, 0);
     left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
     say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,

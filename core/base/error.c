@@ -49,7 +49,7 @@ static void cut_text(sqlock_error *err, int was_cut)
 
     for (size_t i = last; was_cut && i > last - longest; i--)
         if (err->text[i] == ' ') {
-            strcpy(err->text + i, " ...");
+            memcpy(err->text + i, " ...", sizeof " ...");
             return;
         }
     err->text[text_whole(err->text, strlen(err->text))] = '\0';

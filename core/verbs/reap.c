@@ -11,6 +11,14 @@
 
 /* ---- the reaper's own lease ------------------------------------------------------------------ */
 
+/* If that fails it runs out by itself, and is in nobody's way for long. */
+static void give_back(sqlock_lock *lock)
+{
+    const int rc = sqlock_release(lock, NULL);
+
+    (void)rc;
+}
+
 /* On a server whose row is locked again and again has another reaper at it: nobody else knows its
  * name. In SQLite's one file any writer may be in the way. */
 static int is_at_work(const sqlock *m, int rc)
@@ -30,7 +38,7 @@ static int take_lease(sqlock_lock *lock, sqlock_cancel *cancel, sqlock_error *er
     op_drive(op);
     rc = op_finish(op, NULL, err);
     if (rc == SQLOCK_EUNSURE && (rc = sqlock_settle(lock, 0, err)) == SQLOCK_EUNSURE)
-        sqlock_release(lock, NULL); /* what may be ours is in nobody's way for long */
+        give_back(lock);
     return rc;
 }
 
@@ -53,7 +61,7 @@ static int run_leased(sqlock *m, struct sweep *s, sqlock_error *err)
     else if (is_at_work(m, rc))
         rc = 0;
     if (!dry && s->r.ran)
-        sqlock_release(lock, NULL); /* if that fails it runs out by itself */
+        give_back(lock);
     lock_free(lock);
     return rc == 0 ? 0 : error_give(err, &failure);
 }

@@ -39,8 +39,7 @@ sqlock_lock *take_lock(struct seller *s)
 /* Lost before: that is told by the guard, or not at all. */
 void drop_lock(sqlock_lock *lock)
 {
-    sqlock_release(lock, NULL);
-    sqlock_lock_free(lock);
+    sqlock_scope_end(&lock);
 }
 
 void stand_still_once(struct seller *s)

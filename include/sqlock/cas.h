@@ -82,16 +82,16 @@ typedef struct sqlock_row_version {
  *            cannot be raised, a trigger that kept the row from being changed), SQLOCK_EINVAL
  *            (arguments; before any I/O), SQLOCK_EREADONLY, SQLOCK_EFORK, SQLOCK_ENOMEM, or the
  *            database's codes (SQLOCK_EDB: an expression, a constraint, a trigger). */
-SQLOCK_API int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row,
+SQLOCK_API SQLOCK_CHECKED int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row,
                                  sqlock_row_version *version, const sqlock_column *set,
                                  size_t n_set, sqlock_error *err);
 /* Delete the row if it has the expected version. Returns as sqlock_cas_update(). */
-SQLOCK_API int sqlock_cas_delete(sqlock_conn *conn, const sqlock_row *row,
+SQLOCK_API SQLOCK_CHECKED int sqlock_cas_delete(sqlock_conn *conn, const sqlock_row *row,
                                  sqlock_row_version *version, sqlock_error *err);
 /* Insert the row, with its key, set and a version that it never had; `expected` is not used.
  * Returns as sqlock_cas_update(); SQLOCK_CONFLICT: there is a row of this key, with version->found. That
  * another unique index has the values already is an error of the database's. */
-SQLOCK_API int sqlock_cas_insert(sqlock_conn *conn, const sqlock_row *row,
+SQLOCK_API SQLOCK_CHECKED int sqlock_cas_insert(sqlock_conn *conn, const sqlock_row *row,
                                  sqlock_row_version *version, const sqlock_column *set,
                                  size_t n_set, sqlock_error *err);
 
@@ -106,7 +106,7 @@ SQLOCK_API int sqlock_cas_insert(sqlock_conn *conn, const sqlock_row *row,
  *            token was here: the lock is another's now. Roll back), SQLOCK_ETXRESTART (the transaction
  *            has read before an earlier holder's last write: fence first), and the other codes of
  *            sqlock_cas_update(). */
-SQLOCK_API int sqlock_fence(sqlock_conn *conn, const sqlock_row *row, const char *column,
+SQLOCK_API SQLOCK_CHECKED int sqlock_fence(sqlock_conn *conn, const sqlock_row *row, const char *column,
                             int64_t token, sqlock_error *err);
 
 #ifdef __cplusplus

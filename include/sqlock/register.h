@@ -45,7 +45,7 @@ extern "C" {
  * Returns:   0, or SQLOCK_EINVAL (name, NULL; before any I/O. Or the buffer is too small),
  *            SQLOCK_ESCHEMA (the schema is older than version 2), SQLOCK_ETIMEOUT, SQLOCK_EFORK,
  *            SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes. */
-SQLOCK_API int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf,
+SQLOCK_API SQLOCK_CHECKED int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf,
                                    size_t buf_size, size_t *out_len, int64_t *out_version,
                                    sqlock_error *err);
 
@@ -62,7 +62,7 @@ SQLOCK_API int sqlock_register_get(sqlock *m, const char *name, size_t name_len,
  *            value may have been set; read the register), SQLOCK_ESCHEMA (the schema is older than version
  *            2), SQLOCK_ETIMEOUT (nothing was changed), SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the
  *            database's codes. */
-SQLOCK_API int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value,
+SQLOCK_API SQLOCK_CHECKED int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value,
                                    size_t len, int64_t expected_version, int64_t *out_version,
                                    sqlock_error *err);
 

@@ -76,7 +76,7 @@ SQLOCK_API void sqlock_retry_opts_init(sqlock_retry_opts *opts);
  *            SQLOCK_ETXRESTART or SQLOCK_ETXGONE mean that attempts or time ran out. Or SQLOCK_EINVAL
  *            (arguments; nothing was tried), SQLOCK_ECANCELLED (by opts->cancel, between attempts), and
  *            the codes of sqlock_acquire() where the lock was not to be had. */
-SQLOCK_API int sqlock_retry(sqlock *m, sqlock_attempt_fn attempt, void *user,
+SQLOCK_API SQLOCK_CHECKED int sqlock_retry(sqlock *m, sqlock_attempt_fn attempt, void *user,
                             const sqlock_retry_opts *opts, sqlock_error *err);
 
 #ifdef __cplusplus

@@ -106,7 +106,7 @@ SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
  *            failed), SQLOCK_ETXRESTART, SQLOCK_ETXGONE, SQLOCK_EDENIED (PostgreSQL wants the right to UPDATE,
  *            MySQL that or DELETE), SQLOCK_EREADONLY, SQLOCK_ETIMEOUT, SQLOCK_ECANCELLED (by opts->cancel), SQLOCK_EFORK, SQLOCK_ENOMEM, or the
  *            database's codes. */
-SQLOCK_API int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
+SQLOCK_API SQLOCK_CHECKED int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
                                const sqlock_row_opts *opts, sqlock_error *err);
 
 /* The same on a row that sqlock keeps for a name, in the manager's namespace: it stands for whatever you agree
@@ -117,7 +117,7 @@ SQLOCK_API int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t
  * SERIALIZABLE on PostgreSQL a name that is younger than the transaction's snapshot is SQLOCK_ETXRESTART.
  * Returns:   as sqlock_row_lock(), but never SQLOCK_ABSENT; and SQLOCK_ESCHEMA (the schema is older than
  *            version 2), SQLOCK_EUNREACH and what else sqlock_ensure() may say. */
-SQLOCK_API int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
+SQLOCK_API SQLOCK_CHECKED int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
                                 const sqlock_row_opts *opts, sqlock_error *err);
 
 /* Who keeps the call that waits on conn now, and was given opts->blocker, from its row: the same as it will
@@ -138,7 +138,7 @@ SQLOCK_API int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name
  * would have been.
  * Threads:   any, while conn exists.
  * Returns:   1 (*out is filled; its size is set by the caller), 0 (nobody was told). */
-SQLOCK_API int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out);
+SQLOCK_API SQLOCK_CHECKED int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@
  * Ownership  strings and options that you pass in are copied. Strings that you are given belong to
  *            the object that they came from and die with it. An `out` parameter hands over a handle.
  * Errors     functions return 0 or a negative SQLOCK_E code; a few have an outcome that is neither,
- *            and positive. SQLOCK_ENOMEM and SQLOCK_ESYS (the process has run out of something) may come
+ *            and positive: so ask for != 0, not for < 0. SQLOCK_ENOMEM and SQLOCK_ESYS (the process has run out of something) may come
  *            from each of them, listed there or not. The sqlock_error is yours and may be NULL; it is
  *            written on failure and left alone otherwise.
  * Threads    a manager may be shared by any number of threads. The state, deadline, token and fd of
@@ -47,6 +47,15 @@ extern "C" {
 #define SQLOCK_API __attribute__((visibility("default")))
 #else
 #define SQLOCK_API
+#endif
+/* Compilers that can warn where the answer of such a function is not looked at. Compare it with 0, not
+ * with < 0: SQLOCK_CONFLICT and SQLOCK_ABSENT are positive. */
+#ifndef SQLOCK_CHECKED
+#if defined(__GNUC__)
+#define SQLOCK_CHECKED __attribute__((warn_unused_result))
+#else
+#define SQLOCK_CHECKED
+#endif
 #endif
 #define SQLOCK_EXPERIMENTAL /* what it stands before may change or go in any release */
 
@@ -184,7 +193,7 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            library, too old a library or server, weak durability without
  *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, SQLite in a child of a process that had a manager open),
  *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
-SQLOCK_API int sqlock_open(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const char *url,
                            const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
 
 /* Close a manager: stops its threads and its connections. Locks that are still held are not
@@ -275,7 +284,9 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  * late) it does not ask again. Not reentrant: a second
  * acquire of a name by the same program is busy like anybody's. opts may be NULL (defaults).
  * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_release()
- *            and sqlock_lock_free(). Otherwise *out_lock is NULL.
+ *            and sqlock_lock_free(). Otherwise *out_lock is NULL. So `if (rc != 0) return rc;` leaks
+ *            the handle of an UNSURE one, and its grant until that runs out: settle it, or call
+ *            sqlock_scope_end(out_lock), which does nothing where there is none.
  * Threads:   any.
  * Returns:   0 (held, and at least half of the lease is left), or SQLOCK_EBUSY (held by someone else
  *            until the wait ran out), SQLOCK_EGUARDED (free, but kept by an open transaction until
@@ -288,7 +299,7 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *            SQLOCK_EINVAL (name, numbers; before any I/O), SQLOCK_EFORK, SQLOCK_ENOMEM, and the
  *            database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA, ECORRUPT, EREADONLY, EFULL,
  *            EREFUSED. While the wait lasts, a lost connection is opened again without an error. */
-SQLOCK_API int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+SQLOCK_API SQLOCK_CHECKED int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                               sqlock_lock **out_lock, sqlock_error *err);
 
 /* Make a handle for a grant that exists already: another process made it, and told its name, what
@@ -306,7 +317,7 @@ SQLOCK_API int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_
  * Threads:   any.
  * Returns:   0, or SQLOCK_EINVAL (name, owner NULL, a token that cannot be, numbers), SQLOCK_EFORK,
  *            SQLOCK_ENOMEM. */
-SQLOCK_API int sqlock_import(sqlock *m, const char *name, size_t name_len,
+SQLOCK_API SQLOCK_CHECKED int sqlock_import(sqlock *m, const char *name, size_t name_len,
                              const unsigned char *owner, int64_t token,
                              const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
                              sqlock_error *err);
@@ -318,7 +329,7 @@ SQLOCK_API int sqlock_import(sqlock *m, const char *name, size_t name_len,
  *          deadline stands), SQLOCK_ETIMEOUT, SQLOCK_ESTATE (released; or unsure: settle first; or
  *          max_hold_ms has passed: nothing is renewed any more),
  *          SQLOCK_EFORK, or the database's codes (the old deadline stands). */
-SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 
 /* Give the lock back. Renewals and callbacks of it end with this call, whatever it returns; a callback
  * that is running is waited for when all else is done.
@@ -334,7 +345,7 @@ SQLOCK_API int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
  *          before that transaction ends; under SQLite nothing was changed: ask again afterwards),
  *          SQLOCK_EUNSURE (reply lost: ask again, or sqlock_settle(), or let the lease run out),
  *          SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the database's codes (nothing was changed; ask again or let it run out). */
-SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_release(sqlock_lock *lock, sqlock_error *err);
 
 /* Find out what became of a request whose reply was lost, by sending the same request again with the
  * same owner; or whether an imported grant still is, by renewing it. Asks until there is an answer, at
@@ -345,7 +356,7 @@ SQLOCK_API int sqlock_release(sqlock_lock *lock, sqlock_error *err);
  *          handle is LOST; what was granted before, and cannot be asked about while a transaction of
  *          somebody's keeps SQLite's file, stays UNSURE), SQLOCK_ELOST (held before, not any more),
  *          SQLOCK_EUNSURE (no answer yet), SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
-SQLOCK_API int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
 
 /* Free the handle. A lock that is held is not released: renewals end and its lease runs out by
  * itself. Waits for a callback of this lock that is running, unless called from within it.
@@ -385,10 +396,11 @@ typedef int (*sqlock_work_fn)(sqlock_lock *lock, void *user);
  * Returns: the codes of sqlock_acquire() when work was not called (an UNSURE grant is settled, or
  *          given back, for you); afterwards 0, or SQLOCK_ELOST when the lock was lost before work
  *          returned, or what sqlock_release() says. */
-SQLOCK_API int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+SQLOCK_API SQLOCK_CHECKED int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                            sqlock_work_fn work, void *user, int *out_result, sqlock_error *err);
 
-/* Releases and frees *lock at the end of a scope: SQLOCK_SCOPED sqlock_lock *lock = NULL; */
+/* Releases and frees *lock, if there is one, whatever its state is, and sets it to NULL. At the end of a
+ * scope: SQLOCK_SCOPED sqlock_lock *lock = NULL; */
 SQLOCK_API void sqlock_scope_end(sqlock_lock **lock);
 #if defined(__GNUC__)
 #define SQLOCK_SCOPED __attribute__((cleanup(sqlock_scope_end)))
@@ -397,7 +409,7 @@ SQLOCK_API void sqlock_scope_end(sqlock_lock **lock);
 /* ---- cancelling ------------------------------------------------------------------------------- */
 
 /* Make a cancel object, to be given in options. Free it after the calls that use it returned. */
-SQLOCK_API int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err);
 /* Cut every call that waits with this object, now and later. Any thread; not from signal handlers. */
 SQLOCK_API void sqlock_cancel_fire(sqlock_cancel *cancel);
 SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
@@ -411,10 +423,10 @@ SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
  * The thread does one at a time. One that waits behind another which hangs in the database ends when
  * its own time is up (SQLOCK_ETIMEOUT: it was not sent), and at once when it is cancelled; one that has
  * waited for half of its time may have the other's connection cut, which then asks again. */
-SQLOCK_API int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                                     sqlock_op **out_op, sqlock_error *err);
-SQLOCK_API int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
-SQLOCK_API int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
 /* A descriptor that becomes readable when the request is done. It belongs to the op. */
 SQLOCK_API int sqlock_op_fd(sqlock_op *op);
 /* Returns 1 when the request is done, 0 when it is under way. Never blocks. */
@@ -423,7 +435,7 @@ SQLOCK_API int sqlock_op_step(sqlock_op *op);
 SQLOCK_API void sqlock_op_cancel(sqlock_op *op);
 /* Take the result and free op; waits for the request if it is not done. out_lock is for acquire and
  * may be NULL otherwise. Returns what the blocking call would have returned. */
-SQLOCK_API int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 
 /* ---- seeing and breaking ---------------------------------------------------------------------- */
 
@@ -453,7 +465,7 @@ SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
 /* List the locks of the manager's namespace in byte order of their names, page by page (so not one
  * moment's picture). Returns 0, what fn returned to stop, SQLOCK_EGUARDED (under SQLite: a transaction
  * keeps the whole file locked), or the database's codes. */
-SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
+SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                            sqlock_error *err);
 
 /* Take the lock away from the grant with this token (from sqlock_list or sqlock_holder), so that the
@@ -465,7 +477,7 @@ SQLOCK_API int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_
  *          nobody is granted it before that ends; with it, under SQLite: nothing was changed),
  *          SQLOCK_ELOST (no such grant is there: nothing was changed), SQLOCK_EUNSURE (reply
  *          lost: ask again; it is not there any more, if that says SQLOCK_ELOST), SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
-SQLOCK_API int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
+SQLOCK_API SQLOCK_CHECKED int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
                             sqlock_error *err);
 
 /* ---- reaping ---------------------------------------------------------------------------------- */
@@ -527,7 +539,7 @@ typedef struct sqlock_reap_report {
  *            SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes (SQLOCK_EDENIED: pruning takes the
  *            right to DELETE). What failed is tried again for up to the manager's request_ms; a row
  *            that fails alone is left for the next sweep. */
-SQLOCK_API int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
+SQLOCK_API SQLOCK_CHECKED int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
                            sqlock_error *err);
 
 /* ---- the schema ------------------------------------------------------------------------------- */
@@ -550,7 +562,7 @@ SQLOCK_API int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_
 #define SQLOCK_MIGRATE_HELD 0x4u    /* go down though locks are held: their holders lose them */
 
 /* Bring the schema to this library's version: sqlock_migrate_to() the latest without flags. */
-SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migrate(const sqlock_driver *driver, const char *url,
                               const sqlock_open_opts *opts, int *out_applied, sqlock_error *err);
 
 /* Bring the schema to a version: 0 (nothing but the meta row, which keeps tokens rising) up to the
@@ -566,7 +578,7 @@ SQLOCK_API int sqlock_migrate(const sqlock_driver *driver, const char *url,
  *            migrator was at work all the time), SQLOCK_ELOST (where DDL is not transactional: this
  *            migrator was stopped for so long that another one took over), and the codes of sqlock_open().
  *            Whatever it returns, the call may be made again. */
-SQLOCK_API int sqlock_migrate_to(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migrate_to(const sqlock_driver *driver, const char *url,
                                  const sqlock_open_opts *opts, int version, unsigned flags,
                                  int *out_applied, sqlock_error *err);
 
@@ -597,7 +609,7 @@ typedef int (*sqlock_migration_fn)(const sqlock_migration_info *info, void *user
 /* Tell of every migration that the library knows or the database has a record of, by version. Changes
  * nothing; an empty database has all of them pending. Needs to read the meta and migration tables.
  * Returns 0, what fn returned to stop, SQLOCK_EINVAL, or the database's codes. */
-SQLOCK_API int sqlock_migration_status(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migration_status(const sqlock_driver *driver, const char *url,
                                        const sqlock_open_opts *opts, sqlock_migration_fn fn,
                                        void *user, sqlock_error *err);
 
@@ -609,7 +621,7 @@ SQLOCK_API int sqlock_migration_status(const sqlock_driver *driver, const char *
  * says, are not looked at. Changes nothing.
  * Returns 0, SQLOCK_ESCHEMA (the text tells the first difference), or the codes of
  * sqlock_migration_status(). */
-SQLOCK_API int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
                                        const sqlock_open_opts *opts, sqlock_error *err);
 
 /* Record the migrations up to a version (SQLOCK_SCHEMA_LATEST, or 1 and more) as applied, without
@@ -619,7 +631,7 @@ SQLOCK_API int sqlock_migration_verify(const sqlock_driver *driver, const char *
  * Returns 0, SQLOCK_EINVAL (version), SQLOCK_ESCHEMA (the tables are not what that version makes, a
  * record has another checksum, or the schema is of a newer version already), or the codes of
  * sqlock_migrate_to(). */
-SQLOCK_API int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
                                          const sqlock_open_opts *opts, int version,
                                          sqlock_error *err);
 
@@ -634,7 +646,7 @@ typedef int (*sqlock_write_fn)(const char *text, size_t len, void *user);
  * applied. Unlike sqlock_migrate_to() it cannot look whether the schema is at `from`, nor whether
  * locks are held. Of opts (or NULL) schema and prefix are used.
  * Returns 0, what write returned to stop, SQLOCK_EINVAL, SQLOCK_ENOMEM. */
-SQLOCK_API int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *opts,
+SQLOCK_API SQLOCK_CHECKED int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *opts,
                                     int from, int to, unsigned flags, sqlock_write_fn write,
                                     void *user, sqlock_error *err);
 

@@ -48,7 +48,7 @@ typedef struct sqlock_conn sqlock_conn; /* an application's connection, adopted 
  * Returns:   0, or SQLOCK_EINVAL (an argument is NULL), SQLOCK_EREFUSED (the driver has no such calls;
  *            another copy, layout or version of the client library), SQLOCK_ESTATE (not connected, or
  *            in the middle of something), SQLOCK_EFORK, SQLOCK_ENOMEM. */
-SQLOCK_API int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(void),
+SQLOCK_API SQLOCK_CHECKED int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(void),
                             sqlock_conn **out_conn, sqlock_error *err);
 /* Let go of the connection, at which this does not look. NULL is allowed. In a forked child it does
  * nothing. */
@@ -85,7 +85,7 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *            or by another name of it; MySQL before 8.0: others would hang on it; MariaDB and MySQL: an XA
  *            transaction, which does not keep it once it is prepared), SQLOCK_EFORK, or the database's
  *            codes. */
-SQLOCK_API int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err);
 
 /* ---- rows to lock by name --------------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ SQLOCK_API int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *
  * Returns:   0, or SQLOCK_EINVAL (name; before any I/O), SQLOCK_EUNSURE (a reply was lost, and no other
  *            came in time: ask again), SQLOCK_ESCHEMA (the schema is older), SQLOCK_ETIMEOUT,
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes. */
-SQLOCK_API int sqlock_ensure(sqlock *m, const char *name, size_t name_len, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_ensure(sqlock *m, const char *name, size_t name_len, sqlock_error *err);
 
 #ifdef __cplusplus
 }

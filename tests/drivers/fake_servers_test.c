@@ -117,9 +117,7 @@ static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
             assert_between(300000, sqlock_lock_deadline_us(lock) - sqlock_now_us(), 540000);
         else
             assert_int_equal(slow_answers[i], ALWAYS); /* then it may be refused */
-        if (lock)
-            sqlock_release(lock, NULL);
-        sqlock_lock_free(lock);
+        sqlock_scope_end(&lock);
     }
 }
 
@@ -244,7 +242,8 @@ static void test_wait_that_was_refused_and_could_not_ask_again_says_busy(void **
     wait_start(&t);
     sleep_ms(100);
     stall(w, SQLOCK_STMT_LIST, 1500);
-    sqlock_list(t.m, NULL, stop_listing, NULL, &err);
+    if (sqlock_list(t.m, NULL, stop_listing, NULL, &err) < 0)
+        assert_int_equal(err.code, SQLOCK_ETIMEOUT);
     pthread_join(t.thread, NULL);
     assert_code(SQLOCK_EBUSY, t.code, &t.err);
     give(lock);

@@ -350,9 +350,7 @@ int try_once(sqlock *m, const char *name)
     sqlock_lock *lock = NULL;
     int rc = sqlock_acquire(m, name, &o, &lock, NULL);
 
-    if (lock)
-        sqlock_release(lock, NULL);
-    sqlock_lock_free(lock);
+    sqlock_scope_end(&lock);
     return rc;
 }
 

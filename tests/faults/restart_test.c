@@ -116,11 +116,11 @@ static void *work(void *arg)
         opts.wait_ms = 2000;
         if (sqlock_acquire(w->m, NAME, &opts, &lock, NULL) == 0) {
             stop = enter(sqlock_lock_token(lock));
-            sqlock_release(lock, NULL);
+            sqlock_scope_end(&lock);
         } else {
             stop = enter(0);
+            sqlock_lock_free(lock);
         }
-        sqlock_lock_free(lock);
         sched_yield();
     }
     return NULL;

@@ -196,9 +196,7 @@ static void test_without_the_flag_a_pooler_never_grants_one_lock_twice(void **st
             granted += sqlock_acquire(m[i], "x", &once, &lock[i], &err) == 0;
     assert_between(0, granted, 1);
     for (int i = 0; i < 3; i++) {
-        if (lock[i])
-            sqlock_release(lock[i], NULL);
-        sqlock_lock_free(lock[i]);
+        sqlock_scope_end(&lock[i]);
         sqlock_close(m[i]);
     }
 }

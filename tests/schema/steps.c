@@ -332,7 +332,7 @@ static void try_to_acquire(void *user, long call)
         if (sqlock_lock_token(lock) <= g->largest)
             g->odd++;
         g->largest = sqlock_lock_token(lock);
-        (void)sqlock_release(lock, NULL);
+        sqlock_scope_end(&lock);
     } else {
         g->refusals++;
         if (rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ESCHEMA &&
@@ -341,9 +341,7 @@ static void try_to_acquire(void *user, long call)
             g->odd++;
         }
     }
-    if (rc == SQLOCK_EUNSURE)
-        (void)sqlock_release(lock, NULL);
-    sqlock_lock_free(lock);
+    sqlock_scope_end(&lock);
 }
 
 bool tokens_repeat_over_down(struct place p)

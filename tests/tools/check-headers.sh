@@ -1,6 +1,7 @@
 #!/bin/sh
 # make check-headers: each public header compiles alone and twice, as C99, C11 and C++, without any
 # header of a database. (It could not find one: the client libraries' folders are hidden from it.)
+# And answers that must be looked at are marked.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -29,6 +30,19 @@ for path in include/sqlock/*.h; do
     alone "$header" "${CC:-gcc}" -x c -std=c11 -Wstrict-prototypes -Wshadow
     alone "$header" "${CXX:-g++}" -x c++ -std=c++11
 done
+
+# What has an outcome is looked at: all that return an int, but for getters and what driver authors and
+# tests call. And a compiler that warns of it does.
+unchecked=$(grep -oE '^SQLOCK_API int sqlock_[a-z_]+' include/sqlock/*.h |
+    grep -vE 'include/sqlock/(driver|fake)\.h:|sqlock_(is_held|lock_fd|op_fd|op_step)$')
+[ -z "$unchecked" ] || { echo "without SQLOCK_CHECKED: $unchecked"; bad=1; }
+drop() # FLAGS...
+{
+    printf '#include <sqlock/sqlock.h>\nvoid f(sqlock_lock *l);\nvoid f(sqlock_lock *l) { sqlock_renew(l, NULL); }\n' |
+        "${CC:-gcc}" -Iinclude -Wall -Werror "$@" -x c -fsyntax-only - 2>/dev/null
+}
+drop && { echo "an answer that is not looked at is not warned of"; bad=1; }
+drop -DSQLOCK_CHECKED= || { echo "SQLOCK_CHECKED cannot be turned off"; bad=1; }
 
 # It must be able to fail.
 mkdir -p "$dir/bad/sqlock"

@@ -106,7 +106,8 @@ static void test_long_text_of_words_is_cut_between_them(void **state)
             strcat(text, " letters");
         sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
         assert_string_equal(err.text + strlen(err.text) - strlen(" letters ..."), " letters ...");
-        assert_between(sizeof err.text - 13, strlen(err.text), sizeof err.text - 1);
+        assert_between((int64_t)sizeof err.text - 13, (int64_t)strlen(err.text),
+                       (int64_t)sizeof err.text - 1);
         text[251] = '\0';
         sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
         error_prefix(&err, "some context");
