@@ -35,7 +35,6 @@ int command_unknown(const struct cli *cli, const char *name)
     return options_refuse(cli, "unknown command \"%s\"", name);
 }
 
-
 static const struct option_spec main_options[] = {
     {'V', "version", NULL, "print the version"},
     {0, NULL, NULL, NULL},

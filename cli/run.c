@@ -23,6 +23,7 @@ enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL };
 static const struct option_spec options[] = {
     GRANT_OPTIONS,
     {'E', NULL, "CODE", "end with this when it is busy: 75"},
+    {AT_LEAST, "at-least", "DUR", "hold the lock so long even if CMD ends earlier"},
     {MAX_TIME, "max-time", "DUR", "stop the command after so long, and end with 124"},
     {'k', NULL, "DUR", "between TERM and KILL when it is stopped: 5s"},
     {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let it go on: term"},
@@ -30,7 +31,6 @@ static const struct option_spec options[] = {
     {KEEP_URL, "keep-url", NULL, "let CMD have SQLOCK_URL, with its password too"},
     {'c', NULL, NULL, "CMD is one line for sh, quoted"},
     {'l', NULL, "NAME", NULL},
-    {AT_LEAST, "at-least", "DUR", NULL},
     {0, NULL, NULL, NULL},
 };
 
@@ -75,6 +75,8 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
         return true;
     case MAX_TIME:
         return options_duration(o, &plan->max_ms);
+    case AT_LEAST:
+        return options_duration(o, &plan->least_ms);
     case 'k':
         return options_duration(o, &plan->grace_ms);
     case ON_LOST:
@@ -145,12 +147,13 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     return EXIT_INTERNAL;
 }
 
-/* A `sqlock ls` within means the same locks. Before the guardian blanks what we were started with. */
+/* A `sqlock ls` within means the same locks. Before the guardian blanks what we were started with.
+ */
 static void hand_on(const struct cli *cli)
 {
     const char *const shared[][2] = {{"SQLOCK_NAMESPACE", cli->ns},
-                                      {"SQLOCK_SCHEMA", cli->schema},
-                                      {"SQLOCK_PREFIX", cli->prefix}};
+                                     {"SQLOCK_SCHEMA", cli->schema},
+                                     {"SQLOCK_PREFIX", cli->prefix}};
 
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (shared[i][1] != NULL)
@@ -230,7 +233,7 @@ out:
 
 const struct command command_run = {
     .name = "run",
-    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--max-time DUR] [-k DUR] "
+    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--at-least DUR] [--max-time DUR] [-k DUR] "
                 "[--on-lost term|kill|warn] [-m K=V]... [--status-fd N] [--keep-url] [-c] NAME CMD "
                 "[ARG...]",
     .summary = "run a command while a lock is held",
@@ -238,7 +241,8 @@ const struct command command_run = {
             "renewed, the command and all that it started is ended before the lease ends,\n"
             "also when sqlock itself was killed. What a command leaves behind when it ends\n"
             "is ended too; then the lock is released. A command that is stopped (Ctrl-Z) and\n"
-            "not continued in time is ended.\n"
+            "not continued in time is ended. On a terminal, who waits for more than a second\n"
+            "is told for whom.\n"
             "\n"
             "Ends with the command's code (128+n: by signal n; 126, 127: it could not be\n"
             "run); 75: busy; 76: the lock was lost; 124: --max-time. The command finds\n"

@@ -131,7 +131,10 @@ static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals 
 
     while (!sqlock_op_step(op)) {
         int64_t left_us = tell_us - sqlock_now_us();
-        int n = poll(fds, 3, tell_us == INT64_MAX ? -1 : left_us > 0 ? (int)(left_us / 1000) + 1 : 0);
+        int n = poll(fds, 3,
+                     tell_us == INT64_MAX ? -1
+                     : left_us > 0        ? (int)(left_us / 1000) + 1
+                                          : 0);
 
         if (n == 0) {
             tell_waiting(m, name);
@@ -246,8 +249,8 @@ int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock,
 
     if (shown == NULL)
         return fail_with(rc, err);
-    say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists (%s)", verb,
-             shown, sqlock_why_name(sqlock_lock_why(lock)));
+    say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists (%s)",
+             verb, shown, sqlock_why_name(sqlock_lock_why(lock)));
     free(shown);
     return exit_of(rc);
 }
@@ -308,11 +311,11 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
         who(by, sizeof by, holder->label);
         where(options, sizeof options, cli);
         say_code(SAY_NOTE, sqlock_code_name(err->code),
-            "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; "
-            "if that has ended: sqlock%s break %s%s --token %lld",
-            quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
-            text_span(left, holder->left_ms), (long long)holder->token, options,
-            *name == '-' ? "-- " : "", quoted, (long long)holder->token);
+                 "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; "
+                 "if that has ended: sqlock%s break %s%s --token %lld",
+                 quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
+                 text_span(left, holder->left_ms), (long long)holder->token, options,
+                 *name == '-' ? "-- " : "", quoted, (long long)holder->token);
     }
     free(quoted);
 }

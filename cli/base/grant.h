@@ -42,9 +42,10 @@ bool grant_option(struct options *o, int key, struct grant_opts *g);
 /* The value as the length of a lease, the same way. */
 void grant_ttl(struct options *o, int32_t *out_ms);
 
-/* sqlock_acquire(), but who waits is told for whom, and a signal ends the wait, and so does something to read on other_fd (-1:
- * none). *out_signal: the one that did, else 0; then nothing is held and the code is
- * SQLOCK_ECANCELLED. A lost reply is settled, for 2 s at most beyond the wait. */
+/* sqlock_acquire(), but who waits is told for whom, and a signal ends the wait, and so does
+ * something to read on other_fd (-1: none). *out_signal: the one that did, else 0; then nothing is
+ * held and the code is SQLOCK_ECANCELLED. A lost reply is settled, for 2 s at most beyond the wait.
+ */
 int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);

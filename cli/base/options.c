@@ -63,8 +63,8 @@ static const struct option_spec *by_name(const struct option_spec *specs, const 
 void options_begin(struct options *o, struct cli *cli, const struct option_spec *own, int stop,
                    int argc, char **argv)
 {
-    *o = (struct options){
-        .cli = cli, .own = own, .stop = stop, .argc = argc, .argv = argv, .at = 1};
+    *o =
+        (struct options){.cli = cli, .own = own, .stop = stop, .argc = argc, .argv = argv, .at = 1};
 }
 
 int options_refuse(const struct cli *cli, const char *format, ...)

@@ -30,10 +30,10 @@ struct options {
     int stop; /* options end behind so many operands: what follows belongs to somebody else */
     int argc;
     char **argv;
-    int at;              /* the next word */
-    char *letters;       /* the rest of "-nE0" */
-    char *rest;          /* what stands behind an option: its value */
-    char **operands;     /* after OPTIONS_END: n of them, and NULL */
+    int at;          /* the next word */
+    char *letters;   /* the rest of "-nE0" */
+    char *rest;      /* what stands behind an option: its value */
+    char **operands; /* after OPTIONS_END: n of them, and NULL */
     int n;
     const char *value; /* of the option that options_next() returned */
     bool wrong;        /* a value was refused, and that was told */

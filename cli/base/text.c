@@ -16,8 +16,8 @@ static int64_t unit_ms(const char *text, size_t *out_len)
     static const struct {
         const char *name;
         int64_t ms;
-    } units[] = {{"ms", 1},       {"s", 1000},      {"m", 60000},
-                 {"h", 3600000},  {"d", 86400000},  {"w", 604800000}};
+    } units[] = {{"ms", 1},      {"s", 1000},     {"m", 60000},
+                 {"h", 3600000}, {"d", 86400000}, {"w", 604800000}};
 
     *out_len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)

@@ -34,6 +34,7 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last told to the user */
     bool has_terminal;
+    bool told_to_end; /* by a signal */
     bool suspended; /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */
     bool guardian_died, waker_done; /* done: it has ended by itself, nobody was left */
@@ -236,9 +237,11 @@ static void hand_on_signals(struct locker *l)
 
     /* What the terminal sends, it sends to the whole job: the command has it already. But that it
      * is closed, only the first process of the session is told. */
-    while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0)
+    while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0) {
+        l->told_to_end = l->told_to_end || (signal != SIGUSR1 && signal != SIGUSR2);
         if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
             sigaddset(&l->signals_due, signal);
+    }
 }
 
 /* Renewals run by themselves in the library; here their deadlines are carried over. Also one that
@@ -362,6 +365,28 @@ static int release(struct locker *l, int code)
     return code;
 }
 
+/* --at-least: hosts whose clocks are late find it held still. A signal ends that; what the command
+ * ended with stands, whatever becomes of the lock now. False: it is gone. */
+static bool hold_on(struct locker *l)
+{
+    const int64_t end = l->held_us + l->plan->least_ms * INT64_C(1000);
+    struct pollfd signalled = {.fd = l->plan->signals.fd, .events = POLLIN};
+    int64_t left;
+
+    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->told_to_end ||
+        !sqlock_is_held(l->lock))
+        return true;
+    while ((left = (end - sqlock_now_us()) / 1000) > 0 && sqlock_is_held(l->lock))
+        if (poll(&signalled, 1, left < 500 ? (int)left : 500) > 0 &&
+            signals_next(&l->plan->signals, NULL) != 0)
+            break;
+    if (sqlock_is_held(l->lock))
+        return true;
+    say(SAY_NOTE, "%s: lock lost before --at-least was over: %s", l->plan->name,
+        sqlock_why_name(sqlock_lock_why(l->lock)));
+    return false;
+}
+
 static int run_command(struct locker *l)
 {
     static const int of_terminal[] = {SIGTSTP, SIGTTIN, SIGTTOU};
@@ -380,9 +405,11 @@ static int run_command(struct locker *l)
     watch(l);
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
-    l->outcome.held_us = sqlock_now_us() - l->held_us;
     code = exit_of_end(l);
-    return release(l, code);
+    if (hold_on(l))
+        code = release(l, code);
+    l->outcome.held_us = sqlock_now_us() - l->held_us;
+    return code;
 }
 
 /* It ends when the guardian has ended. */

@@ -26,6 +26,7 @@ struct plan {
     int busy_exit;
     int32_t grace_ms; /* between TERM and KILL */
     int32_t max_ms;   /* 0: none */
+    int32_t least_ms; /* the lock is held so long at least */
     enum on_lost on_lost;
     bool keep_url;       /* the command finds SQLOCK_URL, with a password too */
     int status_fd;       /* ours, or -1 */

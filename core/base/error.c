@@ -41,8 +41,8 @@ const char *sqlock_version(void)
     return SQLOCK_VERSION;
 }
 
-/* A text may have been cut to its place within a character, here or by whoever made it. One of whole
- * words that was cut here ends with the last that has room, and three dots. */
+/* A text may have been cut to its place within a character, here or by whoever made it. One of
+ * whole words that was cut here ends with the last that has room, and three dots. */
 static void cut_text(sqlock_error *err, int was_cut)
 {
     const size_t last = sizeof err->text - sizeof " ...", longest = 32;

@@ -83,8 +83,8 @@ static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *
     snprintf(out, size, "%.*s", (int)len, text != NULL ? text : "");
 }
 
-/* A table that is not there is an answer. Texts that ask for it by the catalogue give it as a row; where that
- * hides what one may not read, the table itself is asked. */
+/* A table that is not there is an answer. Texts that ask for it by the catalogue give it as a row;
+ * where that hides what one may not read, the table itself is asked. */
 static int run_on_table(struct migrator *g, sqlock_stmt stmt, int *out_absent)
 {
     int rc = migrator_run(g, stmt, NULL);

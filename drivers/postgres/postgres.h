@@ -10,9 +10,9 @@
 #include <sqlock/driver.h>
 #include <sqlock/postgres.h>
 
-#define PG_STEPS_MAX  8  /* steps of a script that are prepared; later ones run unnamed */
-#define PG_PARAMS_MAX 64 /* parameters of a request */
-#define PG_NAME_SIZE  64 /* of a prepared statement's name */
+#define PG_STEPS_MAX  8   /* steps of a script that are prepared; later ones run unnamed */
+#define PG_PARAMS_MAX 64  /* parameters of a request */
+#define PG_NAME_SIZE  64  /* of a prepared statement's name */
 #define PG_TEXT_SIZE  512 /* core cuts it, between words */
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */

@@ -183,9 +183,10 @@ static int tell_absent(const lite_conn *conn, sqlock_error *err)
     if (!folder_is_writable(conn->path))
         return sqlock_error_set(err, SQLOCK_EREADONLY, 0,
                                 "%s is not there and its folder can only be read", conn->path);
-    return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                            "%s is not there: no sqlock tables (version %d is needed): run the migrations",
-                            conn->path, d->migrations[d->n_migrations - 1].version);
+    return sqlock_error_set(
+        err, SQLOCK_ESCHEMA, 0,
+        "%s is not there: no sqlock tables (version %d is needed): run the migrations", conn->path,
+        d->migrations[d->n_migrations - 1].version);
 }
 
 /* Only a migration makes the file. A connection that is opened again, after somebody has moved the

@@ -68,7 +68,8 @@ static void test_url_that_names_nothing_is_78_at_once(void **state)
 
     (void)state;
     database_new();
-    snprintf(own, sizeof own, "%s%c", getenv("SQLOCK_URL"), strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
+    snprintf(own, sizeof own, "%s%c", getenv("SQLOCK_URL"),
+             strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
     snprintf(url, sizeof url, "%s%s", own, on_postgres() ? "sslmode=bogus" : "ssl-mode=bogus");
     setenv("SQLOCK_URL", url, 1);
     assert_true(sh("sqlock $G --wait-db 30s ls")->took_ms < patience_ms(10000));

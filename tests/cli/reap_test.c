@@ -35,7 +35,7 @@ static void test_quiet_reaper_says_nothing_but_what_was_asked_for(void **state)
     sh("sqlock $G -q --json reap");
     assert_said(0, "\"cleared\":0", NULL);
     sh("sqlock $G -q reap --batch 0");
-    assert_said(64, "", "no number");
+    assert_said(64, "", "invalid number \"0\"");
 }
 
 static void test_limit_ends_it_early(void **state)

@@ -81,6 +81,27 @@ static void test_command_finds_its_lock_in_the_environment(void **state)
     assert_said(0, "nightly 2 1\n1\n", NULL);
 }
 
+static void test_lock_is_held_at_least_so_long(void **state)
+{
+    pid_t run;
+
+    (void)state;
+    database_new();
+    assert_between(1500,
+                   sh("sqlock $G run --ttl 500ms --at-least 1500ms a sh -c 'exit 7'")->took_ms,
+                   patience_ms(20000));
+    assert_said(7, "", "");
+    assert_between(0, sh("sqlock $G run --at-least 100ms a sleep 0.3")->took_ms, patience_ms(5000));
+    run = sh_start("exec sqlock $G run --at-least 1h nightly touch $D/ran");
+    assert_soon(sh("test -e $D/ran")->code == 0, patience_ms(10000));
+    sleep_ms(500);
+    sh("sqlock $G acquire -n nightly");
+    assert_said(75, "", NULL);
+    kill(run, SIGTERM);
+    assert_int_equal(child_wait(run, patience_ms(10000)), 0);
+    assert_sh("sqlock $G acquire -n nightly");
+}
+
 /* As flock -c: words behind the line would be $0 and $1 of it, not what they look like. */
 static void test_c_runs_one_line_of_shell(void **state)
 {
@@ -390,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_term_comes_before_kill),
         cmocka_unit_test(test_command_finds_its_lock_in_the_environment),
         cmocka_unit_test(test_c_runs_one_line_of_shell),
+        cmocka_unit_test(test_lock_is_held_at_least_so_long),
         cmocka_unit_test(test_options_behind_the_name_are_the_commands_own),
         cmocka_unit_test(test_stdin_reaches_the_command),
         cmocka_unit_test(test_closed_stdin_stays_closed),

@@ -20,7 +20,8 @@ static int do_work(sqlock_lock *lock, void *user)
     k->held = sqlock_is_held(lock);
     k->busy_for_others = try_once(k->other, "nightly") == SQLOCK_EBUSY;
     if (k->lose)
-        k->broken = sqlock_break(k->other, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), NULL);
+        k->broken =
+            sqlock_break(k->other, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), NULL);
     return k->result;
 }
 

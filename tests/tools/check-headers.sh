@@ -39,7 +39,7 @@ unchecked=$(grep -oE '^SQLOCK_API int sqlock_[a-z_]+' include/sqlock/*.h |
 drop() # FLAGS...
 {
     printf '#include <sqlock/sqlock.h>\nvoid f(sqlock_lock *l);\nvoid f(sqlock_lock *l) { sqlock_renew(l, NULL); }\n' |
-        "${CC:-gcc}" -Iinclude -Wall -Werror "$@" -x c -fsyntax-only - 2>/dev/null
+        "${CC:-gcc}" -Iinclude -Wall -Werror "$@" -x c -c -o "$dir/drop.o" - 2>/dev/null
 }
 drop && { echo "an answer that is not looked at is not warned of"; bad=1; }
 drop -DSQLOCK_CHECKED= || { echo "SQLOCK_CHECKED cannot be turned off"; bad=1; }
