@@ -193,8 +193,7 @@ struct nested {
     bool is;
 };
 
-/* Names come in byte order, so a name is the first of those that begin with it. */
-static int look(const sqlock_info *info, void *user)
+static int look_nested(const sqlock_info *info, void *user)
 {
     struct nested *n = user;
     char owner[TEXT_OWNER];
@@ -211,7 +210,7 @@ int grant_nested(sqlock *m, const char *name)
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
 
     opts.prefix = name;
-    if (n.outer == NULL || sqlock_list(m, &opts, look, &n, NULL) < 0 || !n.is)
+    if (n.outer == NULL || sqlock_list(m, &opts, look_nested, &n, NULL) < 0 || !n.is)
         return 0;
     say(SAY_ERROR, "%s is held by a run that this one is inside of, and would wait for itself",
         name);

@@ -34,8 +34,8 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last told to the user */
     bool has_terminal;
-    bool told_to_end; /* by a signal */
-    bool suspended; /* Ctrl-Z, and since then no renewal */
+    bool told_to_end;               /* by a signal */
+    bool suspended;                 /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */
     bool guardian_died, waker_done; /* done: it has ended by itself, nobody was left */
     bool start_due, stop_due;       /* orders that are to be sent */

@@ -223,9 +223,12 @@ static void *busy_main(void *arg)
         if (sqlock_acquire(m, "nightly", &o, &none, &err) == SQLOCK_EUNSURE)
             sqlock_lock_free(none);
         if (sqlock_acquire(m, "own", NULL, &lock, &err) == 0) {
-            sqlock_renew(lock, &err);
+            int rc = sqlock_renew(lock, &err);
+
             sqlock_lock_fd(lock, &err);
-            sqlock_release(lock, &err);
+            if (rc == 0)
+                rc = sqlock_release(lock, &err);
+            (void)rc;
         }
         sqlock_lock_free(lock);
         pthread_testcancel();
@@ -271,8 +274,9 @@ static void *work_main(void *arg)
 {
     struct worker *t = arg;
 
-    sqlock_with(t->m, "nightly", NULL, work_until_cancelled, &t->held, NULL, NULL);
-    return NULL;
+    return sqlock_with(t->m, "nightly", NULL, work_until_cancelled, &t->held, NULL, NULL) == 0
+               ? NULL
+               : t;
 }
 
 static int attempt_until_cancelled(const sqlock_attempt *attempt, void *user, sqlock_error *err)
@@ -288,8 +292,7 @@ static void *attempt_main(void *arg)
 
     o.optimistic = 0;
     o.lock_name = "nightly";
-    sqlock_retry(t->m, attempt_until_cancelled, &t->held, &o, NULL);
-    return NULL;
+    return sqlock_retry(t->m, attempt_until_cancelled, &t->held, &o, NULL) == 0 ? NULL : t;
 }
 
 static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
