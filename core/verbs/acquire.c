@@ -149,7 +149,7 @@ static void skipped(sqlock_op *op, const struct answer *a)
         locked(op);
     } else if (op->hurries < HURRIES - 1) {
         op_hurry(op);
-    } else if (op_attempt(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
+    } else if (verb_look(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
         op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
         op_failed(op);
     } else if (now.outcome == SQLOCK_OUT_GUARDED) {
