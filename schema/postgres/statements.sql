@@ -11,10 +11,11 @@
 -- The timeline changes with every promotion; a session can live on through one, so grants look at it.
 -- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
 -- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. A dump that is
--- put back brings tables of other numbers; fsync goes off by a reload, a table becomes UNLOGGED by one statement,
--- both behind the back of who is connected. Of the functions that look into the server's cache of pg_class, and so
--- cost nothing, one tells a table that is neither temporary nor UNLOGGED: pg_relation_is_publishable.
--- :define known (split_part(m.server, '/', 4) = {timeline} AND split_part(m.server, '/', 3) = {lock:text}::regclass::oid::text AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
+-- put back brings a meta table of another number, which no migration makes anew; fsync goes off by a reload, a table
+-- becomes UNLOGGED by one statement, both behind the back of who is connected. Of the functions that look into the
+-- server's cache of pg_class, and so cost nothing, one tells a table that is neither temporary nor UNLOGGED:
+-- pg_relation_is_publishable.
+-- :define known (split_part(m.server, '/', 4) = {timeline} AND split_part(m.server, '/', 3) = {meta:text}::regclass::oid::text AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
 -- The same of registers, whose table is younger than the others.
 -- :define kept pg_relation_is_publishable({register:text}::regclass)
 
@@ -88,7 +89,7 @@ FROM {meta} m,
      (SELECT s.system_identifier::text
              || CASE WHEN current_setting('fsync') = 'off'
                      THEN '@' || extract(epoch from pg_postmaster_start_time())::text ELSE '' END
-             || '/' || d.oid || '/' || coalesce(to_regclass({lock:text})::oid, 0) || '/' || {timeline} AS server
+             || '/' || d.oid || '/' || {meta:text}::regclass::oid || '/' || {timeline} AS server
       FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()) i
 WHERE m.id = 1;
 

@@ -465,10 +465,14 @@ static void test_P2_tokens_jump_over_a_restored_dump(void **state)
         sqlock_lock_free(lock);
         if (i == 1)
             sqlock_close(m);
-        pg_exec("ALTER TABLE %s.sqlock_lock RENAME TO old", schema);
-        pg_exec("CREATE TABLE %s.sqlock_lock (LIKE %s.old INCLUDING ALL)", schema, schema);
-        pg_exec("INSERT INTO %s.sqlock_lock SELECT * FROM %s.old", schema, schema);
-        pg_exec("DROP TABLE %s.old", schema);
+        for (int t = 0; t < 2; t++) {
+            const char *table = t ? "meta" : "lock";
+
+            pg_exec("ALTER TABLE %s.sqlock_%s RENAME TO old", schema, table);
+            pg_exec("CREATE TABLE %s.sqlock_%s (LIKE %s.old INCLUDING ALL)", schema, table, schema);
+            pg_exec("INSERT INTO %s.sqlock_%s SELECT * FROM %s.old", schema, table, schema);
+            pg_exec("DROP TABLE %s.old", schema);
+        }
         if (i == 1)
             assert_ok(sqlock_open(sqlock_driver_postgres(), pg_url(), &o, &m, &err), &err);
     }

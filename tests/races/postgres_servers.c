@@ -6,7 +6,7 @@ static request server_called(conn c, const char *id, char *buffer, size_t size)
 {
     int64_t timeline = number(c, "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))"
                                  "::bit(32)::bigint");
-    int64_t table = number(c, "SELECT '{lock}'::regclass::oid::bigint");
+    int64_t table = number(c, "SELECT '{meta}'::regclass::oid::bigint");
     snprintf(buffer, size, "%s/1/%lld/%08llX", id, (long long)table, (long long)timeline);
     return request_name(request_of('-', 0), buffer, strlen(buffer));
 }
@@ -100,7 +100,7 @@ static void test_server_of_another_timeline_grants_nothing(void **state)
     r.token = acquire(c, r).token;
     EXPECT(release(c, r), SQLOCK_OUT_DONE);
     memset(r.owner, 'B', sizeof r.owner);
-    run(c, "UPDATE {meta} SET server = 'same/1/' || '{lock}'::regclass::oid || '/7FFFFFFF'");
+    run(c, "UPDATE {meta} SET server = 'same/1/' || '{meta}'::regclass::oid || '/7FFFFFFF'");
     EXPECT(ask(c, &right, &r), SQLOCK_OUT_STRANGER);
     EXPECT(ask(c, &right, &new), SQLOCK_OUT_STRANGER);
     assert_int_equal(number(c, "SELECT count(*) FROM {lock} WHERE owner IS NOT NULL"), 0);
