@@ -5,8 +5,9 @@
 --
 -- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token, as `sqlock run` (SQLOCK_OWNER,
 -- SQLOCK_TOKEN), `sqlock acquire` or sqlock_lock_owner() and sqlock_lock_token() tell them. :ns is the
--- namespace, '' by default. Another schema or prefix than the default: another name of the table. All is named
--- with its schema: by your search_path a stranger's operators may come first.
+-- namespace, '' by default. Another schema or prefix than the default: another name of the table. In psql
+-- texts are quoted by it: :'ns', :'name', :'owner', and :token. All is named with its schema: by your
+-- search_path a stranger's operators may come first.
 --
 --   BEGIN;
 --   <this statement>            first of all: what was read before may be older than the lease

@@ -216,7 +216,8 @@ static pid_t start(const char *line, const char *out, const char *err)
     _exit(99);
 }
 
-static pid_t start_format(const char *format, va_list args, const char *out, const char *err)
+__attribute__((format(printf, 1, 0))) static pid_t start_format(const char *format, va_list args,
+                                                                const char *out, const char *err)
 {
     char *line = NULL;
     pid_t child;

@@ -55,4 +55,10 @@ drop_databases()
         mysql) ask_mysql "DROP DATABASE $name" ;;
         esac
     done <"$dir/made"
+    [ ! -e "$dir/users" ] || while read -r database name; do
+        case $database in
+        postgres) ask_postgres "DROP ROLE $name" ;;
+        mysql) ask_mysql "DROP USER $name" ;;
+        esac
+    done <"$dir/users"
 }

@@ -27,7 +27,8 @@ make_stage()
         stand_in $job "while [ ! -e $dir/go ]; do sleep 0.05; done"
     done
     stand_in ldconfig ''
-    stand_in apt-get "[ \"\$1 \$2 \$3\" = 'install -y make' ] && shift 3 &&
+    stand_in apt-get "[ \"\$*\" != update ] || exit 0
+        [ \"\$1 \$2 \$3\" = 'install -y make' ] && shift 3 &&
         for p; do grep -q \"need \$p \" $repo/tests/tools/deps.sh || exit 1; done"
     stand_in make "case \"\$*\" in '' | demo | install*) ;; *) echo 'say in not-run why not'; exit 1 ;; esac
         [ \"\$*\" != demo ] || mkdir $dir/demo 2>/dev/null || exit 0 # once is enough
@@ -46,7 +47,7 @@ prepare() # DOCUMENT
 
 as_reader() # COMMAND...
 {
-    (cd "$dir/work" && PATH=$dir/usr/bin:$PATH LD_LIBRARY_PATH=$dir/usr/lib planted=${planted:-} DOCS_URL=$url \
+    (cd "$dir/work" && HOME=$dir/home PATH=$dir/usr/bin:$PATH LD_LIBRARY_PATH=$dir/usr/lib planted=${planted:-} DOCS_URL=$url \
         PKG_CONFIG_PATH=$dir/usr/lib/pkgconfig SQLOCK_URL=$url timeout 120 "$@")
 }
 
@@ -66,7 +67,7 @@ ran() { grep -cx "$1" "$dir/ran"; }
 # printed is larger the second time.
 run_program()
 {
-    local driver=sqlite file=$dir/work/app.c client= first second
+    local driver=sqlite file=$dir/work/app.c client= first= second=
     grep -q 'sqlock/fake.h' "$1" && driver=fake
     if grep -q '<sqlite3.h>' "$1"; then # it speaks to that database by itself
         [ $database = sqlite ] || return 0
@@ -102,6 +103,7 @@ run_text()
 run_shell()
 {
     local token= program
+    ! grep -qE 'sqlite:app\.db|libsqlock-sqlite sqlite3' "$1" || [ $database = sqlite ] || return 0
     sed -i "s/libsqlock-sqlite/libsqlock-$database/" "$1"
     if grep -q -- '--token 42' "$1"; then
         token=$(as_reader sqlock --json acquire import | sed -n 's/.*"token": *\([0-9]*\).*/\1/p')
@@ -152,6 +154,7 @@ run_unit()
 # nobody has used for long, and with the last it breaks locks.
 run_grants()
 {
+    [ $database = postgres ] || return 0
     local as=${url/user=postgres/user=$name} old="UPDATE sqlock_lock SET idle_since = idle_since / 2" token
     [ "$as" != "$url" ] || { echo "$url names no user to be replaced"; return 1; }
     sed -i "s/ TO app;/ TO $name;/" "$1"
@@ -171,6 +174,30 @@ run_grants()
         ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" -q reap || return 1
         ! as_reader sqlock show x >/dev/null 2>&1 || { echo "it has not pruned"; return 1; }
     fi
+}
+
+# Users that lock, reap and break, and can do that, where the block is the database's.
+run_roles() # FILE
+{
+    local kind=PostgreSQL who
+    [ "$database" != mysql ] || kind=MariaDB
+    grep -q "^-- $kind" "$1" || return 0
+    as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 || return 1
+    sed -i -E "s/\b(app|reaper|operator)\b/${name}_\1/g" "$1"
+    if [ $database = mysql ]; then
+        ask_mysql "USE $name; $(cat "$1")" || return 1
+        as_user() { (umask 077 && echo "${url/root@/${name}_$1:secret@}" >"$dir/url_$1"); }
+    else
+        ask_postgres "$(cat "$1")" "$url" || return 1
+        as_user() { (umask 077 && echo "${url/user=postgres/user=${name}_$1}" >"$dir/url_$1"); }
+    fi
+    for who in app reaper operator; do echo "$database ${name}_$who" >>"$dir/users" && as_user $who; done
+    as_reader sqlock --url-file "$dir/url_app" run -n x true && as_reader sqlock --url-file "$dir/url_reaper" -q reap --grace 0 &&
+        as_reader sqlock --url-file "$dir/url_operator" acquire --ttl 60s stuck >"$dir/stuck" &&
+        as_reader sqlock --url-file "$dir/url_operator" break stuck --token "$(sed 's/.* //' "$dir/stuck")" &&
+        as_reader sqlock --url-file "$dir/url_operator" ls >/dev/null && as_reader sqlock --url-file "$dir/url_operator" migrate verify ||
+        return 1
+    ! as_reader sqlock --url-file "$dir/url_app" migrate down --to 0 --yes >/dev/null 2>&1 || { echo "app could drop it"; return 1; }
 }
 
 # What make install has put where it is looked for.

@@ -286,7 +286,8 @@ static void test_withdrawal_does_not_touch_a_row_of_an_unknown_kind(void **state
 
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
  * lock that renews itself; so the first renewal that comes finds it. */
-static void expect_why(struct world *w, const char *sql, sqlock_why why)
+__attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, const char *sql,
+                                                             sqlock_why why)
 {
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(900), 0);

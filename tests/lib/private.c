@@ -62,7 +62,8 @@ const char *private_dir(void)
     return dir;
 }
 
-static PGresult *ask(PGconn *c, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static PGresult *ask(PGconn *c, const char *format,
+                                                           va_list args)
 {
     char *sql = NULL;
     PGresult *res;

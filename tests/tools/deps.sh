@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
-# Costs next to nothing when all is there. With STRICT=1, clang-format, pgbouncer, faketime and Galera belong to it.
+# Costs next to nothing when all is there. With STRICT=1, clang, clang-format, pgbouncer, faketime and Galera belong to it.
 #   tests/tools/deps.sh [demo]    demo: only what the demo needs
 set -u
 
@@ -35,7 +35,10 @@ pooler_there()
     [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer
 }
 
-need gcc command -v "${CC:-gcc}"
+case ${CC:-gcc} in
+*clang*) need clang command -v "$CC" ;;
+*) need gcc command -v "${CC:-gcc}" ;;
+esac
 need libc6-dev test -e /usr/include/stdio.h
 need binutils command -v readelf
 need pkg-config command -v pkg-config
@@ -56,6 +59,7 @@ if [ "${1:-}" != demo ]; then
     need mariadb-client-core sh -c 'command -v mariadb || command -v mysql'
     [ "${STRICT:-}" != 1 ] || need clang-format command -v clang-format
     [ "${STRICT:-}" != 1 ] || need pgbouncer pooler_there
+    [ "${STRICT:-}" != 1 ] || need clang command -v clang
     # Without it no server's clock can be stepped.
     [ "${STRICT:-}" != 1 ] || need faketime sh -c 'ls /usr/lib/*/faketime/libfaketimeMT.so.1'
     # Without it no MariaDB is a node of a cluster, which is to be refused.
