@@ -101,7 +101,7 @@ int pooler_stop(void **state)
 {
     (void)state;
     if (pooler > 0) {
-        kill(pooler, SIGTERM);
+        kill(pooler, SIGQUIT); /* from 1.23 on it waits for its clients at SIGTERM */
         child_wait(pooler, 5000);
         pooler = 0;
         pooled_url[0] = '\0';

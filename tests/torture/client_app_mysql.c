@@ -81,7 +81,7 @@ static int code_of(MYSQL *my)
     if ((code >= 2000 && code < 3000) || code == 1927 || code == 1053 || code == 3169 ||
         code == 1317)
         return SQLOCK_EUNREACH;
-    if (code == 1213)
+    if (code == 1213 || code == 1020) /* a deadlock; an old snapshot (innodb_snapshot_isolation) */
         return SQLOCK_ETXGONE;
     if (code == 1205)
         return SQLOCK_EBUSY;
