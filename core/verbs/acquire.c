@@ -98,11 +98,10 @@ static void note_skipped(sqlock_op *op)
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 
-/* The row could be had, but some transaction has locked it, and it is no guard. That may be a grant
- * of our own which is still committing: then nothing is certain. */
+/* The row could be had, but some transaction has locked it; what the last look said of that one is
+ * noted. It may be a grant of our own which is still committing: then nothing is certain. */
 static void locked(sqlock_op *op)
 {
-    note_skipped(op);
     if (sqlock_now_us() < op_last_try(op) &&
         !(op->once && !op->settle && op->hurries >= LOCKED_TRIES))
         verb_locked(op);
@@ -110,9 +109,10 @@ static void locked(sqlock_op *op)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                      "the reply was lost, and some transaction has locked the "
                                      "lock's row: it may be that of the request"));
-    else if (op->once || op->settle)
-        op_done(op, SQLOCK_EBUSY);
-    else
+    else if (op->once || op->settle) {
+        op->err = op->refusal;
+        op_done(op, op->refused);
+    } else
         op_again(op, op->deadline);
 }
 
@@ -159,6 +159,7 @@ static void skipped(sqlock_op *op, const struct answer *a)
     } else if (now.outcome == SQLOCK_OUT_SKIPPED && op->hurries < LOCKED_TRIES) {
         op_hurry(op); /* nobody is in the way any more */
     } else {
+        note_skipped(op);
         locked(op);
     }
 }

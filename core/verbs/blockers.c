@@ -187,7 +187,7 @@ void blockers_end(struct blockers *b, int wanted, sqlock_blocker *out)
 {
     sqlock_blocker told = {.size = sizeof told};
 
-    if (b->conn != NULL && wanted && sqlock_row_blocker(b->conn, &told) != 0)
+    if (b->conn != NULL && wanted && !sqlock_row_blocker(b->conn, &told))
         told = (sqlock_blocker){.size = sizeof told};
     if (b->conn != NULL)
         forget(b->conn);

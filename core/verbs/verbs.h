@@ -23,8 +23,8 @@ void verb_locked(sqlock_op *op);
 /* The grant with this token has been given up: does an open transaction still guard it (P11)? No
  * answer is no, and so is that others have been granted the name since. */
 int verb_is_guarded(sqlock_op *op, int64_t token);
-/* One look for a guard, by SQLOCK_STMT_GUARDED or PROBE; a guard is told when it was seen in each of
- * some looks in a row. As op_attempt(). */
+/* One look for a guard, by SQLOCK_STMT_GUARDED or PROBE; a guard is told when it was seen in each
+ * of some looks in a row. As op_attempt(). */
 int verb_look(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *a);
 
 /* A request about a name that is no lock's life. It travels in a handle of its own that nobody

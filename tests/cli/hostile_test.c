@@ -254,7 +254,7 @@ static void test_process_1_of_a_container_runs_a_command(void **state)
     database_new();
     need_namespaces();
     sh("unshare -pf --mount-proc sqlock run nightly sh -c '(setsid sleep 1000 &); exit 3'");
-    assert_said(3, "", "left behind");
+    assert_said(3, "", "1 leftover process");
     run = sh_start("exec unshare -pf --mount-proc sqlock run -c nightly "
                    "'trap \"exit 6\" TERM; echo >$D/ready; while :; do sleep 0.02; done'");
     wait_for("ready");

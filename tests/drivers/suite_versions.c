@@ -22,8 +22,8 @@ static sqlock_driver *table_of_size(uint32_t size)
     memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
     table->size = size;
     if (size < sizeof *table)
-        table->caps &=
-            ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT | SQLOCK_CAP_WHOLE_URL);
+        table->caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT |
+                         SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING);
     return table;
 }
 

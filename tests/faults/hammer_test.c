@@ -228,8 +228,8 @@ static const sqlock_driver *forgetful_driver(const sqlock_driver *of)
     memcpy(eager_scripts, of->dialect->scripts, sizeof eager_scripts);
     eager_dialect.scripts = eager_scripts;
     eager.dialect = &eager_dialect;
-    damage(0, "m.fence_floor < $4", "m.fence_floor < 0");
-    damage(1, "<= m.fence_floor", ">= 0");
+    damage(0, "m.fence_floor OPERATOR(pg_catalog.<) $4", "m.fence_floor < 0");
+    damage(1, "OPERATOR(pg_catalog.<=) m.fence_floor", ">= 0");
     return &eager;
 }
 

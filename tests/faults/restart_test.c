@@ -183,7 +183,7 @@ static void meet(const sqlock_driver *driver, unsigned flags)
  * ---
  */
 
-#define FLUSH "set_config('synchronous_commit', 'on', true) = 'on'"
+#define FLUSH "pg_catalog.set_config('synchronous_commit', 'on', true) OPERATOR(pg_catalog.=) 'on'"
 enum { SHORT_JUMP = 1, FORGETFUL = 2 };
 
 static sqlock_driver bad_driver;
