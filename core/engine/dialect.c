@@ -40,8 +40,11 @@ static void make_words(struct rendered *r, const sqlock_dialect *d, const char *
     if (schema[0] != '\0')
         snprintf(in, sizeof in, "%c%s%c.", q, schema, q);
     for (int i = 0; i < TABLES; i++) {
-        snprintf(r->word[i], sizeof r->word[i], "%s%c%s%s%c", in, q, prefix, tables[i], q);
-        snprintf(r->word[WORD_TEXT + i], sizeof r->word[0], "'%s'", r->word[i]);
+        char name[sizeof r->word[0] - 2]; /* and two quotes */
+
+        snprintf(name, sizeof name, "%s%c%s%s%c", in, q, prefix, tables[i], q);
+        snprintf(r->word[i], sizeof r->word[i], "%s", name);
+        snprintf(r->word[WORD_TEXT + i], sizeof r->word[0], "'%s'", name);
     }
     snprintf(r->word[WORD_SCHEMA], sizeof r->word[0], "%c%s%c", q, schema, q);
     snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
