@@ -10,6 +10,7 @@
 #include "tests/cli/shell.h"
 #include "tests/cli/survivors.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/private.h"
 #include "tests/lib/proxy.h"
 
 /* ---- the locker ------------------------------------------------------------------------------ */
@@ -321,19 +322,13 @@ static void test_silent_network_ends_the_command_in_time(void **state)
     assert_hurt_link_ends_the_command(hold);
 }
 
-/* The server's clock is ours: a function that stands before its own in the path, which --unprepared
- * leaves as the URL has it. */
+/* On a server whose clock can be stepped. */
 static void clock_of_our_own(void)
 {
-    const char *schema = database_schema();
-    char url[600];
-
-    pg_exec("CREATE TABLE %s.skew AS SELECT interval '0' AS by", schema);
-    pg_exec("CREATE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS "
-            "'SELECT pg_catalog.clock_timestamp() + by FROM %s.skew'",
-            schema, schema);
-    snprintf(url, sizeof url, "%s&options=-csearch_path%%3D%s%%2Cpg_catalog", pg_url(), schema);
-    setenv("SQLOCK_URL", url, 1);
+    private_clock(0);
+    setenv("SQLOCK_URL", private_url(), 1);
+    private_exec("CREATE SCHEMA %s", database_schema());
+    assert_sh("sqlock $G migrate up");
 }
 
 /* A renewal finds its row locked, and the clock three seconds further: the lease of eight ends in
@@ -346,12 +341,12 @@ static void test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_comma
     (void)state;
     database_new();
     clock_of_our_own();
-    run = start_tree("--unprepared --ttl 8s -k 300ms", "stubborn");
+    run = start_tree("--ttl 8s -k 300ms", "stubborn");
     session = sh_start("(echo 'BEGIN; SELECT 1 FROM %s.sqlock_lock FOR UPDATE;'; "
                        "echo '\\! echo >$D/locked'; sleep 100) | exec psql -Xq $SQLOCK_URL",
                        database_schema());
     wait_for("locked");
-    pg_exec("UPDATE %s.skew SET by = '3 s'", database_schema());
+    private_clock(3);
     assert_soon(strstr(text_of("err"), "could not be renewed yet") != NULL, patience_ms(20000));
     sleep_ms(100);
     kill(run, SIGSTOP);

@@ -467,7 +467,7 @@ static int guard_once(sqlock *m, sqlock_lock *lock, const char *options)
     int rc;
 
     snprintf(number, sizeof number, "%d", port);
-    p = proxy_start_tcp("127.0.0.1", number);
+    p = proxy_start_tcp(HOST, number);
 #ifdef MARIADB_PACKAGE_VERSION_ID
     mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &(my_bool){strstr(options, "required") != NULL});
 #else
@@ -537,7 +537,7 @@ static void test_P19_a_server_that_is_gone_raises_no_sigpipe(void **state)
     sigaction(SIGPIPE, &handler, &before);
     pipes = 0;
     for (int i = 0; i < 4; i++) {
-        struct proxy *p = proxy_start_tcp("127.0.0.1", number);
+        struct proxy *p = proxy_start_tcp(HOST, number);
         sqlock_lock *lock = NULL;
         sqlock *m = NULL;
 

@@ -90,6 +90,9 @@ void sleep_ms(int64_t ms);
 char *temp_dir(void);
 void temp_dir_remove(char *dir);
 
+/* The library that steps a program's clock, when it is preloaded; NULL: it is not installed. */
+const char *faketime_path(void);
+
 /* ---- child processes ---------------------------------------------------------------------------
  */
 

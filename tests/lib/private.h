@@ -8,6 +8,9 @@
 /* Its URL, for a superuser without a password. Where there can be none the test is skipped, loudly;
  * with STRICT=1 it fails. Call it in the test itself. */
 const char *private_url(void);
+/* Its clock, so many seconds from the true one. Its first call comes before anything else of this
+ * file, and the server starts with it. */
+void private_clock(int seconds);
 /* Its folder, which its socket lies in, and data/. */
 const char *private_dir(void);
 /* Lines for the top of pg_hba.conf; they count at once. */

@@ -3,11 +3,11 @@
 #   tests/tools/pg.sh start        prints its URL
 #   tests/tools/pg.sh stop URL     (or the folder that the URL names as host)
 #   tests/tools/pg.sh create       makes all that start makes, but starts nothing; prints the URL
-#   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it. It is
-#                                  the one that SQLOCK_TEST_PRELOAD is loaded into, if that is set
+#   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it
 # It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks. Killed,
 # it leaves nothing outside of its folder.
-# Lines in SQLOCK_TEST_PG_CONF are put into the configuration. SQLOCK_TEST_PG_BIN is the folder of the
+# SQLOCK_TEST_PRELOAD is loaded into the server, if that is set. Lines in SQLOCK_TEST_PG_CONF are put into
+# the configuration. SQLOCK_TEST_PG_BIN is the folder of the
 # server's programs, in place of the newest that is installed.
 kind=pg user=postgres
 # shellcheck source=tests/tools/private.sh
@@ -51,7 +51,7 @@ CONF
 start()
 {
     create
-    as "$bin/pg_ctl" -s -w -t 60 -D "$dir/data" -l "$dir/log" start >"$dir/pg_ctl.log" 2>&1 \
+    as env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"} "$bin/pg_ctl" -s -w -t 60 -D "$dir/data" -l "$dir/log" start >"$dir/pg_ctl.log" 2>&1 \
         </dev/null || { cat "$dir/pg_ctl.log" "$dir/log" >&2; stop_dir; die "the server did not start"; }
     trap - EXIT
     echo "postgresql:///postgres?host=$dir&user=postgres"

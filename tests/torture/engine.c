@@ -103,19 +103,6 @@ static bool mount_small_disk(struct engine *e)
     return false;
 }
 
-static const char *faketime_path(void)
-{
-    static const char *const paths[] = {"/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-                                        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-                                        "/usr/lib64/faketime/libfaketimeMT.so.1",
-                                        "/usr/lib/faketime/libfaketimeMT.so.1"};
-
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (access(paths[i], R_OK) == 0)
-            return paths[i];
-    return NULL;
-}
-
 static bool make_clock(struct engine *e)
 {
     char *dir = temp_dir();
