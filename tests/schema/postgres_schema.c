@@ -146,7 +146,9 @@ char *place_catalogue(const struct place *p)
              " WHERE c.typnamespace = (SELECT oid FROM "
              "pg_namespace WHERE nspname = '{schema}') ORDER BY c.typname");
     if (place_number(p, "SELECT (to_regclass('{meta}') IS NOT NULL)::int") == 1)
-        put_rows(f, c, p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
+        put_rows(f, c, p,
+                 "SELECT id, min_reader, inc, replace(server, '/' || tableoid || '/', '/meta/'), "
+                 "fence_floor FROM {meta}");
     fclose(f);
     PQfinish(c);
     return text_replace(out, p->schema, "SCHEMA");
