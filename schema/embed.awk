@@ -71,10 +71,13 @@ function print_steps(id, block, list,    n, i, t) {
     print "};"
 }
 
-function print_migration(v,    dir, i) {
+function print_migration(v,    dir, i, t) {
     for (dir in dirs) {
         printf "static const char *const migration_%d_%s[] = {\n", v, dir
-        for (i = 1; i <= statements[v, dir]; i++) printf "    %s,\n", literal(style == "$" ? qualify(statement[v, dir, i], "migration " v) : statement[v, dir, i])
+        for (i = 1; i <= statements[v, dir]; i++) {
+            t = expand(statement[v, dir, i])
+            printf "    %s,\n", literal(style == "$" ? qualify(t, "migration " v) : t)
+        }
         print "};"
     }
 }

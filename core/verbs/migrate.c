@@ -128,6 +128,7 @@ static int reach(struct migrator *g, struct goal *goal)
 {
     int rc;
 
+    g->changes = 1; /* a dry run tells what the other would */
     if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN))
         return migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate, goal);
     rc = migrator_look(g);

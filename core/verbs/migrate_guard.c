@@ -199,6 +199,7 @@ static int in_transaction(struct migrator *g, int (*work)(struct migrator *g, vo
 int migrator_alone(struct migrator *g, int creates, int (*work)(struct migrator *g, void *arg),
                    void *arg)
 {
+    g->changes = 1;
     return g->m->driver->caps & SQLOCK_CAP_TX_DDL ? in_transaction(g, work, arg)
                                                   : under_lease(g, creates, work, arg);
 }

@@ -83,15 +83,28 @@ static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *
     snprintf(out, size, "%.*s", (int)len, text != NULL ? text : "");
 }
 
+/* A stranger may have made a table of our name. */
+static int check_fit(struct migrator *g)
+{
+    char detail[200];
+
+    if (rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_UNFIT)
+        return 0;
+    read_text(g->rows, 0, SQLOCK_COL_DETAIL, detail, sizeof detail);
+    return sqlock_error_set(&g->err, SQLOCK_EREFUSED, 0, "the tables are not safe to use: %s",
+                            detail);
+}
+
 /* A table that is not there is an answer. Texts that ask for it by the catalogue give it as a row;
  * where that hides what one may not read, the table itself is asked. */
 static int run_on_table(struct migrator *g, sqlock_stmt stmt, int *out_absent)
 {
-    int rc = migrator_run(g, stmt, NULL);
+    sqlock_value changes = value_int(g->changes);
+    int rc = migrator_run(g, stmt, &changes);
 
     *out_absent = rc == SQLOCK_ESCHEMA && strcmp(g->err.sqlstate, "42P01") == 0;
     if (!*out_absent)
-        return rc;
+        return rc != 0 ? rc : check_fit(g);
     memset(&g->err, 0, sizeof g->err);
     rows_clear(g->rows);
     return 0;

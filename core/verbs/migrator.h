@@ -19,6 +19,8 @@ struct migrator {
     sqlock_rows *rows;
     sqlock_error err;
 
+    int changes; /* 1: for more than to look, also in a dry run */
+
     /* by migrator_look() */
     int version, min_reader;
     struct record *ledger; /* by version */

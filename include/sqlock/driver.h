@@ -50,9 +50,9 @@ extern "C" {
     X(REAP, "reap", "b:ns b:name b:to_ns b:to b:own i:cut i:limit")                                \
     X(PRUNE, "prune", "b:ns b:name i:cut i:floor")                                                 \
     X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
-    X(MIGRATE_VERSION, "migrate_version", "")                                                      \
+    X(MIGRATE_VERSION, "migrate_version", "i:changes")                                             \
     X(MIGRATE_RECORD, "migrate_record", "i:version t:name t:checksum i:done")                      \
-    X(MIGRATE_LEDGER, "migrate_ledger", "")                                                        \
+    X(MIGRATE_LEDGER, "migrate_ledger", "i:changes")                                               \
     X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
     X(MIGRATE_CLOSE, "migrate_close", "")                                                          \
     X(MIGRATE_HELD, "migrate_held", "b:ns")                                                        \
@@ -111,7 +111,8 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_CONFLICT = 18, /* the version is another one than expected: nothing was done */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
-    SQLOCK_OUT_UNFIT = 22,    /* hello: a setting or table makes it unsafe; detail says which */
+    SQLOCK_OUT_UNFIT = 22,    /* hello, migrate_version, migrate_ledger: a setting or table makes it unsafe;
+                                 detail says which */
     SQLOCK_OUT_DENIED = 23    /* hello: a right is missing; detail says which */
 } sqlock_outcome;
 
@@ -151,7 +152,7 @@ enum {
 };
 /* guard: what SQLOCK_COL_RUNNING is on the application's connection; with every answer */
 enum { SQLOCK_COL_GUARDS_PLACE = 6 };
-/* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION */
+/* migrate_ledger: a row for each record, behind SQLOCK_COL_VERSION; or UNFIT, with SQLOCK_COL_DETAIL */
 enum {
     SQLOCK_COL_TITLE = 3,    /* the migration's name */
     SQLOCK_COL_CHECKSUM = 4, /* of the file that was applied */

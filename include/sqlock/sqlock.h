@@ -191,7 +191,8 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
  *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
- *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, SQLite in a child of a process that had a manager open),
+ *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, on PostgreSQL a view or a
+ *            rule where a table should be, SQLite in a child of a process that had a manager open),
  *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const char *url,
                            const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
@@ -574,7 +575,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_migrate(const sqlock_driver *driver, const 
  * Returns:   0, or SQLOCK_EINVAL (flags, a version that this library does not know, or one that lies
  *            in the other direction), SQLOCK_ESCHEMA (the schema is newer than the library; a migration
  *            was applied from another file than this library's; there is no such schema to put tables
- *            into), SQLOCK_EBUSY (down: a lock is held), SQLOCK_ETIMEOUT (no answer in time, or another
+ *            into), SQLOCK_EREFUSED (PostgreSQL: a table of ours is a stranger's; the text tells whose),
+ *            SQLOCK_EBUSY (down: a lock is held), SQLOCK_ETIMEOUT (no answer in time, or another
  *            migrator was at work all the time), SQLOCK_ELOST (where DDL is not transactional: this
  *            migrator was stopped for so long that another one took over), and the codes of sqlock_open().
  *            Whatever it returns, the call may be made again. */

@@ -10,9 +10,6 @@ CREATE TABLE IF NOT EXISTS {meta} (
     fence_floor bigint NOT NULL      -- no token of a deleted row was larger
 );
 
-INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
-VALUES (1, 0, 1, 0, '', 0) ON CONFLICT (id) DO NOTHING;
-
 -- What was applied, for people and for verify.
 CREATE TABLE IF NOT EXISTS {migration} (
     version integer PRIMARY KEY,
@@ -20,6 +17,13 @@ CREATE TABLE IF NOT EXISTS {migration} (
     checksum text NOT NULL,          -- of the file that was applied
     applied bigint NOT NULL          -- microseconds since 1970 UTC, the server's clock
 );
+
+-- A stranger who may create here may have been quicker: what hangs on his table would run with our rights. Then this
+-- fails, with what is wrong in its message.
+SELECT s.fault::bigint FROM ({looked}) s WHERE s.fault IS NOT NULL;
+
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
+VALUES (1, 0, 1, 0, '', 0) ON CONFLICT (id) DO NOTHING;
 
 -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only rise.
 -- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or

@@ -37,9 +37,21 @@
 -- What compare and set compares: both may be NULL.
 -- :define as_expected (({version} = {expected}) IS TRUE OR {version} IS NULL AND {expected}::bigint IS NULL)
 
+-- Who may create in the schema may make a table of our name before we do, and what hangs on it (a trigger, a CHECK,
+-- a policy, a view's functions) runs with the rights of whoever uses it. So who migrates uses plain tables only, of
+-- owners who gain nothing: they may act as the role that migrates (superusers may), as the owner of the schema or as
+-- that of the database; or they are a group that was given to it by who administers roles. That it is a member alone
+-- tells nothing: before PostgreSQL 15 every role may make any other its member.
+-- :define granted WITH RECURSIVE g (oid) AS (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user UNION SELECT m.roleid FROM g JOIN pg_auth_members m ON m.member = g.oid JOIN pg_roles b ON b.oid = m.grantor WHERE b.rolsuper OR b.rolcreaterole) SELECT g.oid FROM g
+-- :define trusted (pg_has_role(c.relowner, current_user, 'MEMBER') OR pg_has_role(c.relowner, n.nspowner, 'MEMBER') OR pg_has_role(c.relowner, d.datdba, 'MEMBER') OR c.relowner = ANY ({granted}))
+-- All tables that we may have (tab), as one look shows them: whether each is there, and what is wrong with it. Who
+-- changes nothing (:changes = 0) may read plain tables of anybody's.
+-- :define looked SELECT t.tab, c.oid, c.relkind = 'r' AS plain, CASE WHEN c.relkind <> 'r' THEN t.name || ' of ' || o.rolname || ' is no plain table' WHEN NOT {trusted} THEN t.name || ' belongs to ' || o.rolname || ', and what hangs on it would run with the rights of ' || current_user END AS fault FROM (SELECT u.tab, '{prefix}' || u.tab AS name FROM unnest(ARRAY['meta', 'lock', 'migration', 'row', 'register', 'broken']) AS u (tab)) t LEFT JOIN pg_class c ON c.oid = to_regclass('{schema}.{prefix}' || t.tab) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_roles o ON o.oid = c.relowner LEFT JOIN pg_database d ON d.datname = current_database()
+
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has.
--- Unfit in any case: an UNLOGGED table, which a crash empties together with all tokens; a session that is
+-- Unfit in any case: a view in a table's place, whose functions would run with our rights; a rule, with which
+-- grants fail; an UNLOGGED table, which a crash empties together with all tokens; a session that is
 -- not told when the wait for the standby was cut; a timeline whose incarnation leaves no room for tokens
 -- below 2^53. Weak are commits that the disk, or a standby that the server has been told to wait for, may
 -- not have. With weak durability accepted, the start time is part of the identity: each restart is another
@@ -55,16 +67,21 @@ WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
    OR current_setting('transaction_isolation') <> 'read committed';
 -- :step
 SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
-       convert_to(CASE WHEN u.unlogged THEN 'a table of the schema is UNLOGGED'
+       convert_to(CASE WHEN u.fault IS NOT NULL THEN u.fault
             WHEN ('x' || {timeline})::bit(32)::bigint > 2097152 THEN 'the timeline is above 2097152'
             ELSE 'client_min_messages is above warning' END, 'UTF8')
-FROM (SELECT EXISTS (SELECT 1 FROM pg_class c
-                     WHERE c.oid = ANY (ARRAY[to_regclass({lock:text}), to_regclass({meta:text}),
-                                           to_regclass('{schema}.{prefix}row'),
-                                           to_regclass('{schema}.{prefix}register'),
-                                           to_regclass('{schema}.{prefix}broken')])
-                       AND c.relpersistence = 'u') AS unlogged) u
-WHERE u.unlogged OR ('x' || {timeline})::bit(32)::bigint > 2097152
+FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain table'
+                          WHEN c.relpersistence = 'u' THEN 'a table of the schema is UNLOGGED'
+                          ELSE c.relname || ' has a rule' END
+              FROM pg_class c
+              WHERE c.oid = ANY (ARRAY[to_regclass({lock:text}), to_regclass({meta:text}),
+                                       to_regclass('{schema}.{prefix}row'),
+                                       to_regclass('{schema}.{prefix}register'),
+                                       to_regclass('{schema}.{prefix}broken')])
+                AND (c.relkind <> 'r' OR c.relpersistence = 'u'
+                     OR EXISTS (SELECT 1 FROM pg_rewrite w WHERE w.ev_class = c.oid))
+              LIMIT 1) AS fault) u
+WHERE u.fault IS NOT NULL OR ('x' || {timeline})::bit(32)::bigint > 2097152
    OR current_setting('client_min_messages') = ANY (ARRAY['error', 'fatal', 'panic']);
 -- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
@@ -453,8 +470,13 @@ RETURNING (k.ord - 1)::int, 1, l.token;
 SELECT 0, 1 FROM (SELECT pg_advisory_xact_lock({migrators})) one;
 
 -- :block migrate_version
+-- Nothing is read of tables that strangers may have made. What the first step sees decides: a table that comes
+-- after it is not read either.
 -- :step
-SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
+SELECT 0, CASE WHEN s.fault IS NULL THEN 1 ELSE 22 END, 0, 0, {now}, 0, NULL::bytea, convert_to(s.fault, 'UTF8')
+FROM ({looked}) s
+WHERE s.fault IS NOT NULL AND (:changes = 1 OR NOT s.plain) OR s.tab = 'meta' AND s.oid IS NULL
+ORDER BY (s.fault IS NULL) LIMIT 1;
 -- :step
 SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 
@@ -471,9 +493,12 @@ WITH r AS (
 UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
--- All records. 0: there is no table for them.
+-- All records. 0: there is no table for them. As in migrate_version, what the first step sees decides.
 -- :step
-SELECT 0, 0 WHERE to_regclass({migration:text}) IS NULL;
+SELECT 0, CASE WHEN s.fault IS NULL THEN 0 ELSE 22 END, 0, NULL::bytea, NULL::bytea, NULL::bigint, NULL::bytea,
+       convert_to(s.fault, 'UTF8')
+FROM ({looked}) s
+WHERE s.tab = 'migration' AND (s.fault IS NOT NULL AND (:changes = 1 OR NOT s.plain) OR s.oid IS NULL);
 -- :step
 SELECT 0, 1, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), applied
 FROM {migration} ORDER BY version;
