@@ -231,11 +231,12 @@ RETURNING 0, 1, token;
 SELECT 0, 1;
 
 -- :block migrate_version
+-- Who can make tables in the file can do all else to it too, so :changes tells nothing here.
 -- :step
 SELECT 0, 1, 0, 0, {now} * 1000
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
 -- :step
-SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1;
+SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1 AND :changes IS NOT NULL;
 
 -- :block migrate_record
 -- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
@@ -254,7 +255,7 @@ UPDATE {meta} SET version = max(version, :version) WHERE id = 1 AND :done = 1;
 SELECT 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}migration');
 -- :step
-SELECT 0, 1, version, name, checksum, applied * 1000 FROM {migration} ORDER BY version;
+SELECT 0, 1, version, name, checksum, applied * 1000 FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
 
 -- :block migrate_differ
 -- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
