@@ -210,13 +210,15 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
     return lite_error(conn, rc, 0, conn->path, err);
 }
 
+/* Or locked by a file of its own beside it, which those do not see who open it as everybody does.
+ */
 int lite_is_unlocked(sqlite3 *db, const char *path)
 {
     char *vfs = NULL;
     int none;
 
     sqlite3_file_control(db, "main", SQLITE_FCNTL_VFSNAME, &vfs);
-    none = vfs != NULL && strstr(vfs, "unix-none") != NULL;
+    none = vfs != NULL && (strstr(vfs, "unix-none") != NULL || strstr(vfs, "unix-dotfile") != NULL);
     sqlite3_free(vfs);
     return none || (path[0] != '\0' && sqlite3_uri_boolean(path, "nolock", 0));
 }
@@ -241,7 +243,8 @@ static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_err
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "a database in memory or a temporary one locks nobody out");
     if (lite_is_unlocked(conn->db, path))
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without the usual locking",
+                                path);
     conn->path = absolute_path("", path, err);
     return conn->path != NULL ? 0 : err->code;
 }

@@ -24,7 +24,8 @@ static int check_handle(sqlite3 *db, sqlock_error *err)
                                 "the connection was opened by a second copy of SQLite");
     path = sqlite3_db_filename(db, "main");
     if (lite_is_unlocked(db, path != NULL ? path : ""))
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without locking", path);
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without the usual locking",
+                                path);
     return 0;
 }
 

@@ -528,6 +528,34 @@ static void test_a_connection_that_counts_changes_grants_and_frees(void **state)
     free(path);
 }
 
+static int connect_by_dotfile(void *user, void **out_native, sqlock_error *err)
+{
+    sqlite3 *db = NULL;
+
+    (void)err;
+    if (sqlite3_open_v2(user, &db, SQLITE_OPEN_READWRITE, "unix-dotfile") != SQLITE_OK)
+        return SQLOCK_EUNREACH;
+    *out_native = db;
+    return 0;
+}
+
+/* Whoever opens the file in the usual way does not see those locks, and writes at the same time. */
+static void test_P1_a_connection_that_locks_in_another_way_is_refused(void **state)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    char *path = new_migrated();
+    sqlock_error err;
+    sqlock *m = NULL;
+
+    (void)state;
+    o.connect = connect_by_dotfile;
+    o.connect_user = path;
+    assert_code(SQLOCK_EREFUSED, sqlock_open(sqlock_driver_sqlite(), NULL, &o, &m, &err), &err);
+    sqlock_close(m);
+    use(path);
+    free(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
     cmocka_unit_test(test_who_takes_no_error_is_told_a_code),
@@ -549,6 +577,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_caller_with_another_copy_of_SQLite_is_refused),
     cmocka_unit_test(test_a_second_copy_of_SQLite_in_the_process_is_found),
     cmocka_unit_test(test_a_connection_that_counts_changes_grants_and_frees),
+    cmocka_unit_test(test_P1_a_connection_that_locks_in_another_way_is_refused),
 };
 
 TEST_MAIN(tests)
