@@ -156,6 +156,19 @@ int lite_remember_sides(lite_conn *conn, sqlock_error *err)
     return check_sides(conn, mount_of_folder(conn->name), err);
 }
 
+/* The application may have changed the file to WAL mode since it was opened. The way back is barred
+ * while it is open. */
+int lite_follow_journal(lite_conn *conn, sqlock_error *err)
+{
+    char mode[16] = "";
+    int rc;
+
+    if (conn->sides[0] != 0 || !lite_is_plain(conn))
+        return 0;
+    rc = lite_query(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
+    return rc == 0 && strcmp(mode, "wal") == 0 ? lite_remember_sides(conn, err) : rc;
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* The path may be turned elsewhere; the name, where symbolic links led to at first, too. */

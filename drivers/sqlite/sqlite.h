@@ -62,6 +62,8 @@ int lite_check_file(const lite_conn *conn, sqlock_error *err);
 /* The same when it has just been opened; and, in WAL mode, once it has been read. */
 int lite_remember_file(lite_conn *conn, sqlock_error *err);
 int lite_remember_sides(lite_conn *conn, sqlock_error *err);
+/* For each call: once it has read the file, and before it is answered. */
+int lite_follow_journal(lite_conn *conn, sqlock_error *err);
 /* The same for the application's connection. */
 int lite_check_guest(lite_conn *conn, sqlock_error *err);
 /* The file's device and inode; "memory" where there is none. */

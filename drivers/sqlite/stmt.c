@@ -37,7 +37,7 @@ static int tx_commit(lite_conn *conn, sqlock_error *err)
     unsigned flags = 0;
     int rc = SQLITE_BUSY;
 
-    if (lite_check_file(conn, err) != 0)
+    if (lite_follow_journal(conn, err) != 0 || lite_check_file(conn, err) != 0)
         return err->code;
     for (int tries = 0;; tries++) {
         rc = sqlite3_step(conn->commit);

@@ -228,6 +228,30 @@ static void test_P1_a_removed_wal_is_noticed(void **state)
     }
 }
 
+/* The manager was opened without a WAL, and the application made one since. */
+static void test_P1_a_removed_wal_of_a_file_that_became_wal_is_noticed(void **state)
+{
+    sqlock_lock *before = NULL, *lock = NULL;
+    sqlock *m = NULL;
+    char *path = hold(modes[1], &m, &before), side[4200];
+    sqlite3 *app = NULL; /* keeps what was removed in use */
+    sqlock_error err;
+
+    (void)state;
+    assert_int_equal(sqlite3_open(path, &app), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(app, modes[0], NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(app, "SELECT * FROM sqlite_master", NULL, NULL, NULL), SQLITE_OK);
+    assert_ok(try_acquire(m, "in the WAL", 0, &lock, &err), &err);
+    snprintf(side, sizeof side, "%s-wal", path);
+    assert_int_equal(unlink(side), 0);
+    assert_true(sqlock_renew(lock, &err) < 0);
+    sqlock_lock_free(lock);
+    sqlock_lock_free(before);
+    sqlock_close(m);
+    sqlite3_close(app);
+    free(path);
+}
+
 static void test_a_wal_that_is_a_link_is_refused(void **state)
 {
     static const char *const sides[] = {"-wal", "-shm"};
@@ -388,6 +412,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P1_symbolic_links_lead_to_one_file),
     cmocka_unit_test(test_P1_a_file_renamed_behind_its_link_is_noticed),
     cmocka_unit_test(test_P1_a_removed_wal_is_noticed),
+    cmocka_unit_test(test_P1_a_removed_wal_of_a_file_that_became_wal_is_noticed),
     cmocka_unit_test(test_a_wal_that_is_a_link_is_refused),
 };
 
