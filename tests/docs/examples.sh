@@ -47,7 +47,7 @@ to_be_run() # DOCUMENT FILE
 localize()
 {
     sed -e "s|/usr/local|$dir/usr|g" -e "s|/etc/sqlock|$dir/etc|g" -e "s|/var/lib/|$dir/var/|g" \
-        -e "s|/run/systemd/system|$dir/no-systemd|g" -e 's|sleep 60|sleep 0.1|g' \
+        -e "s|/run/systemd/system|$dir/no-systemd|g" -e 's|--at-least 60s|--at-least 100ms|g' \
         -e 's|=postgresql://host/dbname|="$DOCS_URL"|' -e "s|%d/url|$dir/etc/url|g"
 }
 

@@ -126,7 +126,7 @@ run_crontab()
     [[ $1 != *.cron ]] || fields=6
     line=$(grep -v '^#' "$1" | sed -E "s/^([^ ]+ +){$fields}//")
     [[ $line != *%* ]] || { echo "cron takes a % for the end of the line"; return 1; }
-    job=$(grep -oE '[a-z-]*report;' <<<"$line" | tr -d ';')
+    job=$(grep -oE '[a-z-]*report$' <<<"$line" || true)
     : >"$dir/ran" && rm -f "$dir/go" "$dir/mail"
     if [ -n "$job" ]; then
         as_cron "$line" >"$dir/mail" 2>&1 &
