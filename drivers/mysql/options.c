@@ -165,6 +165,7 @@ static void aim(const struct my_url *u, const MYSQL *files, struct my_target *ou
 int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
                    sqlock_error *err)
 {
+    const unsigned tcp = MYSQL_PROTOCOL_TCP;
     unsigned off = 0;
     int rc;
 
@@ -178,6 +179,9 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
     take_from_files(my, files);
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &off);
+    /* Else "localhost" means a socket, whichever server that is of. */
+    if (u->to.port != 0 && u->options[MY_SOCKET] == NULL)
+        mysql_options(my, MYSQL_OPT_PROTOCOL, &tcp);
     aim(u, files, out);
     return 0;
 }

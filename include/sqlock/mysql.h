@@ -4,7 +4,7 @@
  * that is neither a letter, a digit nor one of - . _ ~ is best written so. An IPv6 address stands in
  * [], without a zone. The database is the one that the tables are in, unless sqlock_open_opts.schema
  * names another. Options:
- *   socket=PATH         instead of host and port
+ *   socket=PATH         instead of host and port. Without a port, localhost is the client library's socket
  *   defaults-file=PATH  the only option file to be read
  *   ssl-mode=disabled         no TLS
  *            preferred        TLS if the server has it

@@ -144,6 +144,20 @@ static void test_an_option_file_tells_what_the_url_leaves_open(void **state)
     temp_dir_remove(dir);
 }
 
+/* A server behind another port, a container's say, is not the one whose socket is at hand. */
+static void test_a_port_of_localhost_is_not_a_socket(void **state)
+{
+    char *dir = temp_dir(), text[400], path[300], url[400];
+    sqlock_error err;
+
+    (void)state;
+    snprintf(text, sizeof text, "[client]\nsocket=%s\n", my_private_socket());
+    put_file(dir, "my.cnf", path, sizeof path, text);
+    snprintf(url, sizeof url, "mysql://root@localhost:1/test?defaults-file=%s", path);
+    assert_code(SQLOCK_EUNREACH, mysql_try(url, 0, &err), &err);
+    temp_dir_remove(dir);
+}
+
 static void test_the_users_own_option_file_is_read(void **state)
 {
     char text[400], path[300];
@@ -191,6 +205,7 @@ int main(void)
         cmocka_unit_test(test_an_option_file_tells_what_the_url_leaves_open),
         cmocka_unit_test(test_the_users_own_option_file_is_read),
         cmocka_unit_test(test_an_option_file_changes_nothing_that_promises_rest_on),
+        cmocka_unit_test(test_a_port_of_localhost_is_not_a_socket),
     };
 
     return cmocka_run_group_tests_name("URLs of MariaDB", tests, setup, NULL);
