@@ -141,6 +141,7 @@ struct sqlock_op {
     int late;             /* grants that came too late, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
     sqlock_holder holder; /* of the last refusal */
+    int64_t held_until;   /* by that holder, unless it is given up: the end of its lease */
     sqlock_error refusal;
     sqlock_holder *out_holder;
     sqlock_error err; /* of the last failure, or the result */

@@ -434,12 +434,16 @@ static int was_not_sent(const sqlock_op *op)
             (op->stale || sqlock_now_us() >= op_last_try(op))); /* opening took too long */
 }
 
-/* What is locked is tried again as long as there is time. */
+/* What is locked is tried again as long as there is time. Of a file that is locked nobody knows
+ * whether it is a guard; a holder that was told of before has the lock for as long as its lease was
+ * to last. */
 static void note_locked(sqlock_op *op)
 {
     if (error_contention(&op->err) != SQLOCK_EGUARDED)
         return;
     if ((op->err.flags & SQLOCK_MAYBE) || op->unsure)
+        return;
+    if (op->refused == SQLOCK_EBUSY && sqlock_now_us() < op->held_until)
         return;
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;

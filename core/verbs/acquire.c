@@ -64,6 +64,7 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
     const sqlock_holder *h = &op->holder;
 
     answer_holder(a, &op->holder);
+    op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
     if (code == SQLOCK_EGUARDED)
@@ -92,6 +93,7 @@ static void note_skipped(sqlock_op *op)
 {
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
+    op->held_until = 0;
     sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
                      "some transaction has locked the lock's row");
     op->refusal = op->err;

@@ -341,6 +341,56 @@ static void test_P18_a_locked_file_is_no_error_of_who_only_reads(void **state)
     free(path);
 }
 
+/* What a wait of 600 ms is told when somebody locks the file from 200 ms after its begin to its
+ * end. */
+static int end_of_a_wait_behind_a_writer(int32_t lease_ms, sqlock_holder *holder)
+{
+    char *path = new_migrated();
+    sqlock_acquire_opts lease = SQLOCK_ACQUIRE_OPTS_INIT, wait = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL, *none = NULL;
+    sqlock *m = NULL, *other = NULL;
+    sqlock_op *op = NULL;
+    sqlite3 *db = NULL;
+    sqlock_error err;
+    int rc;
+
+    sql(path, "PRAGMA journal_mode = DELETE");
+    assert_ok(open_file(path, &m, &err), &err);
+    assert_ok(open_file(path, &other, &err), &err);
+    lease.lease_ms = lease_ms;
+    lease.flags = SQLOCK_NO_RENEW;
+    assert_ok(sqlock_acquire(m, "x", &lease, &lock, &err), &err);
+    wait.wait_ms = 600;
+    wait.holder = holder;
+    assert_ok(sqlock_acquire_start(other, "x", &wait, &op, &err), &err);
+    sleep_ms(200);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, patience_ms(5000));
+    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    rc = sqlock_op_finish(op, &none, &err);
+    sqlite3_close(db);
+    assert_null(none);
+    sqlock_lock_free(lock);
+    sqlock_close(other);
+    sqlock_close(m);
+    free(path);
+    return rc;
+}
+
+/* P8, P9: the lock is simply held, and by whom was told. Only when that lease is over does the
+ * writer count. */
+static void test_P9_a_writer_does_not_make_a_holder_forgotten(void **state)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+
+    (void)state;
+    assert_int_equal(end_of_a_wait_behind_a_writer(60000, &holder), SQLOCK_EBUSY);
+    assert_in_range(holder.token, 1, SQLOCK_TOKEN_MAX);
+    assert_in_range(holder.left_ms, 1, 60000);
+    assert_int_equal(end_of_a_wait_behind_a_writer(400, &holder), SQLOCK_EGUARDED);
+    assert_int_equal(holder.token, 0);
+}
+
 /* ---- no descriptors ----------------------------------------------------------------------------
  */
 
@@ -455,6 +505,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
     cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),
     cmocka_unit_test(test_P18_a_locked_file_is_no_error_of_who_only_reads),
+    cmocka_unit_test(test_P9_a_writer_does_not_make_a_holder_forgotten),
     cmocka_unit_test(test_running_out_of_descriptors_is_told_as_what_it_is),
     cmocka_unit_test(test_opening_a_locked_file_is_cut_at_once),
 };
