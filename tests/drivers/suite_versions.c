@@ -140,6 +140,7 @@ static const struct {
       offsetof(sqlock_driver, savepoint), offsetof(sqlock_driver, ask)},
      4},
     {SQLOCK_CAP_WHOLE_URL, "SQLOCK_CAP_WHOLE_URL", {offsetof(sqlock_driver, whole_url)}, 1},
+    {SQLOCK_CAP_RUNNING, "SQLOCK_CAP_RUNNING", {offsetof(sqlock_driver, running)}, 1},
 };
 
 static void never(void)
@@ -147,7 +148,7 @@ static void never(void)
     abort();
 }
 
-/* But the one that an opening asks, where it is there. */
+/* But those that an opening asks, where they are there. */
 static void fill_slots(sqlock_driver *table)
 {
     void (*slot)(void) = never;
@@ -156,6 +157,8 @@ static void fill_slots(sqlock_driver *table)
         memcpy((char *)table + at, &slot, sizeof slot);
     if (table->caps & SQLOCK_CAP_WHOLE_URL)
         table->whole_url = spied_driver()->whole_url;
+    if (table->caps & SQLOCK_CAP_RUNNING)
+        table->running = spied_driver()->running;
 }
 
 static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void **state)

@@ -386,7 +386,7 @@ static void test_short_waits_on_one_connection_end_as_busy(void **state)
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
-    assert_between(6 * 20 / 2, busy_in_a_crowd(b, 6, patience_ms(30), 20, 12), 6 * 20);
+    assert_between(6 * 10 / 2, busy_in_a_crowd(b, 6, patience_ms(100), 10, 15), 6 * 10);
     give(lock);
 }
 

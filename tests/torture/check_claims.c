@@ -72,11 +72,13 @@ static bool guards(const struct book *b, const struct event *x, const struct eve
            guard_end(b, x) >= e->invoke_us;
 }
 
-/* A grant that was held for as long as the question was under way. */
+/* A grant that was held for as long as the question was under way. The server's clock, if it was
+ * put forward meanwhile, had ended it before its holder could know. */
 static const struct grant *held_throughout(const struct book *b, const struct event *e)
 {
     for (int64_t i = book_at(b, e->name, 0); i < b->n_grants && b->grants[i].name == e->name; i++)
-        if (b->grants[i].start_us <= e->invoke_us && b->grants[i].end_us >= e->return_us)
+        if (b->grants[i].start_us <= e->invoke_us && b->grants[i].end_us >= e->return_us &&
+            !fault_between(&b->clock, b->grants[i].asked_us, e->return_us))
             return &b->grants[i];
     return NULL;
 }
