@@ -355,9 +355,7 @@ bool tokens_repeat_over_down(struct place p)
 
     place_migrate(&p);
     o.request_ms = 150; /* what is locked is refused after that; others load the machine */
-    for (int i = 0; i < 20 && sqlock_open(p.driver, p.url, &o, &g.m, &err) == SQLOCK_ETIMEOUT; i++)
-        ;
-    assert_non_null(g.m);
+    assert_soon(sqlock_open(p.driver, p.url, &o, &g.m, &err) == 0, patience_ms(20000));
     try_to_acquire(&g, 0);
     tapped = place_tapped(&p, &tap);
     tap->before = try_to_acquire;
