@@ -78,10 +78,10 @@ static void test_locker_killed_while_it_waits_starts_nothing(void **state)
 
 static void test_locker_killed_while_the_command_is_being_stopped(void **state)
 {
-    pid_t run = start_new_tree("--ttl 3s -k 20s --max-time 200ms", "stubborn");
+    pid_t run = start_new_tree("--ttl 3s -k 30s --max-time 3s", "stubborn");
 
     (void)state;
-    sleep_ms(500);
+    sleep_ms(3000);
     kill_locker(run);
     assert_successor_is_alone();
 }
