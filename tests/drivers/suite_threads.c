@@ -155,7 +155,7 @@ static void test_handlers_of_the_application_never_run_on_our_threads(void **sta
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
     struct sigaction handler = {.sa_handler = on_signal}, before;
-    int32_t lease_ms = patience_ms(300);
+    int32_t lease_ms = patience_ms(1000);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     sigset_t usr1, mask;
 
