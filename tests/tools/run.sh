@@ -184,7 +184,7 @@ note_again() # ITEM LOG
     *) return ;;
     esac
     names=$(sed -n '/Could not run test: /d; s/^not ok [0-9]* - \(test_\)/\1/p' "$2")
-    [ "$(grep -c . <<<"$names")" = "$bad" ] && [ "$bad" -le 4 ] || return
+    [ "$(grep -c . <<<"$names")" = "$bad" ] && [ "$bad" -le 8 ] || return
     sed "s|^|$1 |" <<<"$names" >>"$temp/again"
 }
 
@@ -202,7 +202,7 @@ run_again()
 {
     local line item name log lines=()
     [ -s "$temp/again" ] && mapfile -t lines <"$temp/again"
-    [ ${#lines[@]} -le 10 ] || return 0
+    [ ${#lines[@]} -le 16 ] || return 0
     for line in "${lines[@]}"; do
         item=${line%% *} name=${line#* }
         log=$log_dir/again-${name// /-}.log
