@@ -122,7 +122,7 @@ static void test_killed_guardian_is_replaced_by_the_locker(void **state)
 
 static void test_stopped_guardian_is_woken(void **state)
 {
-    pid_t run = start_new_tree("--ttl 3s -k 300ms --max-time 2s", "stubborn");
+    pid_t run = start_new_tree("--ttl 3s -k 300ms --max-time 4s", "stubborn");
 
     (void)state;
     kill(guardian_of(run), SIGSTOP);
@@ -157,7 +157,7 @@ static void test_guardian_that_is_stopped_all_the_time_gets_its_work_done(void *
 /* What it needs it had before: nobody waits for it. */
 static void test_killed_waker_costs_nothing(void **state)
 {
-    pid_t run = start_new_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
+    pid_t run = start_new_tree("--ttl 2s -k 300ms --max-time 4s", "obedient");
 
     (void)state;
     kill(waker_of(run), SIGKILL);
