@@ -195,7 +195,7 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            before any I/O), SQLOCK_EUNREACH (no server, no such host, request_ms ran out),
  *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too new: the text tells
  *            what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
- *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
+ *            file; of several hosts in the URL none that can be written to), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
  *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, on PostgreSQL a view or a
  *            rule where a table should be, SQLite in a child of a process that had a manager open),
@@ -214,7 +214,9 @@ SQLOCK_API void sqlock_close(sqlock *m);
 typedef enum sqlock_state {
     SQLOCK_UNSURE = 1,  /* a reply was lost, or it was imported: sqlock_settle() tells */
     SQLOCK_HELD = 2,    /* ours until the deadline */
-    SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease */
+    SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease; or the
+                           database is on another server by now, a standby that was promoted or the
+                           same one started anew, which has not yet confirmed it */
     SQLOCK_LOST = 4,    /* not ours any more, or never was: sqlock_lock_why() */
     SQLOCK_RELEASED = 5 /* given back, and the database has confirmed it */
 } sqlock_state;
@@ -232,7 +234,9 @@ typedef enum sqlock_why {
     SQLOCK_WHY_NOT_GRANTED = 8, /* settled: the request had never been granted */
     SQLOCK_WHY_CLOSED = 9,      /* the manager was closed */
     SQLOCK_WHY_FORK = 10,       /* this is a forked child */
-    SQLOCK_WHY_RELEASED = 11    /* another handle of the same grant gave it back */
+    SQLOCK_WHY_RELEASED = 11,   /* another handle of the same grant gave it back */
+    SQLOCK_WHY_FORGOTTEN = 12   /* the server has lost the commit that granted it, as one may that was
+                                   promoted; nobody need have been granted the lock since */
 } sqlock_why;
 
 /* A word for a state ("held") or a reason ("gone to others"); static strings. */
@@ -249,7 +253,7 @@ typedef struct sqlock_holder {
 } sqlock_holder;
 
 /* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST, and when one that
- * was AT_RISK is HELD again. It delays other
+ * was AT_RISK is HELD again. What comes and goes at once may be told once, as it is then. It delays other
  * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
  * No call of it begins once sqlock_release() or sqlock_release_start() was called. One that had begun
  * is over when sqlock_release() or sqlock_lock_free() returns; sqlock_release_start() and
@@ -575,6 +579,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_migrate(const sqlock_driver *driver, const 
 /* Bring the schema to a version: 0 (nothing but the meta row, which keeps tokens rising) up to the
  * latest. *out_applied, if not NULL, counts the migrations that were applied or taken back (dry run:
  * that would be): 0 when there was nothing to do. Written on success only.
+ * On the way up a server on which sqlock_open() would refuse to take locks is refused with the same
+ * text, before anything is written: a replica, a node of several that grant, weak durability (unless
+ * opts->flags accept that).
  * Without SQLOCK_MIGRATE_DOWN it goes up or nowhere, with it down or nowhere. Going down waits for
  * open transactions that use the tables, and is refused while a lease runs. Programs that go on get
  * SQLOCK_ESCHEMA; after the next up their tokens go on rising.
