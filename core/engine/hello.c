@@ -3,7 +3,6 @@
 
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
-#include "core/engine/server.h"
 
 int hello_schema_version(const sqlock_driver *driver)
 {
@@ -159,15 +158,8 @@ static void note_running(sqlock *m, const struct conn *c, const sqlock_rows *row
     mutex_unlock(&m->mu);
 }
 
-static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqlock_error *err)
-{
-    size_t len;
-    const void *id = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
-
-    return id != NULL ? server_note(m, c, id, len, err) : 0;
-}
-
-static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, int64_t deadline, sqlock_error *err)
+static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, int64_t deadline,
+               sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
     int rc;
@@ -202,8 +194,6 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                               "the server changes all the time");
     if (rc == 0)
-        rc = note_server(m, c, rows, err);
-    if (rc == 0)
         note_place(m, rows);
     if (rc == 0)
         note_running(m, c, rows);
@@ -212,27 +202,6 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
     if (rc == 0)
         rc = keep_longest(m, c, op, rows, deadline, err);
     rows_free(rows);
-    return rc;
-}
-
-/* Rights are not looked at: who migrates need not be who takes locks. */
-int hello_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err)
-{
-    sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
-    sqlock_error own = {0};
-    sqlock_rows rows;
-    int rc;
-
-    rows_init(&rows);
-    rc = m->driver->run(native, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, &rows, &own);
-    if (rc == SQLOCK_ESCHEMA || (rc == SQLOCK_EDENIED && !(own.flags & SQLOCK_RECONNECT)))
-        rc = 0;
-    else if (rc != 0)
-        error_give(err, &own);
-    else if (sqlock_rows_count(&rows) > 0 &&
-             rows_int(&rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DENIED)
-        rc = check_server(&rows, err);
-    rows_end(&rows);
     return rc;
 }
 

@@ -4,7 +4,6 @@
 
 #include "core/base/alarm.h"
 #include "core/base/text.h"
-#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
@@ -110,8 +109,6 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
     if (rc == 0 && url != NULL)
         rc = keep_url(m, url, err);
-    if (rc == 0)
-        rc = hosts_count(m, err);
     if (rc != 0) {
         manager_free(m);
         return rc;

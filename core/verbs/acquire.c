@@ -204,7 +204,7 @@ static void too_slow(sqlock_op *op, const struct answer *a)
     int ended = lock->pending == PENDING_IMPORT;
 
     if (!ended && op_attempt(op, SQLOCK_STMT_RELEASE, values, &gone) == 0) {
-        ended = gone.outcome == SQLOCK_OUT_DONE || answer_why(&gone, a->token) != SQLOCK_WHY_NONE;
+        ended = gone.outcome == SQLOCK_OUT_DONE || outcome_why(gone.outcome) != SQLOCK_WHY_NONE;
         mutex_lock(&op->m->mu);
         if (ended)
             lock->pending = PENDING_NOTHING;

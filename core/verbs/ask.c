@@ -16,16 +16,6 @@ static int drive(sqlock_lock *lock, const struct asked *asked, sqlock_error *err
     return op_finish(op, NULL, err);
 }
 
-sqlock_why verb_denied(sqlock_op *op, const struct answer *a)
-{
-    sqlock_why why;
-
-    mutex_lock(&op->m->mu);
-    why = lock_denied(op->lock, a);
-    mutex_unlock(&op->m->mu);
-    return why;
-}
-
 int verb_lengthen(sqlock_op *op)
 {
     sqlock *m = op->m;

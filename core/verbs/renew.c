@@ -68,7 +68,7 @@ static void advance(sqlock_op *op)
         op_failed(op);
         return;
     }
-    if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE)
+    if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE)
         denied(op, why);
     else if (a.outcome == SQLOCK_OUT_KIND)
         op_unknown_kind(op);

@@ -303,16 +303,7 @@ typedef struct sqlock_conn_opts {
     const sqlock_script *scripts; /* rendered; they outlive the connection */
     int wake_fd; /* open() ends with SQLOCK_ECANCELLED when it becomes readable; -1, or no such field:
                     none */
-    uint32_t host; /* which of the URL's hosts, from 1, to connect to, and to no other; 0, or no such
-                      field: it has one */
 } sqlock_conn_opts;
-
-/* What a URL says of the servers that it leads to. */
-typedef struct sqlock_hosts {
-    uint32_t size;   /* sizeof(sqlock_hosts) of who asks */
-    uint32_t n;      /* how many */
-    int64_t each_us; /* no longer for one of them; 0: not said */
-} sqlock_hosts;
 
 /* What of a driver is optional: a bit in caps, and the slots that it stands for. Core refuses a driver
  * that has the bit and lacks a slot (SQLOCK_EINVAL, when a manager is opened), never calls a slot
@@ -334,7 +325,6 @@ typedef struct sqlock_hosts {
                                    its schema alone (table_at) */
 #define SQLOCK_CAP_WHOLE_URL 0x80u /* whole_url */
 #define SQLOCK_CAP_RUNNING 0x100u  /* running */
-#define SQLOCK_CAP_HOSTS 0x200u    /* hosts */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
@@ -473,12 +463,6 @@ struct sqlock_driver {
     /* SQLOCK_CAP_RUNNING: which database a connection is on, in a text that no other has: for a driver
      * whose dialect cannot tell it (SQLOCK_COL_RUNNING). Adopted connections too; without a request. */
     SQLOCK_EXPERIMENTAL void (*running)(void *conn, char *out, size_t size);
-
-    /* SQLOCK_CAP_HOSTS: a URL may name several servers, of which one grants at a time. Core asks once, when a
-     * manager or a migrator is made, and goes from one to the next by itself (sqlock_conn_opts.host). A URL that
-     * cannot be read has one: open() tells what is wrong with it. Without I/O on the database. Fails with
-     * SQLOCK_ENOMEM alone. */
-    SQLOCK_EXPERIMENTAL int (*hosts)(const char *url, sqlock_hosts *out, sqlock_error *err);
 };
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */

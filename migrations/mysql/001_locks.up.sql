@@ -1,4 +1,4 @@
--- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+-- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
 -- DDL commits by itself here: every statement can be run again after any of them was cut off.
 
 CREATE TABLE IF NOT EXISTS {meta} (

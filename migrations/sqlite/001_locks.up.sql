@@ -1,4 +1,4 @@
--- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+-- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
 
 CREATE TABLE IF NOT EXISTS {meta} (
     -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.

@@ -34,7 +34,7 @@
 -- :define migrators 7312051953419
 
 -- A session that sets nothing may come with synchronous_commit off, and be accepted (SQLOCK_OPEN_ACCEPT_WEAK).
--- A token or an incarnation that was handed out and then forgotten would be handed out again.
+-- A token that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 
 -- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in

@@ -77,8 +77,9 @@ static void test_command_finds_its_lock_in_the_environment(void **state)
     database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/g; sqlock $G release nightly $(cat $D/g)");
     sh("sqlock $G run nightly sh -c 'echo $SQLOCK_NAME $SQLOCK_TOKEN $SQLOCK_HELD; "
-       "sqlock $G show nightly | grep -c $SQLOCK_OWNER'");
-    assert_said(0, "nightly 2 1\n1\n", NULL);
+       "sqlock $G show nightly | grep -c $SQLOCK_OWNER' | "
+       "sed \"s/^nightly $($D/token nightly) /nightly T /\"");
+    assert_said(0, "nightly T 1\n1\n", NULL);
 }
 
 static void test_lock_is_held_at_least_so_long(void **state)
