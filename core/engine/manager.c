@@ -57,8 +57,7 @@ static void copy_opts(sqlock *m, const sqlock_open_opts *o)
     m->connect_user = o->connect_user;
     m->n_conns = o->connections;
     m->request_us = o->request_ms * INT64_C(1000);
-    m->lease_us = m->longest = o->lease_ms * INT64_C(1000);
-    m->grace_us = o->grace_ms * INT64_C(1000);
+    m->lease_us = o->lease_ms * INT64_C(1000);
     m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
     memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
     set_label(m, o->pid, o->label);

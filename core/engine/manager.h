@@ -52,7 +52,7 @@ struct sqlock {
     size_t ns_len;
     char label[LABEL_MAX + 1]; /* "pid@host text" */
     size_t label_len;
-    int64_t request_us, lease_us, grace_us;
+    int64_t request_us, lease_us;
     int64_t process; /* that may use it: sqlock_process_id() */
     int n_conns;
 
@@ -66,8 +66,7 @@ struct sqlock {
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
     struct skew skew;
-    int64_t longest; /* no lease of this manager's is longer, and its server knows that */
-    char place[64];  /* the schema that its connections have for their own; "": not known */
+    char place[64]; /* the schema that its connections have for their own; "": not known */
     char running[LABEL_MAX +
                  1];    /* the server that the last hello met, and its database; "": not told */
     struct link locks;  /* sqlock_lock.in_manager */

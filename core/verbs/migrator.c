@@ -214,7 +214,7 @@ int migrator_check_newer(struct migrator *g)
     if (g->version <= migrator_latest(g))
         return 0;
     return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            "the schema is version %d (for libraries of generation %d), newer than "
+                            "the schema is version %d (for libraries that know %d), newer than "
                             "this library's %d",
                             g->version, g->min_reader, migrator_latest(g));
 }

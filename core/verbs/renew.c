@@ -63,7 +63,7 @@ static void advance(sqlock_op *op)
                                      sqlock_why_name(sqlock_lock_why(op->lock))));
         return;
     }
-    if (verb_lengthen(op) != 0 || ask(op, &a) != 0) {
+    if (ask(op, &a) != 0) {
         op->denials = 0;
         op_failed(op);
         return;

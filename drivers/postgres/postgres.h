@@ -95,8 +95,8 @@ void pg_guest_leave(struct pg_conn *c);
 /* See to the end of the statement under way, for this code. 0: it is still to be read, until
  * c->cut_until; or the link is of no use to anybody. */
 int pg_guest_cut(struct pg_conn *c, int code);
-/* Whether it is for our limits that the server ended a statement with this SQLSTATE. */
-int pg_guest_limited(const struct pg_conn *c, const char *state);
+/* Whether it is for our limits that the server ended a statement with this SQLSTATE and message. */
+int pg_guest_limited(const struct pg_conn *c, const char *state, const char *message);
 /* Make sure that the connection is of no use to anybody. */
 void pg_guest_sever(struct pg_conn *c);
 /* Whether the server will read this text as it is meant: 0, or an error. */

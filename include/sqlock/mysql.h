@@ -41,13 +41,8 @@
  * SQLOCK_OPEN_UNPREPARED is SQLOCK_EREFUSED: sessions are set up, and must not be shared by a pooler.
  * A user needs SELECT, INSERT and UPDATE on the lock table, SELECT and UPDATE on meta. What is missing
  * is told when it is opened (SQLOCK_EDENIED); who has no right on them at all is told that there is no
- * schema. It also needs SELECT on the table of breaks, and to break INSERT, UPDATE and DELETE. With
- * SQLOCK_OPEN_ACCEPT_WEAK too MySQL before 5.7.8 is refused where it may forget commits.
- *
- * Tokens rise over every start of a server and every change of servers (P2), by their clocks. What is not
- * noticed: a server that becomes writable again without having been started anew, and without having
- * replicated what was granted elsewhere meanwhile; and MySQL before 5.7.8 does not tell when it was started.
- * So start a server anew, or rebuild it, before it takes over again. */
+ * schema. It also needs SELECT on the table of breaks, and to break INSERT, UPDATE and DELETE. With SQLOCK_OPEN_ACCEPT_WEAK the first manager after a server's start waits for
+ * innodb_flush_log_at_timeout and a second, usually two; MySQL before 5.7.8 is refused all the same. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H
 

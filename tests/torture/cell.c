@@ -238,7 +238,7 @@ static void judge(struct cell *c, FILE *say)
                                 .lease_ms = CELL_COMMAND_LEASE_MS,
                                 .slack_ms = SLACK_MS,
                                 .min_rate = least_rate(c),
-                                .min_grants = CELL_GRANTS_MIN,
+                                .min_grants = CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1),
                                 .min_faults = CELL_EVENTS_MIN,
                                 .rows = rows,
                                 .n_rows = CELL_NAMES};
