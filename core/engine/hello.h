@@ -13,9 +13,6 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
 int hello_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                  sqlock_error *err);
 
-/* What hello would refuse of a server, before there is a schema to look at: 0, or why. */
-int hello_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err);
-
 /* The newest schema that this library knows: that of its newest migration. */
 int hello_schema_version(const sqlock_driver *driver);
 

@@ -4,7 +4,6 @@
 
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
-#include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/verbs/check.h"
 #include "core/verbs/migrator.h"
@@ -24,30 +23,10 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
     return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
 }
 
-static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
-{
-    struct migrator *g = arg;
-
-    return pool_connect(g->m, -1, host, until, &g->conn, err);
-}
-
-static int visit_and_judge(void *arg, uint32_t host, int64_t until, sqlock_error *err)
-{
-    struct migrator *g = arg;
-    int rc = visit(arg, host, until, err);
-
-    if (rc == 0 && (rc = hello_server(g->m, g->conn, until, err)) != 0) {
-        g->m->driver->close(g->conn);
-        g->conn = NULL;
-    }
-    return rc;
-}
-
-int migrator_connect(struct migrator *g, int judges)
+int migrator_connect(struct migrator *g)
 {
     g->m->flags |= SQLOCK_CONN_MAKE;
-    return hosts_walk(g->m, judges ? visit_and_judge : visit, g, sqlock_now_us() + g->m->request_us,
-                      &g->err);
+    return pool_connect(g->m, -1, sqlock_now_us() + g->m->request_us, &g->conn, &g->err);
 }
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
@@ -235,7 +214,7 @@ int migrator_check_newer(struct migrator *g)
     if (g->version <= migrator_latest(g))
         return 0;
     return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            "the schema is version %d (for libraries of generation %d), newer than "
+                            "the schema is version %d (for libraries that know %d), newer than "
                             "this library's %d",
                             g->version, g->min_reader, migrator_latest(g));
 }

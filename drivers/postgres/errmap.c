@@ -133,7 +133,7 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
 
     if (state == NULL || !is_sqlstate(state)) /* libpq's own */
         return pg_fail_lost(c, call);
-    if (c->cut == 0 && pg_guest_limited(c, state))
+    if (c->cut == 0 && pg_guest_limited(c, state, message))
         c->cut = SQLOCK_ETIMEOUT;
     if (c->cut != 0 && (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0))
         return fail_cut(c, call);

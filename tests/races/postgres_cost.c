@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-/* Ten tries while the lock is held. *wal: bytes of the least busy of up to fifty rounds (other
+/* Ten tries while the lock is held. *wal: bytes of the least busy of up to 500 rounds (other
  * sessions and the server itself write too). Returns whether a transaction id was drawn. */
 static int refused(conn c, const script *s, int64_t *wal)
 {
     request r = request_of('B', 5000 * MS);
     int64_t id = 0;
     *wal = INT64_MAX;
-    for (int round = 0; round < 50 && *wal > 0; round++) {
+    for (int round = 0; round < 500 && *wal > 0; round++) {
         int64_t before = 0, after = 0;
         run(c, "BEGIN");
         before = number(c, "SELECT pg_current_wal_insert_lsn() - '0/0'");
@@ -30,8 +30,8 @@ static int refused(conn c, const script *s, int64_t *wal)
 /* Wrong: DO UPDATE locks the row before it asks its WHERE: a transaction id and WAL for each try.
  */
 #define UPSERT_REFUSED                                                                             \
-    "INSERT INTO {lock} AS l (ns, name, owner, token, exp)"                                        \
-    " VALUES ($1, $2, $3, 1, " PG_NOW " + $4)"                                                     \
+    "INSERT INTO {lock} AS l (ns, name, owner, token, exp, inc)"                                   \
+    " VALUES ($1, $2, $3, 1, " PG_NOW " + $4, 0)"                                                  \
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = l.token + 1,"           \
     "  exp = " PG_NOW " + $4 WHERE l.owner IS NULL OR l.exp <= " PG_NOW " RETURNING 0, 1, token"
 

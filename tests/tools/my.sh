@@ -3,7 +3,6 @@
 #   tests/tools/my.sh start        prints its URL
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
 #   tests/tools/my.sh create       makes all that start makes, but starts nothing; prints the URL
-#   tests/tools/my.sh folder       makes the folder alone, for a copy of another server's data; prints the URL
 #   tests/tools/my.sh run URL      becomes the server: it is the caller's child, and ends with it. It has
 #                                  no database "test" before somebody makes it. It is the one that
 #                                  SQLOCK_TEST_PRELOAD is loaded into, if that is set
@@ -130,11 +129,6 @@ create)
     trap - EXIT
     echo "mysql://root@localhost/test?socket=$dir/s"
     ;;
-folder)
-    enter_new_dir
-    trap - EXIT
-    echo "mysql://root@localhost/test?socket=$dir/s"
-    ;;
 stop | crash | run)
     find_dir socket "$2"
     if [ "$1" = crash ]; then
@@ -146,6 +140,6 @@ stop | crash | run)
     fi
     ;;
 *)
-    die "usage: my.sh start | create | folder | run URL | stop URL | crash URL"
+    die "usage: my.sh start | create | run URL | stop URL | crash URL"
     ;;
 esac

@@ -2,9 +2,7 @@
 # A private PostgreSQL for tests: in a temporary folder, on a unix socket only, gone after stop.
 #   tests/tools/pg.sh start        prints its URL
 #   tests/tools/pg.sh stop URL     (or the folder that the URL names as host)
-#   tests/tools/pg.sh standby URL  makes and starts a standby of that server; prints its URL
 #   tests/tools/pg.sh create       makes all that start makes, but starts nothing; prints the URL
-#   tests/tools/pg.sh folder       makes the folder alone, for a copy of another server's data; prints the URL
 #   tests/tools/pg.sh run URL      becomes the server: it is the caller's child, and ends with it
 # It never runs as root: then as user postgres, or nobody. fsync is on, because the library asks. Killed,
 # it leaves nothing outside of its folder.
@@ -50,19 +48,9 @@ ${SQLOCK_TEST_PG_CONF:-}
 CONF
 }
 
-# A copy of the server in $dir, in a folder of its own, which follows it.
-copy_of_primary()
-{
-    bin=$(bin_dir) || die "no PostgreSQL server is installed"
-    primary=$dir
-    enter_new_dir
-    as "$bin/pg_basebackup" -h "$primary" -p 5432 -U postgres -D "$dir/data" -R -X stream -c fast --no-sync \
-        >"$dir/basebackup.log" 2>&1 </dev/null || { cat "$dir/basebackup.log" >&2; die "pg_basebackup failed"; }
-    echo "unix_socket_directories = '$dir'" >>"$dir/data/postgresql.conf"
-}
-
 start()
 {
+    create
     as env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"} "$bin/pg_ctl" -s -w -t 60 -D "$dir/data" -l "$dir/log" start >"$dir/pg_ctl.log" 2>&1 \
         </dev/null || { cat "$dir/pg_ctl.log" "$dir/log" >&2; stop_dir; die "the server did not start"; }
     trap - EXIT
@@ -85,21 +73,10 @@ stop_dir()
 
 case ${1:-} in
 start)
-    create
-    start
-    ;;
-standby)
-    find_dir host "$2"
-    copy_of_primary
     start
     ;;
 create)
     create
-    trap - EXIT
-    echo "postgresql:///postgres?host=$dir&user=postgres"
-    ;;
-folder)
-    enter_new_dir
     trap - EXIT
     echo "postgresql:///postgres?host=$dir&user=postgres"
     ;;
@@ -112,6 +89,6 @@ stop | run)
     fi
     ;;
 *)
-    die "usage: pg.sh start | standby URL | create | folder | run URL | stop URL"
+    die "usage: pg.sh start | create | run URL | stop URL"
     ;;
 esac
