@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-/* Ten tries while the lock is held. *wal: bytes of the least busy of up to 500 rounds (other
+/* Ten tries while the lock is held. *wal: bytes of the least busy of up to fifty rounds (other
  * sessions and the server itself write too). Returns whether a transaction id was drawn. */
 static int refused(conn c, const script *s, int64_t *wal)
 {
     request r = request_of('B', 5000 * MS);
     int64_t id = 0;
     *wal = INT64_MAX;
-    for (int round = 0; round < 500 && *wal > 0; round++) {
+    for (int round = 0; round < 50 && *wal > 0; round++) {
         int64_t before = 0, after = 0;
         run(c, "BEGIN");
         before = number(c, "SELECT pg_current_wal_insert_lsn() - '0/0'");
@@ -23,6 +23,8 @@ static int refused(conn c, const script *s, int64_t *wal)
         id = number(c, "SELECT count(txid_current_if_assigned())");
         run(c, "COMMIT");
         *wal = after - before < *wal ? after - before : *wal;
+        if (*wal > 0)
+            sleep_ms(100);
     }
     return id > 0;
 }
