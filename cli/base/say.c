@@ -169,7 +169,8 @@ static bool put_json(enum say_level level, const char *code, const char *text)
     return true;
 }
 
-static void tell(enum say_level level, const char *code, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void tell(enum say_level level, const char *code,
+                                                       const char *format, va_list args)
 {
     char line[2048] = "sqlock: ";
     size_t begin = strlen(line), len;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tests/lib/check.h"
+
 /* Ten tries while the lock is held. *wal: bytes of the least busy of up to fifty rounds (other
  * sessions and the server itself write too). Returns whether a transaction id was drawn. */
 static int refused(conn c, const script *s, int64_t *wal)
