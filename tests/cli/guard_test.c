@@ -341,10 +341,14 @@ static void test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_comma
     (void)state;
     database_new();
     clock_of_our_own();
-    run = start_tree("--ttl 8s -k 300ms", "stubborn");
-    session = sh_start("(echo 'BEGIN; SELECT 1 FROM %s.sqlock_lock FOR UPDATE;'; "
+    assert_sh("mkfifo $D/go"); /* psql is there before the lease begins: it has to be quick then */
+    session = sh_start("(echo '\\! echo >$D/connected'; cat $D/go; "
+                       "echo 'BEGIN; SELECT 1 FROM %s.sqlock_lock FOR UPDATE;'; "
                        "echo '\\! echo >$D/locked'; sleep 100) | exec psql -Xq $SQLOCK_URL",
                        database_schema());
+    wait_for("connected");
+    run = start_tree("--ttl 8s -k 300ms", "stubborn");
+    assert_sh("echo >$D/go");
     wait_for("locked");
     private_clock(3);
     assert_soon(strstr(text_of("err"), "could not be renewed yet") != NULL, patience_ms(20000));

@@ -270,11 +270,11 @@ static void test_proc_of_another_namespace_runs_nothing(void **state)
     need_namespaces();
     sh("unshare -pf sqlock run nightly touch $D/ran");
     assert_said(78, NULL, "of this namespace");
-    /* The leak sanitizer cannot work without /proc, and would end the command with 1. */
+#ifndef __SANITIZE_ADDRESS__ /* without /proc it reads no options, and looks for leaks in vain */
     sh("unshare -m sh -c 'umount -l /proc && LD_LIBRARY_PATH=$(dirname $(command -v sqlock)) && "
-       "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 && export LD_LIBRARY_PATH ASAN_OPTIONS && "
-       "exec sqlock run nightly touch $D/ran'");
+       "export LD_LIBRARY_PATH && exec sqlock run nightly touch $D/ran'");
     assert_said(78, NULL, "run needs a Linux");
+#endif
     assert_sh("test ! -e $D/ran");
 }
 
