@@ -324,7 +324,7 @@ ifneq ($(and $(ABSENT),$(filter 1,$(STRICT)),$(if $(CHOSEN),,yes)),)
 endif
 	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs) $(planted)
 
-# Each mutant's test is run on the tree as it is too. Only what their tests need is built, and started.
+# Each mutant's test is run on the tree as it is too. Of the tests only what they need is built, and started.
 M ?= $(patsubst tests/mutants/%.mutant,%,$(wildcard tests/mutants/*.mutant))
 of_mutants = $(sort $(foreach m,$M,$(shell sed -n 's|^$1: *$2|\1|p' tests/mutants/$m.mutant)))
 .PHONY: mutant mutants run-mutants
@@ -332,7 +332,7 @@ mutant mutants:
 	@tests/tools/deps.sh
 	@+$(MAKE) --no-print-directory run-mutants ONLY="$(call of_mutants,check,\([^/]*\)/.*)"
 
-run-mutants: $(addprefix $(BUILD)/tests/,$(call of_mutants,check,\([^ ]*\) .*)) $(call mutant,$M)
+run-mutants: all $(addprefix $(BUILD)/tests/,$(call of_mutants,check,\([^ ]*\) .*)) $(call mutant,$M)
 	@rm -f $(BUILD)/log/mutants-*.log
 	@CONTROL=--control SQLOCK_TEST_DRIVERS="$${SQLOCK_TEST_DRIVERS-$(call of_mutants,on,\(.*\))}" \
 	    tests/tools/run.sh $(BUILD) $(call mutant,$M); rc=$$?; \
