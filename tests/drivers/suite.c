@@ -226,7 +226,8 @@ static int world_end(void **state)
 {
     struct world *w = *state;
 
-    for (size_t i = 0; i < w->n_apps; i++) /* first: they may hold row locks */
+    child_end_all(); /* first: they may hold row locks, as these do */
+    for (size_t i = 0; i < w->n_apps; i++)
         w->q->app->close(w->apps[i]);
     for (size_t i = 0; i < w->n_managers; i++)
         sqlock_close(w->managers[i]);

@@ -9,7 +9,7 @@
 
 #include "tests/drivers/suite_guest.h"
 
-enum { LEASE_MS = 600, LOST_IT = 7 };
+enum { LEASE_MS = 1500, LOST_IT = 7 };
 
 struct sale {
     bool guarded;
@@ -137,7 +137,7 @@ static void test_holder_that_stops_behind_its_guard_keeps_everybody_out(void **s
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m;
 
-    o.request_ms = 400;
+    o.request_ms = 2000;
     m = open_manager(g.w, &o);
     sleep_ms(2 * LEASE_MS);
     assert_int_equal(try_once(m, "sale"), SQLOCK_EGUARDED);

@@ -104,5 +104,8 @@ pid_t child_start(int (*fn)(void *arg), void *arg);
 int child_wait(pid_t child, int limit_ms);
 /* Whether it has ended by now; child_wait() then tells how. */
 bool child_ended(pid_t child);
+/* Kill those that were not waited for. A test that failed may leave one that has locked what the
+ * next test wants. */
+void child_end_all(void);
 
 #endif

@@ -12,6 +12,23 @@
 /* cmocka catches these to fail the test; in a child they must end it. */
 static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
 
+/* Those that nobody has waited for so far. */
+static pid_t children[64];
+static size_t n_children;
+
+static void remember(pid_t child)
+{
+    if (n_children < sizeof children / sizeof *children)
+        children[n_children++] = child;
+}
+
+static void forget(pid_t child)
+{
+    for (size_t i = 0; i < n_children; i++)
+        if (children[i] == child)
+            children[i--] = children[--n_children];
+}
+
 /* What cmocka says when it aborts ends without a newline, and the parent's next line is a result.
  */
 static void end_line(int signum)
@@ -30,8 +47,11 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
     child = fork();
     if (child < 0)
         fail_msg("fork: %s", strerror(errno));
-    if (child > 0)
+    if (child > 0) {
+        remember(child);
         return child;
+    }
+    n_children = 0; /* they are the parent's */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(99);
@@ -59,6 +79,7 @@ int child_wait(pid_t child, int limit_ms)
         }
         sleep_ms(1);
     }
+    forget(child);
     if (got != child)
         fail_msg("waitpid: %s", strerror(errno));
     if (late)
@@ -73,4 +94,16 @@ bool child_ended(pid_t child)
     if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
         fail_msg("waitid: %s", strerror(errno));
     return info.si_pid == child;
+}
+
+void child_end_all(void)
+{
+    while (n_children > 0) {
+        pid_t child = children[--n_children];
+
+        if (waitpid(child, NULL, WNOHANG) != 0) /* it has ended, or somebody else waited for it */
+            continue;
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
 }
