@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -21,7 +20,6 @@ struct batch {
     sqlock_value values[BATCH_MAX * RENEW_PARAMS];
     size_t n;
     int64_t first_deadline;
-    int64_t server; /* who answers it */
 };
 
 /* Its renewals make sense until then: its deadline, but for a lease that a transaction pins, or
@@ -139,7 +137,7 @@ static void failed(sqlock_lock *lock, int64_t now)
 
 static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
-    sqlock_why why = lock_denied(lock, a);
+    sqlock_why why = outcome_why(a->outcome);
 
     lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
     if (lock->quiet) {
@@ -159,16 +157,6 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
     }
 }
 
-/* Another server was met meanwhile: what this one has said of them counts no more, and they are due
- * at once. m->mu is held. */
-static void forget(struct batch *b)
-{
-    for (size_t i = 0; i < b->n; i++) {
-        b->locks[i]->renewing = 0;
-        lock_unref_locked(b->locks[i]);
-    }
-}
-
 /* Distribute the answers; requests without one have failed. m->mu is held. */
 static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
@@ -184,7 +172,6 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
         memset(&a, 0, sizeof a);
         answer_read(rows, row, &a);
         a.sent = sent;
-        a.server = b->server;
         b->locks[i]->renewing = 0;
         answered(b->locks[i], &a, now);
         lock_unref_locked(b->locks[i]);
@@ -225,14 +212,6 @@ static void note_use(sqlock *m, const struct conn *c, int rc)
     mutex_unlock(&m->mu);
 }
 
-/* Its answers are of the server that the connection is to by now. */
-static void note_server(sqlock *m, struct batch *b, const struct conn *c)
-{
-    mutex_lock(&m->mu);
-    b->server = c->server;
-    mutex_unlock(&m->mu);
-}
-
 static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock_error err = {0};
@@ -241,11 +220,8 @@ static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sen
 
     if (pool_take(m, POOL_RENEWALS, NULL, call_deadline(m, b), &c, &err) != 0)
         return;
-    note_server(m, b, c);
     rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, call_deadline(m, b), rows,
                    out_sent, &err);
-    if (rc != 0)
-        hosts_failed(m, c, *out_sent, &err);
     note_use(m, c, rc);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
 }
@@ -289,14 +265,10 @@ void renewals_run(sqlock *m)
          * one may wait for another */
         qsort(b->locks, b->n, sizeof *b->locks, by_key);
         fill(m, b);
-        b->server = m->server;
         mutex_unlock(&m->mu);
         send(m, b, rows, &sent);
         mutex_lock(&m->mu);
-        if (b->server == m->server)
-            distribute(b, rows, sent);
-        else
-            forget(b);
+        distribute(b, rows, sent);
     } else {
         cond_wait_until(&m->talker_wake, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
     }

@@ -22,10 +22,9 @@ const char *sqlock_why_name(sqlock_why why)
                                         "it was never granted",
                                         "the manager was closed",
                                         "this is a forked child",
-                                        "released by another handle",
-                                        "forgotten by the server that took over"};
+                                        "released by another handle"};
 
-    return why <= SQLOCK_WHY_FORGOTTEN ? names[why] : "?";
+    return why <= SQLOCK_WHY_RELEASED ? names[why] : "?";
 }
 
 /* The lease as it is now. A deadline that passed is applied here too: belief ends on time whoever

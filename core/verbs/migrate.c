@@ -144,7 +144,7 @@ int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock
     int rc;
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = check_goal(&g, &goal)) == 0 &&
-        (rc = migrator_connect(&g, !(goal.flags & SQLOCK_MIGRATE_DOWN))) == 0)
+        (rc = migrator_connect(&g)) == 0)
         rc = reach(&g, &goal);
     if (rc == 0 && out_applied != NULL)
         *out_applied = goal.applied;

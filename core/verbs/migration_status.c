@@ -69,7 +69,7 @@ int sqlock_migration_status(const sqlock_driver *driver, const char *url,
     struct migrator g;
     int rc, told = 0;
 
-    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g, 0)) == 0 &&
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g)) == 0 &&
         (rc = migrator_look(&g)) == 0)
         told = tell_all(&g, fn, user);
     rc = migrator_close(&g, "migration status", rc, err);
@@ -111,7 +111,7 @@ int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
     struct migrator g;
     int rc;
 
-    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g, 0)) == 0 &&
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g)) == 0 &&
         (rc = migrator_look(&g)) == 0 && (rc = check_at_latest(&g)) == 0 &&
         (rc = migrator_check_tables(&g, migrator_latest(&g))) == 0)
         rc = check_recorded(&g);
@@ -146,7 +146,7 @@ int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = check_version(g.m->driver->dialect, &version, 1, &g.err)) == 0 &&
-        (rc = migrator_connect(&g, 0)) == 0 &&
+        (rc = migrator_connect(&g)) == 0 &&
         /* before, too: tables that are not whole may have no room for a lease */
         (rc = migrator_check_tables(&g, version)) == 0)
         rc = migrator_alone(&g, 0, record_all, &version);

@@ -2,10 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/random.h"
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
-#include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/verbs/check.h"
 #include "core/verbs/migrator.h"
@@ -25,64 +23,10 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
     return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
 }
 
-static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+int migrator_connect(struct migrator *g)
 {
-    struct migrator *g = arg;
-
-    return pool_connect(g->m, -1, host, until, &g->conn, err);
-}
-
-/* The server's word on itself, before a table of ours is looked at: who made one has not been asked
- * yet, and what hangs on a stranger's would run with our rights. So hello is said about tables of a
- * name that nobody can know, on a connection of its own. */
-static int judge(struct migrator *g, uint32_t host, int64_t until, sqlock_error *err)
-{
-    struct rendered *ours = g->m->texts;
-    void *conn = NULL;
-    int rc;
-
-    g->m->texts = g->nowhere;
-    rc = pool_connect(g->m, -1, host, until, &conn, err);
-    g->m->texts = ours;
-    if (rc != 0)
-        return rc;
-    rc = hello_server(g->m, conn, until, err);
-    g->m->driver->close(conn);
-    return rc;
-}
-
-static int visit_judged(void *arg, uint32_t host, int64_t until, sqlock_error *err)
-{
-    int rc = judge(arg, host, until, err);
-
-    return rc != 0 ? rc : visit(arg, host, until, err);
-}
-
-static int render_nowhere(struct migrator *g)
-{
-    const sqlock_dialect *d = g->m->driver->dialect;
-    unsigned char random[8];
-    char prefix[2 + 2 * sizeof random] = "x";
-
-    if (random_bytes(random, sizeof random) != 0)
-        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(prefix + 1 + 2 * i, 3, "%02x", random[i]);
-    return dialect_render(d, d->fixed_schema ? NULL : rendered_schema(g->m->texts), prefix,
-                          &g->nowhere, &g->err);
-}
-
-int migrator_connect(struct migrator *g, int judges)
-{
-    int64_t deadline = sqlock_now_us() + g->m->request_us;
-    int rc = judges ? render_nowhere(g) : 0;
-
     g->m->flags |= SQLOCK_CONN_MAKE;
-    if (rc == 0)
-        rc = hosts_walk(g->m, judges ? visit_judged : visit, g, deadline, &g->err);
-    rendered_free(g->nowhere);
-    g->nowhere = NULL;
-    return rc;
+    return pool_connect(g->m, -1, sqlock_now_us() + g->m->request_us, &g->conn, &g->err);
 }
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
@@ -270,7 +214,7 @@ int migrator_check_newer(struct migrator *g)
     if (g->version <= migrator_latest(g))
         return 0;
     return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            "the schema is version %d (for libraries of generation %d), newer than "
+                            "the schema is version %d (for libraries that know %d), newer than "
                             "this library's %d",
                             g->version, g->min_reader, migrator_latest(g));
 }

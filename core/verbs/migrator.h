@@ -16,7 +16,6 @@ struct record {
 struct migrator {
     sqlock *m; /* for its options; none of its connections or threads are used */
     void *conn;
-    struct rendered *nowhere; /* texts about tables that cannot be there; while it connects */
     sqlock_rows *rows;
     sqlock_error err;
 
@@ -36,8 +35,7 @@ struct migrator {
 /* Check the arguments. Ended by migrator_close(), also when this failed. */
 int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *url,
                   const sqlock_open_opts *opts);
-/* judges: refuse a server that opening a manager would refuse. */
-int migrator_connect(struct migrator *g, int judges);
+int migrator_connect(struct migrator *g);
 /* Free it all. Tells err what g->err says, with the verb before it. Returns rc. */
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err);
 

@@ -9,10 +9,6 @@ hello;
 -- :step
 reincarnate;
 
--- :block longest
--- :step
-longest;
-
 -- :block acquire
 -- :step
 acquire;

@@ -93,8 +93,8 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
     say(my, "ROLLBACK");
     for (int i = 0; i < SQLOCK_OWNER_SIZE; i++)
         snprintf(hex + 2 * i, 3, "%02x", sqlock_lock_owner(lock)[i]);
-    my_private_exec("INSERT INTO `%s`.sqlock_lock (ns, name, token, owner, exp, since) "
-                    "VALUES ('', 'sale', %lld, X'%s', 4000000000000000, 1)",
+    my_private_exec("INSERT INTO `%s`.sqlock_lock (ns, name, token, owner, exp, since, inc) "
+                    "VALUES ('', 'sale', %lld, X'%s', 4000000000000000, 1, 0)",
                     database, (long long)sqlock_lock_token(lock), hex);
     say(my, "START TRANSACTION");
     assert_code(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &err), &err);

@@ -57,8 +57,8 @@ static void meet(sqlock *m, int32_t wait_ms)
         app_exec(g.app, "SET LOCAL deadlock_timeout = '1min'");
     for (int i = 0; i < 20; i++)
         app_exec(g.app, "UPDATE app_row SET n = n + 1");
-    app_exec(g.app, "INSERT INTO sqlock_lock (ns, name, token, idle_since) "
-                    "VALUES ('', 'nightly', 1, 1)");
+    app_exec(g.app, "INSERT INTO sqlock_lock (ns, name, token, inc, idle_since) "
+                    "VALUES ('', 'nightly', 1, 0, 1)");
     memset(&v, 0, sizeof v);
     v.m = m;
     v.wait_ms = wait_ms;

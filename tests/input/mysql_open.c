@@ -55,10 +55,8 @@ const char *mysql_kind(void)
 
 void mysql_migrated(void)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_error err = {0};
 
-    o.flags = SQLOCK_OPEN_ACCEPT_WEAK; /* as some tests have made it */
-    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), &o, NULL, &err), &err);
+    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
 }
 #endif

@@ -208,7 +208,6 @@ static bool open_one(struct crew *c, int connections, sqlock **out_m)
     opts.flags = c->plan.open_flags;
     opts.connections = connections;
     opts.request_ms = REQUEST_MS;
-    opts.grace_ms = c->plan.grace_ms;
     opts.lease_ms = 1000; /* of reapers: the end of one holds no other up for long */
     do {
         sqlock_error err = {0};
@@ -262,31 +261,23 @@ static void wait_for_the_end(struct crew *c)
     sqlock_cancel_fire(c->cancel);
 }
 
-static void note_own(struct crew *c, uint32_t op, int verb, int64_t value)
+/* For the checker: how far ahead deadlines may lie. */
+static void note_lease(struct crew *c)
 {
     struct event e = {.process = c->plan.process,
                       .thread = 2 * CLIENT_THREADS_MAX,
-                      .op = op,
-                      .verb = verb,
-                      .value = value};
+                      .verb = V_LEASE,
+                      .value = c->plan.lease_ms};
 
     history_invoke(c->history, &e);
     history_return(c->history, &e);
-}
-
-/* For the checker: how far ahead deadlines may lie, and whose tokens these are. */
-static void note_self(struct crew *c)
-{
-    note_own(c, 0, V_LEASE, c->plan.lease_ms);
-    if (c->plan.side)
-        note_own(c, 1, V_SIDE, c->plan.side);
 }
 
 static void work(struct crew *c, struct hand *hands)
 {
     uint32_t started = 0;
 
-    note_self(c);
+    note_lease(c);
     for (; started < c->plan.threads; started++) {
         struct hand *h = &hands[started];
 

@@ -21,29 +21,27 @@ enum { DISK_MB = 240, UP_MS = 60000 };
 static const struct engine_kind kinds[] = {
 #ifdef TEST_HAVE_SQLITE
     {"sqlite-wal", "sqlite", "SQLite, WAL", FAMILY_SQLITE, &engine_sqlite, "WAL", false, false,
-     NULL, NULL, false},
+     NULL, NULL},
     {"sqlite-journal", "sqlite", "SQLite, rollback journal", FAMILY_SQLITE, &engine_sqlite,
-     "TRUNCATE", false, false, NULL, NULL, false},
+     "TRUNCATE", false, false, NULL, NULL},
 #endif
 #ifdef TEST_HAVE_POSTGRES
     {"postgres", "postgres", "PostgreSQL", FAMILY_POSTGRES, &engine_postgres, NULL, false, false,
-     NULL, NULL, true},
+     NULL, NULL},
     {"pgbouncer", "postgres", "PostgreSQL behind pgbouncer", FAMILY_POSTGRES, &engine_postgres,
-     "pgbouncer", true, true, NULL, NULL, true},
+     "pgbouncer", true, true, NULL, NULL},
     {"postgres-10", "postgres", "PostgreSQL 10", FAMILY_POSTGRES, &engine_postgres, "10", false,
-     true, NULL, NULL, false},
+     true, NULL, NULL},
     {"postgres-18", "postgres", "PostgreSQL 18", FAMILY_POSTGRES, &engine_postgres, "18", false,
-     true, NULL, NULL, true},
+     true, NULL, NULL},
 #endif
 #ifdef TEST_HAVE_MYSQL
-    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL, NULL,
-     true},
+    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL, NULL},
     {"mysql-5.6", "mysql", "MySQL 5.6", FAMILY_MYSQL, &engine_mysql, "5.6", false, true,
-     "guarded=0 late=0 stale=0 row-lock=0", "disk-full", false}, /* its tables stay full */
-    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL, NULL,
-     false},
+     "guarded=0 late=0 stale=0 row-lock=0", "disk-full"}, /* its tables stay full */
+    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL, NULL},
 #endif
-    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL, NULL, false},
+    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL, NULL},
 };
 
 const struct engine_kind *engine_at(size_t i)
@@ -255,8 +253,6 @@ static void spawn(struct engine *e)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0);
         clock_env(e);
-        if (e->args[0])
-            setenv("SQLOCK_TEST_MYSQL_ARGS", e->args, 1);
         execl(e->kind->ops->script, e->kind->ops->script, "run", e->url, (char *)NULL);
         _exit(127);
     }
@@ -304,46 +300,11 @@ static bool create(struct engine *e)
     return fine;
 }
 
-bool engine_create(struct engine *e, const struct engine_kind *kind, unsigned wants, int number)
-{
-    *e = (struct engine){.kind = kind, .wants = wants, .number = number};
-    return create(e);
-}
-
-void engine_folder(const struct engine *e, char out[256])
-{
-    const char *word = e->kind->family == FAMILY_MYSQL ? "socket=" : "host=";
-    const char *at = strstr(e->url, word) + strlen(word);
-    size_t len = strcspn(at, "&");
-
-    snprintf(out, 256, "%.*s", (int)(e->kind->family == FAMILY_MYSQL ? len - 2 : len), at);
-}
-
-/* In one piece: at each moment it leads somewhere. */
-bool engine_front(struct engine *e)
-{
-    char dir[256], fresh[270];
-
-    if (!e->front[0]) {
-        char *top = temp_dir();
-
-        chmod(top, 0755);
-        snprintf(e->front, sizeof e->front, "%s/primary", top);
-    }
-    engine_folder(e, dir);
-    snprintf(fresh, sizeof fresh, "%s.new", e->front);
-    unlink(fresh);
-    if (symlink(dir, fresh) == 0 && rename(fresh, e->front) == 0)
-        return true;
-    snprintf(e->why, sizeof e->why, "%s: %s", e->front, strerror(errno));
-    return false;
-}
-
 bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wants)
 {
     const struct engine_ops *ops = kind->ops;
 
-    *e = (struct engine){.kind = kind, .wants = wants, .number = 1};
+    *e = (struct engine){.kind = kind, .wants = wants};
     if ((wants & ENGINE_SMALL_DISK) && !mount_small_disk(e))
         return false;
     if ((wants & ENGINE_CLOCK) && !make_clock(e))
