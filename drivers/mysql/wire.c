@@ -2,6 +2,7 @@
  * that return when they would block, and a poll on the socket and the wake descriptor. */
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "mysql.h"
 
@@ -63,27 +64,39 @@ static int ready(struct my_conn *c, const struct my_call *call)
     return 0;
 }
 
+/* A call of the library's that is left half done keeps what it has read so far, for good: it is on
+ * the call's own stack. So the link of a request that is given up is shut, and the call goes on to
+ * the end that it finds there. It waits for nothing any more; so many pieces are enough. */
+enum { PIECES_MOST = 1000 };
+
+/* Between two pieces; rc is what it returned before. */
+static int wait_or_shut(struct my_conn *c, const struct my_call *call, const struct my_op *op,
+                        int rc)
+{
+    if (rc == 0 && (rc = my_wait(c, call, op)) != 0)
+        shutdown(my_client_socket(c->my), SHUT_RDWR);
+    return rc;
+}
+
 static int send_text(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
 {
     struct my_op op = {0};
-    int rc;
+    int rc = 0;
 
-    while (my_client_query(c->my, &op, sql, len))
-        if ((rc = my_wait(c, call, &op)) != 0)
-            return rc;
-    return op.failed ? my_fail(c, call) : 0;
+    for (int left = PIECES_MOST; left > 0 && my_client_query(c->my, &op, sql, len); left -= rc != 0)
+        rc = wait_or_shut(c, call, &op, rc);
+    return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
 
 /* Go on to the answer of the packet's next statement. */
 static int next_answer(struct my_conn *c, const struct my_call *call)
 {
     struct my_op op = {0};
-    int rc;
+    int rc = 0;
 
-    while (my_client_next(c->my, &op))
-        if ((rc = my_wait(c, call, &op)) != 0)
-            return rc;
-    return op.failed ? my_fail(c, call) : 0;
+    for (int left = PIECES_MOST; left > 0 && my_client_next(c->my, &op); left -= rc != 0)
+        rc = wait_or_shut(c, call, &op, rc);
+    return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
 
 /* The rows of an answer, or what it changed. */
@@ -91,11 +104,14 @@ static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
 {
     MYSQL_RES *res = NULL;
     struct my_op op = {0};
-    int rc;
+    int rc = 0;
 
-    while (my_client_store(c->my, &op, &res))
-        if ((rc = my_wait(c, call, &op)) != 0)
-            return rc;
+    for (int left = PIECES_MOST; left > 0 && my_client_store(c->my, &op, &res); left -= rc != 0)
+        rc = wait_or_shut(c, call, &op, rc);
+    if (rc != 0) {
+        mysql_free_result(res); /* all of it may have been there */
+        return rc;
+    }
     if (op.failed)
         return my_fail(c, call);
     if (res == NULL) { /* SELECT ... INTO counts what it has read */

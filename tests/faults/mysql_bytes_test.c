@@ -5,6 +5,7 @@
 #include <mysql.h>
 #endif
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +22,12 @@ enum { BYTES_MAX = 3000 }; /* no answer here is as long */
 static struct {
     char *database;
     struct proxy *proxy;
+    char path[256];     /* the proxy's socket */
     sqlock *m, *direct; /* through the proxy, and past it */
     sqlock_error err;
 } s;
 
-static sqlock *open_at(const char *socket)
+static sqlock *open_at(const char *socket, const sqlock_open_opts *opts)
 {
     char url[512];
     sqlock *m = NULL;
@@ -33,19 +35,17 @@ static sqlock *open_at(const char *socket)
     snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", s.database, socket);
     if (s.direct == NULL)
         assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &s.err), &s.err);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &s.err), &s.err);
+    assert_ok(sqlock_open(sqlock_driver_mysql(), url, opts, &m, &s.err), &s.err);
     return m;
 }
 
 static void begin(void)
 {
-    char path[256];
-
     s.database = my_database_new();
-    s.direct = open_at(my_socket_path());
+    s.direct = open_at(my_socket_path(), NULL);
     s.proxy = proxy_start_unix(my_socket_path());
-    snprintf(path, sizeof path, "%s/.s.PGSQL.5432", proxy_dir(s.proxy));
-    s.m = open_at(path);
+    snprintf(s.path, sizeof s.path, "%s/.s.PGSQL.5432", proxy_dir(s.proxy));
+    s.m = open_at(s.path, NULL);
 }
 
 static int teardown(void **state)
@@ -166,6 +166,54 @@ static void test_grant_whose_answer_is_cut_somewhere_is_known(void **state)
     cut_everywhere(acquire, &number, 5);
 }
 
+static int64_t bytes_in_use(void)
+{
+    struct mallinfo2 heap = mallinfo2();
+
+    return (int64_t)(heap.uordblks + heap.hblkhd);
+}
+
+/* The link lets so few bytes through that requests end everywhere; the next one gets a link of its
+ * own, and a whole one. Returns the bytes that are left when the manager is closed. */
+static int64_t left_by_lists_that_end_early(int n)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    int64_t before = bytes_in_use();
+    int early = 0;
+
+    o.request_ms = 200;
+    s.m = open_at(s.path, &o);
+    for (int i = 0; i < n; i++) {
+        int found = 0;
+
+        proxy_dribble(s.proxy, 0, 0);
+        assert_ok(sqlock_list(s.m, NULL, count, &found, &s.err), &s.err);
+        proxy_dribble(s.proxy, 20 + 2 * i, 10);
+        early += sqlock_list(s.m, NULL, count, &found, &s.err) != 0;
+    }
+    proxy_dribble(s.proxy, 0, 0);
+    sqlock_close(s.m);
+    s.m = NULL;
+    assert_true(early >= n / 2);
+    return bytes_in_use() - before;
+}
+
+/* Whose time ends in the midst of an answer leaves nothing of it in memory. */
+static void test_answers_that_came_in_part_are_not_kept(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_error("SKIP: a sanitizer's memory is not counted\n");
+    skip();
+#endif
+    mallopt(M_ARENA_MAX, 1);
+    begin();
+    sqlock_close(s.m);
+    (void)left_by_lists_that_end_early(30); /* what libraries keep at all */
+    /* Wrong: 140 KB. The proxy, and threads that have ended, leave some themselves. */
+    assert_between(INT64_MIN, left_by_lists_that_end_early(30), 40000);
+}
+
 #define T(name) cmocka_unit_test_teardown(test_##name, teardown)
 #endif
 
@@ -176,6 +224,7 @@ int main(void)
         T(list_whose_answer_is_cut_somewhere_is_not_empty),
         T(catalogue_whose_answer_is_cut_somewhere_still_knows_the_table),
         T(grant_whose_answer_is_cut_somewhere_is_known),
+        T(answers_that_came_in_part_are_not_kept),
 #endif
     };
 
