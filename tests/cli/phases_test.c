@@ -112,7 +112,7 @@ static void test_max_time_ends_a_command_that_is_stopped(void **state)
 
 static void test_max_time_ends_what_does_not_care_for_its_lock(void **state)
 {
-    pid_t run = start_new_tree("--ttl 1s --on-lost warn --max-time 3s -k 200ms", "stubborn");
+    pid_t run = start_new_tree("--ttl 4s --on-lost warn --max-time 6s -k 200ms", "stubborn");
 
     (void)state;
     assert_sh("sqlock break nightly --token 1");

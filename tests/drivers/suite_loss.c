@@ -302,7 +302,7 @@ static void test_close_loses_the_locks_that_are_held(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
     struct told t;
-    sqlock_lock *lock = take_told(a, &t, 600, 0);
+    sqlock_lock *lock = take_told(a, &t, 1500, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
 

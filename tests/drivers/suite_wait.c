@@ -461,7 +461,7 @@ static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
     sqlock_holder h = {.size = sizeof h};
-    sqlock_acquire_opts o = wait_opts(200, 0, 0);
+    sqlock_acquire_opts o = wait_opts(600, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
 
     o.holder = &h;

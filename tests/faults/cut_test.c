@@ -238,7 +238,7 @@ static void test_lock_survives_half_a_lease_of_silence_and_dead_links(void **sta
 static void test_lock_survives_silence_that_outlasts_a_renewal(void **state)
 {
     (void)state;
-    silent_for_a_while(2000, 1300, OLD_LINKS_GIVEN_UP);
+    silent_for_a_while(4000, 2600, OLD_LINKS_GIVEN_UP);
 }
 
 /* ---- silence under an acquire ------------------------------------------------------------------

@@ -18,7 +18,7 @@ enum {
     SECONDS = 16,
     CALM_MS = 2000,
     CALM_MOST_MS = 12000,
-    LONGER = 4,
+    LONGER = 10,
     SLACK_MS = 2000,
     SKIPPED = 77
 };

@@ -220,7 +220,10 @@ void engine_kill(struct engine *e)
 {
     if (!e->server)
         return;
-    kill(e->server, SIGSTOP); /* so that it has no child behind our back */
+    /* So that it has no child behind our back: one that lives on, and waits for what another held
+     * when that was killed, keeps every new server out for ever. */
+    kill(e->server, SIGSTOP);
+    waitpid(e->server, NULL, WUNTRACED);
     signal_children(e->server, SIGKILL);
     kill(e->server, SIGKILL);
     waitpid(e->server, NULL, 0);
@@ -231,8 +234,10 @@ void engine_kill(struct engine *e)
 
 void engine_pause(struct engine *e, bool stopped)
 {
-    if (stopped)
+    if (stopped) {
         kill(e->server, SIGSTOP);
+        waitpid(e->server, NULL, WUNTRACED);
+    }
     signal_children(e->server, stopped ? SIGSTOP : SIGCONT);
     if (!stopped)
         kill(e->server, SIGCONT);
@@ -261,6 +266,20 @@ static void spawn(struct engine *e)
     e->server = child;
 }
 
+/* The end of what the server says of itself: its log lies beside its socket. */
+static void put_server_log(const struct engine *e)
+{
+    const char *folder = strchr(strchr(e->url, '?'), '/');
+    int length = (int)strcspn(folder, "&");
+    char command[400];
+
+    if (length > 2 && strncmp(folder + length - 2, "/s", 2) == 0)
+        length -= 2;
+    snprintf(command, sizeof command, "tail -n 20 '%.*s/log' >&2", length, folder);
+    if (system(command) != 0)
+        fputs("and has no log\n", stderr);
+}
+
 /* A server that was killed may have left processes that end by themselves, but not at once, and
  * keep a new one out until then. So it is tried again. */
 bool engine_launch(struct engine *e)
@@ -277,6 +296,7 @@ bool engine_launch(struct engine *e)
         sleep_ms(20);
     }
     fprintf(stderr, "the server of %s did not answer for %d ms\n", e->url, UP_MS);
+    put_server_log(e);
     return false;
 }
 
