@@ -210,7 +210,7 @@ static void test_freed_handle_keeps_the_lock_for_its_lease(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(a, "nightly", 400, 0);
+    sqlock_lock *lock = take_for(a, "nightly", 1200, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
     sqlock_lock_free(lock);
