@@ -156,7 +156,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct command command_acquire = {
     .name = "acquire",
-    .synopsis = "[-n | -w DUR] [--ttl DUR] [-m K=V]... [--owner OWNER] NAME",
+    .synopsis = "[-n | -w DUR] [--ttl DUR] [--grace DUR] [-m K=V]... [--owner OWNER] NAME",
     .summary = "take a lock and print its owner and token",
     .help = "It is held until `sqlock release NAME OWNER TOKEN`, or until the lease ends:\n"
             "`sqlock renew` makes it longer. For one command `sqlock run` is the safer way.\n"

@@ -19,6 +19,8 @@ struct cli {
     const char *prefix;
     const char *ns;
     unsigned flags; /* SQLOCK_OPEN_... */
+    bool lift_tokens;
+    int32_t grace_ms; /* of acquire and run */
     int32_t wait_db_ms;
     bool json;
     const struct command *command;

@@ -77,7 +77,8 @@ static bool is_wanted(const struct ls *ls, const sqlock_info *info)
 static void print_head(struct ls *ls)
 {
     if (!ls->has_head)
-        printf("%-24s %8s  %-7s %8s %8s  %s\n", "NAME", "TOKEN", "STATE", "HELD", "LEFT", "HOLDER");
+        printf("%-24s %16s  %-7s %8s %8s  %s\n", "NAME", "TOKEN", "STATE", "HELD", "LEFT",
+               "HOLDER");
     ls->has_head = true;
 }
 
@@ -93,7 +94,7 @@ static void print_row(const sqlock_info *info)
     text_span(span, left_ms < 0 ? -left_ms : left_ms);
     snprintf(left, sizeof left, "%s%s", left_ms < 0 ? "-" : "", span);
     if (name != NULL && holder != NULL)
-        printf("%s %8lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
+        printf("%s %16lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token,
                info_state(info), held, left, holder);
     free(name);
     free(holder);

@@ -233,8 +233,9 @@ out:
 
 const struct command command_run = {
     .name = "run",
-    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--at-least DUR] [--max-time DUR] [-k DUR] "
-                "[--on-lost term|kill|warn] [-m K=V]... [--status-fd N] [--keep-url] [-c] NAME CMD "
+    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--grace DUR] [--at-least DUR] "
+                "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--status-fd N] "
+                "[--keep-url] [-c] NAME CMD "
                 "[ARG...]",
     .summary = "run a command while a lock is held",
     .help = "The lease is renewed while the command runs. When it is lost, or cannot be\n"

@@ -48,6 +48,8 @@ static void in_words_of_a_shell(char *text, size_t size)
     static const char *const words[][2] = {
         {"SQLOCK_OPEN_ACCEPT_WEAK", "--accept-weak"},
         {"SQLOCK_OPEN_UNPREPARED", "--unprepared"},
+        {"SQLOCK_OPEN_LIFT_TOKENS", "--lift-tokens"},
+        {"the option grace_ms", "--grace"},
         {": run the migrations", "; run 'sqlock migrate up'"},
         {"down, which SQLOCK_MIGRATE_DOWN allows", "down: see `sqlock migrate down`"},
         {" (SQLOCK_MIGRATE_HELD goes down all the same)", "; release or break them first"}};
@@ -103,7 +105,20 @@ int database_find(struct cli *cli, struct database *out)
     out->opts.prefix = cli->prefix;
     out->opts.ns = cli->ns;
     out->opts.flags = cli->flags;
+    out->opts.grace_ms = cli->grace_ms;
     return rc != 0 ? rc : driver_for_url(cli->url, &out->driver);
+}
+
+/* Only where there is need: who has been told so has seen that the clock is wrong. */
+static int lift_tokens(const struct cli *cli, const struct database *db, sqlock **out_m,
+                       sqlock_error *err)
+{
+    sqlock_open_opts opts = db->opts;
+
+    say(SAY_ERROR, "%.*s; lifting them by 2^32, which is 71 minutes of a clock: set it right",
+        (int)strcspn(err->text, "("), err->text);
+    opts.flags |= SQLOCK_OPEN_LIFT_TOKENS;
+    return sqlock_open(db->driver, cli->url, &opts, out_m, err);
 }
 
 /* A file of this user's own needs nobody's leave to be brought up to date. */
@@ -113,7 +128,11 @@ static int open_once(struct cli *cli, const struct database *db, sqlock **out_m,
 
     if (cli->local)
         rc = sqlock_migrate(db->driver, cli->url, &db->opts, NULL, err);
-    return rc != 0 ? rc : sqlock_open(db->driver, cli->url, &db->opts, out_m, err);
+    if (rc == 0)
+        rc = sqlock_open(db->driver, cli->url, &db->opts, out_m, err);
+    if (rc == SQLOCK_EREFUSED && cli->lift_tokens && strstr(err->text, "SQLOCK_OPEN_LIFT_TOKENS"))
+        rc = lift_tokens(cli, db, out_m, err);
+    return rc;
 }
 
 int database_open(struct cli *cli, const char *label, sqlock **out_m)

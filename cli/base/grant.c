@@ -44,6 +44,14 @@ void grant_ttl(struct options *o, int32_t *out_ms)
     }
 }
 
+static void read_grace(struct options *o)
+{
+    if (options_duration(o, &o->cli->grace_ms) && o->cli->grace_ms > SQLOCK_LEASE_MAX_MS) {
+        options_refuse(o->cli, "--grace %s: at most 7d are allowed", o->value);
+        o->wrong = true;
+    }
+}
+
 bool grant_option(struct options *o, int key, struct grant_opts *g)
 {
     switch (key) {
@@ -55,6 +63,9 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
         return true;
     case GRANT_TTL:
         grant_ttl(o, &g->lease_ms);
+        return true;
+    case GRANT_GRACE:
+        read_grace(o);
         return true;
     case 'm':
         add_meta(o, g);

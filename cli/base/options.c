@@ -18,6 +18,7 @@ enum {
     NAMESPACE,
     WAIT_DB,
     ACCEPT_WEAK,
+    LIFT_TOKENS,
     UNPREPARED,
     JSON
 };
@@ -32,6 +33,7 @@ const struct option_spec global_options[] = {
     {WAIT_DB, "wait-db", "DUR", "try so long to reach the database: 0"},
     {UNPREPARED, "unprepared", NULL, "for poolers in transaction mode (PostgreSQL)"},
     {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may forget commits in a crash"},
+    {LIFT_TOKENS, "lift-tokens", NULL, "if the server's clock is behind them: by 2^32"},
     {JSON, "json", NULL, "print data and messages as JSON"},
     {'q', "quiet", NULL, "print errors only, and data that was asked for"},
     {'v', "verbose", NULL, "print more"},
@@ -113,6 +115,9 @@ static bool take_global(struct options *o, int key, char *value)
         return options_duration(o, &cli->wait_db_ms);
     case ACCEPT_WEAK:
         cli->flags |= SQLOCK_OPEN_ACCEPT_WEAK;
+        break;
+    case LIFT_TOKENS:
+        cli->lift_tokens = true;
         break;
     case UNPREPARED:
         cli->flags |= SQLOCK_OPEN_UNPREPARED;

@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/engine/call.h"
+#include "core/engine/server.h"
 
 sqlock_value value_int(int64_t i)
 {
@@ -29,15 +30,17 @@ int64_t call_not_after(sqlock *m, int64_t deadline)
     return at;
 }
 
-sqlock_why outcome_why(int outcome)
+/* A row of the name whose token is smaller is from before this grant, as tokens rise: the server
+ * has lost the commit that made it. */
+sqlock_why answer_why(const struct answer *a, int64_t token)
 {
-    switch (outcome) {
+    switch (a->outcome) {
     case SQLOCK_OUT_BROKEN:
         return SQLOCK_WHY_BROKEN;
     case SQLOCK_OUT_REAPED:
         return SQLOCK_WHY_REAPED;
     case SQLOCK_OUT_TAKEN:
-        return SQLOCK_WHY_TAKEN;
+        return a->token > 0 && a->token < token ? SQLOCK_WHY_FORGOTTEN : SQLOCK_WHY_TAKEN;
     case SQLOCK_OUT_GONE:
         return SQLOCK_WHY_GONE;
     case SQLOCK_OUT_EXPIRED:
@@ -72,9 +75,27 @@ static void leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *r
     c->running = 0;
     if (op != NULL)
         op->running = NULL;
-    if (sqlock_rows_count(rows) > 0 && rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
+    /* Of another server's clock nothing is learned, nor of one that may be a replica. */
+    if (c->greeted && server_is_ours(m, c) && sqlock_rows_count(rows) > 0 &&
+        rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
         manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
     mutex_unlock(&m->mu);
+}
+
+/* It was cut because another connection met another server, not for whoever asks. */
+static int after_move(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
+                      sqlock_error *err)
+{
+    int moved;
+
+    if (rc != SQLOCK_ECANCELLED)
+        return rc;
+    mutex_lock(&m->mu);
+    moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->cut);
+    mutex_unlock(&m->mu);
+    return moved ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
+                                    "another server took over while this one was asked")
+                 : rc;
 }
 
 int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
@@ -96,6 +117,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* of renewals some may be done */
         rows_clear(rows);
     leave(m, c, op, rows, sent, sqlock_now_us());
+    rc = after_move(m, c, op, rc, err);
     if (out_sent != NULL)
         *out_sent = sent;
     return rc;

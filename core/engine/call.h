@@ -10,6 +10,7 @@ struct answer {
     int64_t token, left, since, now; /* 0 where it said none; left: INT64_MIN */
     char label[LABEL_MAX + 1];
     int64_t sent, received; /* our clock: before the request, after the answer */
+    int64_t server;         /* which one it came from (sqlock.server) */
 };
 
 /* Run a request n times on c, and note the server's clock. out_sent, if not NULL: when it was sent.
@@ -38,7 +39,8 @@ int64_t call_counts_from(const sqlock *m, const struct answer *a);
 /* `deadline` in the server's clock: what runs later must do nothing. */
 int64_t call_not_after(sqlock *m, int64_t deadline);
 
-/* Why a lock is lost, for the outcomes that say so; SQLOCK_WHY_NONE for the others. */
-sqlock_why outcome_why(int outcome);
+/* Why a lock is lost, for the outcomes that say so; SQLOCK_WHY_NONE for the others. token: its own,
+ * as far as the database has said so; 0. */
+sqlock_why answer_why(const struct answer *a, int64_t token);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
+#include "core/engine/server.h"
 
 int hello_schema_version(const sqlock_driver *driver)
 {
@@ -17,6 +18,12 @@ int hello_schema_version(const sqlock_driver *driver)
 #define LEASES_NEED    1
 #define REGISTERS_NEED 2 /* and named rows */
 #define NOTES_NEED     3 /* of breaks */
+
+/* Of libraries: by which rules they draw tokens and read rows. A schema's min_reader is the
+ * generation that it is for, and a migration after which older ones would be wrong raises it. Who
+ * draws tokens in another way must not grant beside us, so others are refused, older and newer.
+ * Before 4 it was the schema's version that a library knew. */
+#define GENERATION 4
 
 /* The server's word on itself: a replica, forgetful, or unfit. */
 static int check_server(const sqlock_rows *rows, sqlock_error *err)
@@ -45,6 +52,21 @@ static int check_server(const sqlock_rows *rows, sqlock_error *err)
     }
 }
 
+int hello_generation(int version, int needs, sqlock_error *err)
+{
+    if (needs > GENERATION)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema is version %d, too new: it is for libraries of "
+                                "generation %d, this one is of %d",
+                                version, needs, GENERATION);
+    if (needs < GENERATION)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema was made for libraries that draw tokens in another "
+                                "way (generation %d, this one is of %d)",
+                                needs, GENERATION);
+    return 0;
+}
+
 static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
 {
     int known = hello_schema_version(m->driver);
@@ -57,27 +79,76 @@ static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *
                                 "no sqlock tables%s%s%s (version %d is needed): run the migrations",
                                 schema != NULL ? " in schema \"" : " here",
                                 schema != NULL ? schema : "", schema != NULL ? "\"" : "", known);
-    if (needs > known)
-        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "the schema is version %d, too new: it needs a library that knows "
-                                "version %d, this one knows %d",
-                                found, needs, known);
-    return 0;
+    return hello_generation(found, needs, err);
 }
 
-/* Two managers may come at once: the row's lock lets one of them raise it, and once. */
+/* meta knows this server as the last that granted. Not so if another one that was met has drawn
+ * tokens above all of this one's since: this one was the primary before, and is again without
+ * having been started anew, and without the other one's commits. */
+static int is_known(sqlock *m, const sqlock_rows *rows)
+{
+    int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, INT64_MAX);
+    int is_overtaken;
+
+    mutex_lock(&m->mu);
+    is_overtaken = above < m->above;
+    mutex_unlock(&m->mu);
+    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !is_overtaken;
+}
+
+static void note_above(sqlock *m, const sqlock_rows *rows)
+{
+    int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, 0);
+
+    mutex_lock(&m->mu);
+    m->above = above > m->above ? above : m->above;
+    mutex_unlock(&m->mu);
+}
+
+/* Two managers may come at once: the row's lock lets one of them do it, and once. */
 static int reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
                        int64_t deadline, sqlock_error *err)
 {
     size_t len;
     const void *server = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
-    sqlock_value value;
+    sqlock_value values[3];
     struct answer answer;
+    int rc;
 
     if (server == NULL)
         return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
-    value = value_bytes(server, len);
-    return call_one(m, c, op, SQLOCK_STMT_REINCARNATE, &value, deadline, &answer, err);
+    values[0] = value_bytes(server, len);
+    values[1] = value_int((m->flags & SQLOCK_OPEN_LIFT_TOKENS) != 0);
+    mutex_lock(&m->mu);
+    values[2] = value_int(m->above);
+    mutex_unlock(&m->mu);
+    rc = call_one(m, c, op, SQLOCK_STMT_REINCARNATE, values, deadline, &answer, err);
+    if (rc != 0 || answer.outcome != SQLOCK_OUT_BEHIND)
+        return rc;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, SQLOCK_RETRY,
+                            "the server was started with a clock that is %lld.%03d s behind the "
+                            "tokens that were drawn: they would repeat "
+                            "(SQLOCK_OPEN_LIFT_TOKENS lifts them)",
+                            (long long)(answer.left / 1000000), (int)(answer.left / 1000 % 1000));
+}
+
+/* Those of a server that takes over are told how long the longest lease was. */
+static int keep_longest(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                        int64_t deadline, sqlock_error *err)
+{
+    int64_t known = rows_int(rows, 0, SQLOCK_COL_LONGEST, INT64_MAX), needed;
+    sqlock_value value;
+    struct answer answer;
+
+    mutex_lock(&m->mu);
+    if (known == INT64_MAX) /* it is not kept */
+        m->longest = known;
+    needed = m->longest;
+    mutex_unlock(&m->mu);
+    if (needed <= known)
+        return 0;
+    value = value_int(needed);
+    return call_one(m, c, op, SQLOCK_STMT_LONGEST, &value, deadline, &answer, err);
 }
 
 static int is_ascii(const char *text, size_t len)
@@ -119,14 +190,25 @@ static void note_running(sqlock *m, const struct conn *c, const sqlock_rows *row
     mutex_unlock(&m->mu);
 }
 
-int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
+static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqlock_error *err)
+{
+    size_t len;
+    const void *id = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
+
+    int rc = id != NULL ? server_note(m, c, id, len, err) : 0;
+
+    mutex_lock(&m->mu);
+    c->greeted = rc == 0;
+    mutex_unlock(&m->mu);
+    return rc;
+}
+
+static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, int64_t deadline,
+               sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
-    sqlock_rows *rows = rows_new();
     int rc;
 
-    if (rows == NULL)
-        return error_nomem(err);
     rc = call_rows(m, c, op, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, NULL, err);
     if (rc == 0 && sqlock_rows_count(rows) == 0)
         rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
@@ -134,15 +216,61 @@ int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_err
         rc = check_server(rows, err);
     if (rc == 0)
         rc = check_schema(m, rows, err);
+    return rc;
+}
+
+#define ROUNDS 3 /* others may be quicker, and the server be another one again */
+
+int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
+{
+    sqlock_rows *rows = rows_new();
+    int same = 0, rc;
+
+    if (rows == NULL)
+        return error_nomem(err);
+    rc = ask(m, c, op, rows, deadline, err);
+    for (int i = 0; rc == 0 && i < ROUNDS && !(same = is_known(m, rows)); i++) {
+        rc = reincarnate(m, c, op, rows, deadline, err);
+        if (rc == 0)
+            rc = ask(m, c, op, rows, deadline, err);
+    }
+    if (rc == 0 && !same)
+        rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
+                              "the server changes all the time");
+    if (rc == 0)
+        rc = note_server(m, c, rows, err);
+    if (rc == 0)
+        note_above(m, rows);
     if (rc == 0)
         note_place(m, rows);
     if (rc == 0)
         note_running(m, c, rows);
     if (rc == 0)
         c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
-    if (rc == 0 && !rows_int(rows, 0, SQLOCK_COL_SAME, 0))
-        rc = reincarnate(m, c, op, rows, deadline, err);
+    if (rc == 0)
+        rc = keep_longest(m, c, op, rows, deadline, err);
     rows_free(rows);
+    return rc;
+}
+
+/* Rights are not looked at: who migrates need not be who takes locks. */
+int hello_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err)
+{
+    sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
+    sqlock_error own = {0};
+    sqlock_rows rows;
+    int rc;
+
+    rows_init(&rows);
+    rc = m->driver->run(native, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, &rows, &own);
+    if (rc == SQLOCK_ESCHEMA || (rc == SQLOCK_EDENIED && !(own.flags & SQLOCK_RECONNECT)))
+        rc = 0;
+    else if (rc != 0)
+        error_give(err, &own);
+    else if (sqlock_rows_count(&rows) > 0 &&
+             rows_int(&rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DENIED)
+        rc = check_server(&rows, err);
+    rows_end(&rows);
     return rc;
 }
 

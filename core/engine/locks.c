@@ -116,12 +116,32 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer)
     lock->server_end = answer->now + answer->left;
     lock->pending = PENDING_NOTHING;
     lock_apply(lock, LEASE_GRANTED, from);
+    if (answer->server != lock->m->server)
+        lock_moved(lock);
     talker_poke(lock->m, lock->lease.renew_at);
     return 1;
 }
 
+/* What an import was told of its token may be wrong, until the row has said the same. */
+sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer)
+{
+    return answer_why(answer, lock->server_end != 0 ? lock->token : 0);
+}
+
+void lock_moved(sqlock_lock *lock)
+{
+    lock->failures = lock->doubted = 0;
+    lock->retry_at = 0;
+    lock->unchecked = lock->lease.manual;
+    lock_apply(lock, LEASE_MOVED, 0);
+}
+
+/* What another server has prolonged than the manager's proves nothing. */
 void lock_renewed(sqlock_lock *lock, const struct answer *answer)
 {
+    if (answer->server != lock->m->server)
+        return;
+    lock->unchecked = 0;
     lock->server_end = answer->now + answer->left;
     lock->failures = 0;
     lock->doubted = 0;

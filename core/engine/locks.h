@@ -25,6 +25,10 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
 int lock_granted(sqlock_lock *lock, const struct answer *answer);
 /* A renewal was confirmed. */
 void lock_renewed(sqlock_lock *lock, const struct answer *answer);
+/* Another server was met: the lease is at risk until that one confirms it. */
+void lock_moved(sqlock_lock *lock);
+/* Why an answer says that it is lost, or SQLOCK_WHY_NONE. */
+sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer);
 /* Wait for a callback that is running, unless called from within it. */
 void lock_await_callback(sqlock_lock *lock);
 /* The descriptor that tells the loss, made at the first call; or SQLOCK_ESYS. */

@@ -4,6 +4,7 @@
 
 #include "core/base/alarm.h"
 #include "core/base/text.h"
+#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
@@ -57,7 +58,8 @@ static void copy_opts(sqlock *m, const sqlock_open_opts *o)
     m->connect_user = o->connect_user;
     m->n_conns = o->connections;
     m->request_us = o->request_ms * INT64_C(1000);
-    m->lease_us = o->lease_ms * INT64_C(1000);
+    m->lease_us = m->longest = o->lease_ms * INT64_C(1000);
+    m->grace_us = o->grace_ms * INT64_C(1000);
     m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
     memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
     set_label(m, o->pid, o->label);
@@ -108,6 +110,8 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
     if (rc == 0 && url != NULL)
         rc = keep_url(m, url, err);
+    if (rc == 0)
+        rc = hosts_count(m, err);
     if (rc != 0) {
         manager_free(m);
         return rc;

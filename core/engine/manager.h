@@ -23,12 +23,15 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
-    int schema;    /* its version when hello was last said; belongs to whoever made it busy */
-    int used;      /* it has been given back before: it may have died since */
-    int wake;      /* cuts connecting; -1: not made yet */
-    int running;   /* a call is under way, which may be cut; under the mutex */
-    int cut;       /* one was, perhaps when it had just ended: the connection is not used again */
-    int64_t until; /* the kept place: give it back by then, for the renewals; else TIME_NEVER */
+    int schema;     /* its version when hello was last said; belongs to whoever made it busy */
+    int used;       /* it has been given back before: it may have died since */
+    int wake;       /* cuts connecting; -1: not made yet */
+    int running;    /* a call is under way, which may be cut; under the mutex */
+    int cut;        /* one was, perhaps when it had just ended: the connection is not used again */
+    int64_t until;  /* the kept place: give it back by then, for the renewals; else TIME_NEVER */
+    uint32_t host;  /* of the URL, from 0; belongs to whoever made it busy, or the mutex */
+    int64_t server; /* sqlock.server when it was opened, or as hello found; under the mutex */
+    int greeted;    /* hello has accepted it: its clock is the manager's; under the mutex */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
@@ -52,9 +55,11 @@ struct sqlock {
     size_t ns_len;
     char label[LABEL_MAX + 1]; /* "pid@host text" */
     size_t label_len;
-    int64_t request_us, lease_us;
+    int64_t request_us, lease_us, grace_us;
     int64_t process; /* that may use it: sqlock_process_id() */
     int n_conns;
+    uint32_t n_hosts; /* that the URL names */
+    int64_t host_us;  /* no longer for one of them; 0: not said */
 
     mutex mu; /* guards all that follows, and the locks' and ops' fields that say so */
     int refs; /* the handle, and every lock */
@@ -65,8 +70,14 @@ struct sqlock {
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
     cond conn_free;
+    uint32_t host;  /* walks begin with it: it answered last, or those before it did not */
+    int64_t server; /* rises when another server is met; 0: none yet */
+    char server_id[512];
+    size_t server_len;
     struct skew skew;
-    char place[64]; /* the schema that its connections have for their own; "": not known */
+    int64_t longest; /* no lease of this manager's is longer, and its server knows that */
+    int64_t above;   /* some server that it has met draws tokens above that */
+    char place[64];  /* the schema that its connections have for their own; "": not known */
     char running[LABEL_MAX +
                  1];    /* the server that the last hello met, and its database; "": not told */
     struct link locks;  /* sqlock_lock.in_manager */
@@ -109,6 +120,7 @@ struct sqlock_lock {
     int renewing;       /* a renewal is under way */
     int behind;         /* the last one kept others waiting: it goes behind them */
     int doubted;        /* the last answer was no: look once more before believing it */
+    int unchecked;      /* no renewal will tell whether the server that was met has it: look */
     int release_sent;   /* a release may have been applied */
     int guards;         /* it was guarded, by this handle or perhaps another: a guard may be open */
     int64_t lost_until; /* an acquire whose reply was lost may be granted so long, by the server's
@@ -136,6 +148,7 @@ struct sqlock_op {
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
     int patient;          /* the kept place was, or is, not for it: it waits for one of the calls */
     int stale;            /* the attempt used a connection that had been open before */
+    int64_t server;       /* ... to this one (sqlock.server) */
     int denials;          /* how often the database said no, in a row */
     int hurries;          /* immediate repetitions in a row */
     int late;             /* grants that came too late, in a row */

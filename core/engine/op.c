@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "core/engine/hello.h"
+#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
+#include "core/engine/server.h"
 #include "core/model/backoff.h"
 
 #define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
@@ -308,6 +310,29 @@ static int after_cut(sqlock_op *op, int rc)
                             "the database did not answer, and others waited");
 }
 
+/* What a server that is not the manager's any more has granted, prolonged, broken or taken note of
+ * may be unknown to the one that is: it is asked there. */
+static int must_be_there(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_BREAK ||
+           stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_LONGEST;
+}
+
+static int after_move(sqlock_op *op, const struct conn *c, sqlock_stmt stmt, int rc)
+{
+    int moved;
+
+    mutex_lock(&op->m->mu);
+    op->server = c->server;
+    moved = !server_is_ours(op->m, c);
+    mutex_unlock(&op->m->mu);
+    if (!moved || rc != 0 || !must_be_there(stmt))
+        return rc;
+    return sqlock_error_set(&op->err, SQLOCK_EUNREACH,
+                            SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE,
+                            "another server took over while this one answered");
+}
+
 /* One slow answer does not count for long. */
 static void note_round(sqlock *m, int64_t took)
 {
@@ -332,8 +357,10 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
     memset(&op->err, 0, sizeof op->err);
     if ((rc = take(op, stmt, deadline, &c)) != 0)
         return after_cut(op, rc);
-    rc = call_rows(m, c, op, stmt, values, n, time_min(deadline, c->until), rows, out_sent,
-                   &op->err);
+    rc = call_rows(m, c, op, stmt, values, n, hosts_room(m, time_min(deadline, c->until)), rows,
+                   out_sent, &op->err);
+    if ((rc = after_move(op, c, stmt, rc)) != 0)
+        hosts_failed(m, c, *out_sent, &op->err);
     if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, which need not be the op's */
         op->err.flags |= SQLOCK_RETRY;
     if (rc == 0 && stmt == SQLOCK_STMT_ACQUIRE)
@@ -353,6 +380,7 @@ int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, stru
     rows_init(&rows);
     rc = op_attempt_rows(op, stmt, values, 1, &rows, &out->sent);
     out->received = sqlock_now_us();
+    out->server = op->server;
     answer_read(&rows, 0, out);
     rows_end(&rows);
     return rc;
@@ -405,6 +433,13 @@ int op_is_over(sqlock_op *op)
     return over;
 }
 
+/* A server that cannot be reached; or of several none that can be written to. */
+static int is_unreachable(const sqlock_op *op)
+{
+    return op->err.code == SQLOCK_EUNREACH ||
+           (op->err.code == SQLOCK_EREADONLY && (op->err.flags & SQLOCK_RETRY));
+}
+
 /* Can another attempt help? A connection that broke under a request is opened again even for a try;
  * a server that cannot be reached is waited for only by those who wait. */
 static int worth_again(const sqlock_op *op)
@@ -413,16 +448,10 @@ static int worth_again(const sqlock_op *op)
         return 1; /* an earlier call's, which came late; not ours */
     if (!(op->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
         return 0;
-    switch (op->err.code) {
-    case SQLOCK_EDB:
-    case SQLOCK_EGUARDED:
-    case SQLOCK_ETIMEOUT:
-        return 1;
-    case SQLOCK_EUNREACH:
+    if (is_unreachable(op))
         return !op->once || op->tries == 1 || op->stale || op->unsure;
-    default:
-        return 0;
-    }
+    return op->err.code == SQLOCK_EDB || op->err.code == SQLOCK_EGUARDED ||
+           op->err.code == SQLOCK_ETIMEOUT;
 }
 
 static int was_not_sent(const sqlock_op *op)
@@ -430,7 +459,7 @@ static int was_not_sent(const sqlock_op *op)
     if (op->err.flags & SQLOCK_MAYBE)
         return 0;
     return op->err.code == SQLOCK_ETIMEOUT ||
-           (op->err.code == SQLOCK_EUNREACH &&
+           (is_unreachable(op) &&
             (op->stale || sqlock_now_us() >= op_last_try(op))); /* opening took too long */
 }
 
@@ -459,7 +488,7 @@ void op_failed(sqlock_op *op)
      * the one before stands (P18), and another connection is asked for while there is time. */
     if (op->refused && was_not_sent(op)) {
         int64_t now = sqlock_now_us();
-        int died = op->err.code == SQLOCK_EUNREACH;
+        int died = is_unreachable(op);
 
         op->err = op->refusal;
         op_again(op, now >= op_last_try(op) ? op->deadline : died ? now : now + op_pause(op));

@@ -3,8 +3,10 @@
 
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
+#include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
+#include "core/engine/server.h"
 
 #define URGENT_AFTER_US 100000
 #define URGENT_LEAST_US 10000
@@ -137,11 +139,12 @@ static void connect_word(sqlock_error *err, int code)
                      text[0] != '\0' ? text : "and no reason was given");
 }
 
-int pool_connect(sqlock *m, int wake_fd, int64_t deadline, void **out_native, sqlock_error *err)
+int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void **out_native,
+                 sqlock_error *err)
 {
-    sqlock_conn_opts opts = {sizeof opts, m->flags,        m->url,
-                             m->connect,  m->connect_user, rendered_scripts(m->texts),
-                             wake_fd};
+    sqlock_conn_opts opts = {
+        sizeof opts, m->flags, m->url, m->connect, m->connect_user, rendered_scripts(m->texts),
+        wake_fd,     host};
     sqlock_error failure = {0};
     int rc;
 
@@ -168,6 +171,8 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
     else {
         sqlock_wake_clear(c->wake);
+        c->server = m->server;
+        c->greeted = 0;
         if (op != NULL)
             op->connecting = c;
     }
@@ -186,26 +191,61 @@ static void note_opening(sqlock *m, int rc, int64_t took)
     m->opening_fails = rc != 0;
 }
 
+struct opening {
+    sqlock *m;
+    struct conn *c;
+    sqlock_op *op;
+};
+
+static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+{
+    struct opening *o = arg;
+    struct conn *c = o->c;
+    int rc;
+
+    if ((rc = enter(o->m, c, o->op, err)) != 0)
+        return rc;
+    rc = pool_connect(o->m, c->wake, host, until, &c->native, err);
+    mutex_lock(&o->m->mu);
+    if (o->op != NULL)
+        o->op->connecting = NULL;
+    c->used = c->cut = 0;
+    c->host = host > 0 ? host - 1 : 0;
+    mutex_unlock(&o->m->mu);
+    if (rc == 0)
+        rc = hello(o->m, c, o->op, until, err);
+    if (rc != 0 && c->native != NULL) {
+        o->m->driver->close(c->native);
+        c->native = NULL;
+    }
+    return rc;
+}
+
 static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline,
                          sqlock_error *err)
 {
+    struct opening o = {m, c, op};
     int64_t begun = sqlock_now_us();
-    int rc;
+    int rc = hosts_walk(m, visit, &o, deadline, err);
 
-    if ((rc = enter(m, c, op, err)) != 0)
-        return rc;
-    rc = pool_connect(m, c->wake, deadline, &c->native, err);
-    mutex_lock(&m->mu);
-    if (op != NULL)
-        op->connecting = NULL;
-    c->used = c->cut = 0;
-    mutex_unlock(&m->mu);
-    if (rc == 0)
-        rc = hello(m, c, op, deadline, err);
     mutex_lock(&m->mu);
     note_opening(m, rc, sqlock_now_us() - begun);
     mutex_unlock(&m->mu);
     return rc;
+}
+
+/* Of another server than the manager's, by now. */
+static void close_stray(sqlock *m, struct conn *c)
+{
+    int strays;
+
+    mutex_lock(&m->mu);
+    strays = c->native != NULL && !server_is_ours(m, c);
+    mutex_unlock(&m->mu);
+    if (strays) {
+        m->driver->close(c->native);
+        c->native = NULL;
+    }
 }
 
 /* Renewals give a call half of the time that is left, to have room for another. An opening that
@@ -231,6 +271,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
     deadline = time_min(deadline, c->until);
+    close_stray(m, c);
     if (c->native == NULL)
         rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
     else if (op != NULL && op->greet)
@@ -254,6 +295,7 @@ int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
 
     if ((rc = wait_free(m, POOL_KEPT, op, deadline, &c, err)) != 0)
         return rc;
+    close_stray(m, c);
     if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0)
         error_prefix(err, "the connection for renewals");
     mutex_lock(&m->mu);
@@ -281,6 +323,7 @@ void pool_give(sqlock *m, struct conn *c, int broken)
         m->driver->close(c->native);
         c->native = NULL;
     }
+    close_stray(m, c);
     mutex_lock(&m->mu);
     c->busy = 0;
     c->used = 1;

@@ -17,7 +17,9 @@ void pool_give(sqlock *m, struct conn *c, int broken);
 void pool_cut(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 
-/* Open a connection without looking at the schema (migrations). wake_fd cuts it, unless -1. */
-int pool_connect(sqlock *m, int wake_fd, int64_t deadline, void **out_native, sqlock_error *err);
+/* Open a connection without looking at the schema (migrations), to a host as sqlock_conn_opts says
+ * it. wake_fd cuts it, unless -1. */
+int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void **out_native,
+                 sqlock_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -20,6 +21,7 @@ struct batch {
     sqlock_value values[BATCH_MAX * RENEW_PARAMS];
     size_t n;
     int64_t first_deadline;
+    int64_t server; /* who answers it */
 };
 
 /* Its renewals make sense until then: its deadline, but for a lease that a transaction pins, or
@@ -137,7 +139,7 @@ static void failed(sqlock_lock *lock, int64_t now)
 
 static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
-    sqlock_why why = outcome_why(a->outcome);
+    sqlock_why why = lock_denied(lock, a);
 
     lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
     if (lock->quiet) {
@@ -157,6 +159,16 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
     }
 }
 
+/* Another server was met meanwhile: what this one has said of them counts no more, and they are due
+ * at once. m->mu is held. */
+static void forget(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        b->locks[i]->renewing = 0;
+        lock_unref_locked(b->locks[i]);
+    }
+}
+
 /* Distribute the answers; requests without one have failed. m->mu is held. */
 static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
@@ -172,6 +184,7 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
         memset(&a, 0, sizeof a);
         answer_read(rows, row, &a);
         a.sent = sent;
+        a.server = b->server;
         b->locks[i]->renewing = 0;
         answered(b->locks[i], &a, now);
         lock_unref_locked(b->locks[i]);
@@ -189,13 +202,16 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
     }
 }
 
-/* Half of the time that is left at the most: a call that hangs must leave room for another one. */
+/* Half of the time that is left at the most: a call that hangs must leave room for another one; and
+ * of several hosts for finding the one that took over, while whoever prepares for the end by its
+ * deadline, as `sqlock run` does, still waits. */
 static int64_t call_deadline(const sqlock *m, const struct batch *b)
 {
     int64_t now = sqlock_now_us();
-    int64_t half = b->first_deadline == TIME_NEVER ? 0 : (b->first_deadline - now) / 2;
+    int64_t left = b->first_deadline == TIME_NEVER ? 0 : b->first_deadline - now;
+    int64_t part = left / (m->n_hosts > 1 ? 4 : 2);
 
-    return now + time_min(m->request_us, half > CALL_LEAST_US ? half : CALL_LEAST_US);
+    return now + time_min(m->request_us, part > CALL_LEAST_US ? part : CALL_LEAST_US);
 }
 
 /* What the use of this connection has shown. A call's connection that failed is no way out: the own
@@ -212,6 +228,14 @@ static void note_use(sqlock *m, const struct conn *c, int rc)
     mutex_unlock(&m->mu);
 }
 
+/* Its answers are of the server that the connection is to by now. */
+static void note_server(sqlock *m, struct batch *b, const struct conn *c)
+{
+    mutex_lock(&m->mu);
+    b->server = c->server;
+    mutex_unlock(&m->mu);
+}
+
 static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock_error err = {0};
@@ -220,8 +244,11 @@ static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sen
 
     if (pool_take(m, POOL_RENEWALS, NULL, call_deadline(m, b), &c, &err) != 0)
         return;
+    note_server(m, b, c);
     rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, call_deadline(m, b), rows,
                    out_sent, &err);
+    if (rc != 0)
+        hosts_failed(m, c, *out_sent, &err);
     note_use(m, c, rc);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
 }
@@ -265,10 +292,14 @@ void renewals_run(sqlock *m)
          * one may wait for another */
         qsort(b->locks, b->n, sizeof *b->locks, by_key);
         fill(m, b);
+        b->server = m->server;
         mutex_unlock(&m->mu);
         send(m, b, rows, &sent);
         mutex_lock(&m->mu);
-        distribute(b, rows, sent);
+        if (b->server == m->server)
+            distribute(b, rows, sent);
+        else
+            forget(b);
     } else {
         cond_wait_until(&m->talker_wake, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
     }

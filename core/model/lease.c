@@ -24,6 +24,7 @@ const struct lease_edge lease_edges[] = {
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_UNSURE, "a guarding transaction may keep it ours"},
     {SQLOCK_HELD, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
+    {SQLOCK_HELD, LEASE_MOVED, SQLOCK_AT_RISK, "a server took over that may not have it"},
     {SQLOCK_HELD, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
     {SQLOCK_HELD, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
     {SQLOCK_HELD, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to renew it"},
@@ -31,6 +32,9 @@ const struct lease_edge lease_edges[] = {
     {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
     {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_UNSURE, "a guarding transaction may keep it ours"},
     {SQLOCK_AT_RISK, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
+    {SQLOCK_AT_RISK, LEASE_MOVED, SQLOCK_AT_RISK, "it is renewed there at once"},
+    {SQLOCK_AT_RISK, LEASE_CONFIRMED, SQLOCK_HELD, "the server that took over has it"},
+    {SQLOCK_AT_RISK, LEASE_CONFIRMED, SQLOCK_LOST, "it has it, and it has run out"},
     {SQLOCK_AT_RISK, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
     {SQLOCK_AT_RISK, LEASE_RELEASING, SQLOCK_UNSURE, "from here on only the answer can tell"},
     {SQLOCK_AT_RISK, LEASE_CLOSED, SQLOCK_LOST, "nobody is left to renew it"},
@@ -39,8 +43,9 @@ const size_t lease_n_edges = sizeof lease_edges / sizeof *lease_edges;
 
 const char *lease_event_name(enum lease_event event)
 {
-    static const char *const names[LEASE_EVENTS] = {"granted", "renewed",   "tick",     "jumped",
-                                                    "denied",  "releasing", "released", "closed"};
+    static const char *const names[LEASE_EVENTS] = {"granted",  "renewed",   "tick",   "jumped",
+                                                    "moved",    "confirmed", "denied", "releasing",
+                                                    "released", "closed"};
     return names[event];
 }
 
@@ -190,6 +195,31 @@ static unsigned jump(struct lease *l, int64_t now, int64_t by)
     return now >= l->deadline ? lose(l, LEASE_JUMPED, SQLOCK_WHY_CLOCK) : LEASE_ARM;
 }
 
+/* It was granted by a server that may have lost it on the way to this one; a renewal tells. */
+static unsigned doubt(struct lease *l, int64_t now)
+{
+    unsigned tell = l->state == SQLOCK_HELD ? LEASE_TELL : 0;
+
+    if (!is_believed(l))
+        return 0;
+    move(l, LEASE_MOVED, SQLOCK_AT_RISK);
+    l->renew_at = now;
+    return tell | LEASE_ARM;
+}
+
+/* Of one that nobody prolongs: its end there may be an earlier one than was believed. */
+static unsigned confirm(struct lease *l, int64_t now, int64_t end)
+{
+    if (l->state != SQLOCK_AT_RISK)
+        return 0;
+    if (end < l->deadline)
+        l->deadline = end;
+    if (now >= l->deadline)
+        return lose(l, LEASE_CONFIRMED, SQLOCK_WHY_EXPIRED);
+    move(l, LEASE_CONFIRMED, SQLOCK_HELD); /* a tick tells if its end is near */
+    return LEASE_TELL | LEASE_ARM;
+}
+
 unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64_t arg)
 {
     switch (event) {
@@ -205,6 +235,10 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
         return tick(l, now);
     case LEASE_JUMPED:
         return jump(l, now, arg);
+    case LEASE_MOVED:
+        return doubt(l, now);
+    case LEASE_CONFIRMED:
+        return confirm(l, now, arg);
     case LEASE_DENIED:
         return is_believed(l) || l->state == SQLOCK_UNSURE ? lose(l, event, (sqlock_why)arg) : 0;
     case LEASE_RELEASING:

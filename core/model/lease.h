@@ -24,6 +24,8 @@ enum lease_event {
     LEASE_RENEWED,   /* arg: when the request was sent */
     LEASE_TICK,      /* time went on */
     LEASE_JUMPED,    /* arg: by how much the server's clock jumped forward */
+    LEASE_MOVED,     /* the database is another server, which may not have it */
+    LEASE_CONFIRMED, /* arg: there it ends then, and is not prolonged */
     LEASE_DENIED,    /* arg: sqlock_why: the database says that it is not ours */
     LEASE_RELEASING, /* a release is about to be sent */
     LEASE_RELEASED,  /* the database has confirmed it */

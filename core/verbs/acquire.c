@@ -29,6 +29,7 @@ static int ask(sqlock_op *op, struct answer *answer)
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->lease.ttl),
         value_int(not_after),
+        value_int(m->grace_us),
         value_bytes(m->label, m->label_len),
     };
     int rc = op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
@@ -55,6 +56,20 @@ static void wait_on(sqlock_op *op, int64_t left)
     op_again(op, backoff_next(now, op_pause(op), left, last));
 }
 
+/* op->err is the answer: the end of a try; who waits looks again, not after left. */
+static void settle_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left)
+{
+    op->refusal = op->err;
+    op->refused = op->unsure ? 0 : code;
+    op->hurries = op->late = 0;
+    if (op->unsure)
+        verb_early(op, a);
+    else if (op->once || op->settle)
+        op_done(op, code);
+    else
+        wait_on(op, left);
+}
+
 /* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. What
  * was lost before was not granted, or has ended since. It may still be on its way: who waits has
  * been answered all the same (at worst it is granted to nobody, for one lease, P5); who settles has
@@ -77,15 +92,7 @@ static void refused(sqlock_op *op, int code, const struct answer *a)
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token);
-    op->refusal = op->err;
-    op->refused = op->unsure ? 0 : code;
-    op->hurries = op->late = 0;
-    if (op->unsure)
-        verb_early(op, a);
-    else if (op->once || op->settle)
-        op_done(op, code);
-    else
-        wait_on(op, code == SQLOCK_EBUSY ? a->left : -1);
+    settle_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1);
 }
 
 /* It is as good as held, by whom nobody can see. */
@@ -166,6 +173,22 @@ static void skipped(sqlock_op *op, const struct answer *a)
     }
 }
 
+/* The server may have lost the commit by which somebody was granted it. */
+static void graced(sqlock_op *op, const struct answer *a)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->holder.left_ms = a->left / 1000;
+    op->held_until = a->sent + a->left;
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
+    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "the server took over from another and may have lost who holds the lock: "
+                     "nobody is granted it for %lld.%03d s (the option grace_ms)",
+                     (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
+    settle_refusal(op, SQLOCK_EBUSY, a, a->left);
+}
+
 /* Every grant came too late. Asking on would keep the lock from those who are nearer, and end in
  * nothing: so it is given back. An imported one is somebody's, who may be quick enough. */
 static void too_slow(sqlock_op *op, const struct answer *a)
@@ -181,7 +204,7 @@ static void too_slow(sqlock_op *op, const struct answer *a)
     int ended = lock->pending == PENDING_IMPORT;
 
     if (!ended && op_attempt(op, SQLOCK_STMT_RELEASE, values, &gone) == 0) {
-        ended = gone.outcome == SQLOCK_OUT_DONE || outcome_why(gone.outcome) != SQLOCK_WHY_NONE;
+        ended = gone.outcome == SQLOCK_OUT_DONE || answer_why(&gone, a->token) != SQLOCK_WHY_NONE;
         mutex_lock(&op->m->mu);
         if (ended)
             lock->pending = PENDING_NOTHING;
@@ -232,7 +255,7 @@ static void advance(sqlock_op *op)
 {
     struct answer a;
 
-    if (ask(op, &a) != 0) {
+    if (verb_lengthen(op) != 0 || ask(op, &a) != 0) {
         op_failed(op);
         return;
     }
@@ -242,6 +265,9 @@ static void advance(sqlock_op *op)
         return;
     case SQLOCK_OUT_HELD:
         refused(op, SQLOCK_EBUSY, &a);
+        return;
+    case SQLOCK_OUT_GRACE:
+        graced(op, &a);
         return;
     case SQLOCK_OUT_SKIPPED:
         skipped(op, &a);

@@ -16,6 +16,38 @@ static int drive(sqlock_lock *lock, const struct asked *asked, sqlock_error *err
     return op_finish(op, NULL, err);
 }
 
+sqlock_why verb_denied(sqlock_op *op, const struct answer *a)
+{
+    sqlock_why why;
+
+    mutex_lock(&op->m->mu);
+    why = lock_denied(op->lock, a);
+    mutex_unlock(&op->m->mu);
+    return why;
+}
+
+int verb_lengthen(sqlock_op *op)
+{
+    sqlock *m = op->m;
+    sqlock_value ttl = value_int(op->lock->lease.ttl);
+    struct answer a;
+    int is_known, rc;
+
+    mutex_lock(&m->mu);
+    is_known = ttl.i <= m->longest;
+    mutex_unlock(&m->mu);
+    if (is_known)
+        return 0;
+    if ((rc = op_attempt(op, SQLOCK_STMT_LONGEST, &ttl, &a)) != 0) {
+        op->err.flags &= ~SQLOCK_MAYBE; /* of the lease nothing was asked yet */
+        return rc;
+    }
+    mutex_lock(&m->mu);
+    m->longest = ttl.i > m->longest ? ttl.i : m->longest;
+    mutex_unlock(&m->mu);
+    return 0;
+}
+
 int verb_ask(sqlock *m, const struct asked *asked, sqlock_error *err)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;

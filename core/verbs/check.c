@@ -56,7 +56,7 @@ static const struct field open_fields[] = {
     FIELD(sqlock_open_opts, label),        FIELD(sqlock_open_opts, connect),
     FIELD(sqlock_open_opts, connect_user), FIELD(sqlock_open_opts, connections),
     FIELD(sqlock_open_opts, request_ms),   FIELD(sqlock_open_opts, lease_ms),
-    FIELD(sqlock_open_opts, pid),
+    FIELD(sqlock_open_opts, pid),          FIELD(sqlock_open_opts, grace_ms),
 };
 static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, wait_ms),  FIELD(sqlock_acquire_opts, lease_ms),
@@ -154,9 +154,10 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
         (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS,
                           err)) != 0 ||
         (rc = check_range("pid", out->pid, 0, INT32_MAX, err)) != 0 ||
+        (rc = check_range("grace_ms", out->grace_ms, 0, SQLOCK_LEASE_MAX_MS, err)) != 0 ||
         (rc = check_text("namespace", out->ns, SQLOCK_NAMESPACE_MAX, err)) != 0)
         return rc;
-    if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED))
+    if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_LIFT_TOKENS))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     return check_text("label", out->label, SQLOCK_LABEL_MAX - 127, err);
 }

@@ -42,6 +42,10 @@ static const char *take_optional(sqlock_driver *d)
         d->running = NULL;
     else if (d->running == NULL)
         return "SQLOCK_CAP_RUNNING";
+    if (!(d->caps & SQLOCK_CAP_HOSTS))
+        d->hosts = NULL;
+    else if (d->hosts == NULL)
+        return "SQLOCK_CAP_HOSTS";
     return NULL;
 }
 

@@ -113,7 +113,7 @@ static int lost(sqlock_lock *lock, sqlock_why why, sqlock_error *err)
 
 static int judge(sqlock_lock *lock, const struct answer *a, sqlock_error *err)
 {
-    sqlock_why why = outcome_why(a->outcome);
+    sqlock_why why = answer_why(a, 0);
 
     switch (a->outcome) {
     case SQLOCK_OUT_DONE:

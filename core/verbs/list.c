@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/engine/call.h"
+#include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/verbs/check.h"
 
@@ -39,13 +40,17 @@ static int fetch(sqlock *m, const char *after, size_t after_len, const sqlock_li
     };
     struct conn *c;
     sqlock_error failure = {0};
+    int64_t sent = sqlock_now_us();
     int rc, stale;
 
     for (int tries = 0;; tries++) {
         stale = 0;
         if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &failure)) == 0) {
             stale = c->used;
-            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1, deadline, rows, NULL, &failure);
+            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1, hosts_room(m, deadline), rows,
+                           &sent, &failure);
+            if (rc != 0)
+                hosts_failed(m, c, sent, &failure);
             pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
         }
         if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||

@@ -22,9 +22,10 @@ const char *sqlock_why_name(sqlock_why why)
                                         "it was never granted",
                                         "the manager was closed",
                                         "this is a forked child",
-                                        "released by another handle"};
+                                        "released by another handle",
+                                        "forgotten by the server that took over"};
 
-    return why <= SQLOCK_WHY_RELEASED ? names[why] : "?";
+    return why <= SQLOCK_WHY_FORGOTTEN ? names[why] : "?";
 }
 
 /* The lease as it is now. A deadline that passed is applied here too: belief ends on time whoever

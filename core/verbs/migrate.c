@@ -112,7 +112,9 @@ static int migrate(struct migrator *g, void *arg)
     if ((rc = migrator_check_newer(g)) != 0 || (rc = migrator_check_drift(g)) != 0 ||
         (rc = check_direction(g, goal)) != 0)
         return rc;
-    return goal->flags & SQLOCK_MIGRATE_DOWN ? go_down(g, goal) : go_up(g, goal);
+    if (goal->flags & SQLOCK_MIGRATE_DOWN)
+        return go_down(g, goal);
+    return (rc = migrator_check_opening(g)) != 0 ? rc : go_up(g, goal);
 }
 
 static int check_goal(struct migrator *g, struct goal *goal)
@@ -144,7 +146,8 @@ int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock
     int rc;
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = check_goal(&g, &goal)) == 0 &&
-        (rc = migrator_connect(&g)) == 0)
+        (rc = migrator_connect(&g,
+                               goal.flags & SQLOCK_MIGRATE_DOWN ? JUDGE_WRITABLE : JUDGE_ALL)) == 0)
         rc = reach(&g, &goal);
     if (rc == 0 && out_applied != NULL)
         *out_applied = goal.applied;

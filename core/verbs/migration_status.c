@@ -69,8 +69,8 @@ int sqlock_migration_status(const sqlock_driver *driver, const char *url,
     struct migrator g;
     int rc, told = 0;
 
-    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g)) == 0 &&
-        (rc = migrator_look(&g)) == 0)
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
+        (rc = migrator_connect(&g, JUDGE_NOTHING)) == 0 && (rc = migrator_look(&g)) == 0)
         told = tell_all(&g, fn, user);
     rc = migrator_close(&g, "migration status", rc, err);
     return rc != 0 ? rc : told;
@@ -111,8 +111,9 @@ int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
     struct migrator g;
     int rc;
 
-    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = migrator_connect(&g)) == 0 &&
-        (rc = migrator_look(&g)) == 0 && (rc = check_at_latest(&g)) == 0 &&
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
+        (rc = migrator_connect(&g, JUDGE_NOTHING)) == 0 && (rc = migrator_look(&g)) == 0 &&
+        (rc = check_at_latest(&g)) == 0 &&
         (rc = migrator_check_tables(&g, migrator_latest(&g))) == 0)
         rc = check_recorded(&g);
     return migrator_close(&g, "migration verify", rc, err);
@@ -126,7 +127,7 @@ static int record_all(struct migrator *g, void *arg)
     int version = *(int *)arg, rc;
 
     if ((rc = migrator_check_newer(g)) != 0 || (rc = migrator_check_drift(g)) != 0 ||
-        (rc = migrator_check_tables(g, version)) != 0)
+        (rc = migrator_check_opening(g)) != 0 || (rc = migrator_check_tables(g, version)) != 0)
         return rc;
     if (g->version > version)
         return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
@@ -146,7 +147,7 @@ int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = check_version(g.m->driver->dialect, &version, 1, &g.err)) == 0 &&
-        (rc = migrator_connect(&g)) == 0 &&
+        (rc = migrator_connect(&g, JUDGE_ALL)) == 0 &&
         /* before, too: tables that are not whole may have no room for a lease */
         (rc = migrator_check_tables(&g, version)) == 0)
         rc = migrator_alone(&g, 0, record_all, &version);

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "core/engine/call.h"
 #include "core/engine/hello.h"
+#include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/verbs/check.h"
 #include "core/verbs/migrator.h"
@@ -23,10 +25,66 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
     return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
 }
 
-int migrator_connect(struct migrator *g)
+static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
 {
+    struct migrator *g = arg;
+
+    return pool_connect(g->m, -1, host, until, &g->conn, err);
+}
+
+/* The server's word on itself, before a table of ours is looked at: who made one has not been asked
+ * yet, and what hangs on a stranger's would run with our rights. So hello is said about tables of a
+ * name that nobody can know, on a connection of its own. */
+static int judge(struct migrator *g, uint32_t host, int64_t until, sqlock_error *err)
+{
+    struct rendered *ours = g->m->texts;
+    void *conn = NULL;
+    int rc;
+
+    g->m->texts = g->nowhere;
+    rc = pool_connect(g->m, -1, host, until, &conn, err);
+    g->m->texts = ours;
+    if (rc != 0)
+        return rc;
+    rc = hello_server(g->m, conn, until, err);
+    g->m->driver->close(conn);
+    return rc == SQLOCK_EREFUSED && g->judging == JUDGE_WRITABLE ? 0 : rc;
+}
+
+static int visit_judged(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+{
+    int rc = judge(arg, host, until, err);
+
+    return rc != 0 ? rc : visit(arg, host, until, err);
+}
+
+static int render_nowhere(struct migrator *g)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+    unsigned char random[8];
+    char prefix[2 + 2 * sizeof random] = "x";
+
+    if (random_bytes(random, sizeof random) != 0)
+        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(prefix + 1 + 2 * i, 3, "%02x", random[i]);
+    return dialect_render(d, d->fixed_schema ? NULL : rendered_schema(g->m->texts), prefix,
+                          &g->nowhere, &g->err);
+}
+
+int migrator_connect(struct migrator *g, enum judging judging)
+{
+    int64_t deadline = sqlock_now_us() + g->m->request_us;
+    int rc = judging != JUDGE_NOTHING ? render_nowhere(g) : 0;
+
+    g->judging = judging;
     g->m->flags |= SQLOCK_CONN_MAKE;
-    return pool_connect(g->m, -1, sqlock_now_us() + g->m->request_us, &g->conn, &g->err);
+    if (rc == 0)
+        rc =
+            hosts_walk(g->m, judging != JUDGE_NOTHING ? visit_judged : visit, g, deadline, &g->err);
+    rendered_free(g->nowhere);
+    g->nowhere = NULL;
+    return rc;
 }
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
@@ -214,9 +272,22 @@ int migrator_check_newer(struct migrator *g)
     if (g->version <= migrator_latest(g))
         return 0;
     return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            "the schema is version %d (for libraries that know %d), newer than "
+                            "the schema is version %d (for libraries of generation %d), newer than "
                             "this library's %d",
                             g->version, g->min_reader, migrator_latest(g));
+}
+
+int migrator_check_opening(struct migrator *g)
+{
+    int64_t deadline;
+    int rc;
+
+    if (g->version == 0)
+        return 0;
+    if ((rc = hello_generation(g->version, g->min_reader, &g->err)) != 0 ||
+        (rc = guard_keep(g, &deadline)) != 0)
+        return rc;
+    return hello_server(g->m, g->conn, deadline, &g->err);
 }
 
 int migrator_check_drift(struct migrator *g)

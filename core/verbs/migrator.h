@@ -12,10 +12,16 @@ struct record {
     char checksum[40];
 };
 
+/* Of the server: whether opening a manager would refuse it, whether it can be written to, or
+ * whatever it is. */
+enum judging { JUDGE_ALL, JUDGE_WRITABLE, JUDGE_NOTHING };
+
 /* One connection that looks at the schema, or changes it. */
 struct migrator {
     sqlock *m; /* for its options; none of its connections or threads are used */
     void *conn;
+    enum judging judging;
+    struct rendered *nowhere; /* texts about tables that cannot be there; while it connects */
     sqlock_rows *rows;
     sqlock_error err;
 
@@ -35,7 +41,7 @@ struct migrator {
 /* Check the arguments. Ended by migrator_close(), also when this failed. */
 int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *url,
                   const sqlock_open_opts *opts);
-int migrator_connect(struct migrator *g);
+int migrator_connect(struct migrator *g, enum judging judging);
 /* Free it all. Tells err what g->err says, with the verb before it. Returns rc. */
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err);
 
@@ -64,6 +70,9 @@ int migrator_begun(const struct migrator *g);
 /* SQLOCK_ESCHEMA when the schema is newer than the library, or a migration was applied from another
  * file than this library's. */
 int migrator_check_newer(struct migrator *g);
+/* The code with which opening a manager would refuse the tables that are there, once it is known
+ * that they are no stranger's. */
+int migrator_check_opening(struct migrator *g);
 int migrator_check_drift(struct migrator *g);
 /* ... when a table that this version has is missing or, of the latest version, is not what
  * tables.sql says. */

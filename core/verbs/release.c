@@ -80,7 +80,8 @@ static int seems_released(const sqlock_lock *lock, const struct answer *a)
     int seems;
 
     mutex_lock(&lock->m->mu);
-    seems = lock->release_sent && a->outcome == SQLOCK_OUT_TAKEN && a->now < lock->server_end;
+    seems =
+        lock->release_sent && lock_denied(lock, a) == SQLOCK_WHY_TAKEN && a->now < lock->server_end;
     mutex_unlock(&lock->m->mu);
     return seems;
 }
@@ -209,7 +210,7 @@ static void advance(sqlock_op *op)
         verb_early(op, &a);
     } else if (seems_released(lock, &a)) {
         released_or_broken(op);
-    } else if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE) {
+    } else if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE) {
         denied(op, why);
     } else if (a.outcome == SQLOCK_OUT_KIND) {
         op_unknown_kind(op);

@@ -63,12 +63,12 @@ static void advance(sqlock_op *op)
                                      sqlock_why_name(sqlock_lock_why(op->lock))));
         return;
     }
-    if (ask(op, &a) != 0) {
+    if (verb_lengthen(op) != 0 || ask(op, &a) != 0) {
         op->denials = 0;
         op_failed(op);
         return;
     }
-    if ((why = outcome_why(a.outcome)) != SQLOCK_WHY_NONE)
+    if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE)
         denied(op, why);
     else if (a.outcome == SQLOCK_OUT_KIND)
         op_unknown_kind(op);

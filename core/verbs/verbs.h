@@ -16,6 +16,12 @@ void verb_granted(sqlock_op *op, const struct answer *a);
  * again when it cannot any more, or end as unsure if that is past the op's end. */
 void verb_early(sqlock_op *op, const struct answer *a);
 
+/* Why an answer says that the op's lock is lost, or SQLOCK_WHY_NONE. */
+sqlock_why verb_denied(sqlock_op *op, const struct answer *a);
+
+/* Before a lease that is longer than any before: let the server know. As op_attempt(). */
+int verb_lengthen(sqlock_op *op);
+
 /* The row is locked by somebody's transaction: a few times at once, then after longer and longer
  * pauses. */
 void verb_locked(sqlock_op *op);

@@ -92,8 +92,7 @@ int fake_row_make(struct fake_call *k, const sqlock_value *ns, const sqlock_valu
     if (ns->len > 0)
         memcpy(row->ns, ns->data, ns->len);
     memcpy(row->name, name->data, name->len);
-    row->now = (struct fake_state){
-        .there = 1, .token = db->fence_floor, .inc = db->inc, .idle_since = k->now};
+    row->now = (struct fake_state){.there = 1, .token = db->fence_floor, .idle_since = k->now};
     row->has_before = 1;
 
     size_t at = fake_row_place(db, ns, name);
@@ -111,11 +110,6 @@ static void row_delete(sqlock_fake *db, size_t at)
     memmove(db->rows + at, db->rows + at + 1, (db->n_rows - at) * sizeof *db->rows);
 }
 
-int64_t fake_token_now(const sqlock_fake *db, const struct fake_state *s)
-{
-    return s->token + (db->inc - s->inc) * FAKE_JUMP;
-}
-
 void fake_floor_raise(sqlock_fake *db, int64_t token)
 {
     if (db->fence_floor < token)
@@ -127,7 +121,7 @@ void fake_row_vanish(sqlock_fake *db, const sqlock_value *ns, const sqlock_value
     size_t at = fake_row_place(db, ns, name);
     if (at == db->n_rows || fake_key_order(db->rows[at], ns, name) != 0)
         return;
-    fake_floor_raise(db, fake_token_now(db, &db->rows[at]->now));
+    fake_floor_raise(db, db->rows[at]->now.token);
     row_delete(db, at);
 }
 
@@ -224,7 +218,7 @@ void fake_db_commit(struct fake_conn *conn)
     sqlock_fake *db = conn->db;
 
     while (conn->tx.dropped && db->n_rows > 0) {
-        fake_floor_raise(db, fake_token_now(db, &db->rows[db->n_rows - 1]->now));
+        fake_floor_raise(db, db->rows[db->n_rows - 1]->now.token);
         row_delete(db, db->n_rows - 1);
     }
     db->has_locks = conn->tx.created || (db->has_locks && !conn->tx.dropped);
@@ -273,7 +267,8 @@ sqlock_fake *sqlock_fake_new(void)
     }
     db->number = 1;
     born_migrated(db);
-    db->min_reader = 1;
+    db->min_reader = 4;
+    db->longest = SQLOCK_LEASE_DEFAULT_MS * INT64_C(1000); /* somebody has been here before */
     db->has_locks = 1;
     return db;
 }

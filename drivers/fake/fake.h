@@ -14,7 +14,7 @@ extern const sqlock_dialect sqlock_fake_dialect;
 
 /* ---- the database (db.c) -------------------------------------------------------------------- */
 
-#define FAKE_JUMP INT64_C(4294967296) /* of tokens, to a new incarnation */
+#define FAKE_LIFT INT64_C(4294967296) /* of tokens, where the clock is behind them */
 
 enum {
     FAKE_ENDED_RELEASED = 1,
@@ -36,7 +36,6 @@ struct fake_state {
     int has_label;
     size_t label_len;
     unsigned char label[SQLOCK_LABEL_MAX];
-    int64_t inc;
     int has_ended; /* ended_owner is not NULL */
     unsigned char ended_owner[SQLOCK_OWNER_SIZE];
     int64_t ended_token;
@@ -60,7 +59,6 @@ struct fake_row {
 struct fake_value {
     int there; /* 0: before it was made */
     int64_t version;
-    int64_t inc;
     unsigned char writer[SQLOCK_OWNER_SIZE];
     unsigned char *data;
     size_t len;
@@ -95,7 +93,7 @@ struct sqlock_fake {
     int number;           /* of the server: its identity is "fake/<number>" */
     int down;
 
-    int64_t version, min_reader, inc, fence_floor; /* meta */
+    int64_t version, min_reader, fence_floor, lost_at, longest; /* meta */
     char meta_server[64];
     struct fake_ledger ledger;
     int has_locks;          /* the lock table is there */
@@ -161,8 +159,6 @@ int fake_row_make(struct fake_call *call, const sqlock_value *ns, const sqlock_v
                   struct fake_row **out);
 /* Every change of a row goes through here, so that a failover can forget it. */
 struct fake_state *fake_row_change(struct fake_row *row);
-/* A row's token, with what the incarnations since it was drawn have added. */
-int64_t fake_token_now(const sqlock_fake *db, const struct fake_state *s);
 /* No token of a deleted row may be larger. */
 void fake_floor_raise(sqlock_fake *db, int64_t token);
 /* Delete a row, as a pruner does: the floor of tokens stays above it. */

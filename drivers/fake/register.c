@@ -106,15 +106,16 @@ static int set_outcome(const struct fake_call *k, const struct fake_register *r,
 
 static int64_t next_version(const struct fake_call *k, const struct fake_value *now)
 {
+    int64_t floor = k->db->fence_floor;
     if (!now->there)
-        return k->now + k->db->inc * FAKE_JUMP;
-    return now->version + (now->inc == k->db->inc ? 1 : (k->db->inc - now->inc) * FAKE_JUMP);
+        return k->now > floor ? k->now : floor + 1;
+    return (now->version > floor ? now->version : floor) + 1;
 }
 
 static int change(struct fake_call *k, struct fake_register **at, const sqlock_value *v)
 {
     const sqlock_value *value = &v[SET_VALUE];
-    struct fake_value next = {.there = 1, .inc = k->db->inc, .len = value->len};
+    struct fake_value next = {.there = 1, .len = value->len};
     int rc = 0;
 
     if (value->len > VALUE_MAX)

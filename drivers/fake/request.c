@@ -7,7 +7,7 @@
 
 /* Where the values of a request stand; the lists are in driver.h. */
 enum { V_NS = 0, V_NAME = 1, V_OWNER = 2 };
-enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_LABEL = 5 };
+enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_GRACE = 5, ACQUIRE_LABEL = 6 };
 enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
 enum { RELEASE_TOKEN = 3, WITHDRAW_NOT_AFTER = 3, BREAK_TOKEN = 2 };
 enum { LEASE_TTL = 3 };
@@ -50,6 +50,15 @@ void fake_end_grant(const struct fake_call *k, struct fake_row *row, int why)
     s->idle_since = k->now;
 }
 
+/* Until then who was granted a lock by a commit that is missing may believe in it. */
+static int64_t grace_end(const sqlock_fake *db, const sqlock_value *v)
+{
+    int64_t most = v[ACQUIRE_GRACE].i;
+    if (most == 0)
+        return 0;
+    return db->lost_at + (db->longest < most ? db->longest : most);
+}
+
 static int acquire_outcome(const struct fake_call *k, const struct fake_state *s,
                            const sqlock_value *v)
 {
@@ -62,15 +71,18 @@ static int acquire_outcome(const struct fake_call *k, const struct fake_state *s
         return SQLOCK_OUT_RELEASED;
     if (s->held && !is_owner(s, owner) && s->exp > k->now)
         return SQLOCK_OUT_HELD;
-    return k->now > v[ACQUIRE_NOT_AFTER].i ? SQLOCK_OUT_LATE : SQLOCK_OUT_DONE;
+    if (k->now > v[ACQUIRE_NOT_AFTER].i)
+        return SQLOCK_OUT_LATE;
+    int again = is_owner(s, owner) && s->exp > k->now;
+    return k->now < grace_end(k->db, v) && !again ? SQLOCK_OUT_GRACE : SQLOCK_OUT_DONE;
 }
 
 /* Our own lease that still runs: the same request was sent again, and is the same grant. */
 static int64_t next_token(const sqlock_fake *db, const struct fake_state *s, int again)
 {
-    if (s->inc != db->inc)
-        return s->token + (db->inc - s->inc) * FAKE_JUMP;
-    return again ? s->token : s->token + 1;
+    if (again && s->token > db->fence_floor)
+        return s->token;
+    return (s->token > db->fence_floor ? s->token : db->fence_floor) + 1;
 }
 
 static int grant(struct fake_call *k, struct fake_row *row, const sqlock_value *v)
@@ -96,7 +108,6 @@ static int grant(struct fake_call *k, struct fake_row *row, const sqlock_value *
     s->label_len = has_label ? label->len : 0;
     if (s->label_len > 0)
         memcpy(s->label, label->data, label->len);
-    s->inc = k->db->inc;
     return 0;
 }
 
@@ -112,6 +123,13 @@ static int run_acquire(struct fake_call *k, const sqlock_value *v)
         rc = grant(k, row, v);
     if (rc != 0)
         return rc;
+    if (outcome == SQLOCK_OUT_GRACE) {
+        fake_start_row(k, outcome);
+        fake_put_int(k, row->now.token);
+        fake_put_int(k, grace_end(k->db, v) - k->now);
+        fake_put_int(k, k->now);
+        return 0;
+    }
     fake_put_lease(k, outcome, &row->now);
     fake_put_holder(k, &row->now);
     return 0;
@@ -323,25 +341,49 @@ static int run_hello(struct fake_call *k, const sqlock_value *v)
     (void)run_migrate_version(k, v);
     fake_put_int(k, !fake_is_stranger(k->db));
     fake_put_bytes_or_null(k, 1, server, strlen(server));
+    fake_put_bytes_or_null(k, 0, NULL, 0);
+    fake_put_bytes_or_null(k, 0, NULL, 0);
+    fake_put_int(k, k->db->longest);
+    fake_put_int(k, k->db->fence_floor);
     return 0;
 }
 
-/* No row: somebody else was quicker. The first server ever needs no jump. */
+static int run_longest(struct fake_call *k, const sqlock_value *v)
+{
+    if (k->db->longest < v[0].i)
+        k->db->longest = v[0].i;
+    fake_start_row(k, SQLOCK_OUT_DONE);
+    return 0;
+}
+
+static void put_floor(struct fake_call *k, int outcome, int64_t above)
+{
+    fake_start_row(k, outcome);
+    fake_put_int(k, k->db->fence_floor);
+    fake_put_int_or_null(k, outcome == SQLOCK_OUT_BEHIND, above - k->now);
+    fake_put_int(k, k->now);
+}
+
+/* No row: somebody else was quicker. */
 static int run_reincarnate(struct fake_call *k, const sqlock_value *v)
 {
     sqlock_fake *db = k->db;
+    int64_t above = v[2].i > db->fence_floor ? v[2].i : db->fence_floor;
     if (v[0].len >= sizeof db->meta_server)
         return sqlock_error_db(k->err, "22001", 0, 0, "the server's identity is too long");
-    if (fake_bytes_order((const unsigned char *)db->meta_server, strlen(db->meta_server), &v[0]) ==
-        0)
+    if (above == db->fence_floor && fake_bytes_order((const unsigned char *)db->meta_server,
+                                                     strlen(db->meta_server), &v[0]) == 0)
         return 0;
-    if (db->meta_server[0] != '\0') {
-        db->inc++;
-        db->fence_floor += FAKE_JUMP;
+    if (k->now <= above && v[1].i == 0) {
+        put_floor(k, SQLOCK_OUT_BEHIND, above);
+        return 0;
     }
+    db->fence_floor = k->now > above ? k->now : above + FAKE_LIFT;
+    if (db->meta_server[0] != '\0')
+        db->lost_at = k->now;
     (void)snprintf(db->meta_server, sizeof db->meta_server, "%.*s", (int)v[0].len,
                    (const char *)v[0].data);
-    fake_start_row(k, SQLOCK_OUT_DONE);
+    put_floor(k, SQLOCK_OUT_DONE, above);
     return 0;
 }
 
@@ -459,6 +501,7 @@ static const struct request {
 } requests[SQLOCK_STMT_COUNT] = {
     [SQLOCK_STMT_HELLO] = {run_hello, 0},
     [SQLOCK_STMT_REINCARNATE] = {run_reincarnate, 0},
+    [SQLOCK_STMT_LONGEST] = {run_longest, 0},
     [SQLOCK_STMT_ACQUIRE] = {run_acquire, 1},
     [SQLOCK_STMT_GUARDED] = {run_guarded, 1},
     [SQLOCK_STMT_RENEW] = {run_renew, 1},

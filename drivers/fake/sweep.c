@@ -73,9 +73,9 @@ int fake_run_sweep(struct fake_call *k, const sqlock_value *v)
         last = row;
         n++;
         if (ran_out(k, s, k->now - v[SWEEP_GRACE].i))
-            put_swept(k, SQLOCK_OUT_EXPIRED, fake_token_now(k->db, s), k->now - s->exp, row);
+            put_swept(k, SQLOCK_OUT_EXPIRED, s->token, k->now - s->exp, row);
         else if (is_idle(k, s, k->now - v[SWEEP_IDLE].i))
-            put_swept(k, SQLOCK_OUT_IDLE, fake_token_now(k->db, s), k->now - s->idle_since, row);
+            put_swept(k, SQLOCK_OUT_IDLE, s->token, k->now - s->idle_since, row);
     }
     put_swept(k, SQLOCK_OUT_DONE, n, 0, last);
     return 0;
@@ -107,7 +107,7 @@ int fake_run_prune(struct fake_call *k, const sqlock_value *v)
 
     fake_floor_raise(k->db, v[PRUNE_FLOOR].i);
     if (row == NULL || !is_idle(k, &row->now, v[PRUNE_CUT].i) ||
-        fake_token_now(k->db, &row->now) > k->db->fence_floor)
+        row->now.token > k->db->fence_floor)
         return 0;
     fake_put_lease(k, SQLOCK_OUT_DONE, &row->now);
     fake_row_vanish(k->db, &v[V_NS], &v[V_NAME]);

@@ -95,12 +95,14 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
     return t->tls >= MY_SSL_REQUIRED && mysql_get_ssl_cipher(c->my) == NULL ? no_tls(err) : 0;
 }
 
-static int connect_url(struct my_conn *c, const char *url, int64_t deadline, sqlock_error *err)
+static int connect_url(struct my_conn *c, const sqlock_conn_opts *opts, int64_t deadline,
+                       sqlock_error *err)
 {
+    uint32_t host = SQLOCK_HAS_FIELD(opts, host) && opts->host > 0 ? opts->host : 1;
     struct my_url u;
     struct my_target to = {0};
     MYSQL *files = NULL;
-    int rc = my_url_parse(url, &u, err);
+    int rc = my_url_parse(opts->url, host, &u, err);
 
     if (rc == 0 &&
         ((c->my = my_init()) == NULL || !my_client_prepare(c->my) || (files = my_init()) == NULL))
@@ -161,8 +163,7 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
         goto fail;
     }
-    rc = opts->url != NULL ? connect_url(c, opts->url, deadline, err)
-                           : connect_factory(c, opts, err);
+    rc = opts->url != NULL ? connect_url(c, opts, deadline, err) : connect_factory(c, opts, err);
     if (rc == 0)
         rc = my_check_version(c, err);
     if (rc == 0)

@@ -146,6 +146,7 @@ enum my_option {
     MY_SSL_KEY,
     MY_SSL_CIPHER,
     MY_TLS_VERSION,
+    MY_CONNECT_TIMEOUT,
     MY_OPTIONS
 };
 struct my_url {
@@ -153,9 +154,12 @@ struct my_url {
     const char *options[MY_OPTIONS]; /* NULL: not said */
     char *text, *room;               /* storage of to, and what is left of it */
     void *query;                     /* of options */
+    char *alone;                     /* the URL with one host of a list; NULL: it has no more */
+    int connect_s;                   /* seconds for each; 0: not said */
 };
-/* out is to be freed also after a failure. */
-int my_url_parse(const char *url, struct my_url *out, sqlock_error *err);
+int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
+/* host: which one of a list, from 1. out is to be freed also after a failure. */
+int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_error *err);
 void my_url_free(struct my_url *u);
 
 /* options.c: ask for all this before my connects. What *out points to is the URL's, or files', a

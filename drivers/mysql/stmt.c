@@ -210,7 +210,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_ADOPT | SQLOCK_CAP_BESIDE,
+        .caps = SQLOCK_CAP_ADOPT | SQLOCK_CAP_BESIDE | SQLOCK_CAP_HOSTS,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,
@@ -226,6 +226,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
         .tx_state = my_tx_state,
         .savepoint = my_savepoint,
         .ask = my_ask,
+        .hosts = my_hosts,
     };
 
     return &driver;

@@ -1,4 +1,5 @@
-/* mysql://user:password@host:port/database?option=value&...: cut and decoded by uriparser. */
+/* mysql://user:password@host:port,host:port/database?option=value&...: cut and decoded by
+ * uriparser, to which each host of a list is given alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static const char *const option_names[MY_OPTIONS] = {
     [MY_SSL_MODE] = "ssl-mode",       [MY_SSL_CA] = "ssl-ca",
     [MY_SSL_CAPATH] = "ssl-capath",   [MY_SSL_CERT] = "ssl-cert",
     [MY_SSL_KEY] = "ssl-key",         [MY_SSL_CIPHER] = "ssl-cipher",
-    [MY_TLS_VERSION] = "tls-version",
+    [MY_TLS_VERSION] = "tls-version", [MY_CONNECT_TIMEOUT] = "connect-timeout",
 };
 
 static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_error *err)
@@ -100,6 +101,17 @@ static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_e
     return 0;
 }
 
+static int take_time(struct my_url *out, sqlock_error *err)
+{
+    const char *text = out->options[MY_CONNECT_TIMEOUT];
+    size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+
+    if (text == NULL)
+        return 0;
+    out->connect_s = text[digits] == '\0' && digits < 6 ? atoi(text) : 0;
+    return out->connect_s > 0 ? 0 : fail(err, "connect-timeout is a number of seconds from 1");
+}
+
 static int take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
     int rc;
@@ -111,15 +123,15 @@ static int take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
     take_user(&uri->userInfo, out);
     if ((rc = take_host(uri, out, err)) != 0 || (rc = take_database(uri, out, err)) != 0)
         return rc;
-    return take_options(&uri->query, out, err);
+    rc = take_options(&uri->query, out, err);
+    return rc != 0 ? rc : take_time(out, err);
 }
 
-int my_url_parse(const char *url, struct my_url *out, sqlock_error *err)
+static int parse(const char *url, struct my_url *out, sqlock_error *err)
 {
     UriUriA uri;
     int rc;
 
-    memset(out, 0, sizeof *out);
     if (strstr(url, "%00") != NULL) /* what is behind it would be cut off */
         return fail(err, "a byte of it is zero");
     rc = uriParseSingleUriA(&uri, url, NULL);
@@ -139,4 +151,108 @@ void my_url_free(struct my_url *u)
 {
     uriFreeQueryListA(u->query);
     sqlock_mem_free(u->text);
+    sqlock_mem_free(u->alone);
+}
+
+/* ---- lists of hosts ------------------------------------------------------------------------- */
+
+/* Where the hosts stand: behind user and password, before the database. NULL: nowhere. */
+static const char *hosts_of(const char *url, const char **out_end)
+{
+    const char *from = strstr(url, "://"), *at;
+
+    if (from == NULL)
+        return NULL;
+    from += 3;
+    *out_end = from + strcspn(from, "/?#");
+    for (at = *out_end; at > from && at[-1] != '@'; at--)
+        ;
+    return at;
+}
+
+static uint32_t count(const char *from, const char *end)
+{
+    uint32_t n = 1;
+
+    for (; from < end; from++)
+        n += *from == ',';
+    return n;
+}
+
+/* The URL with its host number i, from 1, alone; of those that an element without a name could
+ * stand for, nobody knows which. NULL: *err tells why. */
+static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
+{
+    const char *end = NULL, *from = hosts_of(url, &end), *at = from, *stop;
+    char *out;
+
+    while (at != NULL && i > 1 && (at = memchr(at, ',', (size_t)(end - at))) != NULL) {
+        at++;
+        i--;
+    }
+    if (at == NULL) {
+        fail(err, "it does not name so many hosts");
+        return NULL;
+    }
+    stop = memchr(at, ',', (size_t)(end - at));
+    stop = stop != NULL ? stop : end;
+    if (at == stop || *at == ':') {
+        fail(err, "a host of the list has no name");
+        return NULL;
+    }
+    if ((out = sqlock_mem_alloc(strlen(url) + 1)) == NULL) {
+        sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+        return NULL;
+    }
+    memcpy(out, url, (size_t)(from - url));
+    memcpy(out + (from - url), at, (size_t)(stop - at));
+    memcpy(out + (from - url) + (stop - at), end, strlen(end));
+    return out;
+}
+
+/* What is wrong with any of them is told at once, not when its turn comes. */
+static int check_hosts(const char *url, uint32_t n, sqlock_error *err)
+{
+    int rc = 0;
+
+    for (uint32_t i = 1; rc == 0 && i <= n; i++) {
+        struct my_url u = {.alone = url_of_host(url, i, err)};
+
+        rc = u.alone != NULL ? parse(u.alone, &u, err) : err->code;
+        if (rc == 0 && u.options[MY_SOCKET] != NULL)
+            rc = fail(err, "a socket is on one host");
+        my_url_free(&u);
+    }
+    return rc;
+}
+
+int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_error *err)
+{
+    const char *end = NULL, *from = hosts_of(url, &end);
+    uint32_t n = from != NULL ? count(from, end) : 1;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    if (n == 1)
+        return parse(url, out, err);
+    if ((rc = check_hosts(url, n, err)) != 0)
+        return rc;
+    out->alone = url_of_host(url, host, err);
+    return out->alone != NULL ? parse(out->alone, out, err) : err->code;
+}
+
+int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
+{
+    const char *end = NULL, *from = hosts_of(url, &end);
+    struct my_url u;
+    int rc;
+
+    if (from == NULL)
+        return 0;
+    out->n = count(from, end);
+    rc = my_url_parse(url, 1, &u, err);
+    if (rc == 0)
+        out->each_us = u.connect_s * INT64_C(1000000);
+    my_url_free(&u);
+    return rc == SQLOCK_ENOMEM ? rc : 0;
 }

@@ -31,9 +31,10 @@ static int is_set(const PQconninfoOption *options, const char *keyword)
 }
 
 struct conn_args {
-    const char *keys[12];
-    const char *vals[12];
+    const char *keys[16];
+    const char *vals[16];
     size_t n;
+    struct pg_host host; /* of several */
 };
 
 static void arg_add(struct conn_args *args, const char *key, const char *val)
@@ -96,17 +97,46 @@ static int connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
     return 0;
 }
 
-static int connect_url(struct pg_conn *c, const char *url, int64_t deadline, sqlock_error *err)
+/* One of several hosts, in place of all. An empty value would leave the URL's. */
+static int choose_host(const char *url, uint32_t host, struct conn_args *args, sqlock_error *err)
+{
+    struct pg_host *h = &args->host;
+
+    if (host == 0)
+        return 0;
+    if (!pg_host_pick(url, host, h))
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    if (*h->name != '\0')
+        arg_add(args, "host", h->name);
+    if (*h->address != '\0')
+        arg_add(args, "hostaddr", h->address);
+    if (*h->port != '\0')
+        arg_add(args, "port", h->port);
+    return 0;
+}
+
+static int start(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     struct conn_args args = {.n = 0};
+    int rc = check_url(opts->url, &args, err);
+
+    if (rc == 0)
+        rc = choose_host(opts->url, SQLOCK_HAS_FIELD(opts, host) ? opts->host : 0, &args, err);
+    if (rc == 0)
+        c->pg = PQconnectStartParams(args.keys, args.vals, 1);
+    pg_host_free(&args.host);
+    return rc;
+}
+
+static int connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int64_t deadline,
+                       sqlock_error *err)
+{
     int rc;
 
     if (PQlibVersion() < PG_OLDEST_LIBPQ)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
-    rc = check_url(url, &args, err);
-    if (rc != 0)
+    if ((rc = start(c, opts, err)) != 0)
         return rc;
-    c->pg = PQconnectStartParams(args.keys, args.vals, 1);
     if (c->pg == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     PQsetNoticeReceiver(c->pg, pg_take_notice, c);
@@ -209,8 +239,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
         goto fail;
     }
-    rc = opts->url != NULL ? connect_url(c, opts->url, deadline, err)
-                           : connect_factory(c, opts, err);
+    rc = opts->url != NULL ? connect_url(c, opts, deadline, err) : connect_factory(c, opts, err);
     if (rc == 0)
         rc = prepare_use(c, deadline, err);
     if (rc != 0)

@@ -84,6 +84,15 @@ struct pg_params {
 int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void pg_close(void *conn);
 
+/* hosts.c */
+struct pg_host { /* "": not said */
+    char *name, *address, *port;
+};
+int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
+/* The URL's host, from 1. 0: no memory. To be freed also after that. */
+int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
+void pg_host_free(struct pg_host *h);
+
 /* guest.c */
 int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state pg_native_state(const PGconn *pg);

@@ -312,7 +312,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ADOPT | SQLOCK_CAP_SPOILS,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ADOPT | SQLOCK_CAP_SPOILS | SQLOCK_CAP_HOSTS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,
@@ -328,6 +328,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
         .tx_state = pg_tx_state,
         .savepoint = pg_savepoint,
         .ask = pg_ask,
+        .hosts = pg_hosts,
     };
 
     return &driver;

@@ -38,8 +38,9 @@ extern "C" {
  * that is not here. Times are microseconds, whatever a dialect stores. */
 #define SQLOCK_STMTS(X)                                                                            \
     X(HELLO, "hello", "i:accept_weak")                                                             \
-    X(REINCARNATE, "reincarnate", "b:server")                                                      \
-    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after b:label")                         \
+    X(REINCARNATE, "reincarnate", "b:server i:lift i:floor")                                       \
+    X(LONGEST, "longest", "i:ttl")                                                                 \
+    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label")                 \
     X(GUARDED, "guarded", "b:ns b:name b:owner")                                                   \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
     X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
@@ -109,11 +110,14 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
     SQLOCK_OUT_STALE = 17,    /* the transaction's snapshot is too old to tell */
     SQLOCK_OUT_CONFLICT = 18, /* the version is another one than expected: nothing was done */
+    SQLOCK_OUT_GRACE = 19,    /* commits may be missing here, and who was granted the lock by one may still
+                                 believe in it: for `left` */
     SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
     SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
     SQLOCK_OUT_UNFIT = 22,    /* hello, migrate_version, migrate_ledger: a setting or table makes it unsafe;
                                  detail says which */
-    SQLOCK_OUT_DENIED = 23    /* hello: a right is missing; detail says which */
+    SQLOCK_OUT_DENIED = 23,   /* hello: a right is missing; detail says which */
+    SQLOCK_OUT_BEHIND = 25    /* reincarnate: the server's clock is behind tokens that were drawn */
 } sqlock_outcome;
 
 /* Columns of an answer. Every answer starts with index (the request's number within an array
@@ -130,9 +134,9 @@ enum {
     SQLOCK_COL_NAME = 7,
     SQLOCK_COL_OWNER = 8
 };
-/* sweep: token, left, now, since, label and name as above; the token counts what incarnations have
- * added. The row with outcome DONE is the page itself: its token is the number of rows, its name and
- * namespace are those of the last one. reap: one row, its token is the number of rows freed. */
+/* sweep: token, left, now, since, label and name as above. The row with outcome DONE is the page itself: its token
+ * is the number of rows, its name and namespace are those of the last one. reap: one row, its token is the number
+ * of rows freed. */
 enum { SQLOCK_COL_NS = 8 };
 /* register_get, register_set: NULL between the version and now (SQLOCK_COL_NOW) */
 enum {
@@ -142,13 +146,20 @@ enum {
 /* hello, migrate_version */
 enum {
     SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */
-    SQLOCK_COL_MIN_READER = 3, /* the oldest schema version a library must know to use it */
+    SQLOCK_COL_MIN_READER = 3, /* the oldest generation of libraries that may use it */
     SQLOCK_COL_HELLO_NOW = 4,
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
     SQLOCK_COL_DETAIL = 7, /* for READONLY, WEAK, UNFIT, DENIED: what it is */
     SQLOCK_COL_PLACE = 7,  /* else, or not there: the schema that a connection has for its own */
-    SQLOCK_COL_RUNNING = 8 /* the server that is running, and the database, for guards; NULL: not told */
+    SQLOCK_COL_RUNNING = 8, /* the server that is running, and the database, for guards; NULL: not told */
+    SQLOCK_COL_LONGEST = 9, /* no lease was longer; NULL: that is not kept */
+    SQLOCK_COL_ABOVE = 10   /* every token from now on is larger; NULL: they follow the clock */
+};
+/* reincarnate: DONE or BEHIND */
+enum {
+    SQLOCK_COL_FLOOR = 2,     /* every token from now on is larger */
+    SQLOCK_COL_BEHIND_BY = 3  /* BEHIND: by how much the clock is behind it */
 };
 /* guard: what SQLOCK_COL_RUNNING is on the application's connection; with every answer */
 enum { SQLOCK_COL_GUARDS_PLACE = 6 };
@@ -293,7 +304,16 @@ typedef struct sqlock_conn_opts {
     const sqlock_script *scripts; /* rendered; they outlive the connection */
     int wake_fd; /* open() ends with SQLOCK_ECANCELLED when it becomes readable; -1, or no such field:
                     none */
+    uint32_t host; /* which of the URL's hosts, from 1, to connect to, and to no other; 0, or no such
+                      field: it has one */
 } sqlock_conn_opts;
+
+/* What a URL says of the servers that it leads to. */
+typedef struct sqlock_hosts {
+    uint32_t size;   /* sizeof(sqlock_hosts) of who asks */
+    uint32_t n;      /* how many */
+    int64_t each_us; /* no longer for one of them; 0: not said */
+} sqlock_hosts;
 
 /* What of a driver is optional: a bit in caps, and the slots that it stands for. Core refuses a driver
  * that has the bit and lacks a slot (SQLOCK_EINVAL, when a manager is opened), never calls a slot
@@ -315,6 +335,7 @@ typedef struct sqlock_conn_opts {
                                    its schema alone (table_at) */
 #define SQLOCK_CAP_WHOLE_URL 0x80u /* whole_url */
 #define SQLOCK_CAP_RUNNING 0x100u  /* running */
+#define SQLOCK_CAP_HOSTS 0x200u    /* hosts */
 
 /* A connection of the application's, to be adopted. */
 typedef struct sqlock_adopt_opts {
@@ -453,6 +474,12 @@ struct sqlock_driver {
     /* SQLOCK_CAP_RUNNING: which database a connection is on, in a text that no other has: for a driver
      * whose dialect cannot tell it (SQLOCK_COL_RUNNING). Adopted connections too; without a request. */
     SQLOCK_EXPERIMENTAL void (*running)(void *conn, char *out, size_t size);
+
+    /* SQLOCK_CAP_HOSTS: a URL may name several servers, of which one grants at a time. Core asks once, when a
+     * manager or a migrator is made, and goes from one to the next by itself (sqlock_conn_opts.host). A URL that
+     * cannot be read has one: open() tells what is wrong with it. Without I/O on the database. Fails with
+     * SQLOCK_ENOMEM alone. */
+    SQLOCK_EXPERIMENTAL int (*hosts)(const char *url, sqlock_hosts *out, sqlock_error *err);
 };
 
 /* ---- what core lends to drivers --------------------------------------------------------------- */

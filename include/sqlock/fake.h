@@ -46,7 +46,7 @@ SQLOCK_API void sqlock_fake_fault(sqlock_fake *db, int stmt, sqlock_fault fault,
 SQLOCK_API void sqlock_fake_step_clock(sqlock_fake *db, int64_t ms);
 /* Refuse new connections and break the present ones, until called with 0. */
 SQLOCK_API void sqlock_fake_down(sqlock_fake *db, int down);
-/* Make the database another server with the last commits lost: the incarnation changes (P2). */
+/* Make the database another server with the last commits lost: tokens go on above its clock (P2). */
 SQLOCK_API void sqlock_fake_failover(sqlock_fake *db);
 /* Requests of a kind that the server has seen; stmt -1: all. */
 SQLOCK_API long sqlock_fake_seen(sqlock_fake *db, int stmt);

@@ -1,10 +1,12 @@
 /* The MariaDB and MySQL driver (libsqlock-mysql). URLs, for mysql:// and mariadb:// alike:
  *   mysql://user:password@host:port/database?option=value&option=value
+ *   mysql://user:password@host:port,host:port,host/database?option=value
  * Whatever is behind mysql:// may be left away (mysql:///database). All is percent-decoded; a sign
  * that is neither a letter, a digit nor one of - . _ ~ is best written so. An IPv6 address stands in
  * [], without a zone. The database is the one that the tables are in, unless sqlock_open_opts.schema
  * names another. Options:
  *   socket=PATH         instead of host and port. Without a port, localhost is the client library's socket
+ *   connect-timeout=SECONDS  no longer for one host
  *   defaults-file=PATH  the only option file to be read
  *   ssl-mode=disabled         no TLS
  *            preferred        TLS if the server has it
@@ -25,6 +27,14 @@
  * ssl-ca asks for verify_ca; with MariaDB's, one that names anything of TLS asks for required, and
  * ssl-verify-server-cert for verify_identity.
  *
+ * Several hosts are servers of which one grants at a time: a primary and its replicas. They are asked
+ * one at a time, first the one that answered last, each for its part of the time that is left. The
+ * next one is asked when a host does not answer, refuses, is full, is read-only, or has left a request
+ * without an answer; not after a wrong password, an unknown database or a URL that cannot be. Each has a name;
+ * a socket is on one host. Up to 64 hosts. Who may write in spite of read_only (SUPER, READ_ONLY ADMIN)
+ * is not told by an open connection that the server has become a replica: give the application a user
+ * without that.
+ *
  * A connection factory hands out a MYSQL * that is connected with CLIENT_MULTI_STATEMENTS and
  * outside any transaction; MariaDB's client library must have been given MYSQL_OPT_NONBLOCK before
  * it connected. It is of the library that the driver was built with: MariaDB's, or MySQL's 8.0.16
@@ -41,8 +51,13 @@
  * SQLOCK_OPEN_UNPREPARED is SQLOCK_EREFUSED: sessions are set up, and must not be shared by a pooler.
  * A user needs SELECT, INSERT and UPDATE on the lock table, SELECT and UPDATE on meta. What is missing
  * is told when it is opened (SQLOCK_EDENIED); who has no right on them at all is told that there is no
- * schema. It also needs SELECT on the table of breaks, and to break INSERT, UPDATE and DELETE. With SQLOCK_OPEN_ACCEPT_WEAK the first manager after a server's start waits for
- * innodb_flush_log_at_timeout and a second, usually two; MySQL before 5.7.8 is refused all the same. */
+ * schema. It also needs SELECT on the table of breaks, and to break INSERT, UPDATE and DELETE. With
+ * SQLOCK_OPEN_ACCEPT_WEAK too MySQL before 5.7.8 is refused where it may forget commits.
+ *
+ * Tokens rise over every start of a server and every change of servers (P2), by their clocks. What is not
+ * noticed: a server that becomes writable again without having been started anew, and without having
+ * replicated what was granted elsewhere meanwhile; and MySQL before 5.7.8 does not tell when it was started.
+ * So start a server anew, or rebuild it, before it takes over again. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H
 

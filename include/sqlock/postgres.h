@@ -1,6 +1,14 @@
 /* The PostgreSQL driver (libsqlock-postgres). URLs: postgres:// and postgresql://, which go to libpq
  * as they are, with its options, environment and password file. A connection factory hands out a
- * PGconn * that is connected and idle. PostgreSQL 10 or newer. */
+ * PGconn * that is connected and idle. PostgreSQL 10 or newer.
+ *
+ * Several hosts (postgresql://h1,h2:5433/db, host= and hostaddr= with commas, a service file, PGHOST)
+ * are servers of which one grants at a time: a primary and its standbys. sqlock goes over them itself,
+ * one at a time, first the one that answered last. Each has its part of the time that is left, and not
+ * more than connect_timeout. The next one is asked when a host does not answer, refuses, is starting or
+ * full, is a replica, or has left a request without an answer; not after a wrong password, an
+ * unknown database or a URL that cannot be. target_session_attrs holds for each; load_balance_hosts
+ * does not count. With one host connect_timeout bounds each connecting too. Up to 64 hosts. */
 #ifndef SQLOCK_POSTGRES_H
 #define SQLOCK_POSTGRES_H
 

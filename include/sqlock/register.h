@@ -13,11 +13,13 @@
  *                                      &version, &err);
  *     } while (rc == SQLOCK_CONFLICT);        // many at once: pause for a random while in between
  *
- * Versions  are positive. Each set raises the version by 1, or by 2^32 for each failover since. A name's
- *           never come twice, whatever happens to its register: one that is made anew, after its row was
- *           deleted or the schema taken down and up, begins at the server's clock (microseconds since
- *           1970), above all that it had before. A clock that was put back to the moment of an earlier
- *           beginning, to the microsecond, could break that.
+ * Versions  are positive. Each set raises the version, by 1 or to the server's clock (microseconds since
+ *           1970): on SQLite always, elsewhere the first time after the server was another one, or was
+ *           started anew. A name's never come twice, whatever happens to its register: one that is made
+ *           anew, after its row was deleted or the schema taken down and up, begins at the clock, above
+ *           all that it had before. So servers' clocks have to agree, as for tokens (P2), and a clock that
+ *           was put back to the moment of an earlier beginning, to the microsecond, could break that, and so
+ *           could a register that is deleted and made anew within 71 minutes of SQLOCK_OPEN_LIFT_TOKENS.
  * Names     are those of locks: 1 to 255 bytes of UTF-8 without NUL, in the manager's namespace; a length
  *           of SQLOCK_LEN_STRING: it ends with NUL. Locks and registers do not know of each other.
  * Schema    version 2 is needed, and on PostgreSQL and MySQL the rights to SELECT, INSERT and UPDATE on the

@@ -151,11 +151,14 @@ typedef struct sqlock_driver sqlock_driver; /* sqlock/driver.h; you get one from
 typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *err);
 
 /* Accept a server that may forget commits after a crash: who holds a lock is forgotten with them, and
- * somebody else may be granted it. Tokens rise all the same, unless PostgreSQL runs with fsync off
- * and the machine itself goes down. */
+ * somebody else may be granted it. Tokens rise all the same. */
 #define SQLOCK_OPEN_ACCEPT_WEAK 0x1u
 #define SQLOCK_OPEN_UNPREPARED 0x2u  /* keep no state in the session: for transaction poolers. Refused
                                         on MariaDB and MySQL */
+/* Tokens go on above the server's clock, as it was when the server was first met after its start or promotion. A
+ * clock that is behind those drawn before is refused (SQLOCK_EREFUSED): set it right, or have tokens lifted by 2^32
+ * with this, 71 minutes of a clock, if you know that no other server has drawn larger ones. */
+#define SQLOCK_OPEN_LIFT_TOKENS 0x4u
 
 typedef struct sqlock_open_opts {
     uint32_t size;             /* sizeof(sqlock_open_opts) */
@@ -171,27 +174,32 @@ typedef struct sqlock_open_opts {
     int32_t lease_ms;        /* default of the manager's acquires */
     int32_t pid; /* told to others as the holder's; 0: this process. For one that takes locks for
                     another, and ends before it */
+    int32_t grace_ms; /* where commits may be missing (another server, another timeline, one that may forget)
+                         nobody is granted a lock by this manager until the longest lease that there was is over,
+                         or so long at most: who was granted it by a lost commit may believe in it until then. It
+                         counts from when the server was first met. Renewals go on. 0: grants at once, and a lock
+                         may have two holders for a lease. Not on SQLite, where nothing tells of a loss */
 } sqlock_open_opts;
 
 #define SQLOCK_OPEN_OPTS_INIT                                                                      \
     { sizeof(sqlock_open_opts), 0, NULL, NULL, NULL, NULL, NULL, NULL, 2, 5000,                    \
-      SQLOCK_LEASE_DEFAULT_MS, 0 }
+      SQLOCK_LEASE_DEFAULT_MS, 0, 0 }
 /* Writes the same values as SQLOCK_OPEN_OPTS_INIT, for callers without the macro. */
 SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
 
 /* Open a manager on the database at url, or on what opts->connect connects to.
  * Connects once, and checks the schema's version, the server's durability and that it can be written
- * to; it changes nothing (but a meta row's incarnation, when the server is not the one that was
- * there before). opts may be NULL.
+ * to; it changes nothing (but the meta row, when the server is not the one that was
+ * there before, or was started anew). opts may be NULL.
  * Ownership: on success *out_m is yours; end it with sqlock_close().
  * Threads:   any.
  * Returns:   0, or SQLOCK_EINVAL (unknown URL scheme, bad schema, prefix, namespace or numbers; told
  *            before any I/O), SQLOCK_EUNREACH (no server, no such host, request_ms ran out),
- *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too new: the text tells
- *            what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
- *            file), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
+ *            SQLOCK_EDENIED (password, privileges), SQLOCK_ESCHEMA (absent, too new, or of libraries
+ *            that draw tokens in another way: the text tells what was found and what is needed; one that is older than the library serves leases), SQLOCK_EREADONLY (replica, read-only
+ *            file; of several hosts in the URL none that can be written to), SQLOCK_ECORRUPT (not a database), SQLOCK_EREFUSED (two copies of the client
  *            library, too old a library or server, weak durability without
- *            SQLOCK_OPEN_ACCEPT_WEAK, a server that is one of several which grant, on PostgreSQL a view or a
+ *            SQLOCK_OPEN_ACCEPT_WEAK, a clock behind the tokens without SQLOCK_OPEN_LIFT_TOKENS, a server that is one of several which grant, on PostgreSQL a view or a
  *            rule where a table should be, SQLite in a child of a process that had a manager open),
  *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const char *url,
@@ -208,7 +216,9 @@ SQLOCK_API void sqlock_close(sqlock *m);
 typedef enum sqlock_state {
     SQLOCK_UNSURE = 1,  /* a reply was lost, or it was imported: sqlock_settle() tells */
     SQLOCK_HELD = 2,    /* ours until the deadline */
-    SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease */
+    SQLOCK_AT_RISK = 3, /* still ours, but renewals have failed for 2/3 of the lease; or the
+                           database is on another server by now, a standby that was promoted or the
+                           same one started anew, which has not yet confirmed it */
     SQLOCK_LOST = 4,    /* not ours any more, or never was: sqlock_lock_why() */
     SQLOCK_RELEASED = 5 /* given back, and the database has confirmed it */
 } sqlock_state;
@@ -226,7 +236,9 @@ typedef enum sqlock_why {
     SQLOCK_WHY_NOT_GRANTED = 8, /* settled: the request had never been granted */
     SQLOCK_WHY_CLOSED = 9,      /* the manager was closed */
     SQLOCK_WHY_FORK = 10,       /* this is a forked child */
-    SQLOCK_WHY_RELEASED = 11    /* another handle of the same grant gave it back */
+    SQLOCK_WHY_RELEASED = 11,   /* another handle of the same grant gave it back */
+    SQLOCK_WHY_FORGOTTEN = 12   /* the server has lost the commit that granted it, as one may that was
+                                   promoted; nobody need have been granted the lock since */
 } sqlock_why;
 
 /* A word for a state ("held") or a reason ("gone to others"); static strings. */
@@ -243,7 +255,7 @@ typedef struct sqlock_holder {
 } sqlock_holder;
 
 /* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST, and when one that
- * was AT_RISK is HELD again. It delays other
+ * was AT_RISK is HELD again. What comes and goes at once may be told once, as it is then. It delays other
  * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
  * No call of it begins once sqlock_release() or sqlock_release_start() was called. One that had begun
  * is over when sqlock_release() or sqlock_lock_free() returns; sqlock_release_start() and
@@ -569,6 +581,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_migrate(const sqlock_driver *driver, const 
 /* Bring the schema to a version: 0 (nothing but the meta row, which keeps tokens rising) up to the
  * latest. *out_applied, if not NULL, counts the migrations that were applied or taken back (dry run:
  * that would be): 0 when there was nothing to do. Written on success only.
+ * On the way up a server on which sqlock_open() would refuse to take locks is refused with the same
+ * text, before anything is written: a replica, a node of several that grant, weak durability (unless
+ * opts->flags accept that).
  * Without SQLOCK_MIGRATE_DOWN it goes up or nowhere, with it down or nowhere. Going down waits for
  * open transactions that use the tables, and is refused while a lease runs. Programs that go on get
  * SQLOCK_ESCHEMA; after the next up their tokens go on rising.

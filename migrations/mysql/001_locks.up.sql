@@ -1,18 +1,21 @@
--- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+-- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
 -- DDL commits by itself here: every statement can be run again after any of them was cut off.
 
 CREATE TABLE IF NOT EXISTS {meta} (
     -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
     id TINYINT NOT NULL PRIMARY KEY CHECK (id = 1),
     version INT NOT NULL,            -- of the schema, 0 after the last migration was taken down
-    min_reader INT NOT NULL,         -- oldest schema version that a library must know to work here
-    inc INT NOT NULL,                -- incarnation: counts the servers that this data has lived on
-    server VARBINARY(512) NOT NULL,  -- identity of the present one, empty before the first
-    fence_floor BIGINT NOT NULL      -- no token of a deleted row was larger
+    min_reader INT NOT NULL,         -- oldest generation of libraries that may work here
+    inc INT NOT NULL,                -- counts the servers that this data has lived on, and their starts
+    server VARBINARY(512) NOT NULL,  -- identity of the present one, its start first; empty before the first
+    fence_floor BIGINT NOT NULL,     -- every token from now on is larger: than any before this server's start,
+                                     -- and than those of deleted rows
+    lost_at BIGINT NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    longest BIGINT NOT NULL          -- no lease was longer, microseconds
 ) ENGINE = InnoDB;
 
-INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
-VALUES (1, 0, 1, 0, '', 0) ON DUPLICATE KEY UPDATE id = 1;
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor, lost_at, longest)
+VALUES (1, 0, 4, 0, '', 0, 0, 0) ON DUPLICATE KEY UPDATE id = 1;
 
 CREATE TABLE IF NOT EXISTS {migration} (
     -- What was applied, for people and for verify.
@@ -35,7 +38,7 @@ CREATE TABLE IF NOT EXISTS {lock} (
     exp BIGINT,                               -- end of the lease; NULL: free
     since BIGINT,                             -- time of the grant
     label VARBINARY(1024),                    -- what the holder says about itself
-    inc INT NOT NULL,                         -- incarnation under which token was drawn
+    ttl BIGINT NOT NULL DEFAULT 0,            -- length of the last lease
     ended_owner VARBINARY(16),                -- the last grant that ended: its owner,
     ended_token BIGINT NOT NULL DEFAULT 0,    -- its token,
     ended_why SMALLINT NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over

@@ -14,7 +14,6 @@ CREATE TABLE IF NOT EXISTS {register} (
     version BIGINT NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value MEDIUMBLOB NOT NULL CHECK (octet_length(value) <= 65536),
     writer VARBINARY(16) NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
-    inc INT NOT NULL,                         -- incarnation under which version was drawn
     updated BIGINT NOT NULL,                  -- microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name)
 ) ENGINE = InnoDB;

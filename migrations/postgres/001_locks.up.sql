@@ -1,13 +1,16 @@
--- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+-- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
 
 -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
 CREATE TABLE IF NOT EXISTS {meta} (
     id smallint PRIMARY KEY CHECK (id = 1),
     version integer NOT NULL,        -- of the schema, 0 after the last migration was taken down
-    min_reader integer NOT NULL,     -- oldest schema version that a library must know to work here
-    inc integer NOT NULL,            -- incarnation: counts the servers that this data has lived on
-    server text NOT NULL,            -- identity of the present one, its timeline last; '' before the first
-    fence_floor bigint NOT NULL      -- no token of a deleted row was larger
+    min_reader integer NOT NULL,     -- oldest generation of libraries that may work here
+    inc integer NOT NULL,            -- counts the servers that this data has lived on, and their starts
+    server text NOT NULL,            -- identity of the present one, its start last; '' before the first
+    fence_floor bigint NOT NULL,     -- every token from now on is larger: than any before this server's start,
+                                     -- and than those of deleted rows
+    lost_at bigint NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    longest bigint NOT NULL          -- no lease was longer, microseconds
 );
 
 -- What was applied, for people and for verify.
@@ -22,8 +25,8 @@ CREATE TABLE IF NOT EXISTS {migration} (
 -- fails, with what is wrong in its message.
 SELECT s.fault::bigint FROM ({looked}) s WHERE s.fault IS NOT NULL;
 
-INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
-VALUES (1, 0, 1, 0, '', 0) ON CONFLICT (id) DO NOTHING;
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor, lost_at, longest)
+VALUES (1, 0, 4, 0, '', 0, 0, 0) ON CONFLICT (id) DO NOTHING;
 
 -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only rise.
 -- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or
@@ -38,7 +41,7 @@ CREATE TABLE {lock} (
     exp bigint,                               -- end of the lease; NULL: free
     since bigint,                             -- time of the grant
     label bytea,                              -- what the holder says about itself
-    inc integer NOT NULL,                     -- incarnation under which token was drawn
+    ttl bigint NOT NULL DEFAULT 0,            -- length of the last lease
     ended_owner bytea,                        -- the last grant that ended: its owner,
     ended_token bigint NOT NULL DEFAULT 0,    -- its token,
     ended_why smallint NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over

@@ -14,7 +14,6 @@ CREATE TABLE {register} (
     version bigint NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value bytea NOT NULL CHECK (octet_length(value) <= 65536),
     writer bytea NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
-    inc integer NOT NULL,                     -- incarnation under which version was drawn
     updated bigint NOT NULL,                  -- microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name)
 ) WITH (fillfactor = 50);

@@ -1,17 +1,17 @@
--- 001 locks: leases, tokens, the incarnation. Statements end with a semicolon at the end of a line.
+-- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
 
 CREATE TABLE IF NOT EXISTS {meta} (
     -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
     id INTEGER PRIMARY KEY CHECK (id = 1),
     version INTEGER NOT NULL,        -- of the schema, 0 after the last migration was taken down
-    min_reader INTEGER NOT NULL,     -- oldest schema version that a library must know to work here
-    inc INTEGER NOT NULL,            -- incarnation; a file stays 0 for life
+    min_reader INTEGER NOT NULL,     -- oldest generation of libraries that may work here
+    inc INTEGER NOT NULL,            -- counts servers, on other databases; a file stays 0 for life
     server TEXT NOT NULL,            -- identity of the server, on other databases
     fence_floor INTEGER NOT NULL     -- no token of a deleted row was larger
 ) STRICT;
 
 INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
-VALUES (1, 0, 1, 0, 'file', 0) ON CONFLICT (id) DO NOTHING;
+VALUES (1, 0, 4, 0, 'file', 0) ON CONFLICT (id) DO NOTHING;
 
 CREATE TABLE IF NOT EXISTS {migration} (
     -- What was applied, for people and for verify.
@@ -33,7 +33,7 @@ CREATE TABLE {lock} (
     exp INTEGER,                              -- end of the lease; NULL: free
     since INTEGER,                            -- time of the grant
     label BLOB,                               -- what the holder says about itself
-    inc INTEGER NOT NULL,                     -- incarnation under which token was drawn
+    ttl INTEGER NOT NULL DEFAULT 0,           -- length of the last lease
     ended_owner BLOB,                         -- the last grant that ended: its owner,
     ended_token INTEGER NOT NULL DEFAULT 0,   -- its token,
     ended_why INTEGER NOT NULL DEFAULT 0,     -- and 1 released, 2 broken, 3 reaped, 4 taken over

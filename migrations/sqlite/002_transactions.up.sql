@@ -16,7 +16,6 @@ CREATE TABLE {register} (
     version INTEGER NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value BLOB NOT NULL CHECK (length(value) <= 65536),
     writer BLOB NOT NULL CHECK (length(writer) = 16), -- drawn for each change, to know it again
-    inc INTEGER NOT NULL,                     -- incarnation under which version was drawn
     updated INTEGER NOT NULL,                 -- milliseconds since 1970 UTC
     PRIMARY KEY (ns, name)
 ) STRICT;

@@ -9,6 +9,10 @@ hello;
 -- :step
 reincarnate;
 
+-- :block longest
+-- :step
+longest;
+
 -- :block acquire
 -- :step
 acquire;

@@ -28,9 +28,9 @@
 -- :define many COALESCE({many_maria} {many_mysql} IF(@@version LIKE '5.6.%' AND @@version_comment LIKE '%wsrep%', '{galera}', NULL))
 -- :define many_maria /*M!100000 IF(@@global.wsrep_provider IN ('', 'none'), NULL, IF((SELECT s.variable_value FROM information_schema.global_status s WHERE s.variable_name = 'WSREP_CLUSTER_STATUS') = 'Primary', '{galera}', 'a Galera node that is not in the primary component')), */
 -- :define many_mysql /*!50708 (SELECT MAX(IF(v.variable_name = 'wsrep_provider', '{galera}', '{group}')) FROM performance_schema.global_variables v WHERE v.variable_name = 'wsrep_provider' AND v.variable_value NOT IN ('', 'none') OR v.variable_name = 'group_replication_single_primary_mode' AND v.variable_value = 'OFF'), */
--- When it was started: both numbers are of one clock reading, so that their difference stands still. NULL: before
--- MySQL 5.7.8 nobody may know.
--- :define started COALESCE(/*!50708 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM performance_schema.global_status s WHERE s.variable_name = 'Uptime'), */ /*M!100000 (SELECT CAST(UNIX_TIMESTAMP() - s.variable_value AS SIGNED) FROM information_schema.global_status s WHERE s.variable_name = 'UPTIME'), */ NULL)
+-- When it was started: both numbers are of one clock reading, so that their difference stands still, also when the
+-- clock is put back to before the start (Uptime is shown without its sign then). NULL: before MySQL 5.7.8 nobody may know.
+-- :define started COALESCE(/*!50708 (SELECT UNIX_TIMESTAMP() - CAST(CAST(s.variable_value AS UNSIGNED) AS SIGNED) FROM performance_schema.global_status s WHERE s.variable_name = 'Uptime'), */ /*M!100000 (SELECT UNIX_TIMESTAMP() - CAST(CAST(s.variable_value AS UNSIGNED) AS SIGNED) FROM information_schema.global_status s WHERE s.variable_name = 'UPTIME'), */ NULL)
 -- The redo log is off (ALTER INSTANCE DISABLE INNODB REDO_LOG).
 -- :define no_redo (FALSE /*!80021 OR EXISTS (SELECT 1 FROM performance_schema.global_status s WHERE s.variable_name = 'Innodb_redo_log_enabled' AND s.variable_value = 'OFF') */)
 -- Commits may be forgotten after a crash; as far as variables tell, which are read for each grant.
@@ -40,12 +40,17 @@
 -- :define no_sync_maria /*M!100000 EXISTS (SELECT 1 FROM information_schema.global_variables v WHERE v.variable_name = 'INNODB_FLUSH_METHOD' AND v.variable_value IN ('nosync', 'littlesync')) OR */
 -- :define no_sync_mysql /*!50700 COALESCE(@@global.innodb_flush_method, '') IN ('nosync', 'littlesync') OR */
 -- :define weak ({loose} OR {no_redo} OR {no_sync})
--- What meta knows the server by. Where commits may be forgotten each start is another server.
--- :define identity IF({weak}, CAST(CONCAT({started}, '@', {server}) AS BINARY), {server})
+-- What meta knows the server by: the second of its start, in ten digits; '@' where commits may be forgotten, else '=';
+-- and who it is.
+-- :define identity CAST(CONCAT(LPAD(COALESCE({started}, 0), 10, '0'), IF({weak}, '@', '='), {server}) AS BINARY)
 -- meta's server is this one. When it was started need not be asked again: no session lives through that. But these
 -- variables may be set while it runs, and once more before its next start: what is granted in between, under the
 -- name of a server that forgets nothing, would be forgotten and granted again.
--- :define known (m.server = CONCAT(SUBSTRING_INDEX(m.server, '@', 1), '@', {server}) OR m.server = {server} AND NOT {loose})
+-- :define known (SUBSTRING(m.server, 12) = {server} AND (SUBSTRING(m.server, 11, 1) = '@' OR NOT {loose}))
+-- The server may lack commits of another, by which somebody was granted the lock and may believe in it (:grace, the
+-- application's maximum; 0: that is no matter). Each grant asks: on another connection's word this one need not have
+-- been greeted since. Until when:
+-- :define grace_end IF(:grace = 0, 0, m.lost_at + LEAST(m.longest, :grace))
 -- Rows that others have locked are stepped over.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
 -- The same, and what others have share-locked is not in the way.
@@ -73,16 +78,15 @@
 -- :define about_maria CAST(CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), IF(p.command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- :define about_mysql CAST(CONCAT_WS(', ', CONCAT('user ', b.processlist_user), CONCAT('from ', b.processlist_host), IF(b.processlist_command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- A page of the sweep.
--- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
+-- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- No meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
 -- :block hello
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
 -- is refused also where this user could write: it is a replica, or about to become one. So is a session
--- whose changes reach no binlog: a replica that takes over would not know of incarnations and tokens.
--- Weak are commits that the disk may not have; for as long as that is accepted, the start time is part of
--- the identity, so each restart is another server.
+-- whose changes reach no binlog: a replica that takes over would not know of tokens.
+-- Weak are commits that the disk may not have.
 -- The last step but one does nothing three times, each of which the server denies to those who lack a right: with
 -- roles, wildcards and columns, only it knows who has one. It changes no row, so no binlog gets it.
 -- To a user without any right on the tables MySQL shows none, so he is told that there is no schema.
@@ -90,6 +94,8 @@
 -- that granted it, and the holder believes in it until it renews. That row locks and guards know one server
 -- only, and that such a cluster can forget what it has committed when it is started anew, comes on top.
 -- No table is read for it, nor one derived: a node outside of the primary component would refuse that.
+-- A start is told by its second. Two starts of a server that forgets commits must not be one, so that nobody is served
+-- in the second of a start.
 -- :step
 SELECT 0, 22, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
@@ -124,70 +130,88 @@ WHERE {weak} AND (:accept_weak = 0 OR {started} IS NULL);
 -- :step
 SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
 -- :step
-INSERT INTO {lock} (ns, name, owner, token, exp, since, label, inc, idle_since)
-SELECT l.ns, l.name, l.owner, l.token, l.exp, l.since, l.label, l.inc, l.idle_since FROM {lock} l WHERE FALSE;
-UPDATE {lock} SET owner = owner, token = token, exp = exp, since = since, label = label, inc = inc,
+INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label, idle_since)
+SELECT l.ns, l.name, l.owner, l.token, l.exp, l.ttl, l.since, l.label, l.idle_since FROM {lock} l WHERE FALSE;
+UPDATE {lock} SET owner = owner, token = token, exp = exp, ttl = ttl, since = since, label = label,
     ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, withdrawn = withdrawn,
     idle_since = idle_since
 WHERE FALSE;
-UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server WHERE FALSE;
+UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server, lost_at = lost_at, longest = longest
+WHERE FALSE;
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, m.server = {identity}, {identity},
-       CAST(DATABASE() AS BINARY), {server}
-FROM {meta} m WHERE m.id = 1;
+DO IF({weak} AND {started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
+SELECT 0, 1, m.version, m.min_reader, {now}, m.server = i.server, i.server,
+       CAST(DATABASE() AS BINARY), {server}, m.longest, m.fence_floor
+FROM {meta} m JOIN (SELECT {identity} AS server LIMIT 1) i WHERE m.id = 1;
 
 -- :block reincarnate
--- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
--- jump by 2^32 for each incarnation that passed. The first server needs no jump. server is assigned
--- last, so that what is read is old in either order. No row: somebody else was quicker.
--- Where commits may be forgotten, this one may be: the server after the next crash would then draw the same
--- tokens again. So it is made in two, and between them the log is written to the disk, as the server
--- does at the latest after innodb_flush_log_at_timeout. Until the second, the server is not the one that
--- meta knows, and nobody is granted anything; whoever comes meanwhile waits and does the second too.
+-- This server is not the one that meta knew, or was started anew: what was granted on its way here may be forgotten,
+-- or be of a data that has overtaken this one. So from now on tokens are above the clock, which was behind this one
+-- when any of those was drawn: they are the clock at such a moment, and one more for each grant. Nothing is added to
+-- the clock: another server that is promoted a little later would draw the same again.
+-- A clock that is behind the floor is not to be trusted (25). Who asks to have it lifted (lift) gets 2^32 more than the
+-- floor, 71 minutes of a clock.
+-- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
+-- overtaken, and grants again without having been started anew.
+-- Commits may be missing (lost_at) where the data lived on another server, where they may be forgotten, and on a server
+-- that was overtaken; one that was merely started anew has all. The floor and server are assigned last, so that what
+-- is read is old in either order. No row: somebody else was quicker.
 -- :step
+SET @sqlock_t = {now};
 UPDATE {meta} SET
-    fence_floor = fence_floor + IF(server = '', 0, 4294967296),
-    inc = inc + IF(server = '', 0, 1),
-    server = IF({weak}, CONCAT(:server, '/new'), :server)
-WHERE id = 1 AND server <> :server AND server <> CONCAT(:server, '/new');
-DO SLEEP((SELECT IF(MAX(server) = CONCAT(:server, '/new'), @@global.innodb_flush_log_at_timeout + 1, 0)
-          FROM {meta} WHERE id = 1));
-UPDATE {meta} SET server = :server WHERE id = 1 AND server = CONCAT(:server, '/new');
-SELECT 0, 1 FROM {meta} WHERE id = 1 AND server = :server;
+    inc = inc + 1,
+    lost_at = IF(server = '' OR fence_floor >= :floor
+                 AND SUBSTRING(server, 11) = SUBSTRING(:server, 11) AND SUBSTRING(:server, 11, 1) = '=',
+                 lost_at, @sqlock_t),
+    fence_floor = IF(@sqlock_t > GREATEST(fence_floor, :floor), @sqlock_t, GREATEST(fence_floor, :floor) + 4294967296),
+    server = :server
+WHERE id = 1 AND (server <> :server OR fence_floor < :floor)
+  AND (@sqlock_t > GREATEST(fence_floor, :floor) OR :lift = 1);
+SELECT 0, IF(m.server = :server AND m.fence_floor >= :floor, 1, 25), m.fence_floor,
+       GREATEST(m.fence_floor, :floor) - {now}, {now}
+FROM {meta} m
+WHERE m.id = 1 AND (m.server = :server AND m.fence_floor >= :floor OR GREATEST(m.fence_floor, :floor) >= @sqlock_t);
+
+-- :block longest
+-- No lease is longer than what meta says: who is about to be granted a longer one raises it first. Always one row.
+-- :step
+UPDATE {meta} SET longest = :ttl WHERE id = 1 AND longest < :ttl;
+SELECT 0, 1;
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
 -- not passed. The entry of nt is locked first, then the row, waiting for nobody: a guard share-locks
 -- that entry. The token is drawn under these locks. While the lock is held nothing is written, and 2 says
 -- so, also to who asks too late.
--- The incarnation is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
+-- The floor is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
 -- grant that has locked its row would wait for a pruner that has locked meta and wants that row.
--- A row of a later one is left alone (3): asked again, it is read anew.
+-- During the grace after a loss nobody is granted a lock but who has it (19).
 -- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
 -- that the pruner's lock excludes; then all is asked again.
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
+SELECT {now}, MAX(m.fence_floor), MAX({grace_end}) INTO @sqlock_t, @sqlock_floor, @sqlock_grace
+FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
-    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.inc, c.ended_owner, c.ended_token,
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
            c.ended_why, c.withdrawn, {now} AS t
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
       AND NOT (c.withdrawn <=> :owner)
-      AND {now} <= :not_after AND c.inc <= @sqlock_inc
+      AND {now} <= :not_after AND @sqlock_floor IS NOT NULL
+      AND ({now} >= @sqlock_grace OR c.owner = :owner AND c.exp > {now})
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
-SET l.token = CASE WHEN k.owner <=> :owner AND k.exp > k.t AND k.inc = @sqlock_inc THEN k.token
-                   WHEN k.inc = @sqlock_inc THEN k.token + 1
-                   ELSE k.token + (@sqlock_inc - k.inc) * 4294967296 END,
+SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
+                 GREATEST(k.token, @sqlock_floor) + 1),
     l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, 4),
-    l.owner = :owner, l.exp = k.t + :ttl, l.label = :label, l.inc = @sqlock_inc, l.idle_since = NULL;
+    l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL;
 SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
             WHEN h.kind <> 0 THEN 11
@@ -195,12 +219,14 @@ SELECT 0,
             WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner <> :owner AND h.exp > {now} THEN 2
             WHEN {now} > :not_after THEN 4
+            WHEN {now} < @sqlock_grace THEN 19
             ELSE 3 END,
-       h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
+       h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
+       @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 -- :step aside
-INSERT INTO {lock} (ns, name, token, inc, idle_since)
-SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
@@ -239,7 +265,7 @@ UPDATE (
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = :owner AND l.token = :token AND l.exp > {now}
-SET l.exp = k.t + :ttl;
+SET l.exp = k.t + :ttl, l.ttl = :ttl;
 SELECT 0,
        CASE WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
@@ -264,7 +290,7 @@ UPDATE (
     LIMIT 1000000 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = k.owner AND l.token = k.token AND l.exp > {now}
-SET l.exp = k.t + k.ttl;
+SET l.exp = k.t + k.ttl, l.ttl = k.ttl;
 SELECT i.ord,
        CASE WHEN h.name IS NULL THEN 9
             WHEN h.kind <> 0 THEN 11
@@ -344,8 +370,8 @@ SELECT 0,
        h.token, h.exp - {now}, {now}
 FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
 -- :step aside
-INSERT INTO {lock} (ns, name, token, inc, idle_since)
-SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
@@ -388,16 +414,14 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- because MySQL 5.6 knows no WITH. It only looks, and locks nothing: reap and prune decide.
 -- The rows come in the order of their keys, which core relies on: MySQL reads a page by an index of its own
 -- making, in any order, unless it is told.
--- The token of a row counts what incarnations have added to it since, as the floor does.
 -- :step
 SET @sqlock_t = {now};
 SELECT 0, 10, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name AS name, p.ns AS ns
 FROM {page} p
 WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
 UNION ALL
-SELECT 0, 16, p.token + (m.inc - p.inc) * 4294967296, p.idle_since - @sqlock_t, @sqlock_t,
-       p.idle_since, NULL, p.name, p.ns
-FROM {page} p JOIN {meta} m ON m.id = 1
+SELECT 0, 16, p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
+FROM {page} p
 WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= @sqlock_t - :idle
 UNION ALL
@@ -448,13 +472,13 @@ SELECT 0, 1, GREATEST(ROW_COUNT(), 0);
 SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < :floor;
 UPDATE {meta} SET fence_floor = :floor WHERE id = @sqlock_id AND fence_floor < :floor;
 -- :step
-SELECT MAX(fence_floor), MAX(inc) INTO @sqlock_floor, @sqlock_inc FROM {meta} WHERE id = 1;
+SELECT MAX(fence_floor) INTO @sqlock_floor FROM {meta} WHERE id = 1;
 DELETE {lock} FROM (
     SELECT c.ns, c.name, c.token, c.idle_since
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
-      AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
+      AND c.token <= @sqlock_floor
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
@@ -469,14 +493,14 @@ SET @sqlock_top = GREATEST(0, /*each , */:floor/*end*/);
 SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < @sqlock_top;
 UPDATE {meta} SET fence_floor = @sqlock_top WHERE id = @sqlock_id AND fence_floor < @sqlock_top;
 -- :array
-SELECT MAX(fence_floor), MAX(inc) INTO @sqlock_floor, @sqlock_inc FROM {meta} WHERE id = 1;
+SELECT MAX(fence_floor) INTO @sqlock_floor FROM {meta} WHERE id = 1;
 DELETE {lock} FROM (
     SELECT c.ns, c.name, c.token, c.idle_since
     FROM (/*each UNION ALL */SELECT :ns AS ns, :name AS name, :cut AS cut /*end*/) i
     STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = i.ns AND c.name = i.name
     WHERE c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
-      AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor
+      AND c.token <= @sqlock_floor
     LIMIT 1000000 {skip}
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
@@ -597,8 +621,8 @@ SELECT 0, CASE WHEN :ttl = 0 OR owner = :owner AND exp = @sqlock_t + :ttl THEN 1
        exp - @sqlock_t, @sqlock_t
 FROM {lock} WHERE ns = :ns AND name = :name;
 -- :step aside
-INSERT INTO {lock} (ns, name, token, inc, idle_since)
-SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
@@ -662,36 +686,36 @@ FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 -- UPDATE waits for who is changing the row, and then finds another version; the clock is read for the row,
 -- behind that wait. That it was done is told by the count of changed rows (it is 1 whatever the client's
 -- flags: the version always changes), not by the look: others may have changed it until then. version is
--- assigned first and inc last: what is read is old in either order of assignments.
+-- assigned first: what is read is old in either order of assignments.
 -- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
 -- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
--- incarnation, as tokens do: above those that a failover forgot.
+-- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
+-- tokens are: above those that a failover forgot.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
 -- nothing was done. Of two creators the second one's INSERT fails (1062, ask again); it waits for the first
 -- one for the session's lock wait timeout at most, by which it may be late.
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
+SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE {register} SET
-    version = LAST_INSERT_ID(version + IF(inc = @sqlock_inc, 1, (@sqlock_inc - inc) * 4294967296)),
-    value = :value, writer = :writer, updated = {now}, inc = @sqlock_inc
+    version = LAST_INSERT_ID(GREATEST(version, @sqlock_floor) + 1),
+    value = :value, writer = :writer, updated = {now}
 WHERE ns = :ns AND name = :name AND version = :expected
-  AND @sqlock_inc IS NOT NULL AND {now} <= :not_after;
+  AND @sqlock_floor IS NOT NULL AND {now} <= :not_after;
 SELECT 0,
        CASE WHEN ROW_COUNT() > 0 OR h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
-            WHEN @sqlock_inc IS NULL THEN 13
+            WHEN @sqlock_floor IS NULL THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        IF(ROW_COUNT() > 0, LAST_INSERT_ID(), h.version), NULL, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name
 WHERE ROW_COUNT() > 0 OR h.name IS NOT NULL;
 -- :step
-SELECT {now}, MAX(m.inc) INTO @sqlock_t, @sqlock_inc FROM {meta} m WHERE m.id = 1 AND {known};
-INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
-SELECT :ns, :name, @sqlock_t + @sqlock_inc * 4294967296, :value, :writer, @sqlock_inc, @sqlock_t
-FROM DUAL WHERE :expected = 0 AND @sqlock_inc IS NOT NULL AND {now} <= :not_after;
-SELECT 0, 1, @sqlock_t + @sqlock_inc * 4294967296, NULL, {now} FROM DUAL WHERE ROW_COUNT() > 0;
+SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known};
+INSERT INTO {register} (ns, name, version, value, writer, updated)
+SELECT :ns, :name, GREATEST(@sqlock_t, @sqlock_floor + 1), :value, :writer, @sqlock_t
+FROM DUAL WHERE :expected = 0 AND @sqlock_floor IS NOT NULL AND {now} <= :not_after;
+SELECT 0, 1, GREATEST(@sqlock_t, @sqlock_floor + 1), NULL, {now} FROM DUAL WHERE ROW_COUNT() > 0;
 -- :step
 SELECT 0,
        CASE WHEN h.writer = :writer THEN 1

@@ -8,25 +8,33 @@
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000000
--- The timeline changes with every promotion; a session can live on through one, so grants look at it.
--- :define timeline left(pg_walfile_name(pg_current_wal_lsn()), 8)
--- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. A dump that is
--- put back brings a meta table of another number, which no migration makes anew; fsync goes off by a reload, a table
--- becomes UNLOGGED by one statement, both behind the back of who is connected. Of the functions that look into the
--- server's cache of pg_class, and so cost nothing, one tells a table that is neither temporary nor UNLOGGED:
--- pg_relation_is_publishable.
--- :define known (split_part(m.server, '/', 4) = {timeline} AND split_part(m.server, '/', 3) = {meta:text}::regclass::oid::text AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
+-- When the server was started.
+-- :define started (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+-- What a session, or a pooler's client, can live to see change: the meta table's number, which is another one in a
+-- dump that is put back; the timeline, which rises with each promotion; the server's start, since data that others
+-- have overtaken may have been started again.
+-- :define life ({meta:text}::regclass::oid::text || '/'::text || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/'::text || {started})
+-- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. fsync goes off by
+-- a reload, a table becomes UNLOGGED by one statement, both behind the back of who is connected. Of the functions
+-- that look into the server's cache of pg_class, and so cost nothing, one tells a table that is neither temporary nor
+-- UNLOGGED: pg_relation_is_publishable.
+-- :define known (split_part(m.server, '#', 2) = {life} AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
+-- The server may lack commits of another, by which somebody was granted the lock and may believe in it (:grace, the
+-- application's maximum; 0: that is no matter). Each grant asks: behind a pooler, or on another connection's word,
+-- this one need not have been greeted since. Until when:
+-- :define grace_end (m.lost_at + least(m.longest, :grace))
+-- :define graced (:grace > 0 AND {now} < {grace_end})
 -- The same of registers, whose table is younger than the others.
 -- :define kept pg_relation_is_publishable({register:text}::regclass)
 
 -- The server that runs, and the database, for guards: a copy of either has another start, whatever else is the same.
--- :define running ((SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) || '@'::text || (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text)
+-- :define running ((SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) || '@'::text || {started})
 
 -- A number of ours among all advisory locks of the database.
 -- :define migrators 7312051953419
 
 -- A session that sets nothing may come with synchronous_commit off, and be accepted (SQLOCK_OPEN_ACCEPT_WEAK).
--- A token or an incarnation that was handed out and then forgotten would be handed out again.
+-- A token that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 
 -- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in
@@ -52,10 +60,9 @@
 -- What server this is, whether locks are safe on it, and which schema it has.
 -- Unfit in any case: a view in a table's place, whose functions would run with our rights; a rule, with which
 -- grants fail; an UNLOGGED table, which a crash empties together with all tokens; a session that is
--- not told when the wait for the standby was cut; a timeline whose incarnation leaves no room for tokens
--- below 2^53. Weak are commits that the disk, or a standby that the server has been told to wait for, may
--- not have. With weak durability accepted, the start time is part of the identity: each restart is another
--- server.
+-- not told when the wait for the standby was cut. Weak are commits that the disk, or a standby that the server has
+-- been told to wait for, may not have.
+-- The server's identity: what its data is, and '@' where that may forget commits; '#'; what changes in its life.
 -- :step
 SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 20
                ELSE 22 END,
@@ -68,7 +75,6 @@ WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
 -- :step
 SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN u.fault IS NOT NULL THEN u.fault
-            WHEN ('x' || {timeline})::bit(32)::bigint > 2097152 THEN 'the timeline is above 2097152'
             ELSE 'client_min_messages is above warning' END, 'UTF8')
 FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain table'
                           WHEN c.relpersistence = 'u' THEN 'a table of the schema is UNLOGGED'
@@ -81,7 +87,7 @@ FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain 
                 AND (c.relkind <> 'r' OR c.relpersistence = 'u'
                      OR EXISTS (SELECT 1 FROM pg_rewrite w WHERE w.ev_class = c.oid))
               LIMIT 1) AS fault) u
-WHERE u.fault IS NOT NULL OR ('x' || {timeline})::bit(32)::bigint > 2097152
+WHERE u.fault IS NOT NULL
    OR current_setting('client_min_messages') = ANY (ARRAY['error', 'fatal', 'panic']);
 -- :step
 SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
@@ -101,34 +107,55 @@ WHERE NOT has_any_column_privilege(to_regclass(r.name)::oid, r.rights) LIMIT 1;
 SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step
 SELECT 0, 1, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8'), NULL::bytea,
-       {running}
+       {running}, m.longest, m.fence_floor
 FROM {meta} m,
-     (SELECT s.system_identifier::text
-             || CASE WHEN current_setting('fsync') = 'off'
-                     THEN '@' || extract(epoch from pg_postmaster_start_time())::text ELSE '' END
-             || '/' || d.oid || '/' || {meta:text}::regclass::oid || '/' || {timeline} AS server
+     (SELECT s.system_identifier::text || CASE WHEN current_setting('fsync') = 'off' THEN '@' ELSE '' END
+             || '/' || d.oid || '#' || {life} AS server
       FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()) i
 WHERE m.id = 1;
 
 -- :block reincarnate
--- This server is not the one that meta knew: commits may have been lost on the way. From now on grants
--- jump by 2^32 for each incarnation that passed. The incarnation is never below the timeline's number:
--- were this very update lost in the next failover, the server after it would still be another one. A
--- crash cannot lose it, but that of a machine whose server runs with fsync off. The first server on
--- timeline 1 needs no jump. No row: somebody else was quicker.
+-- This server is not the one that meta knew, or was started anew: what was granted on its way here may be forgotten,
+-- or be of a data that has overtaken this one. So from now on tokens are above the clock, which was behind this one
+-- when any of those was drawn: they are the clock at such a moment, and one more for each grant. Nothing is added to
+-- the clock: another server that is promoted a little later would draw the same again.
+-- A clock that is behind the floor is not to be trusted (25). Who asks to have it lifted (lift) gets 2^32 more than the
+-- floor, 71 minutes of a clock.
+-- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
+-- overtaken, and grants again without having been started anew.
+-- Commits may be missing (lost_at) on another timeline or data, where they may be forgotten, and on a server that was
+-- overtaken; one that was merely started anew has all.
+-- No row: somebody else was quicker.
 -- :step
 WITH i AS (
-    SELECT greatest(m.inc + CASE WHEN m.server = '' THEN 0 ELSE 1 END,
-                    ('x' || right(convert_from(:server, 'UTF8'), 8))::bit(32)::int - 1) AS inc
-    FROM {meta} m WHERE m.id = 1 AND m.server <> convert_from(:server, 'UTF8') AND {durable}
+    SELECT m.server, m.fence_floor < :floor AS overtaken, greatest(m.fence_floor, :floor) AS above, {now} AS t,
+           convert_from(:server, 'UTF8') AS here
+    FROM {meta} m
+    WHERE m.id = 1 AND (m.server <> convert_from(:server, 'UTF8') OR m.fence_floor < :floor) AND {durable}
     FOR UPDATE
 )
 UPDATE {meta} m SET
-    fence_floor = m.fence_floor + ((i.inc - m.inc) * 4294967296),
-    inc = i.inc,
-    server = convert_from(:server, 'UTF8')
-FROM i WHERE m.id = 1
-RETURNING 0, 1;
+    fence_floor = CASE WHEN i.t > i.above THEN i.t ELSE i.above + 4294967296 END,
+    inc = m.inc + 1,
+    lost_at = CASE WHEN i.server = '' OR NOT i.overtaken
+                     AND strpos(i.here, '@') = 0 AND regexp_replace(i.here, '[0-9]+$', '') = regexp_replace(i.server, '[0-9]+$', '')
+                   THEN m.lost_at ELSE i.t END,
+    server = i.here
+FROM i WHERE m.id = 1 AND (i.t > i.above OR :lift = 1)
+RETURNING 0, 1, m.fence_floor;
+-- :step
+SELECT 0, 25, m.fence_floor, greatest(m.fence_floor, :floor) - {now}, {now}
+FROM {meta} m
+WHERE m.id = 1 AND (m.server <> convert_from(:server, 'UTF8') OR m.fence_floor < :floor)
+  AND greatest(m.fence_floor, :floor) >= {now};
+
+-- :block longest
+-- No lease is longer than what meta says: who is about to be granted a longer one raises it first. Always one row.
+-- :step
+WITH g AS (
+    UPDATE {meta} m SET longest = :ttl WHERE m.id = 1 AND m.longest < :ttl AND {durable} RETURNING 1
+)
+SELECT 0, 1 FROM (SELECT count(*) FROM g) one;
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
@@ -136,26 +163,25 @@ RETURNING 0, 1;
 -- strength that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked
 -- row; the token is drawn under its lock. While the lock is held nothing is written, and 2 says so, also
 -- to who asks too late. not_after is asked for again under the lock: whoever has seen since that nobody is
--- granted the lock has said so. A row of a later incarnation than the one that was read is left alone (3):
--- asked again, that is read anew.
--- No row: the lock has no row yet; the next step makes it, the last one asks again. The new row's token
--- is the floor, read under a share lock that the pruner's lock excludes.
+-- granted the lock has said so. During the grace after a loss nobody is granted a lock but who has it (19).
+-- No row: the lock has no row yet; the next step makes it, the last one asks again. A pruner that takes a row away
+-- has raised the floor before, and who finds the row that is made after it reads that floor too.
 -- :step
 WITH k AS (
-    SELECT c.ns, c.name, m.inc, {now} AS t
+    SELECT c.ns, c.name, m.fence_floor AS floor, {now} AS t
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> 1 OR (c.ended_owner = :owner) IS NOT TRUE)
       AND (c.withdrawn = :owner) IS NOT TRUE
-      AND c.inc <= m.inc AND {now} <= :not_after AND {durable}
+      AND {now} <= :not_after AND {durable}
+      AND (NOT {graced} OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
     FOR UPDATE OF c SKIP LOCKED
 ), g AS (
     UPDATE {lock} l SET
-        token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.inc = k.inc THEN l.token
-                     WHEN l.inc = k.inc THEN l.token + 1
-                     ELSE l.token + ((k.inc - l.inc) * 4294967296) END,
+        token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.token > k.floor THEN l.token
+                     ELSE greatest(l.token, k.floor) + 1 END,
         since = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.since ELSE k.t END,
         ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                            THEN l.ended_owner ELSE l.owner END,
@@ -163,7 +189,7 @@ WITH k AS (
                            THEN l.ended_token ELSE l.token END,
         ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                          THEN l.ended_why ELSE 4 END,
-        owner = :owner, exp = k.t + :ttl, label = :label, inc = k.inc, idle_since = NULL
+        owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
@@ -179,14 +205,20 @@ SELECT 0,
             WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
             WHEN h.owner <> :owner AND h.exp > {now} THEN 2
             WHEN {now} > :not_after THEN 4
+            WHEN {graced} THEN 19
             ELSE 3 END,
-       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now}),
+       coalesce(g.token, h.token),
+       CASE WHEN g.token IS NOT NULL THEN g.exp - g.t
+            WHEN h.exp > {now} THEN h.exp - {now}
+            WHEN {graced} THEN {grace_end} - {now}
+            ELSE h.exp - {now} END,
+       coalesce(g.t, {now}),
        coalesce(g.since, h.since), h.label
 FROM {lock} h CROSS JOIN {meta} m LEFT JOIN g ON true
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 -- :step aside
-INSERT INTO {lock} (ns, name, token, inc, idle_since)
-SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
@@ -223,7 +255,7 @@ WITH k AS (
       AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
     FOR NO KEY UPDATE SKIP LOCKED
 ), g AS (
-    UPDATE {lock} l SET exp = k.t + :ttl
+    UPDATE {lock} l SET exp = k.t + :ttl, ttl = :ttl
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.owner = :owner AND l.token = :token AND l.exp > k.t
     RETURNING l.token, l.exp, k.t
@@ -250,7 +282,7 @@ WITH i AS (
       AND {now} <= i.not_after
     FOR NO KEY UPDATE OF c SKIP LOCKED
 ), g AS (
-    UPDATE {lock} l SET exp = k.t + k.ttl
+    UPDATE {lock} l SET exp = k.t + k.ttl, ttl = k.ttl
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.owner = k.owner AND l.token = k.token AND l.exp > k.t
     RETURNING k.ord, l.token, l.exp, k.t
@@ -325,8 +357,8 @@ SELECT 0,
        k.token, k.exp - {now}, {now}
 FROM k;
 -- :step aside
-INSERT INTO {lock} (ns, name, token, inc, idle_since)
-SELECT :ns, :name, m.fence_floor, m.inc, {now} FROM {meta} m WHERE m.id = 1 FOR SHARE
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
@@ -371,10 +403,9 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
 -- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
 -- what it reads is `limit` rows, whatever they hold. It only looks: reap and prune decide.
--- The token of a row counts what incarnations have added to it since, as the floor does.
 -- :step
 WITH t AS (SELECT {now} AS now), p AS (
-    SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.inc, l.idle_since, l.waiters, l.next_ticket
+    SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket
     FROM {lock} l
     WHERE (l.ns, l.name) > (:ns, :after) AND l.ns <> :own
     ORDER BY l.ns, l.name LIMIT :limit
@@ -383,10 +414,9 @@ SELECT 0, 10, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p.name, 
 FROM p, t
 WHERE p.kind = 0 AND p.exp <= (t.now - :grace)
 UNION ALL
-SELECT 0, 16, p.token + ((m.inc - p.inc)::bigint * 4294967296), p.idle_since - t.now, t.now,
-       p.idle_since, NULL, p.name, p.ns
-FROM p, t, {meta} m
-WHERE m.id = 1 AND p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+SELECT 0, 16, p.token, p.idle_since - t.now, t.now, p.idle_since, NULL, p.name, p.ns
+FROM p, t
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= (t.now - :idle)
 UNION ALL
 SELECT 0, 1, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
@@ -421,11 +451,10 @@ SELECT 0, 1, count(*), NULL::bigint, {now} FROM g;
 
 -- :block prune
 -- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
--- starts from the floor, which the first step raises to `floor` (the largest token of the batch) before
--- the second may delete anything that is not above it. A creator reads the floor under a share lock that
--- it keeps until its row is there: one that read the old floor has ended before the first step gets its
--- lock, while the old row was still there, and so has made nothing. Nothing is locked between the two
--- steps, so a reaper that is stopped there delays nobody; a floor that is too high does no harm.
+-- draws above the floor, which the first step raises to `floor` (the largest token of the batch) before
+-- the second may delete anything that is not above it. Who sees the new row sees that floor too, whatever
+-- token the row was made with. Nothing is locked between the two steps, so a reaper that is stopped there
+-- delays nobody; a floor that is too high does no harm.
 -- A row that is locked or guarded is skipped, and one in use for a queue is left alone.
 -- The first step changes meta only where the floor is too low, and locks nothing otherwise.
 -- No row: there was nothing to delete.
@@ -437,7 +466,7 @@ WITH k AS (
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
-      AND m.id = 1 AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor
+      AND m.id = 1 AND c.token <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
@@ -456,7 +485,7 @@ WITH i AS (
     FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name CROSS JOIN {meta} m
     WHERE c.kind = 0 AND c.owner IS NULL
       AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
-      AND m.id = 1 AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor
+      AND m.id = 1 AND c.token <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
@@ -642,8 +671,8 @@ FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- reads the clock behind that wait. While the version is another one nothing is locked or written.
 -- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
 -- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted, and jumps by 2^32 for each
--- incarnation, as tokens do: above those that a failover forgot.
+-- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
+-- tokens are: above those that a failover forgot.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
 -- nothing was done. Two creators: the second waits for the first, and makes nothing; but if the first one is
 -- undone when it is too late for the second, that is undone by an error, which nobody is left to hear.
@@ -656,8 +685,8 @@ WITH k AS (
     SELECT k.version, {now} AS now FROM k
 ), g AS (
     UPDATE {register} r SET
-        version = r.version + CASE WHEN r.inc = m.inc THEN 1 ELSE (m.inc - r.inc)::bigint * 4294967296 END,
-        value = :value, writer = :writer, inc = m.inc, updated = t.now
+        version = greatest(r.version, m.fence_floor) + 1,
+        value = :value, writer = :writer, updated = t.now
     FROM t, {meta} m
     WHERE r.ns = :ns AND r.name = :name AND r.version = t.version AND t.now <= :not_after
       AND m.id = 1 AND {known} AND {kept} AND {durable}
@@ -674,8 +703,8 @@ FROM {register} h CROSS JOIN {meta} m LEFT JOIN g ON true
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 -- :step
 WITH g AS (
-    INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
-    SELECT :ns, :name, {now} + (m.inc::bigint * 4294967296), :value, :writer, m.inc, {now}
+    INSERT INTO {register} (ns, name, version, value, writer, updated)
+    SELECT :ns, :name, greatest({now}, m.fence_floor + 1), :value, :writer, {now}
     FROM {meta} m
     WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND {known} AND {kept} AND {durable}
     ON CONFLICT (ns, name) DO NOTHING

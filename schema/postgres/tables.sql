@@ -4,14 +4,17 @@
 CREATE TABLE IF NOT EXISTS {meta} (
     id smallint PRIMARY KEY CHECK (id = 1),
     version integer NOT NULL,        -- of the schema, 0 after the last migration was taken down
-    min_reader integer NOT NULL,     -- oldest schema version that a library must know to work here
-    inc integer NOT NULL,            -- incarnation: counts the servers that this data has lived on
-    server text NOT NULL,            -- identity of the present one, its timeline last; '' before the first
-    fence_floor bigint NOT NULL      -- no token of a deleted row was larger
+    min_reader integer NOT NULL,     -- oldest generation of libraries that may work here
+    inc integer NOT NULL,            -- counts the servers that this data has lived on, and their starts
+    server text NOT NULL,            -- identity of the present one, its start last; '' before the first
+    fence_floor bigint NOT NULL,     -- every token from now on is larger: than any before this server's start,
+                                     -- and than those of deleted rows
+    lost_at bigint NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    longest bigint NOT NULL          -- no lease was longer, microseconds
 );
 
-INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor)
-VALUES (1, 0, 1, 0, '', 0) ON CONFLICT (id) DO NOTHING;
+INSERT INTO {meta} (id, version, min_reader, inc, server, fence_floor, lost_at, longest)
+VALUES (1, 0, 4, 0, '', 0, 0, 0) ON CONFLICT (id) DO NOTHING;
 
 -- What was applied, for people and for verify.
 CREATE TABLE IF NOT EXISTS {migration} (
@@ -34,7 +37,7 @@ CREATE TABLE {lock} (
     exp bigint,                               -- end of the lease; NULL: free
     since bigint,                             -- time of the grant
     label bytea,                              -- what the holder says about itself
-    inc integer NOT NULL,                     -- incarnation under which token was drawn
+    ttl bigint NOT NULL DEFAULT 0,            -- length of the last lease
     ended_owner bytea,                        -- the last grant that ended: its owner,
     ended_token bigint NOT NULL DEFAULT 0,    -- its token,
     ended_why smallint NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
@@ -60,7 +63,6 @@ CREATE TABLE {register} (
     version bigint NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value bytea NOT NULL CHECK (octet_length(value) <= 65536),
     writer bytea NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
-    inc integer NOT NULL,                     -- incarnation under which version was drawn
     updated bigint NOT NULL,                  -- microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name)
 ) WITH (fillfactor = 50);

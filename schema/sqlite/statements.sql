@@ -20,16 +20,22 @@ WHERE :accept_weak IS NOT NULL
 SELECT 0, 1, version, min_reader, {now} * 1000, 1 FROM {meta} WHERE id = 1;
 
 -- :block reincarnate
--- A file has no server that could lose its commits. Never asked for.
--- :step write
-UPDATE {meta} SET inc = inc + 1, fence_floor = fence_floor + 4294967296, server = CAST(:server AS TEXT)
-WHERE id = 1 AND server <> CAST(:server AS TEXT)
-RETURNING 0, 1;
+-- A file has no server that could be another one, and a file that was put back shows nothing of it: here tokens follow
+-- the clock all the time. Never asked for.
+-- :step
+SELECT 0, 1 WHERE :server IS NULL AND :lift IS NULL AND :floor IS NULL;
+
+-- :block longest
+-- Nobody waits for what a server has lost. Never asked for.
+-- :step
+SELECT 0, 1 WHERE :ttl IS NULL;
 
 -- :block acquire
 -- The first step only reads: while the lock is held by somebody else, waiting writes nothing and takes
 -- no write lock. The second grants the lock if its row is missing, free, run out, or ours (the same
 -- request sent again), and not_after has not passed; the last says why it did not. No row: meta has none.
+-- A token is above the row's and the floor's, and no smaller than the clock: so tokens rise also where a copy of the
+-- file is put back, which nothing in it tells; so there is no grace either.
 -- :step
 SELECT 0, CASE WHEN kind <> 0 THEN 11 ELSE 2 END, token, (exp - {now}) * 1000, {now} * 1000,
        since * 1000, label
@@ -37,13 +43,12 @@ FROM {lock}
 WHERE ns = :ns AND name = :name
   AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now});
 -- :step write
-INSERT INTO {lock} AS l (ns, name, owner, token, exp, since, label, inc)
-SELECT :ns, :name, :owner, m.fence_floor + 1, {now} + :ttl / 1000, {now}, :label, m.inc
-FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after
+INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
+SELECT :ns, :name, :owner, max(m.fence_floor + 1, {now} * 1000), {now} + :ttl / 1000, :ttl / 1000, {now}, :label
+FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
 ON CONFLICT (ns, name) DO UPDATE SET
-    token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} AND l.inc = excluded.inc THEN l.token
-                 WHEN l.inc = excluded.inc THEN l.token + 1
-                 ELSE l.token + (excluded.inc - l.inc) * 4294967296 END,
+    token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.token
+                 ELSE max(l.token + 1, excluded.token) END,
     since = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
     ended_owner = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
                        THEN l.ended_owner ELSE l.owner END,
@@ -51,8 +56,7 @@ ON CONFLICT (ns, name) DO UPDATE SET
                        THEN l.ended_token ELSE l.token END,
     ended_why = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
                      THEN l.ended_why ELSE 4 END,
-    owner = excluded.owner, exp = excluded.exp, label = excluded.label, inc = excluded.inc,
-    idle_since = NULL
+    owner = excluded.owner, exp = excluded.exp, ttl = excluded.ttl, label = excluded.label, idle_since = NULL
 WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
   AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner) AND l.withdrawn IS NOT excluded.owner;
 -- :step write
@@ -75,7 +79,7 @@ SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
 -- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after the clock was
 -- put back, a raised one would last for as long as the step. Always one row for each request.
 -- :step write
-UPDATE {lock} SET exp = {now} + :ttl / 1000
+UPDATE {lock} SET exp = {now} + :ttl / 1000, ttl = :ttl / 1000
 WHERE ns = :ns AND name = :name AND kind = 0
   AND owner = :owner AND token = :token AND exp > {now} AND {now} * 1000 <= :not_after;
 -- :step write
@@ -120,8 +124,8 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- sign of this owner for ever. The row counts as idle from now on: the pruner, who may have been about to
 -- take it, would take the tombstone with it. No row: meta has none.
 -- :step write
-INSERT INTO {lock} AS l (ns, name, token, inc, idle_since, withdrawn)
-SELECT :ns, :name, m.fence_floor, m.inc, {now}, :owner FROM {meta} m WHERE m.id = 1
+INSERT INTO {lock} AS l (ns, name, token, idle_since, withdrawn)
+SELECT :ns, :name, m.fence_floor, {now}, :owner FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO UPDATE SET
     ended_token = CASE WHEN l.owner = :owner THEN l.token ELSE l.ended_token END,
     ended_owner = CASE WHEN l.owner = :owner THEN l.owner ELSE l.ended_owner END,
@@ -177,7 +181,7 @@ ORDER BY ns, name LIMIT :limit;
 -- It only reads, and `limit` rows at most: without WAL a reader keeps a commit out.
 -- :step
 WITH p AS MATERIALIZED (
-    SELECT ns, name, kind, owner, token, exp, inc, idle_since, waiters, next_ticket
+    SELECT ns, name, kind, owner, token, exp, idle_since, waiters, next_ticket
     FROM {lock}
     WHERE (ns, name) > (:ns, :after) AND ns <> :own
     ORDER BY ns, name LIMIT :limit
@@ -186,10 +190,9 @@ SELECT 0, 10, p.token, (p.exp - {now}) * 1000, {now} * 1000, NULL, NULL, p.name,
 FROM p
 WHERE p.kind = 0 AND p.exp <= {now} - :grace / 1000
 UNION ALL
-SELECT 0, 16, p.token + (m.inc - p.inc) * 4294967296, (p.idle_since - {now}) * 1000, {now} * 1000,
-       p.idle_since * 1000, NULL, p.name, p.ns
-FROM p, {meta} m
-WHERE m.id = 1 AND p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+SELECT 0, 16, p.token, (p.idle_since - {now}) * 1000, {now} * 1000, p.idle_since * 1000, NULL, p.name, p.ns
+FROM p
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= {now} - :idle / 1000
 UNION ALL
 SELECT 0, 1, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
@@ -221,8 +224,7 @@ UPDATE {meta} SET fence_floor = :floor WHERE id = 1 AND fence_floor < :floor;
 DELETE FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NULL
   AND waiters = 0 AND next_ticket = 0 AND idle_since <= :cut / 1000 AND idle_since <= {now}
-  AND token + ((SELECT inc FROM {meta} WHERE id = 1) - inc) * 4294967296
-      <= (SELECT fence_floor FROM {meta} WHERE id = 1)
+  AND token <= (SELECT fence_floor FROM {meta} WHERE id = 1)
 RETURNING 0, 1, token;
 
 -- :block migrate_lock
@@ -358,22 +360,19 @@ FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed.
 -- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
 -- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted. The clock knows milliseconds,
--- and versions are microseconds as elsewhere: chance fills what is missing. It jumps by 2^32 for each incarnation, as tokens do.
+-- one begins at the clock, so that it lies above those of a row that was deleted, and all follow it, as tokens do. The
+-- clock knows milliseconds, and versions are microseconds as elsewhere: chance fills what is missing of a new one.
 -- The second step makes a register that is not there, if that was asked for; the last one tells why nothing
 -- was done. No row: meta has none.
 -- :step write
 UPDATE {register} AS r SET
-    version = r.version + CASE WHEN r.inc = m.inc THEN 1 ELSE (m.inc - r.inc) * 4294967296 END,
-    value = :value, writer = :writer, inc = m.inc, updated = {now}
-FROM {meta} m
-WHERE r.ns = :ns AND r.name = :name AND r.version = :expected
-  AND m.id = 1 AND {now} * 1000 <= :not_after
+    version = max(r.version + 1, {now} * 1000), value = :value, writer = :writer, updated = {now}
+WHERE r.ns = :ns AND r.name = :name AND r.version = :expected AND {now} * 1000 <= :not_after
 RETURNING 0, 1, version, NULL, {now} * 1000;
 -- :step write
-INSERT INTO {register} (ns, name, version, value, writer, inc, updated)
-SELECT :ns, :name, {now} * 1000 + abs(random() % 1000) + m.inc * 4294967296, :value, :writer, m.inc, {now}
-FROM {meta} m WHERE :expected = 0 AND m.id = 1 AND {now} * 1000 <= :not_after
+INSERT INTO {register} (ns, name, version, value, writer, updated)
+SELECT :ns, :name, {now} * 1000 + abs(random() % 1000), :value, :writer, {now}
+WHERE :expected = 0 AND {now} * 1000 <= :not_after
 ON CONFLICT (ns, name) DO NOTHING
 RETURNING 0, 1, version, NULL, {now} * 1000;
 -- :step write

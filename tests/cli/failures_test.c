@@ -319,7 +319,7 @@ static void test_server_that_cannot_write_is_74(void **state)
     full_disk();
     sh("sqlock $G renew nightly $(cat $D/grant)");
     assert_said(74, "", NULL);
-    sh("sqlock $G break nightly --token 1");
+    sh("sqlock $G break nightly --token $($D/token nightly)");
     assert_said(74, "", NULL);
     sh("sqlock $G run -w 1s another touch $D/ran");
     assert_said(74, "", NULL);
@@ -365,9 +365,10 @@ static void test_lost_reply_is_79_and_its_owner_settles_it(void **state)
     assert_int_equal(strlen(text_of("out")), 33);
     sh("sqlock $G show nightly");
     assert_said(0, "held", NULL);
-    sh("sqlock $G acquire -n --owner $(cat $D/out) nightly");
-    assert_said(0, " 2\n", NULL);
-    assert_sh("sqlock $G release nightly $(cat $D/out) 2");
+    assert_sh("sqlock $G acquire -n --owner $(cat $D/out) nightly >$D/settled && "
+              "test $(cut -d' ' -f2 $D/settled) = $($D/token nightly) && "
+              "test $(cut -d' ' -f2 $D/settled) -gt $(cut -d' ' -f2 $D/grant)");
+    assert_sh("sqlock $G release nightly $(cat $D/settled)");
 }
 
 static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void **state)

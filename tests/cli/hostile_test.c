@@ -107,7 +107,7 @@ static void test_full_stderr_does_not_delay_the_order_to_stop(void **state)
                    "exec sqlock run --ttl 9s -k 0 nightly tests/cli/tree.sh $D stubborn");
     wait_for("ready");
     begun = now_us();
-    assert_sh("sqlock break nightly --token 1");
+    assert_sh("sqlock break nightly --token $($D/token nightly)");
     assert_soon(*sh(SURVIVORS)->out == '\0', patience_ms(20000));
     assert_between(0, (now_us() - begun) / 1000, 6000);
     assert_ends(run, 76);
@@ -128,7 +128,7 @@ static void test_messages_wait_for_their_reader(void **state)
     wait_for("ready");
     assert_sh("timeout 1 cat $D/p | tr -d '\\0' >$D/said; test $? = 124 || true");
     assert_ends(run, 0);
-    assert_non_null(strstr(text_of("said"), "sqlock: nightly: held, token 1\n"));
+    assert_sh("grep -x -a \"sqlock: nightly: held, token $($D/token nightly)\" $D/said");
 }
 
 /* ---- orders that do not arrive --------------------------------------------------------------- */

@@ -63,13 +63,14 @@ static void test_status_line_of_a_command_that_outlived_its_lock(void **state)
 {
     (void)state;
     database_new();
-    sh("sqlock run --ttl 1h --status-fd 3 -c nightly 'sqlock break nightly --token 1; exit 3' "
+    sh("sqlock run --ttl 1h --status-fd 3 -c nightly 'sqlock break nightly --token $($D/token "
+       "nightly); exit 3' "
        "3>$D/status");
     assert_said(76, NULL, NULL);
     assert_status("lost", 76);
     assert_non_null(strstr(text_of("status"), "\"child_status\":3,"));
     sh("sqlock run --ttl 1h --on-lost warn --status-fd 3 -c nightly "
-       "'sqlock break nightly --token 2; exit 3' 3>$D/status");
+       "'sqlock break nightly --token $($D/token nightly); exit 3' 3>$D/status");
     assert_said(3, NULL, NULL);
     assert_status("lost", 3);
 }
@@ -115,7 +116,7 @@ static void test_max_time_ends_what_does_not_care_for_its_lock(void **state)
     pid_t run = start_new_tree("--ttl 4s --on-lost warn --max-time 6s -k 200ms", "stubborn");
 
     (void)state;
-    assert_sh("sqlock break nightly --token 1");
+    assert_sh("sqlock break nightly --token $($D/token nightly)");
     assert_ends(run, 124);
     assert_no_survivors();
 }

@@ -109,9 +109,9 @@ static void test_reaper_without_its_lease_stops_with_76(void **state)
     (void)state;
     database_new();
     assert_sh("sqlock $G acquire -n --ttl 100ms old; sleep 0.3");
-    database_exec("INSERT INTO @lock (ns, name, owner, token, exp, since, label, inc) "
+    database_exec("INSERT INTO @lock (ns, name, owner, token, exp, since, label) "
                   "SELECT l.ns, convert_to('old.' || i, 'UTF8'), l.owner, l.token, l.exp, l.since, "
-                  "l.label, l.inc FROM @lock l, generate_series(1, 1500) i");
+                  "l.label FROM @lock l, generate_series(1, 1500) i");
     reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 --metrics-file $D/prom");
     sleep_ms(1000);
     assert_false(child_ended(reaper));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,22 @@ int run_on_databases(const struct CMUnitTest *tests, size_t n)
     return failed;
 }
 
+/* $D/token NAME: of its last grant. */
+static void token_script(void)
+{
+    char path[4200];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/token", test_folder);
+    if ((file = fopen(path, "w")) == NULL)
+        fail_msg("%s: %s", path, strerror(errno));
+    fputs("#!/bin/sh\n"
+          "exec sqlock $G show --json \"$@\" | sed 's/.*\"token\":\\([0-9]*\\).*/\\1/'\n",
+          file);
+    fchmod(fileno(file), 0700);
+    fclose(file);
+}
+
 static void folder_new(void)
 {
     const char *path = getenv("PATH");
@@ -64,6 +81,7 @@ static void folder_new(void)
 
     test_folder = temp_dir();
     setenv("D", test_folder, 1);
+    token_script();
     unsetenv("DATABASE_URL");
     snprintf(build, sizeof build, "%s", TEST_COMMAND);
     if ((slash = strrchr(build, '/')) != NULL)

@@ -167,7 +167,8 @@ static void test_options_may_stand_behind_operands(void **state)
     assert_said(0, "[{", NULL);
     sh("sqlock migrate --exit-code --json status");
     assert_said(0, "[{", NULL);
-    assert_sh("sqlock acquire -n -- -a && sqlock show -- -a && sqlock break --token 1 -- -a");
+    assert_sh("sqlock acquire -n -- -a && sqlock show -- -a && "
+              "sqlock break --token $($D/token -- -a) -- -a");
     sh("sqlock show -a");
     assert_said(64, "", "unknown option -a");
 }

@@ -170,9 +170,13 @@ static void test_late_acquire_grants_to_nobody(void **state)
     sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
     sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 60000, 0);
-    sqlock_lock *lock = NULL;
-    long seen = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE);
+    sqlock_lock *lock = take(other, "nightly");
+    int64_t token = sqlock_lock_token(lock);
+    long seen;
 
+    give(lock);
+    lock = NULL;
+    seen = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE);
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LATE, REQUEST_MS + 750);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
     assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), seen);
@@ -180,7 +184,7 @@ static void test_late_acquire_grants_to_nobody(void **state)
                 patience_ms(5000));
     o = wait_opts(0, 0, 0);
     sqlock_lock *theirs = take_with(other, "nightly", &o);
-    assert_int_equal(sqlock_lock_token(theirs), 1);
+    assert_int_equal(sqlock_lock_token(theirs), token + 1);
     mend();
     assert_code(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), &err), &err);
     sqlock_lock_free(lock);

@@ -32,6 +32,12 @@ sqlock_open_opts short_requests(void)
 sqlock *open_fragile(struct world *w)
 {
     sqlock_open_opts o = short_requests();
+
+    return open_fragile_with(w, &o);
+}
+
+sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o)
+{
     const struct place before = w->place;
     sqlock *m;
 
@@ -39,7 +45,7 @@ sqlock *open_fragile(struct world *w)
     atomic_store(&network.allowed, ALWAYS);
     w->place.connect = connect_through;
     w->place.connect_user = &network;
-    m = open_manager(w, &o);
+    m = open_manager(w, o);
     w->place = before;
     give(take(m, "to open connections"));
     return m;

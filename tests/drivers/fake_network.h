@@ -12,6 +12,8 @@ enum { REQUEST_MS = 250, ALWAYS = 1000000 };
 sqlock_open_opts short_requests(void);
 /* A manager with them, on a network that can be cut. Other managers are not on it. */
 sqlock *open_fragile(struct world *w);
+/* ... with other options. */
+sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o);
 /* The next request of this kind has that fault, and no connection comes after it until mend(). */
 void fail_and_cut(struct world *w, int stmt, sqlock_fault fault, int32_t delay_ms);
 void mend(void);

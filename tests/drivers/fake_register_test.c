@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define NAME "config"
-#define JUMP INT64_C(4294967296)
 
 static int set(sqlock *m, const char *value, int64_t expected, int64_t *version, sqlock_error *err)
 {
@@ -80,7 +79,7 @@ static void test_version_that_a_failover_forgot_never_comes_again(void **state)
     sqlock_fake_failover(fake_at(&w->place));
     assert_int_equal(get(m, "kept"), kept);
     now = set_ok(m, "other", kept);
-    assert_int_equal(now, kept + JUMP);
+    assert_true(now > forgotten);
     assert_int_equal(set(m, "stale", forgotten, &there, &err), SQLOCK_CONFLICT);
     assert_int_equal(there, now);
     assert_int_equal(set_ok(m, "next", now), now + 1);

@@ -41,10 +41,10 @@ static void begin(int dead)
     assert_non_null(test.other = mysql_init(NULL));
     assert_non_null(
         mysql_real_connect(test.other, NULL, "root", "", test.database, 0, my_socket_path(), 0));
-    other(dead ? "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since, inc) VALUES "
-                 "('', 'a', REPEAT('x', 16), 1, 1, 1, 0), ('', 'b', REPEAT('x', 16), 1, 1, 1, 0)"
-               : "INSERT INTO sqlock_lock (ns, name, token, inc, idle_since) VALUES "
-                 "('', 'a', 1, 0, 1), ('', 'b', 1, 0, 1)");
+    other(dead ? "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since) VALUES "
+                 "('', 'a', REPEAT('x', 16), 1, 1, 1), ('', 'b', REPEAT('x', 16), 1, 1, 1)"
+               : "INSERT INTO sqlock_lock (ns, name, token, idle_since) VALUES "
+                 "('', 'a', 1, 1), ('', 'b', 1, 1)");
     other("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
 }
 
@@ -182,7 +182,7 @@ static void test_reaper_frees_a_guarded_row_and_the_guard_stands(void **state)
                    patience_ms(test.skips ? AT_ONCE_MS : WAITED_MS) * INT64_C(1000));
     other("COMMIT");
     assert_ok(sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
-    assert_int_equal(sqlock_lock_token(lock), 2);
+    assert_true(sqlock_lock_token(lock) > 1);
     assert_ok(sqlock_release(lock, &err), &err);
     sqlock_lock_free(lock);
 }

@@ -123,7 +123,7 @@ extern const struct part suite_guard_refused; /* where the server cannot keep on
 extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait,
     suite_rowlock_blockers;
 extern const struct part suite_rowlock_server, suite_rowlock_deadlock;
-extern const struct part suite_deadlock; /* the same, of a request of ours */
+extern const struct part suite_deadlock; /* the same, of a request of ours; MySQL */
 /* Also where a server knows no NOWAIT. */
 extern const struct part suite_rowlock_race, suite_rowlock_refused;
 

@@ -47,7 +47,9 @@ static void test_open_refuses_bad_numbers(void **state)
     REFUSED(w, lease_ms, SQLOCK_LEASE_MAX_MS + 1);
     REFUSED(w, lease_ms, INT32_MIN);
     REFUSED(w, flags, 0x80000000u);
-    REFUSED(w, flags, 0x4u);
+    REFUSED(w, flags, 0x8u);
+    REFUSED(w, grace_ms, -1);
+    REFUSED(w, grace_ms, SQLOCK_LEASE_MAX_MS + 1);
     REFUSED(w, size, 0);
     REFUSED(w, size, 3);
 }

@@ -32,7 +32,7 @@ static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
     assert_int_equal(count_rows(m).held, 1);
     sqlock_error err = {0};
     assert_ok(sqlock_renew(lock, &err), &err);
-    assert_int_equal(token_of(m, "dead"), token + 1);
+    assert_true(token_of(m, "dead") > token);
     give(lock);
 
     r = reap(m, &o);

@@ -188,7 +188,7 @@ static void test_newer_schema_that_can_be_read_is_used(void **state)
     struct world *w = world(state);
     sqlock_error err = {0};
 
-    change(w, "UPDATE %s SET version = 41, min_reader = 1", "meta");
+    change(w, "UPDATE %s SET version = 41, min_reader = min_reader", "meta");
     give(take(open_manager(w, NULL), "nightly"));
     assert_code(SQLOCK_ESCHEMA, migrate_here(w, NULL, &err), &err);
 }

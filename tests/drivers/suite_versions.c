@@ -23,7 +23,7 @@ static sqlock_driver *table_of_size(uint32_t size)
     table->size = size;
     if (size < sizeof *table)
         table->caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT |
-                         SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING);
+                         SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
     return table;
 }
 
@@ -141,6 +141,7 @@ static const struct {
      4},
     {SQLOCK_CAP_WHOLE_URL, "SQLOCK_CAP_WHOLE_URL", {offsetof(sqlock_driver, whole_url)}, 1},
     {SQLOCK_CAP_RUNNING, "SQLOCK_CAP_RUNNING", {offsetof(sqlock_driver, running)}, 1},
+    {SQLOCK_CAP_HOSTS, "SQLOCK_CAP_HOSTS", {offsetof(sqlock_driver, hosts)}, 1},
 };
 
 static void never(void)
@@ -159,6 +160,8 @@ static void fill_slots(sqlock_driver *table)
         table->whole_url = spied_driver()->whole_url;
     if (table->caps & SQLOCK_CAP_RUNNING)
         table->running = spied_driver()->running;
+    if (table->caps & SQLOCK_CAP_HOSTS)
+        table->hosts = spied_driver()->hosts;
 }
 
 static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void **state)

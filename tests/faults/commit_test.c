@@ -369,9 +369,11 @@ static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state
     sqlock_cancel *cancel = NULL;
     sqlock_error err;
     sqlock_lock *next;
+    int64_t before;
     (void)state;
 
     sqlite_with_reader();
+    before = row_of(place.managers[1], NAME).token;
     assert_ok(sqlock_cancel_new(&cancel, &err), &err);
     caller_start(place.managers[0], 8000, cancel);
     sleep_ms(200);
@@ -382,8 +384,9 @@ static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state
     assert_null(caller.lock);
     reader_ends();
     assert_int_equal(row_of(place.managers[1], NAME).held, 0);
+    assert_int_equal(row_of(place.managers[1], NAME).token, before); /* nor drawn */
     next = held(place.managers[1], NAME, LEASE, NULL);
-    assert_int_equal(sqlock_lock_token(next), 3); /* nothing was left open or drawn */
+    assert_true(sqlock_lock_token(next) > before); /* nothing was left open */
     give_back(next);
 }
 

@@ -121,12 +121,15 @@ static void test_name_whose_row_could_not_be_made_is_not_unsure(void **state)
     sqlock *m = warm();
     sqlock_lock *none = NULL;
     PGconn *c = PQconnectdb(pg_url());
-    char sql[128];
+    char sql[200];
     sqlock_error err;
     int rc;
     (void)state;
 
-    snprintf(sql, sizeof sql, "BEGIN; SELECT 1 FROM %s.sqlock_meta FOR UPDATE", place.schema);
+    snprintf(sql, sizeof sql,
+             "BEGIN; INSERT INTO %s.sqlock_lock (ns, name, token, idle_since) "
+             "VALUES ('', 'new', 1, 1)",
+             place.schema);
     PQclear(PQexec(c, sql));
     rc = take(m, "new", 30000, 500, NULL, &none, &err);
     PQfinish(c);

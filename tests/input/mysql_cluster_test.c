@@ -48,6 +48,20 @@ static void become_galera_node(void)
     my_private_restart(args);
 }
 
+/* And writes nothing. */
+static void assert_migrate_says_the_same(const sqlock_error *opened)
+{
+    sqlock_error err = {0};
+
+    my_private_exec("DROP DATABASE IF EXISTS test; CREATE DATABASE test");
+    assert_code(SQLOCK_EREFUSED,
+                sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
+    assert_string_equal(err.text + strlen("migrate"), opened->text + strlen("open"));
+    assert_int_equal(my_private_number("SELECT COUNT(*) FROM information_schema.tables "
+                                       "WHERE table_schema = 'test'"),
+                     0);
+}
+
 static void test_P16_a_galera_node_is_refused(void **state)
 {
     sqlock_error err;
@@ -59,12 +73,14 @@ static void test_P16_a_galera_node_is_refused(void **state)
     become_galera_node();
     assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), 0, &err), &err);
     assert_non_null(strstr(err.text, "a Galera node, and each node grants by a clock of its own"));
+    assert_migrate_says_the_same(&err);
     /* Weak durability is another matter. */
     assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
     my_private_exec("SET GLOBAL wsrep_cluster_address = 'gcomm://127.0.0.1:1?pc.wait_prim=no'");
     assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), 0, &err), &err);
     assert_non_null(strstr(err.text, "a Galera node that is not in the primary component"));
     my_private_restart("");
+    mysql_migrated();
     assert_ok(mysql_try(my_private_url(), 0, &err), &err);
 }
 

@@ -244,10 +244,11 @@ static void test_rights_by_role_wildcard_and_column_are_enough(void **state)
         "DROP ROLE IF EXISTS locker; CREATE ROLE locker; "
         "GRANT SELECT, INSERT, UPDATE ON test.* TO locker; GRANT locker TO modest@localhost; "
         "SET DEFAULT ROLE locker /*M! FOR */ /*!80000 TO */ modest@localhost",
-        "GRANT SELECT, INSERT, UPDATE (owner, token, exp, since, label, inc, ended_owner, "
+        "GRANT SELECT, INSERT, UPDATE (owner, token, exp, ttl, since, label, ended_owner, "
         "ended_token, ended_why, withdrawn, idle_since, mode) ON test.sqlock_lock TO "
         "modest@localhost; "
-        "GRANT SELECT, UPDATE (fence_floor, inc, server) ON test.sqlock_meta TO modest@localhost"};
+        "GRANT SELECT, UPDATE (fence_floor, inc, server, lost_at, longest) ON test.sqlock_meta TO "
+        "modest@localhost"};
     char url[400];
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 

@@ -1,5 +1,6 @@
 /* URLs of MariaDB and MySQL servers, and option files. */
 #include <mysql.h>
+#include <sqlock/driver.h>
 #include <sqlock/mysql.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static void test_a_malformed_url_is_told_without_its_password(void **state)
         "mysql://u:secret%4@h/d", "mysql://u:secret@[::1/d", "mysql://u:secret@[v1.x]/d",
         "mysql://u:sec^ret@h/d", "mysql://u:secret@h/d#piece", "mysql://u:secret@h/d/e",
         /* more than a name to one of the client libraries */
-        "mysql://u:secret@h%3Di/d", "mysql://u:secret@h,i/d", "mysql://u:secret@x%3A%2F%2Fh/d",
+        "mysql://u:secret@h%3Di/d", "mysql://u:secret@x%3A%2F%2Fh/d",
         /* cut off by a byte of zero */
         "mysql://u:secret%00more@h/d", "mysql://u:secret@h/d%00",
         "mysql://u:secret@h/?socket=/s%00x"};
@@ -47,6 +48,53 @@ static void test_a_malformed_url_is_told_without_its_password(void **state)
     if (!test_wants("mysql"))
         skip();
     malformed(bad, sizeof bad / sizeof *bad);
+}
+
+/* All of a list is judged, whichever host is asked. */
+static void test_a_list_with_one_malformed_host_is_refused(void **state)
+{
+    static const char *const bad[] = {"mysql://u:secret@h,/d",
+                                      "mysql://u:secret@,h/d",
+                                      "mysql://u:secret@h,,i/d",
+                                      "mysql://u:secret@h,i:0/d",
+                                      "mysql://u:secret@h:1,:2/d",
+                                      "mysql://u:secret@h, i/d",
+                                      "mysql://u:secret@h,i@j,k/d",
+                                      "mysql://u:secret@localhost,localhost/d?socket=/s",
+                                      "mysql://u:secret@h,i%2Cj/d",
+                                      "mysql://u:secret@h,i/d?connect-timeout=0",
+                                      "mysql://u:secret@h/d?connect-timeout=soon"};
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    malformed(bad, sizeof bad / sizeof *bad);
+}
+
+static void test_hosts_of_a_list_are_counted(void **state)
+{
+    static const struct {
+        const char *url;
+        uint32_t n;
+        int64_t each_s;
+    } urls[] = {{"mysql:///d", 1, 0},
+                {"mysql://h/d", 1, 0},
+                {"mysql://a,b:p,q@h/d", 1, 0},
+                {"mysql://u:secret@h1,h2:3307,[::1]:3308/d?connect-timeout=4", 3, 4},
+                {"mariadb://h1:1,h2", 2, 0},
+                {"mysql://h/d?connect-timeout=7", 1, 7}};
+
+    (void)state;
+    if (!test_wants("mysql"))
+        skip();
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        sqlock_hosts hosts = {.size = sizeof hosts, .n = 1};
+        sqlock_error err = {0};
+
+        assert_ok(sqlock_driver_mysql()->hosts(urls[i].url, &hosts, &err), &err);
+        if (hosts.n != urls[i].n || hosts.each_us != urls[i].each_s * 1000000)
+            fail_msg("%s: %u hosts, %lld us", urls[i].url, hosts.n, (long long)hosts.each_us);
+    }
 }
 
 static void test_an_option_that_is_unknown_twice_or_empty_is_refused(void **state)
@@ -199,6 +247,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_malformed_url_is_told_without_its_password),
+        cmocka_unit_test(test_a_list_with_one_malformed_host_is_refused),
+        cmocka_unit_test(test_hosts_of_a_list_are_counted),
         cmocka_unit_test(test_an_option_that_is_unknown_twice_or_empty_is_refused),
         cmocka_unit_test(test_addresses_of_both_kinds_are_understood),
         cmocka_unit_test(test_names_and_passwords_may_hold_any_sign),

@@ -255,8 +255,8 @@ static int turn_back(void **state)
     return 0;
 }
 
-/* An acquire that makes the lock's row reads meta under a lock. Somebody has changed that
- * meanwhile, and commits: in READ COMMITTED nothing has happened. That it fails here is the first
+/* An acquire that makes the lock's row waits for another who makes it, and commits: in READ
+ * COMMITTED that is as good as its own. That it fails here is the first
  * sign that its session is another than the one that was greeted; asked once more, it would be
  * granted there. */
 static void test_sessions_that_became_serializable_are_refused(void **state)
@@ -274,7 +274,8 @@ static void test_sessions_that_became_serializable_are_refused(void **state)
     sqlock_lock_free(lock);
     turn_serializable();
     other_must("BEGIN ISOLATION LEVEL READ COMMITTED");
-    other_must("UPDATE turned.sqlock_meta SET min_reader = min_reader");
+    other_must("INSERT INTO turned.sqlock_lock (ns, name, token, idle_since) "
+               "SELECT ns, 'y', 0, idle_since FROM turned.sqlock_lock");
     o.wait_ms = patience_ms(5000);
     assert_ok(sqlock_acquire_start(turned.m, "y", &o, &op, &err), &err);
     assert_soon(private_number("SELECT count(*) FROM pg_stat_activity "

@@ -49,8 +49,8 @@ static void stranger_makes(const char *sql)
 
 #define META                                                                                       \
     "CREATE TABLE sqlock_meta (id smallint PRIMARY KEY, version int, min_reader int, inc int,"     \
-    " server text, fence_floor bigint"
-#define ROW       "; INSERT INTO sqlock_meta VALUES (1, 0, 1, 0, '', 0)"
+    " server text, fence_floor bigint, lost_at bigint, longest bigint"
+#define ROW       "; INSERT INTO sqlock_meta VALUES (1, 0, 4, 0, '', 0, 0, 0)"
 #define MIGRATION "CREATE TABLE sqlock_migration (version int PRIMARY KEY, name text,"
 
 static const struct {

@@ -52,9 +52,9 @@ static void leave(const struct place *p, int32_t n)
                  i);
     }
     snprintf(sql, sizeof sql,
-             "INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since, inc) "
+             "INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since) "
              "SELECT '', CONCAT('dead/', LPAD(n, 8, '0')), REPEAT(x'00', 16), 1, t - 3600000000, "
-             "t - 3630000000, 0 FROM (SELECT %s AS n, 1000000 * UNIX_TIMESTAMP() AS t FROM %s) i "
+             "t - 3630000000 FROM (SELECT %s AS n, 1000000 * UNIX_TIMESTAMP() AS t FROM %s) i "
              "WHERE n <= %d ORDER BY n",
              p->schema, sum, from, (int)n);
     execute(p, sql);

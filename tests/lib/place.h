@@ -30,6 +30,7 @@ struct quirks {
     bool has_schemas;             /* more than the default one */
     bool opens_after_fork;        /* also a child of a process with a manager may have one */
     int32_t grain_ms;             /* of the server's clock */
+    bool tokens_leave_gaps;       /* they follow the clock all the time */
     void (*make)(struct place *); /* may skip the test, or fail it */
     void (*drop)(struct place *);
     /* Let this much time pass for all rows: what they say happened, or will, is so much earlier. */

@@ -34,9 +34,9 @@ static void age(const struct place *p, int64_t ms)
 
 static void leave(const struct place *p, int32_t n)
 {
-    pg_exec("INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since, inc) "
+    pg_exec("INSERT INTO %s.sqlock_lock (ns, name, owner, token, exp, since) "
             "SELECT '', convert_to('dead/' || lpad(i::text, 8, '0'), 'UTF8'), "
-            "decode(repeat('00', 16), 'hex'), 1, t - 3600000000, t - 3630000000, 0 "
+            "decode(repeat('00', 16), 'hex'), 1, t - 3600000000, t - 3630000000 "
             "FROM generate_series(1, %d) i, "
             "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now (t)",
             p->schema, (int)n);

@@ -67,9 +67,9 @@ static void leave(const struct place *p, int32_t n)
 
     snprintf(sql, sizeof sql,
              "WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < %d) "
-             "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since, inc) "
+             "INSERT INTO sqlock_lock (ns, name, owner, token, exp, since) "
              "SELECT x'', CAST(printf('dead/%%08d', n) AS BLOB), zeroblob(16), 1, t - 3600000, "
-             "t - 3630000, 0 FROM i, (SELECT 1000 * CAST(strftime('%%s', 'now') AS INTEGER) AS t)",
+             "t - 3630000 FROM i, (SELECT 1000 * CAST(strftime('%%s', 'now') AS INTEGER) AS t)",
              (int)n);
     execute(p, sql);
 }
@@ -78,6 +78,7 @@ const struct quirks sqlite_quirks = {.name = "sqlite",
                                      .driver = driver,
                                      .between_processes = true,
                                      .grain_ms = 1,
+                                     .tokens_leave_gaps = true,
                                      .make = make,
                                      .drop = drop,
                                      .age = age,

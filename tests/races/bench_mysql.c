@@ -239,6 +239,7 @@ static void introduce(conn c)
     assert_non_null(row);
     r = request_name(r, row[SQLOCK_COL_SERVER], mysql_fetch_lengths(res)[SQLOCK_COL_SERVER]);
     EXPECT(my_ask(c.my, &meet, &r), SQLOCK_OUT_DONE);
+    run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
     mysql_free_result(res);
     free(sql);
 }

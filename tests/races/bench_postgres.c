@@ -137,6 +137,7 @@ static void pg_introduce(conn c)
         PQclear(res);
     r = request_name(r, (const char *)name, len);
     EXPECT(ask(c, &meet, &r), SQLOCK_OUT_DONE);
+    run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
     PQfreemem(name);
 }
 

@@ -6,7 +6,7 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, NULL};
+    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL};
     memset(r.owner, owner, sizeof r.owner);
     return r;
 }
@@ -161,6 +161,8 @@ static sqlock_value parameter(const char *param, const request *r)
         {"token", integer(r->token)},
         {"ttl", integer(r->ttl)},
         {"not_after", integer(r->not_after)},
+        {"grace", integer(r->grace)},
+        {"lift", integer(r->lift)},
         {"label", bytes("label", 5)},
         {"to_ns", bytes(r->ns, r->ns_len)},
         {"to", r->to != NULL ? bytes(r->to, strlen(r->to)) : bytes(r->name, r->name_len)},

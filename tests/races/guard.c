@@ -248,16 +248,17 @@ static void test_reading_guard_lets_the_thief_in(void **state)
     conn a = lite_open(), app = lite_open(), thief = lite_open();
     request r = request_of('A', 5000 * MS);
     script guard = ours(SQLOCK_STMT_GUARD);
+    char sql[200];
     (void)state;
     r.token = acquire(a, r).token;
     run(app, "BEGIN");
-    assert_int_equal(number(app, "SELECT count(*) FROM {lock} WHERE token = 1 AND exp > " LITE_NOW),
-                     1);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM {lock} WHERE token = %lld AND exp > %s",
+             (long long)r.token, LITE_NOW);
+    assert_int_equal(number(app, sql), 1);
     let_it_run_out(a);
     EXPECT(acquire(thief, request_of('T', 5000 * MS)), SQLOCK_OUT_DONE);
     /* What it read still says that the lock is A's. */
-    assert_int_equal(number(app, "SELECT count(*) FROM {lock} WHERE token = 1 AND exp > " LITE_NOW),
-                     1);
+    assert_int_equal(number(app, sql), 1);
     /* The guard, asked for so late, says that the transaction must be restarted. */
     assert_string_equal(ask(app, &guard, &r).error, "BUSY_SNAPSHOT");
     run(app, "ROLLBACK");

@@ -84,7 +84,7 @@ static void test_thief_that_was_delayed_gets_nothing(void **state)
 static script prune_and_forget(void)
 {
     script s = changed(ours(SQLOCK_STMT_PRUNE), "fence_floor < $4", "fence_floor < 0");
-    return changed(s, "AND c.token + (@sqlock_inc - c.inc) * 4294967296 <= @sqlock_floor", "");
+    return changed(s, "AND c.token <= @sqlock_floor", "");
 }
 
 static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
@@ -99,16 +99,21 @@ static void test_tokens_rise_under_four_clients_and_a_pruner(void **state)
     tokens_fall(my_open, 4 * MS, prune_and_forget());
 }
 
-/* A creator is stopped in its INSERT, before or after it has read the floor; meanwhile the row is
- * made, granted, given back, and a pruner comes. Was it pruned? */
-static int64_t pruned_beside(const script *creator)
+/* G has read the floor, and a creator is stopped in its INSERT, before or after it has read it too;
+ * meanwhile the row is made, granted, given back, and a pruner comes. Then the creator goes on, and
+ * then G. What G is granted. */
+static int64_t token_beside_a_pruner(const script *creator)
 {
-    conn a = my_open(), b = my_open(), gate = my_open();
+    conn a = my_open(), b = my_open(), g = my_open(), gate = my_open();
     request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
+    request rg = request_of('G', 5000 * MS);
     script prune = ours(SQLOCK_STMT_PRUNE);
+    script slow = changed(my_held(), "DO {hold}", "DO {hold} + SLEEP(0.3)");
     run(b, "DELETE FROM {lock}");
     run(b, "UPDATE {meta} SET fence_floor = 0");
     my_hold(gate);
+    my_start(g, &slow, &rg);
+    assert_int_equal(my_waits(g), 1);
     my_start(a, creator, &ra);
     assert_int_equal(my_waits(a), 1);
     rb.token = acquire(b, rb).token;
@@ -120,7 +125,7 @@ static int64_t pruned_beside(const script *creator)
     ask(b, &prune, &rb);
     my_unhold(gate);
     my_finish(a);
-    return acquire(a, ra).token;
+    return my_finish(g).token;
 }
 
 static void test_stalled_creator_keeps_the_pruner_out(void **state)
@@ -129,14 +134,13 @@ static void test_stalled_creator_keeps_the_pruner_out(void **state)
     (void)state;
     creator.step[0] = creator.step[1];
     creator.n = 1;
-    creator = changed(creator, "WHERE m.id = 1 LOCK IN SHARE MODE",
-                      "WHERE m.id = 1 AND {hold} LOCK IN SHARE MODE");
-    assert_int_equal(pruned_beside(&creator), 2);
+    creator = changed(creator, "WHERE m.id = 1", "WHERE m.id = 1 AND {hold}");
+    assert_int_equal(token_beside_a_pruner(&creator), 2);
     /* Wrong: without the share lock the floor is the one before the prune: token 1 comes again.
      * MySQL, and MariaDB from 11 on, stop at the {hold} before they read anything. */
     creator = changed(creator, "LOCK IN SHARE MODE", "");
     if (number(my_open(), "SELECT version() LIKE '10.%MariaDB%'"))
-        assert_int_equal(pruned_beside(&creator), 1);
+        assert_int_equal(token_beside_a_pruner(&creator), 1);
 }
 
 /* ---- time (P4, P5) ----------------------------------------------------------------------------
@@ -190,7 +194,7 @@ static void test_statement_held_up_past_not_after_does_nothing(void **state)
     request t = request_of('B', 5000 * MS);
     (void)state;
     EXPECT(comes_too_late(&right), SQLOCK_OUT_LATE);
-    wrong = changed(right, "AND " MY_NOW " <= $5 AND c.inc", "AND c.inc");
+    wrong = changed(right, "AND " MY_NOW " <= $5 AND @sqlock_floor", "AND @sqlock_floor");
     EXPECT(comes_too_late(&wrong), SQLOCK_OUT_DONE);
     t.not_after = 1;
     EXPECT(acquire(my_open(), t),
@@ -523,39 +527,145 @@ static void test_withdrawal_leaves_how_others_ended(void **state)
     withdrawal_leaves_how_others_ended(my_open(), my_open());
 }
 
-/* B has read the incarnation when somebody makes a new one, and another is granted the lock. */
-static answer grant_with_an_old_incarnation(const script *held)
+/* B has read the floor when somebody raises it, and another is granted the lock above it. */
+static int64_t grant_with_an_old_floor(const script *held, int64_t *last)
 {
     conn a = my_open(), c = my_open(), gate = my_open();
     request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
     answer got;
-    run(a, "DELETE FROM {lock}; UPDATE {meta} SET inc = 1");
-    run(a, "INSERT INTO {lock} (ns, name, token, inc) VALUES ('app', 'job', 6, 1)");
+    run(a, "DELETE FROM {lock}; UPDATE {meta} SET fence_floor = 5");
+    run(a, "INSERT INTO {lock} (ns, name, token) VALUES ('app', 'job', 5)");
     my_hold(gate);
     my_start(c, held, &rb);
     assert_int_equal(my_waits(c), 1);
-    run(a, "UPDATE {meta} SET inc = 2");
-    ra.token = acquire(a, ra).token;
-    assert_true(ra.token == 6 + JUMP);
+    run(a, "UPDATE {meta} SET fence_floor = 1000");
+    ra.token = *last = acquire(a, ra).token;
+    assert_int_equal(ra.token, 1001);
     EXPECT(release(a, ra), SQLOCK_OUT_DONE);
     my_unhold(gate);
     got = my_finish(c);
-    assert_string_equal(got.error, "");
-    return got;
+    EXPECT(got, SQLOCK_OUT_DONE);
+    return got.token;
 }
 
-static void test_incarnation_that_was_read_earlier_lowers_no_token(void **state)
+static void test_floor_that_was_read_earlier_lowers_no_token(void **state)
 {
-    script right = my_held(), wrong;
+    script right = my_held();
+    script wrong = changed(right, "GREATEST(k.token, @sqlock_floor) + 1", "@sqlock_floor + 1");
+    int64_t last = 0, got;
+    (void)state;
+    got = grant_with_an_old_floor(&right, &last);
+    assert_int_equal(got, last + 1);
+    got = grant_with_an_old_floor(&wrong, &last);
+    assert_true(got < last);
+}
+
+/* meta knew `before`; what reincarnate says of the server `now`, and whether it may lack commits.
+ */
+static int meets(const script *meet, const char *before, const char *now)
+{
+    conn c = my_open();
+    request server = request_name(request_of('-', 0), now, strlen(now));
+    int64_t began = server_us(c), lost_at, floor;
+    char sql[256];
+    snprintf(sql, sizeof sql, "UPDATE {meta} SET server = '%s', lost_at = 0, fence_floor = %lld",
+             before, (long long)began - 1000);
+    run(c, sql);
+    EXPECT(ask(c, meet, &server), SQLOCK_OUT_DONE);
+    floor = number(c, "SELECT fence_floor FROM {meta}");
+    assert_true(floor >= began && floor <= server_us(c)); /* the clock, and nothing more */
+    lost_at = number(c, "SELECT lost_at FROM {meta}");
+    assert_true(lost_at == 0 || (lost_at >= began && lost_at <= server_us(c)));
+    return lost_at != 0;
+}
+
+static void test_server_that_was_merely_started_anew_lacks_nothing(void **state)
+{
+    script right = ours(SQLOCK_STMT_REINCARNATE);
+    script wrong = changed(right, "AND SUBSTRING($1, 11, 1) = '='", "");
+    (void)state;
+    assert_int_equal(meets(&right, "", "1700000000=a:1"), 0); /* the first ever */
+    assert_int_equal(meets(&right, "1700000000=a:1", "1700000009=a:1"), 0);
+    assert_int_equal(meets(&right, "1700000000=a:1", "1700000000=b:1"), 1);
+    assert_int_equal(meets(&right, "1700000000=a:1", "1700000000@a:1"), 1);
+    assert_int_equal(meets(&right, "1700000000@a:1", "1700000009=a:1"), 1);
+    assert_int_equal(meets(&right, "1700000000@a:1", "1700000009@a:1"), 1);
+    /* Wrong: a forgetful one that was started anew is believed to have all. */
+    assert_int_equal(meets(&wrong, "1700000000@a:1", "1700000009@a:1"), 0);
+}
+
+/* The clock of the server that was here before was ahead, or this one's is behind. */
+static void test_clock_behind_the_floor_is_refused_or_lifts_it(void **state)
+{
+    conn c = my_open();
+    request server = request_name(request_of('-', 0), "1700000000=other", 16);
+    script right = ours(SQLOCK_STMT_REINCARNATE);
+    script wrong =
+        changed(right,
+                "IF(@sqlock_t > GREATEST(fence_floor, $3), @sqlock_t, GREATEST(fence_floor, $3) + "
+                "4294967296)",
+                "@sqlock_t");
+    int64_t ahead = server_us(c) + 3600000 * MS;
+    char sql[128];
     answer got;
     (void)state;
-    got = grant_with_an_old_incarnation(&right);
-    EXPECT(got, SQLOCK_OUT_SKIPPED); /* it asks again */
-    assert_true(acquire(my_open(), request_of('B', MS)).token == 7 + JUMP);
-    wrong = changed(right, "AND c.inc <= @sqlock_inc", "");
-    got = grant_with_an_old_incarnation(&wrong);
-    EXPECT(got, SQLOCK_OUT_DONE);
-    assert_int_equal(got.token, 6); /* wrong: a second time, and below what was granted */
+    wrong = changed(wrong, "AND (@sqlock_t > GREATEST(fence_floor, $3) OR $2 = 1)", "");
+    snprintf(sql, sizeof sql, "UPDATE {meta} SET inc = 3, server = 'before', fence_floor = %lld",
+             (long long)ahead);
+    run(c, sql);
+    got = ask(c, &right, &server);
+    EXPECT(got, SQLOCK_OUT_BEHIND);
+    assert_true(got.left > 3500000 * MS && got.left <= 3600000 * MS);
+    assert_int_equal(number(c, "SELECT inc FROM {meta} WHERE server = 'before'"), 3);
+    assert_int_equal(number(c, "SELECT fence_floor FROM {meta}"), ahead);
+    server.lift = 1;
+    EXPECT(ask(c, &right, &server), SQLOCK_OUT_DONE);
+    assert_int_equal(number(c, "SELECT fence_floor FROM {meta}"), ahead + LIFT);
+    EXPECT(ask(c, &right, &server), SQLOCK_OUT_DONE); /* once */
+    assert_int_equal(number(c, "SELECT fence_floor FROM {meta}"), ahead + LIFT);
+    /* Wrong: the floor falls. */
+    run(c, sql);
+    server.lift = 0;
+    EXPECT(ask(c, &wrong, &server), SQLOCK_OUT_DONE);
+    assert_true(number(c, "SELECT fence_floor FROM {meta}") < ahead);
+}
+
+/* meta knows the server, and who asks has met another one since, that draws above `floor`. */
+static void test_server_that_was_overtaken_goes_on_above_the_other(void **state)
+{
+    conn c = my_open();
+    request server = request_name(request_of('-', 0), "1700000000=a:1", 14);
+    script right = ours(SQLOCK_STMT_REINCARNATE), wrong;
+    int64_t began = server_us(c);
+    char sql[200];
+    (void)state;
+    wrong = changed(right, "(server <> $1 OR fence_floor < $3)", "server <> $1");
+    snprintf(sql, sizeof sql,
+             "UPDATE {meta} SET server = '1700000000=a:1', lost_at = 0, fence_floor = %lld",
+             (long long)began - 3600000 * MS);
+    run(c, sql);
+    server.floor = began - 60000 * MS;
+    EXPECT(ask(c, &right, &server), SQLOCK_OUT_DONE);
+    assert_true(number(c, "SELECT fence_floor FROM {meta}") >= began);
+    assert_true(number(c, "SELECT lost_at FROM {meta}") >= began);
+    /* Once: who comes later finds it done. */
+    began = number(c, "SELECT fence_floor FROM {meta}");
+    EXPECT(ask(c, &right, &server), SQLOCK_OUT_DONE);
+    assert_int_equal(number(c, "SELECT fence_floor FROM {meta}"), began);
+    /* Wrong: it is believed to be the one that granted last. */
+    run(c, sql);
+    (void)ask(c, &wrong, &server);
+    assert_true(number(c, "SELECT fence_floor FROM {meta}") < server.floor);
+    /* Its clock is behind the other one's tokens. */
+    server.floor = server_us(c) + 3600000 * MS;
+    EXPECT(ask(c, &right, &server), SQLOCK_OUT_BEHIND);
+}
+
+static void test_nobody_is_granted_a_lock_in_a_grace(void **state)
+{
+    script eager = changed(ours(SQLOCK_STMT_ACQUIRE), MY_NOW " >= @sqlock_grace", "TRUE");
+    (void)state;
+    nobody_is_granted_a_lock_in_a_grace(my_open(), eager);
 }
 
 int main(void)
@@ -580,7 +690,11 @@ int main(void)
         ON_MYSQL(test_withdrawal_is_certain_only_after_the_last_moment),
         ON_MYSQL(test_withdrawal_leaves_another_holder_alone),
         ON_MYSQL(test_withdrawal_leaves_how_others_ended),
-        ON_MYSQL(test_incarnation_that_was_read_earlier_lowers_no_token),
+        ON_MYSQL(test_floor_that_was_read_earlier_lowers_no_token),
+        ON_MYSQL(test_server_that_was_merely_started_anew_lacks_nothing),
+        ON_MYSQL(test_server_that_was_overtaken_goes_on_above_the_other),
+        ON_MYSQL(test_clock_behind_the_floor_is_refused_or_lifts_it),
+        ON_MYSQL(test_nobody_is_granted_a_lock_in_a_grace),
         ON_MYSQL(test_names_are_bytes),
         ON_MYSQL(test_settings_of_the_session_change_no_decision),
         ON_MYSQL(test_grant_outside_of_autocommit_is_none),

@@ -34,8 +34,8 @@ static int refused(conn c, const script *s, int64_t *wal)
 /* Wrong: DO UPDATE locks the row before it asks its WHERE: a transaction id and WAL for each try.
  */
 #define UPSERT_REFUSED                                                                             \
-    "INSERT INTO {lock} AS l (ns, name, owner, token, exp, inc)"                                   \
-    " VALUES ($1, $2, $3, 1, " PG_NOW " + $4, 0)"                                                  \
+    "INSERT INTO {lock} AS l (ns, name, owner, token, exp)"                                        \
+    " VALUES ($1, $2, $3, 1, " PG_NOW " + $4)"                                                     \
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = l.token + 1,"           \
     "  exp = " PG_NOW " + $4 WHERE l.owner IS NULL OR l.exp <= " PG_NOW " RETURNING 0, 1, token"
 

@@ -168,8 +168,7 @@ static void test_withdrawal_waits_for_a_grant_that_is_committing(void **state)
     withdrawn_in_its_commit(&blind, SQLOCK_OUT_NEVER, 'A'); /* wrong: held by nobody */
 
     /* Wrong: it takes the row for one that is not there, and then again. */
-    run(a, "DELETE FROM {lock}; INSERT INTO {lock} (ns, name, token, inc) VALUES ('app', 'job', 0, "
-           "0)");
+    run(a, "DELETE FROM {lock}; INSERT INTO {lock} (ns, name, token) VALUES ('app', 'job', 0)");
     run(a, "BEGIN");
     EXPECT(acquire(a, r), SQLOCK_OUT_DONE);
     assert_int_equal(ask(w, &skips, &r).rows, 0);

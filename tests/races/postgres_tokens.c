@@ -6,8 +6,8 @@
 #define TOKEN_DRAWN_EARLY                                                                          \
     "WITH x AS MATERIALIZED (SELECT nextval('{schema}.early') AS token),"                          \
     " h AS MATERIALIZED (SELECT {hold} AS ok FROM x WHERE x.token > 0)"                            \
-    "INSERT INTO {lock} AS l (ns, name, owner, token, exp, since, inc)"                            \
-    " SELECT $1, $2, $3, x.token, " PG_NOW " + $4, " PG_NOW ", 0 FROM x, h WHERE h.ok"             \
+    "INSERT INTO {lock} AS l (ns, name, owner, token, exp, since)"                                 \
+    " SELECT $1, $2, $3, x.token, " PG_NOW " + $4, " PG_NOW " FROM x, h WHERE h.ok"                \
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = excluded.token,"        \
     "  exp = " PG_NOW " + $4, since = " PG_NOW                                                     \
     " WHERE l.owner IS NULL OR l.owner = $3 OR l.exp <= " PG_NOW " RETURNING 0, 1, token"
@@ -56,7 +56,7 @@ static void test_delayed_client_draws_the_later_token(void **state)
 static script prune_and_forget(void)
 {
     script s = changed(ours(SQLOCK_STMT_PRUNE), "m.fence_floor < $4", "m.fence_floor < 0");
-    return changed(s, "AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor", "");
+    return changed(s, "AND c.token <= m.fence_floor", "");
 }
 
 static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
@@ -66,17 +66,18 @@ static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
     tokens_fall(pg_open, 4 * MS, prune_and_forget());
 }
 
-/* A creator found no row and is stopped before it reads the floor; meanwhile the row is made,
- * granted, given back and pruned; the creator goes on. */
-static int64_t token_after_a_stalled_creator(const script *creator)
+/* A creator is stopped when it has read the floor; meanwhile the row is made, granted, given back
+ * and pruned; the creator goes on, and makes a row with the floor of before. */
+static int64_t token_after_a_stalled_creator(const script *grant)
 {
     conn a = pg_open(), b = pg_open(), gate = pg_open();
     request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
-    script pruner = ours(SQLOCK_STMT_PRUNE);
+    script pruner = ours(SQLOCK_STMT_PRUNE), creator = ours(SQLOCK_STMT_ACQUIRE);
+    creator = changed(creator, "WHERE m.id = 1", "WHERE m.id = 1 AND {hold}");
     run(b, "DELETE FROM {lock}");
     run(b, "UPDATE {meta} SET fence_floor = 0");
     pg_hold(gate);
-    pg_start(a, creator, 1, &ra);
+    pg_start(a, &creator, 1, &ra);
     assert_int_equal(pg_waits(a), 1);
     rb.token = acquire(b, rb).token;
     assert_int_equal(rb.token, 1);
@@ -85,27 +86,25 @@ static int64_t token_after_a_stalled_creator(const script *creator)
     assert_int_equal(number(b, "SELECT count(*) FROM {lock}"), 0);
     pg_unhold(gate);
     assert_string_equal(pg_finish(a).error, "");
-    return acquire(a, ra).token;
+    assert_int_equal(number(b, "SELECT token FROM {lock}"), 0);
+    return ask(a, grant, &ra).token;
 }
 
-static void test_stalled_creator_starts_above_the_raised_floor(void **state)
+static void test_row_that_a_stalled_creator_makes_is_granted_above_the_floor(void **state)
 {
-    script creator = ours(SQLOCK_STMT_ACQUIRE);
+    script right = ours(SQLOCK_STMT_ACQUIRE);
+    script wrong = changed(right, "greatest(l.token, k.floor) + 1", "l.token + 1");
     (void)state;
-    creator = changed(creator, "WHERE m.id = 1", "WHERE m.id = 1 AND {hold}");
-    assert_int_equal(token_after_a_stalled_creator(&creator), 2);
-    /* Wrong: without the share lock the floor is the one of the statement's snapshot: token 1 is
-     * granted a second time. */
-    creator = changed(creator, "FOR SHARE", "");
-    assert_int_equal(token_after_a_stalled_creator(&creator), 1);
+    assert_int_equal(token_after_a_stalled_creator(&right), 2);
+    assert_int_equal(token_after_a_stalled_creator(&wrong), 1); /* a second time */
 }
 
-/* A creator has read the floor, and is stopped before it looks for the row, which is free and idle.
- * The token of the grant after its insert, or 0 when the pruner waits for it. */
-static int64_t token_after_a_creator_that_read_the_floor(const script *pruner)
+/* The row is free and idle. Between the pruner's two steps somebody is granted the lock. */
+static int64_t token_amid_a_prune(const script *pruner)
 {
-    conn a = pg_open(), b = pg_open();
+    conn b = pg_open();
     request r = request_of('A', 5000 * MS);
+    answer got;
     run(b, "DELETE FROM {lock}");
     run(b, "UPDATE {meta} SET fence_floor = 0");
     for (int i = 0; i < 3; i++) {
@@ -113,21 +112,14 @@ static int64_t token_after_a_creator_that_read_the_floor(const script *pruner)
         r.token = acquire(b, r).token;
         EXPECT(release(b, r), SQLOCK_OUT_DONE);
     }
-    run(a, "BEGIN; CREATE TEMP TABLE got ON COMMIT DROP AS"
-           " SELECT fence_floor AS token, inc FROM {meta} WHERE id = 1 FOR SHARE");
     r.floor = r.token;
     pg_start(b, pruner, 0, &r);
-    if (pg_waits(b)) {
-        run(a, "COMMIT");
-        assert_string_equal(pg_finish(b).error, "");
-        return 0;
-    }
-    EXPECT(pg_finish(b), SQLOCK_OUT_DONE);
-    run(a, "INSERT INTO {lock} (ns, name, token, inc, idle_since)"
-           " SELECT 'app', 'job', token, inc, " PG_NOW " FROM got; COMMIT");
+    assert_string_equal(pg_finish(b).error, "");
+    got = acquire(b, request_of('B', 5000 * MS));
+    EXPECT(got, SQLOCK_OUT_DONE);
     pg_start(b, pruner, 1, &r);
-    pg_finish(b);
-    return acquire(b, request_of('B', 5000 * MS)).token;
+    assert_string_equal(pg_finish(b).error, "");
+    return got.token;
 }
 
 static void test_floor_is_raised_before_anything_is_deleted(void **state)
@@ -135,24 +127,13 @@ static void test_floor_is_raised_before_anything_is_deleted(void **state)
     script right = ours(SQLOCK_STMT_PRUNE), wrong;
     char *first = NULL;
     (void)state;
-    assert_int_equal(token_after_a_creator_that_read_the_floor(&right), 0);
+    assert_int_equal(token_amid_a_prune(&right), 4);
     /* Wrong: deleted first, and only then is the floor raised: 3 tokens are granted once more. */
-    wrong =
-        changed(right, "AND c.token + ((m.inc - c.inc)::bigint * 4294967296) <= m.fence_floor", "");
+    wrong = changed(right, "AND c.token <= m.fence_floor", "");
     first = wrong.step[0];
     wrong.step[0] = wrong.step[1];
     wrong.step[1] = first;
-    assert_int_equal(token_after_a_creator_that_read_the_floor(&wrong), 1);
-}
-
-static void test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump(void **state)
-{
-    (void)state;
-    old_row_raises_the_floor_by_the_jump(pg_open(),
-                                         "INSERT INTO {lock} (ns, name, token, inc, idle_since) "
-                                         "VALUES ('app', 'job', 8589934592, 0, 1)",
-                                         "c.token + ((m.inc - c.inc)::bigint * 4294967296)",
-                                         "c.token");
+    assert_int_equal(token_amid_a_prune(&wrong), 1);
 }
 
 int main(void)
@@ -160,9 +141,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_POSTGRES(test_delayed_client_draws_the_later_token),
         ON_POSTGRES(test_tokens_rise_under_four_clients_and_two_reapers),
-        ON_POSTGRES(test_stalled_creator_starts_above_the_raised_floor),
+        ON_POSTGRES(test_row_that_a_stalled_creator_makes_is_granted_above_the_floor),
         ON_POSTGRES(test_floor_is_raised_before_anything_is_deleted),
-        ON_POSTGRES(test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump),
     };
     int missing = pg_missing();
     if (missing)

@@ -20,8 +20,8 @@
 extern const sqlock_dialect sqlock_postgres_dialect;
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
-#define MS        INT64_C(1000) /* requests speak of microseconds */
-#define JUMP      INT64_C(4294967296)
+#define MS        INT64_C(1000)       /* requests speak of microseconds */
+#define LIFT      INT64_C(4294967296) /* of the floor, where a clock is behind it */
 #define COUNT(a)  (sizeof(a) / sizeof *(a))
 #define PG_NOW    "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 #define LITE_NOW  "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)"
@@ -52,6 +52,8 @@ typedef struct request {
     unsigned char owner[16];
     int64_t token, ttl, not_after;
     int64_t cut, floor; /* of reap and prune */
+    int64_t grace;      /* of acquire */
+    int64_t lift;       /* of reincarnate */
     const char *to;     /* the last name of a reap; NULL: name */
 } request;
 
@@ -135,10 +137,8 @@ void late_release_frees_nobody(conn a, conn b, script by_name, script by_owner);
  * or has no row, and none is made. */
 void nothing_is_done_too_late(conn c, answer (*late)(const script *, request), script wrong_grant,
                               script wrong_renewal);
-/* old_row: makes a free row of incarnation 0 with token 2^33. The pruner goes by the text `jumped`,
- * a wrong one by the token as it stands there. */
-void old_row_raises_the_floor_by_the_jump(conn c, const char *old_row, const char *jumped,
-                                          const char *as_it_stands);
+/* eager: grants at once, whatever commits may be missing. */
+void nobody_is_granted_a_lock_in_a_grace(conn c, script eager);
 
 /* ---- guards.c: the same where a guard locks a piece of the row ---------------------------------
  */

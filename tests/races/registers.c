@@ -10,6 +10,8 @@ struct db {
     const char *believer, *upsert;
     const char *writer, *start, *late; /* pieces of ours, and what damages them */
     const char *no_writer, *one, *never_late;
+    const char *above, *next; /* what a version rises above, and what damages that */
+    const char *now_us;
     const char *first_byte;
 };
 
@@ -18,16 +20,19 @@ static const struct db postgres = {
     .believer = "UPDATE {register} r SET value = $3, version = $4 + 1, writer = $5, updated = $6 "
                 "WHERE r.ns = $1 AND r.name = $2 AND EXISTS (SELECT 1 FROM {register} x "
                 "WHERE x.ns = $1 AND x.name = $2 AND x.version = $4) RETURNING 0, 1, r.version",
-    .upsert = "INSERT INTO {register} AS r (ns, name, version, value, writer, inc, updated) "
-              "VALUES ($1, $2, $4 + 1, $3, $5, 0, $6) ON CONFLICT (ns, name) DO UPDATE SET "
+    .upsert = "INSERT INTO {register} AS r (ns, name, version, value, writer, updated) "
+              "VALUES ($1, $2, $4 + 1, $3, $5, $6) ON CONFLICT (ns, name) DO UPDATE SET "
               "value = excluded.value, version = r.version + 1, writer = excluded.writer "
               "RETURNING 0, 1, r.version",
     .writer = "h.writer = $5",
     .no_writer = "false",
-    .start = PG_NOW " + (m.inc::bigint * 4294967296), $3",
+    .start = "greatest(" PG_NOW ", m.fence_floor + 1), $3",
     .one = "1, $3",
     .late = "t.now <= $6",
     .never_late = "true",
+    .above = "greatest(r.version, m.fence_floor) + 1",
+    .next = "r.version + 1",
+    .now_us = "SELECT " PG_NOW,
     .first_byte = "SELECT get_byte(value, 0) FROM {register}",
 };
 
@@ -35,16 +40,19 @@ static const struct db sqlite = {
     .open = lite_open,
     .believer = "UPDATE {register} SET value = ?3, version = ?4 + 1, writer = ?5, updated = ?6 "
                 "WHERE ns = ?1 AND name = ?2 RETURNING 0, 1, version",
-    .upsert = "INSERT INTO {register} AS r (ns, name, version, value, writer, inc, updated) "
-              "VALUES (?1, ?2, ?4 + 1, ?3, ?5, 0, ?6) ON CONFLICT (ns, name) DO UPDATE SET "
+    .upsert = "INSERT INTO {register} AS r (ns, name, version, value, writer, updated) "
+              "VALUES (?1, ?2, ?4 + 1, ?3, ?5, ?6) ON CONFLICT (ns, name) DO UPDATE SET "
               "value = excluded.value, version = r.version + 1, writer = excluded.writer "
               "RETURNING 0, 1, version",
     .writer = "h.writer = ?5",
     .no_writer = "0",
-    .start = LITE_NOW " * 1000 + abs(random() % 1000) + m.inc * 4294967296, ?3",
+    .start = LITE_NOW " * 1000 + abs(random() % 1000), ?3",
     .one = "1, ?3",
     .late = "AND " LITE_NOW " * 1000 <= ?6",
     .never_late = "",
+    .above = "max(r.version + 1, " LITE_NOW " * 1000)",
+    .next = "r.version + 1",
+    .now_us = "SELECT " LITE_NOW " * 1000",
     .first_byte = "SELECT unicode(CAST(substr(value, 1, 1) AS TEXT)) FROM {register}",
 };
 
@@ -53,16 +61,19 @@ static const struct db mysql = {
     .believer = "SELECT version INTO @v FROM {register} WHERE ns = $1 AND name = $2;\n"
                 "UPDATE {register} SET value = $3, version = @v + 1, writer = $5, updated = $6 "
                 "WHERE ns = $1 AND name = $2 AND @v = $4;\nSELECT 0, 1, @v + 1",
-    .upsert = "INSERT INTO {register} (ns, name, version, value, writer, inc, updated) "
-              "VALUES ($1, $2, $4 + 1, $3, $5, 0, $6) ON DUPLICATE KEY UPDATE "
+    .upsert = "INSERT INTO {register} (ns, name, version, value, writer, updated) "
+              "VALUES ($1, $2, $4 + 1, $3, $5, $6) ON DUPLICATE KEY UPDATE "
               "value = VALUES(value), version = version + 1, writer = VALUES(writer);\n"
               "SELECT 0, 1, 1",
     .writer = "h.writer = $5",
     .no_writer = "FALSE",
-    .start = "@sqlock_t + @sqlock_inc * 4294967296",
+    .start = "GREATEST(@sqlock_t, @sqlock_floor + 1)",
     .one = "1",
     .late = "AND " MY_NOW " <= $6",
     .never_late = "",
+    .above = "GREATEST(version, @sqlock_floor) + 1",
+    .next = "version + 1",
+    .now_us = "SELECT " MY_NOW,
     .first_byte = "SELECT ascii(substr(value, 1, 1)) FROM {register}",
 };
 
@@ -128,7 +139,7 @@ static void second_setter_finds_the_first(const struct db *db)
     int64_t version = make(c);
     answer b = behind(db, &right, 0, setter('A', version), setter('B', version));
     EXPECT(b, SQLOCK_OUT_CONFLICT);
-    assert_int_equal(b.token, version + 1);
+    assert_true(b.token > version);
     assert_int_equal(number(c, db->first_byte), 'A');
     /* Wrong: both are told that they have set it, and what A wrote is lost. */
     version = make(c);
@@ -163,10 +174,12 @@ static void set_that_is_asked_again_is_known(const struct db *db)
     EXPECT(again, SQLOCK_OUT_DONE);
     assert_int_equal(again.token, first.token);
     next = setter('B', first.token);
-    EXPECT(set(c, next), SQLOCK_OUT_DONE);
+    first = set(c, next);
+    EXPECT(first, SQLOCK_OUT_DONE);
+    assert_true(first.token > again.token);
     again = set(c, next);
     EXPECT(again, SQLOCK_OUT_DONE);
-    assert_int_equal(again.token, first.token + 1);
+    assert_int_equal(again.token, first.token);
     EXPECT(set(c, r), SQLOCK_OUT_CONFLICT); /* A's, after B */
     /* Wrong: it was done, and a conflict is told. */
     EXPECT(ask(c, &wrong, &next), SQLOCK_OUT_CONFLICT);
@@ -177,11 +190,7 @@ static answer held_up(const struct db *db, const script *s, int64_t version)
 {
     conn a = db->open(), b = db->open();
     request r = setter('B', version);
-    r.not_after = number(b, b.lite ? "SELECT " LITE_NOW
-                            : b.my ? "SELECT " MY_NOW
-                                   : "SELECT " PG_NOW) *
-                      (b.lite ? MS : 1) +
-                  100 * MS;
+    r.not_after = number(b, db->now_us) + 100 * MS;
     run(a, a.lite ? "BEGIN IMMEDIATE" : "BEGIN");
     if (a.lite)
         return ask_behind(b, s, r, a, 200);
@@ -242,44 +251,54 @@ static answer set_with_a_version_of_a_row_that_was_deleted(const struct db *db, 
     int64_t read;
     run(c, "DELETE FROM {register}");
     read = ask(c, s, &r).token;
-    a = set(c, setter('B', read));
+    r = setter('B', read);
+    a = ask(c, s, &r);
     EXPECT(a, SQLOCK_OUT_DONE);
     read = a.token; /* B's value */
     run(c, "DELETE FROM {register}");
     r = setter('C', 0);
     a = ask(c, s, &r);
     EXPECT(a, SQLOCK_OUT_DONE);
-    a = set(c, setter('D', a.token));
-    EXPECT(a, SQLOCK_OUT_DONE);
+    r = setter('D', a.token);
+    EXPECT(ask(c, s, &r), SQLOCK_OUT_DONE);
     return set(c, setter('E', read));
 }
 
 static void version_of_a_deleted_row_never_comes_again(const struct db *db)
 {
-    script right = ours_set(), wrong = changed(right, db->start, db->one);
+    script right = ours_set();
+    script wrong = changed(changed(right, db->start, db->one), db->above, db->next);
     EXPECT(set_with_a_version_of_a_row_that_was_deleted(db, &right), SQLOCK_OUT_CONFLICT);
     /* Wrong: D's value is overwritten by who had read B's. */
     EXPECT(set_with_a_version_of_a_row_that_was_deleted(db, &wrong), SQLOCK_OUT_DONE);
 }
 
-/* A set was committed, and forgotten by a failover: the row is as it was, in a new incarnation. */
+/* A set was committed, and forgotten: by a failover, or because a copy of the file was put back.
+ * The row is as it was, and where servers are known the floor is the clock. */
 static answer set_after_a_failover(const struct db *db, const script *s)
 {
     conn c = db->open();
     int64_t version = make(c), forgotten;
-    request r = setter('B', version);
-    answer a = set(c, setter('A', version));
+    char sql[96];
+    request r = setter('A', version);
+    answer a = ask(c, s, &r);
     EXPECT(a, SQLOCK_OUT_DONE);
     forgotten = a.token;
-    run(c, "UPDATE {register} SET version = version - 1");
-    run(c, "UPDATE {meta} SET inc = inc + 1");
+    r = setter('B', version);
+    snprintf(sql, sizeof sql, "UPDATE {register} SET version = %lld", (long long)version);
+    run(c, sql);
+    pause_ms(5);
+    snprintf(sql, sizeof sql, "UPDATE {meta} SET fence_floor = %lld",
+             (long long)number(c, db->now_us));
+    if (!c.lite)
+        run(c, sql);
     EXPECT(ask(c, s, &r), SQLOCK_OUT_DONE);
     return set(c, setter('C', forgotten));
 }
 
 static void version_that_a_failover_forgot_never_comes_again(const struct db *db)
 {
-    script right = ours_set(), wrong = changed(right, "4294967296", "1");
+    script right = ours_set(), wrong = changed(right, db->above, db->next);
     EXPECT(set_after_a_failover(db, &right), SQLOCK_OUT_CONFLICT);
     EXPECT(set_after_a_failover(db, &wrong), SQLOCK_OUT_DONE); /* B's is overwritten */
 }
@@ -288,10 +307,7 @@ static void set_on_a_server_that_meta_does_not_know_does_nothing(const struct db
 {
     conn c = db->open();
     int64_t version = make(c);
-    if (c.pg)
-        run(c, "UPDATE {meta} SET server = 'another/00000063'");
-    else
-        run(c, "UPDATE {meta} SET server = 'another'");
+    run(c, "UPDATE {meta} SET server = 'another'");
     EXPECT(set(c, setter('A', version)), SQLOCK_OUT_STRANGER);
     EXPECT(set(c, setter('A', version - 1)), SQLOCK_OUT_CONFLICT);
     assert_int_equal(number(c, "SELECT version FROM {register}"), version);

@@ -6,8 +6,8 @@ static void test_two_creators_make_one_row(void **state)
     conn a = lite_open(), b = lite_open();
     request ra = request_of('A', 5000 * MS), rb = request_of('B', 5000 * MS);
     script right = ours(SQLOCK_STMT_ACQUIRE), read = only_the_read(right), rest;
-    script wrong = read_then("INSERT INTO {lock} (ns, name, owner, token, exp, inc)"
-                             " VALUES (?1, ?2, ?3, 1, " LITE_NOW " + ?4 / 1000, 0)"
+    script wrong = read_then("INSERT INTO {lock} (ns, name, owner, token, exp)"
+                             " VALUES (?1, ?2, ?3, 1, " LITE_NOW " + ?4 / 1000)"
                              " RETURNING 0, 1, token");
     (void)state;
     for (int i = 0; i < 2; i++) {

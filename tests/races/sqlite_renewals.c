@@ -61,7 +61,7 @@ static void test_renewal_is_for_the_exact_grant(void **state)
     (void)state;
     r.token = acquire(c, r).token;
     let_it_run_out(c);
-    assert_int_equal(acquire(c, r).token, r.token + 1);
+    assert_true(acquire(c, r).token > r.token);
     EXPECT(ask(c, &right, &r), SQLOCK_OUT_TAKEN);
     /* Wrong: who writes with the old token believes in a lease that is not its own. */
     wrong = changed(right, "AND token = ?4 AND exp >", "AND exp >");

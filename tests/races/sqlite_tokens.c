@@ -1,5 +1,5 @@
-/* Tokens only rise (P2): drawn under the write lock, kept by the floor when rows are pruned, and
- * ahead of what another file granted. */
+/* Tokens only rise (P2): drawn under the write lock, kept by the floor when rows are pruned, and by
+ * the clock when the file was put back. */
 #include "races.h"
 
 #define READ_TOKEN                                                                                 \
@@ -28,9 +28,34 @@ static void test_token_is_drawn_under_the_write_lock(void **state)
         EXPECT(release(b, rb), SQLOCK_OUT_DONE);
         got = ask(a, i ? &wrong : &decide, &ra);
         EXPECT(got, SQLOCK_OUT_DONE);
-        assert_int_equal(got.token, i ? rb.token : rb.token + 1); /* wrong: granted twice */
+        assert_int_equal(got.token > rb.token, i == 0); /* wrong: granted twice, or falls */
         memset(rb.owner, 'B', sizeof rb.owner);
     }
+}
+
+static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
+{
+    (void)state;
+    tokens_rise(lite_open, 6 * MS, 10, ours(SQLOCK_STMT_PRUNE));
+}
+
+/* Tokens are ahead of the clock, which was put back; the row is pruned. */
+static int64_t token_after_a_prune(const script *pruner)
+{
+    conn c = lite_open();
+    request r = request_of('A', 5000 * MS);
+    run(c, "DELETE FROM {lock}");
+    r.token = acquire(c, r).token;
+    EXPECT(release(c, r), SQLOCK_OUT_DONE);
+    run(c, "UPDATE {lock} SET token = 4503599627370496; UPDATE {meta} SET fence_floor = 0");
+    r.floor = INT64_C(4503599627370496);
+    for (int i = 0; i < pruner->n; i++) {
+        script step = *pruner;
+        step.step[0] = pruner->step[i], step.flags[0] = pruner->flags[i], step.n = 1;
+        assert_string_equal(ask(c, &step, &r).error, "");
+    }
+    assert_int_equal(number(c, "SELECT count(*) FROM {lock}"), 0);
+    return acquire(c, r).token;
 }
 
 /* Wrong: the row goes, and what it knew with it. */
@@ -40,40 +65,54 @@ static script prune_and_forget(void)
     return changed(s, "<= (SELECT fence_floor FROM {meta} WHERE id = 1)", ">= 0");
 }
 
-static void test_tokens_rise_under_four_clients_and_two_reapers(void **state)
+static void test_floor_stands_for_the_rows_that_were_pruned(void **state)
 {
+    script right = ours(SQLOCK_STMT_PRUNE), wrong = prune_and_forget();
     (void)state;
-    tokens_rise(lite_open, 6 * MS, 10, ours(SQLOCK_STMT_PRUNE));
-    tokens_fall(lite_open, 6 * MS, prune_and_forget());
+    assert_true(token_after_a_prune(&right) == INT64_C(4503599627370497));
+    assert_true(token_after_a_prune(&wrong) < INT64_C(4503599627370496));
 }
 
-static void test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump(void **state)
-{
-    (void)state;
-    old_row_raises_the_floor_by_the_jump(
-        lite_open(),
-        "INSERT INTO {lock} (ns, name, token, inc, idle_since) VALUES (x'617070', x'6a6f62', "
-        "8589934592, 0, 1)",
-        "token + ((SELECT inc FROM {meta} WHERE id = 1) - inc) * 4294967296", "token");
-}
-
-static void test_tokens_jump_with_the_incarnation(void **state)
+/* The file is put back as it was before the last grant, of which nothing in it tells. */
+static answer grant_after_the_file_was_put_back(const script *s, int64_t *forgotten)
 {
     conn c = lite_open();
-    request file = request_name(request_of('-', 0), "other", 5), r = request_of('A', 5000 * MS);
-    script right = ours(SQLOCK_STMT_ACQUIRE), meet = ours(SQLOCK_STMT_REINCARNATE);
-    script wrong =
-        changed(right, "ELSE l.token + (excluded.inc - l.inc) * 4294967296", "ELSE l.token + 1");
+    request r = request_of('A', 5000 * MS);
+    char sql[96];
+    run(c, "DELETE FROM {lock}");
+    r.token = acquire(c, r).token;
+    EXPECT(release(c, r), SQLOCK_OUT_DONE);
+    pause_ms(2);
+    *forgotten = acquire(c, request_of('B', 5000 * MS)).token;
+    snprintf(sql, sizeof sql, "UPDATE {lock} SET owner = NULL, exp = NULL, token = %lld",
+             (long long)r.token);
+    run(c, sql);
+    pause_ms(5);
+    r = request_of('C', 5000 * MS);
+    return ask(c, s, &r);
+}
+
+static void test_tokens_rise_over_a_file_that_was_put_back(void **state)
+{
+    script right = ours(SQLOCK_STMT_ACQUIRE);
+    script wrong = changed(right, "max(l.token + 1, excluded.token)", "l.token + 1");
+    conn c = lite_open();
+    request r = request_of('A', 5000 * MS), next = request_of('B', 5000 * MS);
+    int64_t forgotten, first;
     (void)state;
-    for (int i = 0; i < 2; i++) { /* token 7 was granted, and forgotten with its commit */
-        run(c, "DELETE FROM {lock}");
-        run(c, "UPDATE {meta} SET server = 'file', inc = 0, fence_floor = 6");
-        run(c, "INSERT INTO {lock} (ns, name, token, inc) VALUES (x'617070', x'6a6f62', 6, 0)");
-        EXPECT(ask(c, &meet, &file), SQLOCK_OUT_DONE);
-        assert_true(ask(c, i ? &wrong : &right, &r).token == (i ? 7 : 6 + JUMP));
-        assert_true(acquire(c, request_name(r, "new", 3)).token > 6 + JUMP);
-        assert_int_equal(ask(c, &meet, &file).rows, 0);
-    }
+    assert_true(grant_after_the_file_was_put_back(&right, &forgotten).token > forgotten);
+    assert_true(grant_after_the_file_was_put_back(&wrong, &forgotten).token < forgotten);
+    /* A row that was not there yet, or is not any more: the clock and the floor stand for it. */
+    run(c, "DELETE FROM {lock}");
+    first = acquire(c, r).token;
+    run(c, "DELETE FROM {lock}");
+    pause_ms(2);
+    assert_true(acquire(c, next).token > first);
+    /* Nor do they fall with the clock. */
+    run(c, "UPDATE {lock} SET owner = NULL, exp = NULL, token = 4503599627370496");
+    assert_true(acquire(c, r).token == INT64_C(4503599627370497));
+    run(c, "DELETE FROM {lock}; UPDATE {meta} SET fence_floor = 4503599627370500");
+    assert_true(acquire(c, next).token == INT64_C(4503599627370501));
 }
 
 int main(void)
@@ -81,8 +120,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_SQLITE(test_token_is_drawn_under_the_write_lock),
         ON_SQLITE(test_tokens_rise_under_four_clients_and_two_reapers),
-        ON_SQLITE(test_tokens_jump_with_the_incarnation),
-        ON_SQLITE(test_pruned_row_of_an_older_incarnation_raises_the_floor_by_the_jump),
+        ON_SQLITE(test_floor_stands_for_the_rows_that_were_pruned),
+        ON_SQLITE(test_tokens_rise_over_a_file_that_was_put_back),
     };
     return cmocka_run_group_tests_name("tokens on SQLite", tests, NULL, NULL);
 }

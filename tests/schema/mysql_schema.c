@@ -15,6 +15,8 @@ const struct damage place_damages[] = {
     {"KEY noted (noted)", "KEY noted (token)", false},
     {"min_reader INT NOT NULL", "min_reader INT", true},
     {"fence_floor BIGINT", "fence_floor INT", true},
+    {"longest BIGINT NOT NULL", "longest BIGINT", true},
+    {"ttl BIGINT NOT NULL DEFAULT 0", "ttl BIGINT NOT NULL DEFAULT 1", false},
     {"ns VARBINARY(63)", "ns VARBINARY(64)", false},
     {"ns VARBINARY(63)", "ns VARCHAR(63)", true},
     {"kind SMALLINT NOT NULL DEFAULT 0", "kind SMALLINT NOT NULL DEFAULT 1", false},
@@ -33,7 +35,7 @@ const struct damage place_damages[] = {
     {"MEDIUMBLOB", "BLOB", true},
     {"writer VARBINARY(16) NOT NULL", "writer VARBINARY(16)", true},
     {"version BIGINT NOT NULL CHECK (version > 0)", "version BIGINT NOT NULL", true},
-    {"VALUES (1, 0, 1, 0, '', 0)", "VALUES (1, 0, 1, 0, '', 7)", false},
+    {"VALUES (1, 0, 4, 0, '', 0, 0, 0)", "VALUES (1, 0, 4, 0, '', 7, 0, 0)", false},
     {NULL, NULL, false}};
 
 const char *const place_end_lease =
@@ -101,7 +103,8 @@ char *place_catalogue(const struct place *p)
         snprintf(show, sizeof show, "SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t="));
         my_put_rows(f, show);
         if (strstr(name, "meta")) {
-            sql = place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
+            sql = place_fill(
+                p, "SELECT id, min_reader, inc, server, fence_floor, lost_at, longest FROM {meta}");
             my_put_rows(f, sql);
             free(sql);
         }

@@ -366,7 +366,7 @@ void place_pipe_written(const struct place *p, int from, int to)
 
 static void assert_same(const struct place *one, const struct place *other)
 {
-    char *a = place_catalogue(one), *b = place_catalogue(other);
+    char *a = place_tables(one), *b = place_tables(other);
 
     assert_string_equal(a, b);
     free(a);

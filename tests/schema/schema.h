@@ -9,6 +9,9 @@
 
 #include <sqlock/driver.h>
 
+/* Of this library (core/engine/hello.c). */
+#define GENERATION 4
+
 /* Where a schema is, or shall be. Its names live to the end of the process. */
 struct place {
     const sqlock_driver *driver;
@@ -73,6 +76,9 @@ char *text_replace(char *text, const char *from, const char *to);
 /* Hand text to a shell command that begins with the client's name. True: it ended well. Where there
  * is no such client the test is skipped, loudly; with STRICT=1 it fails. */
 bool pipe_to(const char *client, const char *command, const char *text);
+/* steps.c: place_catalogue() without the floor of tokens, which is a clock's, and rises with each
+ * way down. */
+char *place_tables(const struct place *p);
 /* records.c: write migrations out and run them by place_pipe(). */
 void place_pipe_written(const struct place *p, int from, int to);
 
@@ -85,6 +91,7 @@ void test_migrators_at_once_do_the_work_once(void **state);
 void test_a_killed_migrator_leaves_all_or_nothing(void **state);
 void test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions(void **state);
 void test_P20_a_newer_schema_that_we_may_read_works(void **state);
+void test_P2_libraries_of_two_generations_never_work_on_one_schema(void **state);
 void test_an_absent_schema_is_told_and_not_made(void **state);
 void test_prefixes_are_different_locks(void **state);
 void test_bad_prefixes_and_schemas_are_refused(void **state);
@@ -127,6 +134,7 @@ void test_written_sql_stops_when_told(void **state);
         cmocka_unit_test(test_a_killed_migrator_leaves_all_or_nothing),                            \
         cmocka_unit_test(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions),  \
         cmocka_unit_test(test_P20_a_newer_schema_that_we_may_read_works),                          \
+        cmocka_unit_test(test_P2_libraries_of_two_generations_never_work_on_one_schema),           \
         cmocka_unit_test(test_an_absent_schema_is_told_and_not_made),                              \
         cmocka_unit_test(test_prefixes_are_different_locks),                                       \
         cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused),                               \

@@ -14,6 +14,7 @@ const struct damage place_damages[] = {
     {"noted ON {prefix}broken (noted)", "noted ON {prefix}broken (token)", false},
     {"min_reader INTEGER NOT NULL", "min_reader INTEGER", true},
     {"fence_floor INTEGER", "fence_floor ANY", true},
+    {"ttl INTEGER NOT NULL DEFAULT 0", "ttl INTEGER NOT NULL DEFAULT 1", false},
     {"CHECK (length(ns) <= 63)", "CHECK (length(ns) <= 64)", false},
     {"kind INTEGER NOT NULL DEFAULT 0", "kind INTEGER NOT NULL DEFAULT 1", false},
     {"PRIMARY KEY (ns, name)", "PRIMARY KEY (name, ns)", true},
@@ -28,7 +29,7 @@ const struct damage place_damages[] = {
     {"value BLOB NOT NULL", "value BLOB", true},
     {"length(value) <= 65536", "length(value) <= 65535", false},
     {"version INTEGER NOT NULL CHECK (version > 0)", "version INTEGER NOT NULL", true},
-    {"VALUES (1, 0, 1, 0, 'file', 0)", "VALUES (1, 0, 1, 0, 'file', 7)", false},
+    {"VALUES (1, 0, 4, 0, 'file', 0)", "VALUES (1, 0, 4, 0, 'file', 7)", false},
     {NULL, NULL, false}};
 
 struct place place_new(void)

@@ -1,6 +1,7 @@
 #include "tests/schema/tap.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,11 +102,11 @@ struct place place_with(const struct place *p, const sqlock_dialect *dialect)
 
 static const char *const more_up[] = {
     "CREATE TABLE IF NOT EXISTS {schema}.{prefix}more (id integer PRIMARY KEY)",
-    "UPDATE {meta} SET min_reader = 1 WHERE id = 1",
+    "UPDATE {meta} SET min_reader = 4 WHERE id = 1",
     "CREATE TABLE IF NOT EXISTS {schema}.{prefix}most (id integer PRIMARY KEY)",
 };
 static const char *const more_down[] = {
-    "UPDATE {meta} SET version = 3, min_reader = 1 WHERE id = 1",
+    "UPDATE {meta} SET version = 3, min_reader = 4 WHERE id = 1",
     "DROP TABLE IF EXISTS {schema}.{prefix}most",
     "DROP TABLE IF EXISTS {schema}.{prefix}more",
     "DELETE FROM {migration} WHERE version = 4",
@@ -130,5 +131,28 @@ struct place place_older(const struct place *p)
 
     assert_true(dialect.n_migrations > 1);
     dialect.n_migrations--;
+    return place_with(p, &dialect);
+}
+
+struct place place_of_generation(const struct place *p, int more)
+{
+    sqlock_dialect dialect = *p->dialect;
+    sqlock_script scripts[SQLOCK_STMT_COUNT], *hello = &scripts[SQLOCK_STMT_HELLO];
+    sqlock_step steps[16], *last;
+    char other[32], *sql;
+
+    memcpy(scripts, dialect.scripts, sizeof scripts);
+    assert_true(hello->n_steps <= sizeof steps / sizeof *steps);
+    memcpy(steps, hello->steps, hello->n_steps * sizeof *steps);
+    last = &steps[hello->n_steps - 1];
+    snprintf(other, sizeof other, "min_reader + %d", more);
+    sql = strdup(last->sql);
+    assert_non_null(sql);
+    assert_non_null(strstr(sql, "min_reader"));
+    sql = text_replace(sql, "min_reader", other);
+    last->sql = keep(sql, strlen(sql) + 1);
+    free(sql);
+    hello->steps = keep(steps, sizeof steps);
+    dialect.scripts = keep(scripts, sizeof scripts);
     return place_with(p, &dialect);
 }

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    printf("%d\n", sqlock_lock_token(lock) == 1 && sqlock_release(lock, &err) == 0);
+    printf("%d\n", sqlock_lock_token(lock) > 0 && sqlock_release(lock, &err) == 0);
     sqlock_lock_free(lock);
     sqlock_close(m);
     return 0;

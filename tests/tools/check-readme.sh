@@ -5,7 +5,7 @@ set -u
 bad=0
 
 for readme in README.md */README.md */*/README.md; do
-    for link in $(sed -n 's/.*](\([a-z/A-Z.]*\)).*/\1/p' "$readme"); do
+    for link in $(sed -n 's/.*](\([a-z/A-Z._0-9-]*\)).*/\1/p' "$readme"); do
         [ -e "$(dirname "$readme")/$link" ] || { echo "$readme links to $link, which is not there"; bad=1; }
     done
 done

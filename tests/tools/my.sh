@@ -3,10 +3,14 @@
 #   tests/tools/my.sh start        prints its URL
 #   tests/tools/my.sh stop URL     (or the folder that the URL's socket lies in)
 #   tests/tools/my.sh create       makes all that start makes, but starts nothing; prints the URL
+#   tests/tools/my.sh folder       makes the folder alone, for a copy of another server's data; prints the URL
 #   tests/tools/my.sh run URL      becomes the server: it is the caller's child, and ends with it. It has
 #                                  no database "test" before somebody makes it. It is the one that
 #                                  SQLOCK_TEST_PRELOAD is loaded into, if that is set
 #   tests/tools/my.sh crash URL    kills it, and starts it again on what is on its disk
+#   tests/tools/my.sh kill URL     kills it, with -9
+#   tests/tools/my.sh again URL    starts it on what is on its disk
+#   tests/tools/my.sh copy URL     makes another one of what is on its disk, while it does not run; prints the URL
 # It never runs as root: then as user mysql, or nobody. Commits are flushed, because the library asks.
 # Words in SQLOCK_TEST_MYSQL_ARGS are given to the server too. SQLOCK_TEST_MYSQLD is the program to run,
 # in place of the one that is installed.
@@ -101,17 +105,27 @@ run()
     with_server become TERM env ${SQLOCK_TEST_PRELOAD:+LD_PRELOAD="$SQLOCK_TEST_PRELOAD"}
 }
 
-crash()
+kill_it()
+{
+    pid=$(cat "$dir/pid") && [ -n "$pid" ] || die "no server runs in $dir"
+    kill_server "$pid"
+}
+
+again()
 {
     find_server
     cd "$dir" || exit 1
     export TMPDIR="$dir"
-    pid=$(cat "$dir/pid") && [ -n "$pid" ] || die "no server runs in $dir"
-    kill -s KILL "$pid"
-    while kill -0 "$pid" 2>/dev/null; do
-        sleep 0.1
-    done
     launch || die "the server did not start again"
+}
+
+# MySQL's name for itself is not for two.
+copy() # DIR
+{
+    enter_new_dir
+    cp -a "$1/data" "$dir/data" && rm -f "$dir/data/auto.cnf" || die "it cannot be copied"
+    trap - EXIT
+    echo "mysql://root@localhost/test?socket=$dir/s"
 }
 
 # A shutdown, kill.
@@ -129,17 +143,32 @@ create)
     trap - EXIT
     echo "mysql://root@localhost/test?socket=$dir/s"
     ;;
-stop | crash | run)
+folder)
+    enter_new_dir
+    trap - EXIT
+    echo "mysql://root@localhost/test?socket=$dir/s"
+    ;;
+stop)
     find_dir socket "$2"
-    if [ "$1" = crash ]; then
-        crash
-    elif [ "$1" = run ]; then
-        run
-    elif [ -d "$dir" ]; then
-        stop_dir
-    fi
+    [ ! -d "$dir" ] || stop_dir
+    ;;
+run | again)
+    find_dir socket "$2"
+    "$1"
+    ;;
+kill)
+    find_dir socket "$2"
+    kill_it
+    ;;
+crash)
+    find_dir socket "$2"
+    kill_it && again
+    ;;
+copy)
+    find_dir socket "$2"
+    copy "$dir"
     ;;
 *)
-    die "usage: my.sh start | create | run URL | stop URL | crash URL"
+    die "usage: my.sh start | create | folder | copy URL | run URL | kill URL | again URL | crash URL | stop URL"
     ;;
 esac

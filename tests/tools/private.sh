@@ -62,6 +62,16 @@ find_dir() # PARAMETER URL
     esac
 }
 
+# With its children, at once.
+kill_server() # PID
+{
+    # shellcheck disable=SC2046
+    kill -s KILL "$1" $(cat /proc/"$1"/task/*/children 2>/dev/null) 2>/dev/null
+    while kill -0 "$1" 2>/dev/null; do
+        sleep 0.05
+    done
+}
+
 # The signals, until one has helped within ten seconds; then the folder goes.
 end_server() # PID SIGNAL...
 {

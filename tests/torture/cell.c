@@ -12,6 +12,8 @@
 #include "tests/lib/check.h"
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
+#include "tests/torture/followers.h"
+#include "tests/torture/front.h"
 
 enum {
     LEASE_MS = 400,
@@ -44,12 +46,17 @@ void cell_nap(struct cell *c, int32_t least_ms, int32_t most_ms)
     sleep_ms(dice_between(&c->dice, least_ms, most_ms));
 }
 
-void cell_hurt(struct cell *c)
+void cell_hurt_by(struct cell *c, int64_t harm)
 {
     c->now.verb = V_FAULT;
     c->now.name = fault_number(c->fault);
-    c->now.value = c->fault->harm;
+    c->now.value = harm;
     history_invoke(c->history, &c->now);
+}
+
+void cell_hurt(struct cell *c)
+{
+    cell_hurt_by(c, c->fault->harm);
 }
 
 void cell_healed(struct cell *c)
@@ -97,6 +104,17 @@ static void put_proxy_between(struct cell *c)
     }
 }
 
+static unsigned wanted(const struct cell *c)
+{
+    unsigned wants = c->fault->wants;
+
+    if (c->fault->servers)
+        wants |= ENGINE_FOLLOWED;
+    if (c->fault->servers && c->kind->unprepared)
+        wants |= ENGINE_FRONTED;
+    return wants;
+}
+
 static bool set_up(struct cell *c)
 {
     sqlock_error err = {0};
@@ -106,7 +124,7 @@ static bool set_up(struct cell *c)
         cell_problem(c, "%s: %s", c->folder, strerror(errno));
         return false;
     }
-    if (!engine_start(&c->engine, c->kind, c->fault->wants)) {
+    if (!engine_start(&c->engine, c->kind, wanted(c))) {
         if (!c->engine.why[0])
             cell_problem(c, "the database did not start");
         return false;
@@ -121,13 +139,17 @@ static bool set_up(struct cell *c)
     }
     if (c->fault->proxied)
         put_proxy_between(c);
-    return true;
+    return !c->fault->servers || (followers_start(c) && front_start(c));
 }
 
 static void tear_down(struct cell *c)
 {
     for (int i = 0; i < CELL_CLIENTS; i++)
         cell_client_kill(&c->clients[i]);
+    front_stop(c);
+    if (c->fault->servers)
+        engine_kill(&c->engine); /* it would wait for those that follow it */
+    followers_stop(c);
     engine_stop(&c->engine);
     proxy_stop(c->proxy);
     c->proxy = NULL;
@@ -143,9 +165,14 @@ static int64_t least_rate(const struct cell *c)
 {
     int64_t rate = c->kind->family == FAMILY_SQLITE ? 200 : 300;
 
-    if (c->fault->proxied || c->kind->unprepared)
+    if (c->fault->proxied || c->kind->unprepared || c->fault->servers)
         rate = 100;
     return rate / c->share / patience_ms(1);
+}
+
+static int least_events(const struct cell *c)
+{
+    return c->fault->servers ? CELL_FAILOVERS_MIN : CELL_EVENTS_MIN;
 }
 
 /* Grants so far, and how long it took from the first question on. */
@@ -177,7 +204,7 @@ static bool is_enough(const struct cell *c)
 {
     int64_t passed_us = 0;
 
-    return c->events >= CELL_EVENTS_MIN &&
+    return c->events >= least_events(c) &&
            grants_so_far(c, &passed_us) >= CELL_GRANTS_MIN + CELL_GRANTS_MIN / 10;
 }
 
@@ -239,7 +266,7 @@ static void judge(struct cell *c, FILE *say)
                                 .slack_ms = SLACK_MS,
                                 .min_rate = least_rate(c),
                                 .min_grants = CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1),
-                                .min_faults = CELL_EVENTS_MIN,
+                                .min_faults = least_events(c),
                                 .rows = rows,
                                 .n_rows = CELL_NAMES};
     int64_t n;
@@ -274,6 +301,7 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
                       .refused = v->late_refused,
                       .clock_steps = v->clock_steps,
                       .violations = v->violations,
+                      .overlaps = v->lost_overlaps,
                       .cells = 1};
     time_t now = time(NULL);
     struct tm utc;
@@ -294,6 +322,12 @@ static void say_end(const struct cell *c, FILE *say)
             c->kind->name, c->fault->word, c->seed, c->verdict.operations, c->verdict.grants,
             c->verdict.rate, c->events, c->verdict.unsure, c->verdict.settled, c->frozen, c->late,
             c->verdict.late_refused, c->verdict.violations, c->problem[0] ? "; " : "", c->problem);
+    if (c->fault->servers)
+        fprintf(say,
+                "%d failovers: %" PRId64
+                " overlaps where commits were lost; the first grant came %" PRId64
+                " ms after a promotion at the latest\n",
+                c->events, c->verdict.lost_overlaps, c->longest_us / 1000);
     if (c->problem[0] || c->verdict.violations)
         fprintf(say,
                 "the history is in %s\n"
@@ -337,6 +371,7 @@ struct cell cell_of(const struct engine_kind *kind, const struct fault_kind *fau
                          .seconds = SECONDS,
                          .share = 1,
                          .lease_ms = LEASE_MS,
+                         .side = 1,
                          .dice = dice_of(seed),
                          .pipe = {-1, -1},
                          .history = -1};

@@ -20,7 +20,9 @@ enum {
     CELL_NAMES = 5,
     CELL_FREEZES = 512,
     CELL_EVENTS_MIN = 10,
+    CELL_FAILOVERS_MIN = 4, /* of cells with several servers: each takes seconds */
     CELL_GRANTS_MIN = 1000,
+    CELL_OTHERS = 2,             /* servers beside the primary */
     CELL_COMMAND_LEASE_MS = 1000 /* of clients that run the command, who need longer ones */
 };
 
@@ -28,6 +30,7 @@ struct client {
     pid_t pid; /* 0: none */
     uint32_t process;
     bool command;
+    int side; /* the server that it was started on: V_SIDE */
 };
 
 /* A client that was stopped and went on. */
@@ -47,7 +50,12 @@ struct cell {
     int32_t lease_ms;
 
     struct dice dice;
-    struct engine engine;
+    struct engine engine;              /* the primary, of several servers */
+    struct engine others[CELL_OTHERS]; /* followers, or dead */
+    int side;                          /* promotions so far, and one: for V_SIDE */
+    int64_t token;                     /* the largest when the primary was promoted */
+    int64_t promoted_us, longest_us;   /* when that was; from there to the first grant */
+    pid_t haproxy;
     struct proxy *proxy; /* NULL: clients reach the database directly */
     char folder[256];    /* of the history */
     struct client clients[CELL_CLIENTS];
@@ -76,6 +84,7 @@ int cell_run(struct cell *c, struct total *out, FILE *say);
 
 /* The fault begins and is over, for the history. */
 void cell_hurt(struct cell *c);
+void cell_hurt_by(struct cell *c, int64_t harm); /* in place of the kind's own */
 void cell_healed(struct cell *c);
 /* Something is wrong that no fault explains. */
 void cell_problem(struct cell *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

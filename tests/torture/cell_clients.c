@@ -16,6 +16,8 @@
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
 
+#define GRACE_MS "60000" /* as long as the longest lease, which is known */
+
 enum { THREADS = 4, START_MS = 20000, END_MS = 20000, ARGS_MAX = 40 };
 
 /* ---- processes --------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ static const char *allowed(const struct cell *c)
 /* A number is never used twice: a thread's history has one order. */
 void cell_client_start(struct cell *c, struct client *who)
 {
-    char process[16], seed[32], names[16], lease[16], threads[16], path[300], mix[200];
+    char process[16], seed[32], names[16], lease[16], threads[16], path[300], mix[200], side[16];
     const char *words[ARGS_MAX] = {
         "client",    "--folder", c->folder, "--url",     c->engine.client_url,
         "--process", process,    "--seed",  seed,        "--names",
@@ -119,6 +121,16 @@ void cell_client_start(struct cell *c, struct client *who)
         words[n++] = "--command";
     if (c->kind->unprepared)
         words[n++] = "--unprepared";
+    if (c->fault->servers & SERVERS_GRACE) {
+        words[n++] = "--grace";
+        words[n++] = GRACE_MS;
+    }
+    if (c->fault->servers & SERVERS_SIDES) {
+        words[n++] = "--side";
+        words[n++] = side;
+    }
+    who->side = c->side;
+    snprintf(side, sizeof side, "%d", c->side);
     snprintf(process, sizeof process, "%" PRIu32, who->process);
     snprintf(seed, sizeof seed, "%" PRIu64, c->seed % 1000000007);
     snprintf(names, sizeof names, "%d", CELL_NAMES);
@@ -194,12 +206,18 @@ static bool clock_is_ours(const struct cell *c)
     return (c->fault->wants & ENGINE_CLOCK) && c->kind->family == FAMILY_SQLITE;
 }
 
+/* Nor does it ask for a grace. */
+static bool has_command(const struct cell *c)
+{
+    return !clock_is_ours(c) && !(c->fault->servers & SERVERS_GRACE);
+}
+
 bool cell_clients_start(struct cell *c)
 {
     int64_t end_us = now_us() + START_MS * INT64_C(1000);
 
     for (int i = 0; i < CELL_CLIENTS; i++) {
-        c->clients[i].command = i == CELL_CLIENTS - 1 && !clock_is_ours(c);
+        c->clients[i].command = i == CELL_CLIENTS - 1 && has_command(c);
         cell_client_start(c, &c->clients[i]);
     }
     for (int i = 0; i < CELL_CLIENTS; i++)

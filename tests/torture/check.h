@@ -19,6 +19,7 @@
     X(RULE_OVERLAP, "two held a lock at the same time")                                            \
     X(RULE_SLOTS, "more held a lock at the same time than it has slots")                           \
     X(RULE_TOKEN, "tokens do not rise with the grants of a name")                                  \
+    X(RULE_SIDE, "a new server's token is not above those of an old one that lives on")            \
     X(RULE_DEADLINE, "a deadline lies further ahead than a lease")                                 \
     X(RULE_STALE, "a grant that had ended was said to be held")                                    \
     X(RULE_GUARD, "a lock was granted to others while a transaction guarded it")                   \
@@ -76,6 +77,7 @@ struct check_verdict {
     int64_t faults;
     int64_t clock_steps;    /* faults that stepped the server's clock */
     int64_t clock_overlaps; /* spans that met across one of them, which is no violation */
+    int64_t lost_overlaps;  /* and across the loss of commits, where a server took over */
     int64_t unsure;         /* acquires, releases and commits of which a reply was lost */
     int64_t settled;        /* of them: it was told later, or the rows tell, what became of it */
     int64_t guarded;        /* writes under a guard that were committed */

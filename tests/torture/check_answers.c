@@ -37,10 +37,11 @@ void check_threads(struct book *b)
 /* ---- yes --------------------------------------------------------------------------------------
  */
 
-/* What the database answers: it must know of all that was answered before it was asked. */
+/* What the database answers: it must know of all that was answered before it was asked, unless
+ * commits were lost. */
 static void judge_yes(struct book *b, const struct grant *g, const struct event *e)
 {
-    if (g->over_us < e->invoke_us)
+    if (g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
         breach(b, RULE_STALE, g->over, e,
                "token %" PRId64 " had ended %" PRId64
                " us before it was asked for, and %s said yes",
@@ -92,7 +93,8 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
         breach(b, RULE_DEADLINE, e, NULL,
                "token %" PRId64 " would be good for %" PRId64 " us more than it can be", g->token,
                e->deadline_us - e->return_us - usable_us);
-    if (e != g->told && g->over_us != NEVER && e->deadline_us > g->over_us + usable_us)
+    if (e != g->told && g->over_us != NEVER && e->deadline_us > g->over_us + usable_us &&
+        !forgotten_between(b, g->over, e->return_us))
         breach(b, RULE_STALE, g->over, e,
                "token %" PRId64 " had ended, and its deadline moved on after that", g->token);
 }

@@ -14,42 +14,51 @@ bool event_settles(const struct event *e)
             e->outcome == SQLOCK_EGUARDED);
 }
 
-/* ---- leases -----------------------------------------------------------------------------------
+/* ---- what processes say of themselves ---------------------------------------------------------
  */
 
 static int by_process(const void *a, const void *b)
 {
-    const struct process_lease *x = a, *y = b;
+    const struct process_says *x = a, *y = b;
 
     return (x->process > y->process) - (x->process < y->process);
 }
 
-static bool collect_leases(struct book *b)
+static bool collect_says(const struct book *b, struct says *s, int verb)
 {
     int64_t n = 0;
 
     for (int64_t i = 0; i < b->n; i++)
-        n += b->events[i].verb == V_LEASE;
-    b->leases.of = calloc((size_t)n + 1, sizeof *b->leases.of);
-    if (!b->leases.of)
+        n += b->events[i].verb == verb;
+    s->of = calloc((size_t)n + 1, sizeof *s->of);
+    if (!s->of)
         return false;
     for (int64_t i = 0; i < b->n; i++)
-        if (b->events[i].verb == V_LEASE)
-            b->leases.of[b->leases.n++] =
-                (struct process_lease){b->events[i].process, (int32_t)b->events[i].value};
+        if (b->events[i].verb == verb)
+            s->of[s->n++] =
+                (struct process_says){b->events[i].process, (int32_t)b->events[i].value};
     if (n)
-        qsort(b->leases.of, (size_t)n, sizeof *b->leases.of, by_process);
+        qsort(s->of, (size_t)n, sizeof *s->of, by_process);
     return true;
+}
+
+static int32_t said(const struct says *s, uint32_t process, int32_t otherwise)
+{
+    const struct process_says key = {.process = process};
+    const struct process_says *found =
+        s->n ? bsearch(&key, s->of, (size_t)s->n, sizeof key, by_process) : NULL;
+
+    return found ? found->value : otherwise;
 }
 
 static int64_t lease_us(const struct book *b, uint32_t process)
 {
-    const struct process_lease key = {.process = process};
-    const struct process_lease *found =
-        b->leases.n ? bsearch(&key, b->leases.of, (size_t)b->leases.n, sizeof key, by_process)
-                    : NULL;
+    return said(&b->leases, process, b->rules->lease_ms) * INT64_C(1000);
+}
 
-    return (found ? found->ms : b->rules->lease_ms) * INT64_C(1000);
+int32_t side_of(const struct book *b, uint32_t process)
+{
+    return said(&b->sides, process, 0);
 }
 
 int64_t lease_usable_us(const struct book *b, uint32_t process)
@@ -95,7 +104,17 @@ static bool steps_clock(int64_t value)
 
 static bool hurts_server(int64_t value)
 {
-    return value == 1 || value == 2;
+    return value != 0;
+}
+
+static bool loses_commits(int64_t value)
+{
+    return value == 3 || value == 4;
+}
+
+static bool grants_again(int64_t value)
+{
+    return value == 3;
 }
 
 int64_t faults_healed(const struct faults *f, int64_t until_us)
@@ -116,6 +135,11 @@ int64_t faults_healed(const struct faults *f, int64_t until_us)
 bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us)
 {
     return faults_healed(f, to_us) >= from_us;
+}
+
+bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us)
+{
+    return fault_between(&b->lost, told->invoke_us, asked_us);
 }
 
 /* ---- grants -----------------------------------------------------------------------------------
@@ -152,6 +176,7 @@ static void add_grant(struct book *b, const struct event *told, const struct eve
     b->grants[b->n_grants++] =
         (struct grant){.told = told,
                        .name = told->name,
+                       .side = side_of(b, told->process),
                        .shared = asked->verb == V_SHARE,
                        .token = told->token,
                        .asked_us = asked->invoke_us,
@@ -285,7 +310,7 @@ static void note_refused(struct book *b, const struct event *e)
     int64_t i = book_at(b, e->name, e->token) - 1;
     struct grant *g = i >= 0 ? &b->grants[i] : NULL;
 
-    if (!g || g->name != e->name)
+    if (!g || g->name != e->name || g->side != side_of(b, e->process))
         return;
     g->next = earlier(g->next, e);
     if (named && !named->shared && named->asked_us <= e->return_us)
@@ -312,7 +337,8 @@ static void follow_grants(struct book *b)
 }
 
 /* Who was the first to be told of a larger token; and of one that ends this grant, or of a larger
- * one than that. */
+ * one than that. A server that lives on beside the one that was promoted grants beside it: there
+ * the larger tokens of the other end nothing. */
 static void follow_tokens(struct book *b)
 {
     const struct event *next = NULL, *exclusive = NULL;
@@ -320,7 +346,7 @@ static void follow_tokens(struct book *b)
     for (int64_t i = b->n_grants - 1; i >= 0; i--) {
         struct grant *g = &b->grants[i];
 
-        if (i + 1 == b->n_grants || g[1].name != g->name) {
+        if (i + 1 == b->n_grants || g[1].name != g->name || g[1].side != g->side) {
             next = exclusive = NULL;
         } else if (g[1].token > g->token) {
             next = earlier(next, g[1].told);
@@ -357,9 +383,11 @@ bool book_make(struct book *b)
     b->by_thread = calloc(room, sizeof *b->by_thread);
     b->grants = calloc(room, sizeof *b->grants);
     b->grant_of = calloc(room, sizeof *b->grant_of);
-    if (!b->by_thread || !b->grants || !b->grant_of || !collect_leases(b) || !kinds_make(b) ||
+    if (!b->by_thread || !b->grants || !b->grant_of || !kinds_make(b) ||
+        !collect_says(b, &b->leases, V_LEASE) || !collect_says(b, &b->sides, V_SIDE) ||
         !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
-        !collect_faults(b, &b->hurt, hurts_server))
+        !collect_faults(b, &b->hurt, hurts_server) || !collect_faults(b, &b->lost, loses_commits) ||
+        !collect_faults(b, &b->regranted, grants_again))
         return false;
     for (int64_t i = 0; i < b->n; i++)
         b->by_thread[i] = &b->events[i];
@@ -378,8 +406,11 @@ void book_free(struct book *b)
     free(b->grants);
     free(b->grant_of);
     free(b->leases.of);
+    free(b->sides.of);
     free(b->kinds);
     free(b->all.times);
     free(b->clock.times);
     free(b->hurt.times);
+    free(b->lost.times);
+    free(b->regranted.times);
 }

@@ -34,9 +34,9 @@ static void judge_holder(struct book *b, const struct grant *g, const struct eve
 {
     const struct event *above = g ? NULL : told_above(b, e);
 
-    if (g && g->over_us < e->invoke_us)
+    if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
         breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);
-    else if (above && above->return_us < e->invoke_us)
+    else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))
         breach(b, RULE_BUSY, above, e,
                "busy with token %" PRId64 ", when %" PRId64 " had been granted", e->token,
                above->token);
@@ -51,7 +51,8 @@ void judge_busy(struct book *b, const struct grant *g, const struct event *e, in
         return;
     judge_holder(b, g, e);
     if (g && e->deadline_us > 0 && deadline_us > e->deadline_us &&
-        !fault_between(&b->clock, g->asked_us, e->return_us))
+        !fault_between(&b->clock, g->asked_us, e->return_us) &&
+        !fault_between(&b->lost, g->asked_us, e->return_us))
         breach(b, RULE_ROW, g->told, e,
                "token %" PRId64 " was good until %" PRId64
                ", said its holder, and the row ended %" PRId64 " us before that",

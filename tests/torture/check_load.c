@@ -146,7 +146,7 @@ bool check_liveness(struct book *b)
 static bool is_operation(const struct event *e)
 {
     return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_LEASE && e->verb != V_SLOTS &&
-           e->verb != V_RUN && e->verb != V_FAULT;
+           e->verb != V_SIDE && e->verb != V_RUN && e->verb != V_FAULT;
 }
 
 static void count_event(struct check_verdict *v, const struct event *e)

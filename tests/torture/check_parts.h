@@ -14,6 +14,7 @@
 struct grant {
     const struct event *told; /* the acquire or settle that said so */
     uint32_t name;
+    int32_t side; /* the server of its process; 0: nobody said */
     bool shared;
     int64_t token;
     int64_t asked_us;            /* invocation of the acquire */
@@ -43,11 +44,12 @@ struct faults {
     int64_t n;
 };
 
-/* How long the leases of a process are; by its number. */
-struct leases {
-    struct process_lease {
+/* What a process says of itself, by its number: how long its leases are, which server it reaches.
+ */
+struct says {
+    struct process_says {
         uint32_t process;
-        int32_t ms;
+        int32_t value;
     } * of;
     int64_t n;
 };
@@ -60,11 +62,13 @@ struct book {
     struct grant *grants;           /* by name and token */
     int64_t n_grants;
     struct grant **grant_of; /* of each event; NULL: none that is known */
-    struct leases leases;
+    struct says leases, sides;
     struct name_kind *kinds; /* by name */
     int64_t n_kinds;
     struct faults all, clock; /* clock: that stepped the server's clock */
     struct faults hurt;       /* the server, or its clock */
+    struct faults lost;       /* that lost commits, by another server's taking over ... */
+    struct faults regranted;  /* ... without a grace: so that locks may be granted again */
     struct check_verdict *out;
     FILE *say;
 };
@@ -85,6 +89,11 @@ bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us);
 /* How long a process counts on a lease, from when it asks: less than the lease, by the margin that
  * the library keeps. 0: nobody said how long its leases are. */
 int64_t lease_usable_us(const struct book *b, uint32_t process);
+
+/* The server of a process; 0: nobody said. */
+int32_t side_of(const struct book *b, uint32_t process);
+/* What was told at that time may have been forgotten when the other was asked for. */
+bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us);
 
 static inline bool event_returned(const struct event *e)
 {

@@ -105,6 +105,8 @@ void check_print(const struct check_verdict *v, FILE *say)
     if (v->clock_steps)
         fprintf(say, ", %" PRId64 " clock steps with %" PRId64 " overlaps", v->clock_steps,
                 v->clock_overlaps);
+    if (v->lost_overlaps)
+        fprintf(say, ", %" PRId64 " overlaps where commits were lost", v->lost_overlaps);
     fprintf(say, "\n");
     for (int rule = 0; rule < RULE_COUNT; rule++)
         if (v->found[rule])

@@ -2,7 +2,8 @@
  * none comes out of order, and what is in the row was committed by somebody (P11, P12, P13).
  *
  * A write counts up from what it read: so its value is its place in the order of all. One whose
- * commit was not answered may be there or not. */
+ * commit was not answered may be there or not. Where commits were lost the application's own went
+ * with those of the locks: there is nothing to be proved by its rows. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,10 +314,13 @@ static bool check_finals(struct book *b, const struct event **all, int64_t n)
 
 bool check_rows(struct book *b)
 {
-    const struct event **all = calloc((size_t)b->n + 1, sizeof *all);
+    const struct event **all;
     int64_t n = 0, from = 0;
     bool fine;
 
+    if (b->lost.n > 0)
+        return true;
+    all = calloc((size_t)b->n + 1, sizeof *all);
     if (!all)
         return false;
     for (int64_t i = 0; i < b->n; i++)

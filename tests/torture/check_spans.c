@@ -10,10 +10,36 @@ static bool same_name(const struct book *b, int64_t i)
     return i > 0 && b->grants[i - 1].name == b->grants[i].name;
 }
 
+static bool same_side(const struct book *b, int64_t i)
+{
+    return same_name(b, i) && b->grants[i - 1].side == b->grants[i].side;
+}
+
+/* The fence: of two servers that live at the same time the one that was promoted later grants the
+ * larger tokens, whenever it does so. So the data refuse what the old one's holders write. */
+static void check_sides(struct book *b)
+{
+    const struct grant *top = NULL; /* of the latest server so far */
+
+    for (int64_t i = 0; i < b->n_grants; i++) {
+        const struct grant *g = &b->grants[i];
+
+        if (!same_name(b, i))
+            top = NULL;
+        if (top && (g->side < top->side || (g->side > top->side && g->token == top->token)))
+            breach(b, RULE_SIDE, top->told, g->told,
+                   "token %" PRId64 " by server %d, and %" PRId64 " by server %d", top->token,
+                   (int)top->side, g->token, (int)g->side);
+        else
+            top = g;
+    }
+}
+
 /* Grants are in the order of their tokens. So the first answer about a larger token (`next`) must
  * not lie before the question for this one. */
 void check_tokens(struct book *b)
 {
+    check_sides(b);
     for (int64_t i = 0; i < b->n_grants; i++) {
         const struct grant *g = &b->grants[i];
 
@@ -30,12 +56,14 @@ void check_tokens(struct book *b)
     }
 }
 
-/* False: the server's clock was stepped in between. */
+/* False: the server's clock was stepped in between, or one took over that knows nothing of the
+ * early grant, or of its renewal. */
 static bool judge_span(struct book *b, const struct grant *early, const struct event *late)
 {
     if (late->return_us < early->asked_us)
         return true; /* it was over by then: so the tokens are wrong, which is told already */
-    if (fault_between(&b->clock, early->asked_us, late->return_us))
+    if (fault_between(&b->clock, early->asked_us, late->return_us) ||
+        fault_between(&b->regranted, early->asked_us, late->return_us))
         return false;
     breach(b, RULE_OVERLAP, early->told, late,
            "token %" PRId64 " was good until %" PRId64 ", and %" PRId64 " was granted %" PRId64
@@ -44,8 +72,16 @@ static bool judge_span(struct book *b, const struct grant *early, const struct e
     return true;
 }
 
+static void count_excused(struct book *b, const struct grant *early, const struct event *late)
+{
+    if (fault_between(&b->clock, early->asked_us, late->return_us))
+        b->out->clock_overlaps++;
+    else
+        b->out->lost_overlaps++;
+}
+
 /* Of the grants of a name with smaller tokens, and of one mode: whose span ends last; and whose
- * does of those that were asked for after the last step of the clock. */
+ * does of those that were asked for after the last step of the clock, or loss of commits. */
 struct last {
     const struct grant *of_all, *of_new;
 };
@@ -54,7 +90,7 @@ static void judge_last(struct book *b, const struct last *l, const struct grant 
 {
     if (!l->of_all || g->start_us >= l->of_all->end_us || judge_span(b, l->of_all, g->told))
         return;
-    b->out->clock_overlaps++;
+    count_excused(b, l->of_all, g->told);
     if (l->of_new && g->start_us < l->of_new->end_us)
         judge_span(b, l->of_new, g->told);
 }
@@ -67,11 +103,13 @@ static const struct grant *later(const struct grant *last, const struct grant *g
 static void note_last(const struct book *b, struct last *l, const struct grant *g)
 {
     int64_t stepped_us = faults_healed(&b->clock, g->start_us);
+    int64_t lost_us = faults_healed(&b->regranted, g->start_us);
+    int64_t excused_us = stepped_us > lost_us ? stepped_us : lost_us;
 
-    if (l->of_new && l->of_new->asked_us <= stepped_us)
+    if (l->of_new && l->of_new->asked_us <= excused_us)
         l->of_new = NULL;
     l->of_all = later(l->of_all, g);
-    if (g->asked_us > stepped_us)
+    if (g->asked_us > excused_us)
         l->of_new = later(l->of_new, g);
 }
 
@@ -89,7 +127,8 @@ static bool is_hearsay(const struct book *b, const struct grant *g)
  * was let in too early: also if that one's own lease was over when it was told, and also if the
  * answer about the smaller token came after it. This is more than that no two spans meet. And who
  * was only refused is told of a larger token too: of that of somebody who was killed before it
- * knew. What is shared is no end of what is shared. */
+ * knew. What is shared is no end of what is shared. Servers that live at the same time each have
+ * holders of their own. */
 void check_spans(struct book *b)
 {
     struct last exclusive = {NULL, NULL}, shared = {NULL, NULL};
@@ -99,7 +138,7 @@ void check_spans(struct book *b)
 
         if (kind_of(b, g->name).slots > 1)
             continue;
-        if (!same_name(b, i))
+        if (!same_side(b, i))
             exclusive = shared = (struct last){NULL, NULL};
         judge_last(b, &exclusive, g);
         if (!g->shared)
@@ -107,7 +146,7 @@ void check_spans(struct book *b)
         if (g->end_us <= g->start_us)
             continue;
         if (is_hearsay(b, g) && g->rival->return_us < g->end_us && !judge_span(b, g, g->rival))
-            b->out->clock_overlaps++;
+            count_excused(b, g, g->rival);
         note_last(b, g->shared ? &shared : &exclusive, g);
     }
 }

@@ -208,6 +208,7 @@ static bool open_one(struct crew *c, int connections, sqlock **out_m)
     opts.flags = c->plan.open_flags;
     opts.connections = connections;
     opts.request_ms = REQUEST_MS;
+    opts.grace_ms = c->plan.grace_ms;
     opts.lease_ms = 1000; /* of reapers: the end of one holds no other up for long */
     do {
         sqlock_error err = {0};
@@ -261,23 +262,31 @@ static void wait_for_the_end(struct crew *c)
     sqlock_cancel_fire(c->cancel);
 }
 
-/* For the checker: how far ahead deadlines may lie. */
-static void note_lease(struct crew *c)
+static void note_own(struct crew *c, uint32_t op, int verb, int64_t value)
 {
     struct event e = {.process = c->plan.process,
                       .thread = 2 * CLIENT_THREADS_MAX,
-                      .verb = V_LEASE,
-                      .value = c->plan.lease_ms};
+                      .op = op,
+                      .verb = verb,
+                      .value = value};
 
     history_invoke(c->history, &e);
     history_return(c->history, &e);
+}
+
+/* For the checker: how far ahead deadlines may lie, and whose tokens these are. */
+static void note_self(struct crew *c)
+{
+    note_own(c, 0, V_LEASE, c->plan.lease_ms);
+    if (c->plan.side)
+        note_own(c, 1, V_SIDE, c->plan.side);
 }
 
 static void work(struct crew *c, struct hand *hands)
 {
     uint32_t started = 0;
 
-    note_lease(c);
+    note_self(c);
     for (; started < c->plan.threads; started++) {
         struct hand *h = &hands[started];
 

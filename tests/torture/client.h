@@ -6,7 +6,7 @@
  *     client --folder DIR --process N --url URL --seed S --names K --threads T --lease MS --seconds
  * S
  *            [--mix "WORD=NUMBER ..."] [--allow "SQLOCK_EFULL ..."] [--managers M] [--unprepared]
- *            [--weak] [--command]
+ *            [--weak] [--command] [--grace MS] [--side N]
  *
  * It writes DIR/N.history and ends by itself after its time, on SIGTERM, or when the pipe that is
  * its descriptor 0 is closed. Then it gives back what it holds and closes what it has opened. It
@@ -15,8 +15,8 @@
  * lost and a database that is away need no explanation), or a descriptor was left open.
  *
  * --managers 0 (so without) lets the seed decide how many managers the threads share. --mix changes
- * the weights and chances of client_plan.h. --command is another kind of client, which runs the
- * command again and again; its holders are `held` (below). */
+ * the weights and chances of client_plan.h. --side is what V_SIDE says of it. --command is another
+ * kind of client, which runs the command again and again; its holders are `held` (below). */
 #ifndef SQLOCK_TESTS_TORTURE_CLIENT_H
 #define SQLOCK_TESTS_TORTURE_CLIENT_H
 

@@ -42,22 +42,59 @@ static void read_url(const char *url, struct place *p)
         copy(p->socket, sizeof p->socket, socket + 7, strcspn(socket + 7, "&"));
 }
 
-static void *app_connect(const char *url)
+static MYSQL *connect_to(const struct place *p)
 {
     MYSQL *my = mysql_init(NULL);
     unsigned connecting = 3, answering = 5; /* seconds: a link may be silent for ever */
-    struct place p;
 
     if (my == NULL)
         return NULL;
-    read_url(url, &p);
     mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connecting);
     mysql_options(my, MYSQL_OPT_READ_TIMEOUT, &answering);
     mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &answering);
-    if (mysql_real_connect(my, *p.socket != '\0' ? NULL : p.host, p.user, p.password, p.database,
-                           p.port, *p.socket != '\0' ? p.socket : NULL, 0))
+    if (mysql_real_connect(my, *p->socket != '\0' ? NULL : p->host, p->user, p->password,
+                           p->database, p->port, *p->socket != '\0' ? p->socket : NULL, 0))
         return my;
     mysql_close(my);
+    return NULL;
+}
+
+static bool is_writable(MYSQL *my)
+{
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    bool writable;
+
+    writable = mysql_query(my, "SELECT @@global.read_only") == 0 &&
+               (res = mysql_store_result(my)) != NULL && (row = mysql_fetch_row(res)) != NULL &&
+               row[0] != NULL && row[0][0] == '0';
+    mysql_free_result(res);
+    return writable;
+}
+
+/* Of several servers, HOST:PORT,HOST:PORT, the first that answers and can be written to. */
+static void *app_connect(const char *url)
+{
+    char rest[512], one[640], list[512], *left = list;
+    const char *host = strchr(url, '@'), *end = host ? host + strcspn(host, "/?") : NULL;
+    struct place p;
+
+    if (host == NULL || memchr(host, ',', (size_t)(end - host)) == NULL) {
+        read_url(url, &p);
+        return connect_to(&p);
+    }
+    copy(list, sizeof list, host + 1, (size_t)(end - host) - 1);
+    snprintf(rest, sizeof rest, "%s", end);
+    for (const char *next; (next = strsep(&left, ",")) != NULL;) {
+        MYSQL *my;
+
+        snprintf(one, sizeof one, "%.*s%s%s", (int)(host + 1 - url), url, next, rest);
+        read_url(one, &p);
+        if ((my = connect_to(&p)) != NULL && is_writable(my))
+            return my;
+        if (my != NULL)
+            mysql_close(my);
+    }
     return NULL;
 }
 

@@ -17,10 +17,13 @@ static void say_nothing(void *user, const char *text)
     (void)text;
 }
 
+/* Of several servers the one that can be written to; a frozen one is passed after the timeout. */
 static void *app_connect(const char *url)
 {
-    const char *const words[] = {"dbname", "connect_timeout", NULL};
-    const char *const values[] = {url, "3", NULL};
+    const bool several = strchr(url, ',') != NULL;
+    const char *const words[] = {"dbname", "connect_timeout",
+                                 several ? "target_session_attrs" : NULL, NULL};
+    const char *const values[] = {url, "3", "read-write", NULL};
     PGconn *pg = PQconnectdbParams(words, values, 1);
 
     PQsetNoticeProcessor(pg, say_nothing, NULL);

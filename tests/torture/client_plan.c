@@ -79,6 +79,10 @@ static bool take_number(struct plan *p, const char *option, const char *value)
     else if (strcmp(option, "--lease") == 0 &&
              read_number(value, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS, &n))
         p->lease_ms = (int32_t)n;
+    else if (strcmp(option, "--grace") == 0 && read_number(value, 0, INT32_MAX, &n))
+        p->grace_ms = (int32_t)n;
+    else if (strcmp(option, "--side") == 0 && read_number(value, 1, INT32_MAX, &n))
+        p->side = (int32_t)n;
     else if (strcmp(option, "--seconds") == 0 && read_number(value, 1, 1000000, &n))
         p->seconds = (int32_t)n;
     else if (strcmp(option, "--asked") == 0 && read_number(value, 1, INT64_MAX, &n))

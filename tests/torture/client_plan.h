@@ -48,6 +48,8 @@ struct plan {
     uint32_t process, names, threads, managers;
     uint64_t seed;
     int32_t lease_ms, seconds;
+    int32_t grace_ms; /* of its managers */
+    int32_t side;     /* the only server that it reaches; 0: it may reach any */
     int steps[STEP_COUNT], chances[CHANCE_COUNT];
     const char *allow; /* words of sqlock_code_name(), with blanks between */
     unsigned open_flags;

@@ -21,27 +21,29 @@ enum { DISK_MB = 240, UP_MS = 60000 };
 static const struct engine_kind kinds[] = {
 #ifdef TEST_HAVE_SQLITE
     {"sqlite-wal", "sqlite", "SQLite, WAL", FAMILY_SQLITE, &engine_sqlite, "WAL", false, false,
-     NULL, NULL},
+     NULL, NULL, false},
     {"sqlite-journal", "sqlite", "SQLite, rollback journal", FAMILY_SQLITE, &engine_sqlite,
-     "TRUNCATE", false, false, NULL, NULL},
+     "TRUNCATE", false, false, NULL, NULL, false},
 #endif
 #ifdef TEST_HAVE_POSTGRES
     {"postgres", "postgres", "PostgreSQL", FAMILY_POSTGRES, &engine_postgres, NULL, false, false,
-     NULL, NULL},
+     NULL, NULL, true},
     {"pgbouncer", "postgres", "PostgreSQL behind pgbouncer", FAMILY_POSTGRES, &engine_postgres,
-     "pgbouncer", true, true, NULL, NULL},
+     "pgbouncer", true, true, NULL, NULL, true},
     {"postgres-10", "postgres", "PostgreSQL 10", FAMILY_POSTGRES, &engine_postgres, "10", false,
-     true, NULL, NULL},
+     true, NULL, NULL, false},
     {"postgres-18", "postgres", "PostgreSQL 18", FAMILY_POSTGRES, &engine_postgres, "18", false,
-     true, NULL, NULL},
+     true, NULL, NULL, true},
 #endif
 #ifdef TEST_HAVE_MYSQL
-    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL, NULL},
+    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL, NULL,
+     true},
     {"mysql-5.6", "mysql", "MySQL 5.6", FAMILY_MYSQL, &engine_mysql, "5.6", false, true,
-     "guarded=0 late=0 stale=0 row-lock=0", "disk-full"}, /* its tables stay full */
-    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL, NULL},
+     "guarded=0 late=0 stale=0 row-lock=0", "disk-full", false}, /* its tables stay full */
+    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL, NULL,
+     false},
 #endif
-    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL, NULL},
+    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL, NULL, false},
 };
 
 const struct engine_kind *engine_at(size_t i)
@@ -258,6 +260,8 @@ static void spawn(struct engine *e)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0);
         clock_env(e);
+        if (e->args[0])
+            setenv("SQLOCK_TEST_MYSQL_ARGS", e->args, 1);
         execl(e->kind->ops->script, e->kind->ops->script, "run", e->url, (char *)NULL);
         _exit(127);
     }
@@ -320,11 +324,46 @@ static bool create(struct engine *e)
     return fine;
 }
 
+bool engine_create(struct engine *e, const struct engine_kind *kind, unsigned wants, int number)
+{
+    *e = (struct engine){.kind = kind, .wants = wants, .number = number};
+    return create(e);
+}
+
+void engine_folder(const struct engine *e, char out[256])
+{
+    const char *word = e->kind->family == FAMILY_MYSQL ? "socket=" : "host=";
+    const char *at = strstr(e->url, word) + strlen(word);
+    size_t len = strcspn(at, "&");
+
+    snprintf(out, 256, "%.*s", (int)(e->kind->family == FAMILY_MYSQL ? len - 2 : len), at);
+}
+
+/* In one piece: at each moment it leads somewhere. */
+bool engine_front(struct engine *e)
+{
+    char dir[256], fresh[270];
+
+    if (!e->front[0]) {
+        char *top = temp_dir();
+
+        chmod(top, 0755);
+        snprintf(e->front, sizeof e->front, "%s/primary", top);
+    }
+    engine_folder(e, dir);
+    snprintf(fresh, sizeof fresh, "%s.new", e->front);
+    unlink(fresh);
+    if (symlink(dir, fresh) == 0 && rename(fresh, e->front) == 0)
+        return true;
+    snprintf(e->why, sizeof e->why, "%s: %s", e->front, strerror(errno));
+    return false;
+}
+
 bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wants)
 {
     const struct engine_ops *ops = kind->ops;
 
-    *e = (struct engine){.kind = kind, .wants = wants};
+    *e = (struct engine){.kind = kind, .wants = wants, .number = 1};
     if ((wants & ENGINE_SMALL_DISK) && !mount_small_disk(e))
         return false;
     if ((wants & ENGINE_CLOCK) && !make_clock(e))

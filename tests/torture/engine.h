@@ -12,7 +12,12 @@
 enum engine_family { FAMILY_SQLITE = 1, FAMILY_POSTGRES = 2, FAMILY_MYSQL = 4 };
 
 /* What a cell needs of its engine beyond its being there. */
-enum { ENGINE_CLOCK = 1, ENGINE_SMALL_DISK = 2 };
+enum {
+    ENGINE_CLOCK = 1,
+    ENGINE_SMALL_DISK = 2,
+    ENGINE_FOLLOWED = 4, /* others follow it, and may be promoted */
+    ENGINE_FRONTED = 8   /* a pooler before it finds it by way of engine_front() */
+};
 
 enum { ENGINE_SESSIONS = 2 }; /* of the cell's own, for engine_do() */
 
@@ -33,7 +38,8 @@ struct engine_ops {
     int64_t (*number)(struct engine *e, const char *sql);
     void (*forget)(struct engine *e, int session); /* closes it */
     int (*sessions)(struct engine *e, bool end);
-    const char *bulk[3]; /* statements that want room: make, fill, drop */
+    const char *bulk[3];             /* statements that want room: make, fill, drop */
+    const struct follow_ops *follow; /* followers.h; NULL: none can follow another */
 };
 
 struct engine_kind {
@@ -45,13 +51,18 @@ struct engine_kind {
     bool optional;       /* it may be nowhere to be had */
     const char *mix;     /* what its clients leave out, because it is refused there; NULL */
     const char *spared;  /* the kind of faults that the server itself does not get over; NULL */
+    bool followed;       /* it is tried in pairs and triples */
 };
 
 struct engine {
     const struct engine_kind *kind;
     unsigned wants;
     char url[512];        /* of the database itself */
-    char client_url[512]; /* that clients use: of a pooler before it, or the same */
+    char client_url[512]; /* that clients use: of a pooler before it, of all servers, or the same */
+    char args[600];       /* on its command line; "" */
+    int port;             /* on 127.0.0.1; 0: none */
+    int number;           /* of those that follow one another: 1, 2, 3 */
+    char front[256];      /* the link that leads to the folder of whichever is the primary; "" */
     char dir[256];        /* of the server, or of the file */
     char top[256];        /* the small disk, "" */
     char clock[320];      /* the file that tells how far the clock is stepped */
@@ -68,6 +79,8 @@ const struct engine_kind *engine_at(size_t i);
 /* Make and start one. False: it cannot be had here, for the reason in e->why; or, without a reason,
  * it did not work, which is told on stderr. */
 bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wants);
+/* Only its folder and URL, for a copy of another's data; number: 2, 3 ... */
+bool engine_create(struct engine *e, const struct engine_kind *kind, unsigned wants, int number);
 void engine_stop(struct engine *e);
 
 /* A server's end without a word: all its processes, with -9. engine_launch() starts it again on
@@ -93,6 +106,11 @@ void engine_forget(struct engine *e, int session);
  */
 int engine_end_sessions(struct engine *e);
 int engine_sessions(struct engine *e);
+
+/* The folder that a server's data, socket and log lie in. */
+void engine_folder(const struct engine *e, char out[256]);
+/* Lead e->front, which is made at the first time, to the folder of this one. False: e->why. */
+bool engine_front(struct engine *e);
 
 /* Leave no room on the small disk, and give it back. */
 void engine_fill(struct engine *e);

@@ -1,4 +1,4 @@
-#include "tests/torture/engine.h"
+#include "tests/torture/followers.h"
 
 #ifdef TEST_HAVE_MYSQL
 #include <mysql.h>
@@ -37,8 +37,13 @@ static bool choose_server(struct engine *e)
 
 static bool create(struct engine *e)
 {
+    const char *verb = e->number > 1 ? "folder" : "create";
+
     setenv("SQLOCK_TEST_MYSQL_ARGS", "--innodb-lock-wait-timeout=1 --skip-name-resolve", 1);
-    if (!choose_server(e) || !engine_script(e, SCRIPT, "create", e->url, sizeof e->url))
+    if ((e->wants & ENGINE_FOLLOWED) && !follow_mysql_args(e, e->number > 1))
+        return false;
+    if ((e->number == 1 && !choose_server(e)) ||
+        !engine_script(e, SCRIPT, verb, e->url, sizeof e->url))
         return false;
     snprintf(e->dir, sizeof e->dir, "%s", undo_later(stop_server, e->url));
     return true;
@@ -179,5 +184,6 @@ const struct engine_ops engine_mysql = {
     .sessions = sessions,
     .bulk = {"CREATE TABLE IF NOT EXISTS bulk (filler varchar(1000))",
              "INSERT INTO bulk SELECT repeat('x', 900) FROM information_schema.columns LIMIT 3000",
-             "TRUNCATE bulk"}};
+             "TRUNCATE bulk"},
+    .follow = &follow_mysql};
 #endif

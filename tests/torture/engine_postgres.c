@@ -1,4 +1,4 @@
-#include "tests/torture/engine.h"
+#include "tests/torture/followers.h"
 
 #ifdef TEST_HAVE_POSTGRES
 #include <libpq-fe.h>
@@ -20,8 +20,12 @@
 enum { POOLED = 12 }; /* the pooler's sessions, for all clients */
 
 /* Deadlocks are found soon by the clients' sessions and late by ours: they are the ones to end. */
-static const char conf[] = "deadlock_timeout = 30ms\nautovacuum_naptime = 5s\n"
-                           "max_wal_size = 64MB\nmin_wal_size = 32MB\n";
+#define CONF                                                                                       \
+    "deadlock_timeout = 30ms\nautovacuum_naptime = 5s\n"                                           \
+    "max_wal_size = 64MB\nmin_wal_size = 32MB\n"
+static const char conf[] = CONF;
+static const char followed_conf[] = CONF "wal_retrieve_retry_interval = 100ms\n"
+                                         "wal_keep_size = 64MB\nwal_sender_timeout = 0\n";
 
 static void stop_server(const char *url)
 {
@@ -52,8 +56,11 @@ static bool choose_server(struct engine *e)
 
 static bool create(struct engine *e)
 {
-    setenv("SQLOCK_TEST_PG_CONF", conf, 1);
-    if (!choose_server(e) || !engine_script(e, SCRIPT, "create", e->url, sizeof e->url))
+    const char *verb = e->number > 1 ? "folder" : "create";
+
+    setenv("SQLOCK_TEST_PG_CONF", e->wants & ENGINE_FOLLOWED ? followed_conf : conf, 1);
+    if ((e->number == 1 && !choose_server(e)) ||
+        !engine_script(e, SCRIPT, verb, e->url, sizeof e->url))
         return false;
     snprintf(e->dir, sizeof e->dir, "%s", undo_later(stop_server, e->url));
     return true;
@@ -122,12 +129,13 @@ static int sessions(struct engine *e, bool end)
 
 static bool put_pooler_before(struct engine *e)
 {
-    const char *folder = strstr(e->url, "host=") + strlen("host=");
     char dir[256];
     const char *url;
 
-    snprintf(dir, sizeof dir, "%.*s", (int)strcspn(folder, "&"), folder);
-    url = pooler_start(dir, POOLED);
+    engine_folder(e, dir);
+    if ((e->wants & ENGINE_FRONTED) && !engine_front(e))
+        return false;
+    url = pooler_start(e->front[0] ? e->front : dir, POOLED);
     if (url)
         snprintf(e->client_url, sizeof e->client_url, "%s", url);
     else
@@ -166,5 +174,6 @@ const struct engine_ops engine_postgres = {
     .sessions = sessions,
     .bulk = {"CREATE TABLE IF NOT EXISTS bulk (filler text)",
              "INSERT INTO bulk SELECT repeat(md5(i::text), 30) FROM generate_series(1, 3000) i",
-             "TRUNCATE bulk"}};
+             "TRUNCATE bulk"},
+    .follow = &follow_postgres};
 #endif

@@ -8,6 +8,17 @@
 
 #include "tests/torture/cell.h"
 
+/* What a kind wants of several servers. */
+enum {
+    SERVERS_TWO = 1,
+    SERVERS_THREE = 2,
+    SERVERS_SYNC = 4,    /* a commit is answered when the follower has it */
+    SERVERS_GRACE = 8,   /* clients ask for a grace */
+    SERVERS_SIDES = 16,  /* each client reaches one server only */
+    SERVERS_POOLED = 32, /* also behind pgbouncer */
+    SERVERS_HAPROXY = 64 /* behind haproxy */
+};
+
 struct fault_kind {
     const char *word;
     const char *sentence;           /* "clients are killed while they hold locks" */
@@ -20,6 +31,7 @@ struct fault_kind {
     const char *mix;                /* what clients do more, or less, often */
     bool (*strike)(struct cell *c); /* once, and heal it. False: the moment did not come */
     const char *only;               /* the one engine that has it; NULL: all of the families */
+    unsigned servers;               /* SERVERS_...; 0: one */
 };
 
 /* NULL: no kind is called so. fault_at(): all of them, NULL behind the last. */
@@ -30,7 +42,8 @@ bool fault_exists(const struct fault_kind *fault, const struct engine_kind *engi
 /* Its number in the table, for the history. */
 uint32_t fault_number(const struct fault_kind *fault);
 
-/* ---- fault_client.c, fault_server.c, fault_network.c, fault_file.c, fault_work.c --------------
+/* ---- fault_client.c, fault_server.c, fault_network.c, fault_file.c, fault_work.c, fault_servers.c
+ * -----------------------------------------------------------------------------------------------
  */
 
 bool strike_kill_holder(struct cell *c);
@@ -57,6 +70,12 @@ bool strike_deadlock(struct cell *c);
 bool strike_serializable(struct cell *c);
 bool strike_lock_timeout(struct cell *c);
 bool strike_housekeeping(struct cell *c);
+
+bool strike_fail_over(struct cell *c);
+bool strike_promote_twice(struct cell *c);
+bool strike_fail_back(struct cell *c);
+bool strike_split(struct cell *c);
+bool strike_freeze(struct cell *c);
 
 bool strike_foreign_writer(struct cell *c);
 bool strike_foreign_reader(struct cell *c);

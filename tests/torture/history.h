@@ -44,11 +44,17 @@
       "lease") /* no question: all leases that this process asks for are so long. value: ms */     \
     X(V_SLOTS, "slots") /* no question: so many may hold this name at a time. value: their         \
                            number */                                                               \
+    X(V_SIDE, "side")   /* no question: this process reaches one server and no other. value:       \
+                           which, of several that live at a time; whoever was promoted later       \
+                           has the larger one */                                                   \
     X(V_RUN, "run") /* no question: a command that holds this name for what it runs, of which that \
                        tells itself (acquire, value 3) */                                          \
     X(V_FAULT, "fault") /* by the cell: name: number of the fault's kind. invoke: it begins,       \
                            return: it is healed. value: 1 the server itself was hurt, so that      \
-                           it may lose or refuse anything; 2 its clock was stepped; 0 else */
+                           it may lose or refuse anything; 2 its clock was stepped; 3 another      \
+                           server took over that lacks the last commits; 4 the same, and clients   \
+                           asked for a grace, so that nobody is granted what those granted; 0 else \
+                           */
 
 enum history_verb {
 #define HISTORY_ENUM(verb, word) verb,

@@ -53,6 +53,7 @@ enum {
     X(postgres, "postgres", "silent-down", postgres_keeps_its_word_while_no_reply_comes)           \
     X(postgres, "postgres", "session-ended", postgres_keeps_its_word_when_sessions_are_ended)      \
     X(postgres, "postgres", "deadlock", postgres_keeps_its_word_in_deadlocks)                      \
+    X(postgres, "postgres", "failover-sync", postgres_keeps_its_word_when_its_follower_takes_over) \
     X(mysql, "mariadb", "waiter-killed", mariadb_keeps_its_word_when_waiters_are_killed)           \
     X(mysql, "mariadb", "client-stopped", mariadb_lets_no_frozen_holder_write_late)                \
     X(mysql, "mariadb", "clock-stepped", mariadb_keeps_its_word_when_its_clock_is_stepped)         \

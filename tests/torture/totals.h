@@ -22,10 +22,15 @@
     X(clock_steps)                                                                                 \
     X(violations)
 
+/* Columns that came later: lines that were written before end without them, and mean 0. overlaps:
+ * of holders, where commits were lost, which is no violation. */
+#define TOTALS_LATER(X) X(overlaps)
+
 struct total {
     char date[24], engine[24], version[96], fault[24];
 #define TOTALS_FIELD(name) int64_t name;
     TOTALS_NUMBERS(TOTALS_FIELD)
+    TOTALS_LATER(TOTALS_FIELD)
 #undef TOTALS_FIELD
     int64_t cells; /* of a sum */
 };

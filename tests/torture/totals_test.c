@@ -100,6 +100,49 @@ static void test_a_line_that_is_cut_is_refused(void **state)
     totals_free(&all);
 }
 
+/* Lines of before there was such a column. */
+static void test_a_line_without_the_columns_that_came_later_is_read(void **state)
+{
+    struct total line = {.grants = 7, .overlaps = 3};
+    struct totals all;
+    struct total sum;
+    FILE *f;
+
+    (void)state;
+    assert_non_null(f = fopen(t.path, "a"));
+    fputs("2026-11-21T00:00:00Z\tmariadb\tv\treply-cut\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\n",
+          f);
+    fclose(f);
+    snprintf(line.engine, sizeof line.engine, "mariadb");
+    snprintf(line.fault, sizeof line.fault, "failed-back");
+    snprintf(line.date, sizeof line.date, "2026-11-22T00:00:00Z");
+    snprintf(line.version, sizeof line.version, "v");
+    assert_true(totals_append(t.path, &line));
+    assert_true(totals_read(t.path, &all));
+    assert_int_equal(all.n, 2);
+    assert_int_equal(all.lines[0].violations, 12);
+    assert_int_equal(all.lines[0].overlaps, 0);
+    sum = totals_sum(&all, "mariadb", NULL);
+    assert_int_equal(sum.grants, 11);
+    assert_int_equal(sum.overlaps, 3);
+    totals_free(&all);
+}
+
+static void test_the_report_tells_of_failovers(void **state)
+{
+    char *text;
+
+    (void)state;
+    if (!engine_kind_of("mariadb") || !engine_kind_of("postgres"))
+        skip();
+    add("mariadb", "failover-sync", 17, 1900, 0);
+    text = report();
+    assert_non_null(strstr(text, "| failover-sync | mariadb | 17 | 40 | 1900 | 0 | 0 |\n"));
+    assert_non_null(strstr(text, "| promoted-twice | postgres | not run | 40 |"));
+    assert_null(strstr(text, "| promoted-twice | postgres-10"));
+    free(text);
+}
+
 static void test_the_report_tells_what_was_skipped_and_why(void **state)
 {
     char *text;
@@ -136,6 +179,8 @@ static const struct CMUnitTest tests[] = {
     TOTALS_TEST(test_sums_are_those_of_the_engine_and_the_fault),
     TOTALS_TEST(test_a_file_that_is_not_there_has_no_cells),
     TOTALS_TEST(test_a_line_that_is_cut_is_refused),
+    TOTALS_TEST(test_a_line_without_the_columns_that_came_later_is_read),
+    TOTALS_TEST(test_the_report_tells_of_failovers),
     TOTALS_TEST(test_the_report_tells_what_was_skipped_and_why),
     cmocka_unit_test(test_every_engine_has_kinds_enough),
 };

@@ -164,7 +164,7 @@ static void test_diagram_has_a_line_for_each_move_and_fits_the_page(void **state
     for (char *line = t.bytes; *line != '\0'; line = strchr(line, '\n') + 1) {
         size_t len = strcspn(line, "\n");
 
-        assert_true(len <= 100);
+        assert_true(len <= 120);
         lines += len > 0 && strstr(line, "> ") != NULL && strstr(line, "> ") < line + len;
     }
     assert_true(lease_n_edges > 10);

@@ -22,7 +22,7 @@ static const int64_t moments[] = {START + 2000, RISK - 1, RISK, END - 1, END, EN
 
 static int64_t arg_of(enum lease_event event, size_t i)
 {
-    static const int64_t jumps[] = {1, TTL / 2, 2 * TTL};
+    static const int64_t jumps[] = {1, TTL / 2, 2 * TTL}, ends[] = {START, END - 1, END + 1};
 
     switch (event) {
     case LEASE_GRANTED:
@@ -30,6 +30,8 @@ static int64_t arg_of(enum lease_event event, size_t i)
         return START + 1000;
     case LEASE_JUMPED:
         return jumps[i];
+    case LEASE_CONFIRMED:
+        return ends[i];
     case LEASE_DENIED:
         return SQLOCK_WHY_TAKEN;
     default:

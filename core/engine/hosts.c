@@ -1,0 +1,182 @@
+/* The hosts of a URL: of several servers one grants at a time, and which one it is changes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine/hosts.h"
+#include "core/engine/server.h"
+
+#define HOSTS_MAX      64
+#define HOST_LEAST_US  200000 /* a host's part of the time: enough to connect over a continent */
+#define SILENT_US      100000 /* a request without an answer for so long tells of its host */
+#define OTHERS_FROM_US 500000 /* what a request may take before it leaves room for another host */
+
+struct walk {
+    uint64_t tried;  /* bit i: host i, in this round */
+    uint64_t silent; /* ... and it used up its time */
+    uint64_t told;   /* its failure stands in text */
+    sqlock_error failure;
+    char text[1024];
+};
+
+int hosts_count(sqlock *m, sqlock_error *err)
+{
+    sqlock_hosts hosts = {.size = sizeof hosts, .n = 1};
+    sqlock_error own = {0};
+
+    m->n_hosts = 1;
+    if (m->driver->hosts == NULL || m->url == NULL)
+        return 0;
+    if (m->driver->hosts(m->url, &hosts, &own) != 0)
+        return error_give(err, &own);
+    if (hosts.n > HOSTS_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL names more than %d hosts",
+                                HOSTS_MAX);
+    m->n_hosts = hosts.n > 1 ? hosts.n : 1;
+    m->host_us = hosts.each_us;
+    return 0;
+}
+
+/* What the URL says of each. */
+static int64_t host_end(const sqlock *m, int64_t end)
+{
+    return m->host_us > 0 ? time_min(end, sqlock_now_us() + m->host_us) : end;
+}
+
+/* The first that has not been tried, from the one on that answered last. */
+static uint32_t pick(sqlock *m, const struct walk *w)
+{
+    uint32_t host;
+
+    mutex_lock(&m->mu);
+    host = m->host;
+    mutex_unlock(&m->mu);
+    while (w->tried >> host & 1)
+        host = (host + 1) % m->n_hosts;
+    return host;
+}
+
+/* What one uses up at the most, so that those behind it have as much. */
+static int64_t share(const sqlock *m, const struct walk *w, int64_t deadline)
+{
+    int64_t now = sqlock_now_us(), part;
+    uint32_t hosts = 0;
+
+    for (uint32_t i = 0; i < m->n_hosts; i++)
+        hosts += !(w->tried >> i & 1);
+    part = (deadline - now) / hosts;
+    part = part > HOST_LEAST_US ? part : HOST_LEAST_US;
+    return host_end(m, time_min(deadline, now + part));
+}
+
+static void answered(sqlock *m, uint32_t host)
+{
+    mutex_lock(&m->mu);
+    m->host = host;
+    mutex_unlock(&m->mu);
+}
+
+/* Unless somebody else has found one meanwhile. */
+static void pass_over(sqlock *m, uint32_t host)
+{
+    mutex_lock(&m->mu);
+    if (m->host == host)
+        m->host = (host + 1) % m->n_hosts;
+    mutex_unlock(&m->mu);
+}
+
+/* Another host may do better: it is about this server, not about who asks or for what. */
+static int is_of_the_host(const sqlock_error *err)
+{
+    return err->code == SQLOCK_EREADONLY || err->code == SQLOCK_ETIMEOUT ||
+           (err->code == SQLOCK_EUNREACH && (err->flags & SQLOCK_RETRY));
+}
+
+/* Of several failures that of a server which may come back counts, and not that there are replicas.
+ */
+static void note(struct walk *w, uint32_t host, const sqlock_error *err)
+{
+    size_t len = strlen(w->text);
+
+    if (w->failure.code == 0 || w->failure.code == SQLOCK_EREADONLY)
+        w->failure = *err;
+    if (!(w->told >> host & 1) && strstr(w->text, err->text) == NULL)
+        snprintf(w->text + len, sizeof w->text - len, "%shost %u: %s", len > 0 ? "; " : "",
+                 host + 1, err->text);
+    w->told |= UINT64_C(1) << host;
+}
+
+/* Those that used up their time are asked once more when others left some of theirs. */
+static int goes_on(const sqlock *m, struct walk *w, int64_t deadline)
+{
+    uint64_t all = m->n_hosts < 64 ? (UINT64_C(1) << m->n_hosts) - 1 : UINT64_MAX;
+
+    if (sqlock_now_us() >= deadline)
+        return 0;
+    if (w->tried != all)
+        return 1;
+    w->tried &= ~w->silent;
+    w->silent = 0;
+    return w->tried != all;
+}
+
+/* A replica may be promoted, a server may come back: whoever waits asks again. */
+static int tell(const struct walk *w, sqlock_error *err)
+{
+    sqlock_error whole;
+
+    sqlock_error_set(&whole, w->failure.code, w->failure.flags | SQLOCK_RETRY, "%s", w->text);
+    memcpy(whole.sqlstate, w->failure.sqlstate, sizeof whole.sqlstate);
+    whole.native = w->failure.native;
+    return error_give(err, &whole);
+}
+
+int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqlock_error *err)
+{
+    struct walk w = {0};
+
+    if (m->n_hosts <= 1)
+        return visit(arg, 0, host_end(m, deadline), err);
+    do {
+        uint32_t host = pick(m, &w);
+        int64_t until = share(m, &w, deadline);
+        sqlock_error own = {0};
+
+        if (visit(arg, host + 1, until, &own) == 0) {
+            answered(m, host);
+            return 0;
+        }
+        if (!is_of_the_host(&own)) {
+            error_prefix(&own, "host %u", host + 1);
+            return error_give(err, &own);
+        }
+        pass_over(m, host);
+        w.tried |= UINT64_C(1) << host;
+        if (sqlock_now_us() >= until)
+            w.silent |= UINT64_C(1) << host;
+        note(&w, host, &own);
+    } while (goes_on(m, &w, deadline));
+    return tell(&w, err);
+}
+
+int64_t hosts_room(const sqlock *m, int64_t deadline)
+{
+    int64_t now = sqlock_now_us(), half = (deadline - now) / 2;
+
+    return m->n_hosts <= 1
+               ? deadline
+               : time_min(deadline, now + (half > OTHERS_FROM_US ? half : OTHERS_FROM_US));
+}
+
+/* Its other connections would take as long to tell the same. */
+void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *err)
+{
+    int64_t long_enough = time_min(SILENT_US, m->request_us / 2);
+    int silent = err->code == SQLOCK_ETIMEOUT && (err->flags & SQLOCK_RECONNECT) &&
+                 sqlock_now_us() - sent >= long_enough;
+
+    if (m->n_hosts <= 1 || (!silent && err->code != SQLOCK_EREADONLY))
+        return;
+    err->flags |= SQLOCK_RETRY | SQLOCK_RECONNECT;
+    pass_over(m, c->host);
+    server_leave(m, c);
+}

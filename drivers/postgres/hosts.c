@@ -1,0 +1,184 @@
+/* The hosts of a URL. libpq would go over them by itself, but keeps no time for each while it is
+ * asked not to block: a host that answers nothing would be waited for to the end. So it is given
+ * one at a time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres.h"
+
+static const char *value_of(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options->keyword != NULL; options++)
+        if (strcmp(options->keyword, keyword) == 0)
+            return options->val != NULL ? options->val : "";
+    return "";
+}
+
+static const char *compiled_value(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options->keyword != NULL; options++)
+        if (strcmp(options->keyword, keyword) == 0)
+            return options->compiled != NULL ? options->compiled : "";
+    return "";
+}
+
+/* An element of a list with commas between. */
+static const char *element(const char *list, uint32_t i, size_t *out_len)
+{
+    while (i > 0 && *(list += strcspn(list, ",")) == ',') {
+        list++;
+        i--;
+    }
+    *out_len = i == 0 ? strcspn(list, ",") : 0;
+    return list;
+}
+
+static char *copy(const char *text, size_t len)
+{
+    char *out = sqlock_mem_alloc(len + 1);
+
+    if (out != NULL)
+        memcpy(out, text, len);
+    return out;
+}
+
+/* 0: it is empty. */
+static uint32_t count(const char *list)
+{
+    uint32_t n = *list != '\0';
+
+    for (; *list != '\0'; list++)
+        n += *list == ',';
+    return n;
+}
+
+/* All that counts, from URL, service file, environment: libpq merges it when it begins to connect.
+ * Here it ends before that, by a value that it knows to be wrong; the password keeps it from
+ * reading files for one. NULL: no memory. */
+static PQconninfoOption *merged(const char *url)
+{
+    static const char *const keys[] = {"dbname", "password", "sslmode", NULL};
+    const char *const values[] = {url, "-", "-", NULL};
+    PGconn *pg = PQconnectStartParams(keys, values, 1);
+    PQconninfoOption *options = NULL;
+
+    if (pg != NULL && !pg_is_memory(PQerrorMessage(pg)))
+        options = PQconninfo(pg);
+    PQfinish(pg);
+    return options;
+}
+
+static int has_gap(const char *list)
+{
+    size_t len = strlen(list);
+
+    return len > 0 && (list[0] == ',' || list[len - 1] == ',' || strstr(list, ",,") != NULL);
+}
+
+/* 1 also where the numbers do not fit, which libpq tells; and where an address is left out, which
+ * cannot be said of one. */
+static uint32_t count_hosts(const PQconninfoOption *options)
+{
+    uint32_t names = count(value_of(options, "host")), ports = count(value_of(options, "port"));
+    uint32_t addresses = count(value_of(options, "hostaddr"));
+    uint32_t n = addresses > 0 ? addresses : names;
+
+    return n < 1 || (names > 0 && names != n) || (ports > 1 && ports != n) ||
+                   has_gap(value_of(options, "hostaddr"))
+               ? 1
+               : n;
+}
+
+/* As libpq reads it: less than two seconds are two, and none or less is no limit. */
+static int64_t timeout_us(const char *seconds)
+{
+    long n = strtol(seconds, NULL, 10);
+
+    return n <= 0 || n > INT32_MAX ? 0 : (n < 2 ? 2 : n) * INT64_C(1000000);
+}
+
+int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
+{
+    PQconninfoOption *options = merged(url);
+
+    if (options == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    out->n = count_hosts(options);
+    out->each_us = timeout_us(value_of(options, "connect_timeout"));
+    PQconninfoFree(options);
+    return 0;
+}
+
+/* ---- one of them ---------------------------------------------------------------------------- */
+
+/* Where libpq looks if no host is named: a folder of sockets, or this machine. */
+static char *default_host(void)
+{
+    static const char *const keys[] = {"host", "hostaddr", "password", "sslmode", NULL};
+    static const char *const values[] = {",", ",", "-", "-", NULL};
+    PGconn *pg = PQconnectStartParams(keys, values, 0);
+    const char *host = pg != NULL ? PQhost(pg) : NULL;
+    char *out;
+
+    host = host != NULL && *host != '\0' ? host : "localhost";
+    out = copy(host, strlen(host));
+    PQfinish(pg);
+    return out;
+}
+
+static char *copy_of(const char *list, uint32_t i)
+{
+    uint32_t n = count(list);
+    size_t len;
+    const char *at = element(list, n == 1 ? 0 : i, &len);
+
+    return copy(at, len);
+}
+
+/* An element that is empty means the address, or what libpq would take if nothing was said. */
+static char *host_of(const PQconninfoOption *options, uint32_t i)
+{
+    const char *names = value_of(options, "host"), *addresses = value_of(options, "hostaddr");
+    char *host = copy_of(names, i);
+
+    if (host == NULL || *host != '\0')
+        return host;
+    sqlock_mem_free(host);
+    return count(addresses) > 0 ? copy_of(addresses, i) : default_host();
+}
+
+static char *port_of(const PQconninfoOption *options, uint32_t i)
+{
+    char *port = copy_of(value_of(options, "port"), i);
+    const char *port_default;
+
+    if (port == NULL || *port != '\0')
+        return port;
+    sqlock_mem_free(port);
+    port_default = compiled_value(options, "port");
+    return copy(port_default, strlen(port_default));
+}
+
+/* The environment may have changed since they were counted. */
+int pg_host_pick(const char *url, uint32_t host, struct pg_host *out)
+{
+    PQconninfoOption *options = merged(url);
+    uint32_t i;
+
+    memset(out, 0, sizeof *out);
+    if (options == NULL)
+        return 0;
+    i = (host - 1) % count_hosts(options);
+    out->name = host_of(options, i);
+    out->address = copy_of(value_of(options, "hostaddr"), i);
+    out->port = port_of(options, i);
+    PQconninfoFree(options);
+    return out->name != NULL && out->address != NULL && out->port != NULL;
+}
+
+void pg_host_free(struct pg_host *h)
+{
+    sqlock_mem_free(h->name);
+    sqlock_mem_free(h->address);
+    sqlock_mem_free(h->port);
+}

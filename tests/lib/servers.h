@@ -1,0 +1,30 @@
+/* Servers of one origin, as failovers leave them: a first one, and copies, each with a disk of its
+ * own. They go with the process. */
+#ifndef SQLOCK_TESTS_LIB_SERVERS_H
+#define SQLOCK_TESTS_LIB_SERVERS_H
+
+#include <stdint.h>
+
+struct server {
+    const char *tool; /* the script that makes them */
+    char url[256];    /* for who may do everything, without a password */
+};
+
+/* A new one. Where there can be none the test is skipped, loudly; with STRICT=1 it fails. Call it
+ * in the test. */
+struct server server_postgres(void);
+struct server server_mysql(void);
+/* PostgreSQL: a standby that follows it. MariaDB, MySQL: what is on its disk, while it does not
+ * run; not started. */
+struct server server_copy(const struct server *of);
+/* A standby follows nobody from now on: what is committed there is missing here. */
+void server_cut(const struct server *standby);
+void server_promote(const struct server *standby);
+/* With -9, and its start on what is on its disk. */
+void server_kill(const struct server *s);
+void server_again(const struct server *s);
+
+void server_exec(const struct server *s, const char *sql);
+int64_t server_number(const struct server *s, const char *sql);
+
+#endif
