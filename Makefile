@@ -11,6 +11,7 @@
 #   make mutants    each bug of tests/mutants is planted in a copy of the tree, and caught by its test;
 #                   make mutant M=name: one of them. 13 are in make check
 #   make counted    every call with every fault at each of its points, on each database
+#   make patroni    clients over a Patroni cluster whose leader is killed, frozen, cut off
 #   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make bench      acquire and release against a bare loop of the same statements
 #   make demo       build and run the demo; DB=postgres or mysql: on a server of its own
@@ -314,6 +315,13 @@ torture:
 	@tests/tools/deps.sh
 	@+$(MAKE) --no-print-directory all $(BUILD)/tests/torture/torture ONLY=torture
 	@tests/torture/torture.sh $(BUILD)/tests/torture/torture
+
+# Clients over a Patroni cluster whose leader is killed, frozen, cut off; as root.
+.PHONY: patroni
+patroni:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory all $(BUILD)/tests/torture/torture ONLY=torture
+	@tests/torture/patroni.sh $(BUILD)/tests/torture/torture $(BUILD)/sqlock
 
 run-all: all $(programs) $(planted)
 ifneq ($(left_out),)

@@ -6,7 +6,7 @@ export LC_ALL=C
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 sqlock=${BUILD:-build}/sqlock
-documents=$(git ls-files '*README.md' 2>/dev/null || find . -name README.md | sed 's|^\./||')
+documents=$(git ls-files '*README.md' 'docs/*.md' 2>/dev/null || find . -name README.md -o -path './docs/*.md' | sed 's|^\./||')
 documents="$documents cli/manual/head.scd cli/manual/tail.scd"
 
 # `...` of a document, one a line; the manual's are *...* as well.

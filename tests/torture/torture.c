@@ -22,7 +22,8 @@ static int usage(void)
           "       torture cell ENGINE FAULT [--seconds S] [--seed N] [--totals FILE] [--share N]\n"
           "       torture check FOLDER                         a history that was kept\n"
           "       torture list                                 all cells there are\n"
-          "       torture report TOTALS                        what was proved, as Markdown\n",
+          "       torture report TOTALS                        what was proved, as Markdown\n"
+          "       torture tables URL                           what clients write to, for patroni.sh\n",
           stderr);
     return USAGE;
 }
@@ -114,6 +115,8 @@ int main(int argc, char **argv)
         return list_main();
     if (strcmp(argv[1], "report") == 0 && argc == 3)
         return totals_report(argv[2], stdout) ? 0 : 1;
+    if (strcmp(argv[1], "tables") == 0 && argc == 3)
+        return client_tables(argv[2], CELL_NAMES) ? 0 : 1;
     if (strcmp(argv[1], "lane") == 0 && argc == 4)
         return short_lane(argv[2], argv[3]);
     if (strcmp(argv[1], "writer") == 0 && argc == 3)
