@@ -161,7 +161,7 @@ start_clients()
         inside hub "$program" client --folder "$folder" --url "$url" --process "$i" --seed "$i" --names 5 \
             --lease $((lease * 1000)) --threads 1 --seconds 100000 \
             --mix "try=1 wait=60 loop=20 late=0 stale=0 long=0 forget=0" \
-            --allow "SQLOCK_EUNREACH SQLOCK_ETIMEOUT SQLOCK_EREADONLY SQLOCK_EUNSURE SQLOCK_EDB SQLOCK_ELOST" \
+            --allow "SQLOCK_EUNREACH SQLOCK_ETIMEOUT SQLOCK_EREADONLY SQLOCK_EUNSURE SQLOCK_EDB SQLOCK_ELOST SQLOCK_EREFUSED" \
             <"$temp/on" 9>&- >"$folder/$i.err" 2>&1 &
         clients="${clients:-} $!"
     done
