@@ -195,21 +195,38 @@ static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqloc
     size_t len;
     const void *id = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
 
-    int rc = id != NULL ? server_note(m, c, id, len, err) : 0;
-
-    mutex_lock(&m->mu);
-    c->greeted = rc == 0;
-    mutex_unlock(&m->mu);
-    return rc;
+    return id != NULL ? server_note(m, c, id, len, err) : 0;
 }
 
-static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, int64_t deadline,
-               sqlock_error *err)
+/* When a hello was sent and answered. */
+struct when {
+    int64_t sent, received;
+};
+
+/* Its clock is the manager's from now on. That of a replica, or of whatever else was refused, is
+ * not. */
+static void note_clock(sqlock *m, struct conn *c, const sqlock_rows *rows, const struct when *when)
+{
+    int64_t now = rows_int(rows, 0, SQLOCK_COL_NOW, 0);
+
+    mutex_lock(&m->mu);
+    c->greeted = 1;
+    if (now != 0)
+        manager_saw_clock(m, when->sent, when->received, now);
+    mutex_unlock(&m->mu);
+}
+
+static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, struct when *when,
+               int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
     int rc;
 
-    rc = call_rows(m, c, op, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, NULL, err);
+    mutex_lock(&m->mu);
+    c->greeted = 0;
+    mutex_unlock(&m->mu);
+    rc = call_rows(m, c, op, SQLOCK_STMT_HELLO, &accept_weak, 1, deadline, rows, &when->sent, err);
+    when->received = sqlock_now_us();
     if (rc == 0 && sqlock_rows_count(rows) == 0)
         rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
     if (rc == 0)
@@ -224,21 +241,24 @@ static int ask(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows, int6
 int hello(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     sqlock_rows *rows = rows_new();
+    struct when when;
     int same = 0, rc;
 
     if (rows == NULL)
         return error_nomem(err);
-    rc = ask(m, c, op, rows, deadline, err);
+    rc = ask(m, c, op, rows, &when, deadline, err);
     for (int i = 0; rc == 0 && i < ROUNDS && !(same = is_known(m, rows)); i++) {
         rc = reincarnate(m, c, op, rows, deadline, err);
         if (rc == 0)
-            rc = ask(m, c, op, rows, deadline, err);
+            rc = ask(m, c, op, rows, &when, deadline, err);
     }
     if (rc == 0 && !same)
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                               "the server changes all the time");
     if (rc == 0)
         rc = note_server(m, c, rows, err);
+    if (rc == 0)
+        note_clock(m, c, rows, &when);
     if (rc == 0)
         note_above(m, rows);
     if (rc == 0)
