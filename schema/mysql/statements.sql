@@ -140,6 +140,7 @@ UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server, lost_at
 WHERE FALSE;
 -- :step
 DO IF({weak} AND {started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
+-- :step
 SELECT 0, 1, m.version, m.min_reader, {now}, m.server = i.server, i.server,
        CAST(DATABASE() AS BINARY), {server}, m.longest, m.fence_floor
 FROM {meta} m JOIN (SELECT {identity} AS server LIMIT 1) i WHERE m.id = 1;

@@ -172,7 +172,7 @@ static void test_P2_tokens_rise_over_two_promotions_that_know_nothing_of_each_ot
     /* Wrong: 2^32 above the floor of before, as often as one likes. Registers, which begin at the
      * clock, do not even rise on B. */
     assert_int_equal(two_promotions(damaged(ours, "THEN i.t ELSE",
-                                            "THEN i.fence_floor OPERATOR(pg_catalog.+) 4294967296 "
+                                            "THEN i.above OPERATOR(pg_catalog.+) 4294967296 "
                                             "ELSE")),
                      1);
 }

@@ -234,7 +234,7 @@ static const sqlock_driver *damaged(int how)
             snprintf(text, sizeof bad_texts[s][i], "%s", bad_steps[s][i].sql);
             if (how & LOW_FLOOR)
                 floors += put(text, sizeof bad_texts[s][i], "THEN i.t ELSE",
-                              "THEN i.fence_floor OPERATOR(pg_catalog.+) 1 ELSE");
+                              "THEN i.above OPERATOR(pg_catalog.+) 1 ELSE");
             if (how & FORGETFUL)
                 flushes += put(text, sizeof bad_texts[s][i], FLUSH, "true");
             bad_steps[s][i].sql = text;

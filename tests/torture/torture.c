@@ -23,7 +23,8 @@ static int usage(void)
           "       torture check FOLDER                         a history that was kept\n"
           "       torture list                                 all cells there are\n"
           "       torture report TOTALS                        what was proved, as Markdown\n"
-          "       torture tables URL                           what clients write to, for patroni.sh\n",
+          "       torture tables URL                           what clients write to, for "
+          "patroni.sh\n",
           stderr);
     return USAGE;
 }
