@@ -94,8 +94,7 @@
 -- that granted it, and the holder believes in it until it renews. That row locks and guards know one server
 -- only, and that such a cluster can forget what it has committed when it is started anew, comes on top.
 -- No table is read for it, nor one derived: a node outside of the primary component would refuse that.
--- A start is told by its second. Two starts of a server that forgets commits must not be one, so that nobody is served
--- in the second of a start.
+-- A start is told by its second. Two of them must not look like one, so nobody is served in the second of a start.
 -- :step
 SELECT 0, 22, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
@@ -139,7 +138,7 @@ WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server, lost_at = lost_at, longest = longest
 WHERE FALSE;
 -- :step
-DO IF({weak} AND {started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
+DO IF({started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
 -- :step
 SELECT 0, 1, m.version, m.min_reader, {now}, m.server = i.server, i.server,
        CAST(DATABASE() AS BINARY), {server}, m.longest, m.fence_floor

@@ -81,7 +81,6 @@ static void test_a_forgetful_server_may_lack_commits_after_each_start(void **sta
     mysql_migrated();
     assert_ok(mysql_try(my_private_url(), 0, &err), &err);
     before = servers();
-    usleep(1000 * 1000); /* starts are told apart by their second */
     for (int i = 1; i <= 4; i++) {
         const char *args = i == 2 || i == 3 ? weak : "";
         unsigned flags = i == 2 || i == 3 ? SQLOCK_OPEN_ACCEPT_WEAK : 0;
