@@ -75,6 +75,8 @@ static void put_parameter(struct own *own, struct text *t, const char *name)
         put_hex(t, "bare");
     } else if (strncmp(name, "b:", 2) == 0) {
         put_hex(t, "");
+    } else if (strncmp(name, "i:grace", 7) == 0) {
+        put(t, "0", 1);
     } else {
         int64_t i = strncmp(name, "i:ttl", 5) == 0 ? BENCH_LEASE_MS * INT64_C(1000) : INT64_MAX;
 

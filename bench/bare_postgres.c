@@ -33,7 +33,7 @@ static void prepare(struct own *own, const char *as, const sqlock_script *script
 
 static void *start(const struct bench_db *db, void *shared, int thread)
 {
-    static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, BYTES};
+    static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
     static const Oid release[] = {BYTES, BYTES, BYTES, INT};
     struct own *own = malloc(sizeof *own);
 
@@ -62,13 +62,16 @@ static void pair(void *arg)
     struct own *own = arg;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     uint64_t ttl = htobe64(BENCH_LEASE_MS * UINT64_C(1000)), not_after = htobe64(INT64_MAX), token;
-    const char *values[] = {"", own->name, (char *)owner, (char *)&ttl, (char *)&not_after, "bare"};
-    int lens[] = {0, (int)strlen(own->name), sizeof owner, sizeof ttl, sizeof not_after, 4};
-    static const int formats[] = {1, 1, 1, 1, 1, 1};
+    uint64_t grace = 0;
+    const char *values[] = {
+        "", own->name, (char *)owner, (char *)&ttl, (char *)&not_after, (char *)&grace, "bare"};
+    int lens[] = {
+        0, (int)strlen(own->name), sizeof owner, sizeof ttl, sizeof not_after, sizeof grace, 4};
+    static const int formats[] = {1, 1, 1, 1, 1, 1, 1};
     PGresult *res;
 
     bench_owner(owner);
-    res = PQexecPrepared(own->pg, "a", 6, values, lens, formats, 1);
+    res = PQexecPrepared(own->pg, "a", 7, values, lens, formats, 1);
     check(own, res, PGRES_TUPLES_OK);
     if (PQntuples(res) == 0) { /* the first time: sqlock's run has made the row */
         PQclear(res);

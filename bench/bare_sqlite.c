@@ -106,7 +106,8 @@ static void pair(void *arg)
     bind(own, own->grant, owner);
     sqlite3_bind_int64(own->grant, 4, BENCH_LEASE_MS * INT64_C(1000));
     sqlite3_bind_int64(own->grant, 5, INT64_MAX);
-    sqlite3_bind_blob(own->grant, 6, "bare", 4, SQLITE_STATIC);
+    sqlite3_bind_int64(own->grant, 6, 0);
+    sqlite3_bind_blob(own->grant, 7, "bare", 4, SQLITE_STATIC);
     bind(own, own->answer, owner);
     step(own, own->begin);
     step(own, own->grant);
