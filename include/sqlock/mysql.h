@@ -54,10 +54,11 @@
  * schema. It also needs SELECT on the table of breaks, and to break INSERT, UPDATE and DELETE. With
  * SQLOCK_OPEN_ACCEPT_WEAK too MySQL before 5.7.8 is refused where it may forget commits.
  *
- * Tokens rise over every start of a server and every change of servers (P2), by their clocks. What is not
- * noticed: a server that becomes writable again without having been started anew, and without having
- * replicated what was granted elsewhere meanwhile; and MySQL before 5.7.8 does not tell when it was started.
- * So start a server anew, or rebuild it, before it takes over again. */
+ * Tokens rise over every start of a server and every change of servers (P2), by their clocks. One thing is
+ * noticed only by managers that have met the other server: a server that becomes writable again, was not
+ * started anew, and has not replicated what was granted elsewhere. MySQL before 5.7.8 does not tell when it
+ * was started. So start a server anew, or rebuild it, before it takes over again. A start is told by its
+ * second: whoever opens a connection in that second waits for the next one. */
 #ifndef SQLOCK_MYSQL_H
 #define SQLOCK_MYSQL_H
 
