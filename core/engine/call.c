@@ -83,7 +83,7 @@ static void leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *r
 }
 
 /* It was cut because another connection met another server, not for whoever asks. */
-static int after_move(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
+static int moved_away(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
                       sqlock_error *err)
 {
     int moved;
@@ -117,7 +117,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* of renewals some may be done */
         rows_clear(rows);
     leave(m, c, op, rows, sent, sqlock_now_us());
-    rc = after_move(m, c, op, rc, err);
+    rc = moved_away(m, c, op, rc, err);
     if (out_sent != NULL)
         *out_sent = sent;
     return rc;

@@ -318,7 +318,7 @@ static int must_be_there(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_LONGEST;
 }
 
-static int after_move(sqlock_op *op, const struct conn *c, sqlock_stmt stmt, int rc)
+static int lost_with_server(sqlock_op *op, const struct conn *c, sqlock_stmt stmt, int rc)
 {
     int moved;
 
@@ -359,7 +359,7 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
         return after_cut(op, rc);
     rc = call_rows(m, c, op, stmt, values, n, hosts_room(m, time_min(deadline, c->until)), rows,
                    out_sent, &op->err);
-    if ((rc = after_move(op, c, stmt, rc)) != 0)
+    if ((rc = lost_with_server(op, c, stmt, rc)) != 0)
         hosts_failed(m, c, *out_sent, &op->err);
     if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, which need not be the op's */
         op->err.flags |= SQLOCK_RETRY;
