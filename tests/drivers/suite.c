@@ -500,7 +500,7 @@ static int run_suite(const struct quirks *q)
                  {&suite_rowlock_blockers, guards},
                  {&suite_rowlock_server, guards && q->app->kill != NULL},
                  {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
-                 {&suite_deadlock, guards && q->app->kill != NULL && !q->has_schemas},
+                 {&suite_deadlock, guards && q->meets_deadlocks},
                  {&suite_matrix, guards},
                  {&suite_cas, q->app != NULL},
                  {&suite_cas_columns, q->app != NULL},

@@ -63,6 +63,7 @@ static void leave(const struct place *p, int32_t n)
 const struct quirks mysql_quirks = {.name = "mysql",
                                     .driver = sqlock_driver_mysql,
                                     .between_processes = true,
+                                    .meets_deadlocks = true,
                                     .opens_after_fork = true,
                                     .has_schemas = true,
                                     .grain_ms = 1,

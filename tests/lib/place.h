@@ -28,6 +28,7 @@ struct quirks {
     bool between_processes;       /* processes meet in one database */
     bool born_migrated;           /* an empty database has its schema already */
     bool has_schemas;             /* more than the default one */
+    bool meets_deadlocks;         /* a request of ours waits for two rows, one after the other */
     bool opens_after_fork;        /* also a child of a process with a manager may have one */
     int32_t grain_ms;             /* of the server's clock */
     bool tokens_leave_gaps;       /* they follow the clock all the time */
