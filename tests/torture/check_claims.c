@@ -53,16 +53,22 @@ static int64_t first_grant_since(const struct book *b, const struct event *guard
     return first;
 }
 
+/* One that waited for the row behind a fault has it locked until it ends, also where it was told
+ * that its grant is lost and others were granted the name meanwhile. */
 static int64_t guard_end(const struct book *b, const struct event *guard)
 {
-    int64_t end, granted;
+    int64_t end, granted, least = guard->invoke_us;
 
-    if (event_returned(guard) && (guard->outcome == 0 || guard->outcome == SQLOCK_ELOST) &&
-        !fault_between(&b->all, guard->invoke_us, guard->return_us))
-        return guard->return_us;
+    if (event_returned(guard) && (guard->outcome == 0 || guard->outcome == SQLOCK_ELOST)) {
+        if (!fault_between(&b->all, guard->invoke_us, guard->return_us))
+            return guard->return_us;
+        least = guard->return_us;
+    }
     end = (event_returned(guard) ? guard->return_us : guard->invoke_us) + LINGER_US;
     granted = first_grant_since(b, guard);
-    return granted < end ? granted : end;
+    if (granted < end)
+        end = granted;
+    return end > least ? end : least;
 }
 
 /* An acquire may be told of any grant's guard, a release or a break of its own grant's. */

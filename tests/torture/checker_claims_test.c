@@ -83,6 +83,19 @@ static void test_guarded_when_others_were_granted_it_since_is_found(void **state
     assert_breach(RULE_GUARDED);
 }
 
+static void test_guarded_by_one_that_waited_in_a_fault_and_lost_is_none(void **state)
+{
+    (void)state;
+    planted_grant(1, 0, 10, 1);
+    planted_release(1, 11, 12, 1);
+    planted_ask(1, 20, 60, V_GUARDED, SQLOCK_ELOST, 1);
+    planted_fault(15, 30, 0);
+    planted_grant(4, 31, 35, 2);
+    planted_release(4, 36, 38, 2);
+    told_guarded(2, 40, 50);
+    assert_proved();
+}
+
 static void test_release_told_of_a_guard_of_another_grant_is_found(void **state)
 {
     (void)state;
@@ -202,6 +215,7 @@ static const struct CMUnitTest tests[] = {
     T(test_guarded_while_it_is_held_is_found),
     T(test_guarded_by_a_transaction_that_was_not_answered_is_none),
     T(test_guarded_when_others_were_granted_it_since_is_found),
+    T(test_guarded_by_one_that_waited_in_a_fault_and_lost_is_none),
     T(test_release_told_of_a_guard_of_another_grant_is_found),
     T(test_break_told_of_the_guard_of_its_grant_is_none),
     T(test_locks_in_a_fault_are_not_judged),
