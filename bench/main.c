@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "bench.h"
-#include "core/engine/dialect.h"
+#include "core/sql/texts.h"
 
 static const struct bench_way *const bare_ways[] = {
 #ifdef BENCH_HAVE_SQLITE
@@ -91,14 +91,14 @@ static json_t *measure(const char *url, const struct bench_way *bare, const stru
     if (bare->create != NULL)
         bare->create(url);
     if (sqlock_migrate(db.driver, url, NULL, NULL, &err) != 0 ||
-        dialect_render(db.driver->dialect, NULL, NULL, &texts, &err) != 0)
+        texts_render(db.driver->dialect, NULL, NULL, &texts, &err) != 0)
         bench_die("%s", err.text);
-    db.scripts = rendered_scripts(texts);
+    db.scripts = texts_scripts(texts);
     json_array_append_new(pairs, compare(&db, 1, s));
     json_array_append_new(pairs, compare(&db, 8, s));
     out = json_pack("{s:s, s:o, s:o, s:o}", "database", bare->database, "acquire_release", pairs,
                     "hand_over", hand_over(&db, s), "renewals", renew(&db, s));
-    rendered_free(texts);
+    texts_free(texts);
     return out;
 }
 

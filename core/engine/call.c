@@ -53,7 +53,7 @@ sqlock_why answer_why(const struct answer *a, int64_t token)
 }
 
 /* Let cuts reach the connection from now on, unless one came already. */
-static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
+static int call_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
 {
     int is_over;
 
@@ -68,15 +68,15 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
     return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
 }
 
-static void leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows, int64_t sent,
-                  int64_t received)
+static void call_leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                       int64_t sent, int64_t received)
 {
     mutex_lock(&m->mu);
     c->running = 0;
     if (op != NULL)
         op->running = NULL;
     /* Of another server's clock nothing is learned, nor of one that may be a replica. */
-    if (c->greeted && server_is_ours(m, c) && sqlock_rows_count(rows) > 0 &&
+    if (c->accepted && server_is_ours(m, c) && sqlock_rows_count(rows) > 0 &&
         rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
         manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
     mutex_unlock(&m->mu);
@@ -107,7 +107,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     int rc;
 
     err = err != NULL ? err : &own;
-    if ((rc = rendered_has(m->texts, stmt, err)) != 0 || (rc = enter(m, c, op, err)) != 0)
+    if ((rc = texts_has(m->texts, stmt, err)) != 0 || (rc = call_enter(m, c, op, err)) != 0)
         return rc;
     rows_clear(rows);
     sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
@@ -116,7 +116,7 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
         sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
     if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* of renewals some may be done */
         rows_clear(rows);
-    leave(m, c, op, rows, sent, sqlock_now_us());
+    call_leave(m, c, op, rows, sent, sqlock_now_us());
     rc = moved_away(m, c, op, rc, err);
     if (out_sent != NULL)
         *out_sent = sent;

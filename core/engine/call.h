@@ -2,7 +2,7 @@
 #define SQLOCK_ENGINE_CALL_H
 
 #include "core/engine/manager.h"
-#include "core/engine/rows.h"
+#include "core/sql/rows.h"
 
 /* What the database said to one request. */
 struct answer {

@@ -27,7 +27,7 @@ int64_t checks_due(sqlock *m)
     return next;
 }
 
-static sqlock_lock *first(sqlock *m)
+static sqlock_lock *checks_first(sqlock *m)
 {
     int64_t next = checks_due(m);
 
@@ -42,7 +42,7 @@ static sqlock_lock *first(sqlock *m)
 }
 
 /* Never longer than another try needs, and the renewals that wait for it meanwhile. */
-static int look(sqlock_lock *lock, int64_t lease_end, int64_t most, struct answer *a)
+static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struct answer *a)
 {
     sqlock *m = lock->m;
     int64_t now = sqlock_now_us(), deadline = now + time_min(most, (lease_end - now) / 2);
@@ -64,7 +64,7 @@ static int look(sqlock_lock *lock, int64_t lease_end, int64_t most, struct answe
 }
 
 /* No is believed when it has been said twice, as of a renewal. */
-static void judge(sqlock_lock *lock, const struct answer *a)
+static void checks_answered(sqlock_lock *lock, const struct answer *a)
 {
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
@@ -80,14 +80,14 @@ static void judge(sqlock_lock *lock, const struct answer *a)
 /* An older driver has no request for it: the lease stays at risk. */
 void checks_run(sqlock *m)
 {
-    sqlock_lock *lock = first(m);
+    sqlock_lock *lock = checks_first(m);
     int64_t lease_end, server = m->server, most;
     struct answer a;
     int rc;
 
     if (lock == NULL)
         return;
-    if (rendered_has(m->texts, SQLOCK_STMT_LEASE, NULL) != 0) {
+    if (texts_has(m->texts, SQLOCK_STMT_LEASE, NULL) != 0) {
         lock->unchecked = 0;
         return;
     }
@@ -96,11 +96,11 @@ void checks_run(sqlock *m)
     most = time_min(m->request_us, most > LOOK_LEAST_US ? most : LOOK_LEAST_US);
     lock->refs++;
     mutex_unlock(&m->mu);
-    rc = look(lock, lease_end, most, &a);
+    rc = checks_send(lock, lease_end, most, &a);
     mutex_lock(&m->mu);
     if (rc != 0)
         lock->retry_at = sqlock_now_us() + FAILED_AGAIN_US;
     else if (server == m->server && due_at(lock) != TIME_NEVER)
-        judge(lock, &a);
+        checks_answered(lock, &a);
     lock_unref_locked(lock);
 }

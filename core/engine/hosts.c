@@ -43,7 +43,7 @@ static int64_t host_end(const sqlock *m, int64_t end)
 }
 
 /* The first that has not been tried, from the one on that answered last. */
-static uint32_t pick(sqlock *m, const struct walk *w)
+static uint32_t hosts_pick(sqlock *m, const struct walk *w)
 {
     uint32_t host;
 
@@ -56,7 +56,7 @@ static uint32_t pick(sqlock *m, const struct walk *w)
 }
 
 /* What one uses up at the most, so that those behind it have as much. */
-static int64_t share(const sqlock *m, const struct walk *w, int64_t deadline)
+static int64_t hosts_share(const sqlock *m, const struct walk *w, int64_t deadline)
 {
     int64_t now = sqlock_now_us(), part;
     uint32_t hosts = 0;
@@ -68,7 +68,7 @@ static int64_t share(const sqlock *m, const struct walk *w, int64_t deadline)
     return host_end(m, time_min(deadline, now + part));
 }
 
-static void answered(sqlock *m, uint32_t host)
+static void hosts_answered(sqlock *m, uint32_t host)
 {
     mutex_lock(&m->mu);
     m->host = host;
@@ -93,7 +93,7 @@ static int is_of_the_host(const sqlock_error *err)
 
 /* Of several failures that of a server which may come back counts, and not that there are replicas.
  */
-static void note(struct walk *w, uint32_t host, const sqlock_error *err)
+static void hosts_note(struct walk *w, uint32_t host, const sqlock_error *err)
 {
     size_t len = strlen(w->text);
 
@@ -120,7 +120,7 @@ static int goes_on(const sqlock *m, struct walk *w, int64_t deadline)
 }
 
 /* A replica may be promoted, a server may come back: whoever waits asks again. */
-static int tell(const struct walk *w, sqlock_error *err)
+static int hosts_describe(const struct walk *w, sqlock_error *err)
 {
     sqlock_error whole;
 
@@ -137,12 +137,12 @@ int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqloc
     if (m->n_hosts <= 1)
         return visit(arg, 0, host_end(m, deadline), err);
     do {
-        uint32_t host = pick(m, &w);
-        int64_t until = share(m, &w, deadline);
+        uint32_t host = hosts_pick(m, &w);
+        int64_t until = hosts_share(m, &w, deadline);
         sqlock_error own = {0};
 
         if (visit(arg, host + 1, until, &own) == 0) {
-            answered(m, host);
+            hosts_answered(m, host);
             return 0;
         }
         if (!is_of_the_host(&own)) {
@@ -153,9 +153,9 @@ int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqloc
         w.tried |= UINT64_C(1) << host;
         if (sqlock_now_us() >= until)
             w.silent |= UINT64_C(1) << host;
-        note(&w, host, &own);
+        hosts_note(&w, host, &own);
     } while (goes_on(m, &w, deadline));
-    return tell(&w, err);
+    return hosts_describe(&w, err);
 }
 
 int64_t hosts_room(const sqlock *m, int64_t deadline)

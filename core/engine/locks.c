@@ -61,7 +61,7 @@ void lock_await_callback(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
 
-    while (lock->telling && !thread_is_me(m->watcher))
+    while (lock->telling && !thread_is_me(m->timer))
         cond_wait_until(&m->told, &m->mu, TIME_NEVER);
 }
 
@@ -103,7 +103,7 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
         set_descriptor(lock);
     if ((todo & LEASE_TELL) && lock->on_event != NULL && !lock->quiet)
         lock->tell = 1;
-    watcher_poke(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
+    timer_wake(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
 }
 
 int lock_granted(sqlock_lock *lock, const struct answer *answer)
@@ -118,7 +118,7 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer)
     lock_apply(lock, LEASE_GRANTED, from);
     if (answer->server != lock->m->server)
         lock_moved(lock);
-    talker_poke(lock->m, lock->lease.renew_at);
+    worker_wake(lock->m, lock->lease.renew_at);
     return 1;
 }
 

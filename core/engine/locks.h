@@ -18,7 +18,7 @@ void lock_free(sqlock_lock *lock);
 
 /* All that follow: m->mu is held. */
 
-/* Move a lock's lease, and tell who has to know: the watcher, the descriptor. */
+/* Move a lock's lease, and tell who has to know: the timer, the descriptor. */
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
 /* A grant arrived: from now on it is renewed and watched. 0: it came so late that less than half of
  * the lease is left; nothing was done, and it has to be asked for once more (P4). */

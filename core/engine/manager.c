@@ -69,27 +69,27 @@ static void init_shared(sqlock *m)
 {
     mutex_init(&m->mu);
     cond_init(&m->conn_free);
-    cond_init(&m->talker_wake);
+    cond_init(&m->worker_cond);
     cond_init(&m->told);
     list_init(&m->locks);
     list_init(&m->ops);
     m->refs = 1;
     for (int i = 0; i < CONNECTIONS_MAX; i++)
         m->conns[i].wake = -1;
-    m->watcher_alarm = m->watcher_wake = -1;
-    m->watcher_until = m->talker_until = INT64_MIN;
+    m->timer_alarm = m->timer_wake_fd = -1;
+    m->timer_until = m->worker_until = INT64_MIN;
     m->mend_at = TIME_NEVER;
 }
 
 static void manager_free(sqlock *m)
 {
-    alarm_close(m->watcher_alarm);
-    sqlock_wake_close(m->watcher_wake);
+    alarm_close(m->timer_alarm);
+    sqlock_wake_close(m->timer_wake_fd);
     cond_free(&m->told);
-    cond_free(&m->talker_wake);
+    cond_free(&m->worker_cond);
     cond_free(&m->conn_free);
     mutex_free(&m->mu);
-    rendered_free(m->texts);
+    texts_free(m->texts);
     sqlock_mem_free(m->url);
     sqlock_mem_free(m);
 }
@@ -107,7 +107,7 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     m->process = sqlock_process_id();
     copy_opts(m, opts);
     init_shared(m);
-    rc = dialect_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
+    rc = texts_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
     if (rc == 0 && url != NULL)
         rc = keep_url(m, url, err);
     if (rc == 0)
@@ -132,16 +132,16 @@ void manager_unref_locked(sqlock *m)
 /* What is there already stays: a later call makes the rest. */
 int manager_start_threads(sqlock *m)
 {
-    if (m->watcher_alarm < 0)
-        m->watcher_alarm = alarm_make();
-    if (m->watcher_wake < 0)
-        m->watcher_wake = sqlock_wake_make();
-    if (m->watcher_alarm < 0 || m->watcher_wake < 0)
+    if (m->timer_alarm < 0)
+        m->timer_alarm = alarm_make();
+    if (m->timer_wake_fd < 0)
+        m->timer_wake_fd = sqlock_wake_make();
+    if (m->timer_alarm < 0 || m->timer_wake_fd < 0)
         return SQLOCK_ESYS;
     if (!m->watching)
-        m->watching = thread_start(&m->watcher, watcher_main, m) == 0;
+        m->watching = thread_start(&m->timer, timer_main, m) == 0;
     if (!m->talking)
-        m->talking = thread_start(&m->talker, talker_main, m) == 0;
+        m->talking = thread_start(&m->worker, worker_main, m) == 0;
     return m->watching && m->talking ? 0 : SQLOCK_ESYS;
 }
 
@@ -149,14 +149,14 @@ int manager_start_threads(sqlock *m)
 static void cut_all(sqlock *m)
 {
     for (int i = 0; i < m->n_conns; i++)
-        pool_cut(m, &m->conns[i]);
+        pool_cancel_call(m, &m->conns[i]);
     LIST_EACH(at, &m->ops)
     {
         LIST_MEMBER(at, sqlock_op, in_manager)->cancelled = 1;
     }
     cond_wake_all(&m->conn_free);
-    watcher_poke(m, 0);
-    talker_poke(m, 0);
+    timer_wake(m, 0);
+    worker_wake(m, 0);
 }
 
 static void close_locks(sqlock *m)
@@ -177,9 +177,9 @@ void manager_stop(sqlock *m)
     cut_all(m);
     mutex_unlock(&m->mu);
     if (m->talking)
-        thread_join(m->talker);
+        thread_join(m->worker);
     if (m->watching)
-        thread_join(m->watcher);
+        thread_join(m->timer);
     pool_close_all(m);
     mutex_lock(&m->mu);
     close_locks(m);
@@ -200,5 +200,5 @@ void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server
     {
         lock_apply(LIST_MEMBER(at, sqlock_lock, in_manager), LEASE_JUMPED, jumped);
     }
-    talker_poke(m, 0);
+    worker_wake(m, 0);
 }

@@ -8,10 +8,10 @@
 #include "core/base/list.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
-#include "core/engine/cut.h"
-#include "core/engine/dialect.h"
+#include "core/engine/cancel.h"
 #include "core/model/lease.h"
 #include "core/model/skew.h"
+#include "core/sql/texts.h"
 
 /* What the engine's files share. Order of mutexes: sqlock_cancel.mu before sqlock.mu. No I/O and no
  * callback happens under sqlock.mu. */
@@ -23,15 +23,15 @@
 struct conn {
     void *native; /* NULL: not open */
     int busy;
-    int schema;     /* its version when hello was last said; belongs to whoever made it busy */
-    int used;       /* it has been given back before: it may have died since */
-    int wake;       /* cuts connecting; -1: not made yet */
-    int running;    /* a call is under way, which may be cut; under the mutex */
-    int cut;        /* one was, perhaps when it had just ended: the connection is not used again */
+    int schema;  /* its version when the handshake was last made; belongs to whoever made it busy */
+    int used;    /* it has been given back before: it may have died since */
+    int wake;    /* cuts connecting; -1: not made yet */
+    int running; /* a call is under way, which may be cut; under the mutex */
+    int cut;     /* one was, perhaps when it had just ended: the connection is not used again */
     int64_t until;  /* the kept place: give it back by then, for the renewals; else TIME_NEVER */
     uint32_t host;  /* of the URL, from 0; belongs to whoever made it busy, or the mutex */
-    int64_t server; /* sqlock.server when it was opened, or as hello found; under the mutex */
-    int greeted;    /* hello has accepted it: its clock is the manager's; under the mutex */
+    int64_t server; /* sqlock.server when it was opened, or as handshake found; under the mutex */
+    int accepted;   /* the handshake has accepted it: its clock is the manager's; under the mutex */
 };
 
 /* Who takes a connection: one place is kept for renewals, so that calls never starve them. */
@@ -46,7 +46,7 @@ struct sqlock {
     /* fixed once it is open */
     sqlock_driver table;         /* the driver's, as far as this library knows it */
     const sqlock_driver *driver; /* table */
-    struct rendered *texts;
+    struct texts *texts;
     char *url;
     sqlock_connect_fn connect;
     void *connect_user;
@@ -65,7 +65,7 @@ struct sqlock {
     int refs; /* the handle, and every lock */
     struct conn conns[CONNECTIONS_MAX]; /* [0]: kept for renewals */
     int kept;                           /* [0] has been open */
-    int64_t opening;                    /* what it takes to open a connection, hello and all */
+    int64_t opening;                    /* what it takes to open a connection, handshake and all */
     int64_t round;                      /* what acquires take to be answered, of late at the most */
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* [0] is to be opened again, when there is time for it */
@@ -79,18 +79,18 @@ struct sqlock {
     int64_t above;   /* some server that it has met draws tokens above that */
     char place[64];  /* the schema that its connections have for their own; "": not known */
     char running[LABEL_MAX +
-                 1];    /* the server that the last hello met, and its database; "": not told */
+                 1];    /* the server that the last handshake met, and its database; "": not told */
     struct link locks;  /* sqlock_lock.in_manager */
-    struct link ops;    /* sqlock_op.in_manager: those that the talker drives */
+    struct link ops;    /* sqlock_op.in_manager: those that the worker drives */
     sqlock_op *driving; /* the one that it is driving now */
     int64_t driving_since;
     int watching, talking; /* the thread runs */
     int stopping;
-    thread talker, watcher;
-    cond talker_wake;
-    int watcher_alarm, watcher_wake;     /* descriptors */
-    int64_t watcher_until, talker_until; /* they sleep until then; INT64_MIN: they are awake */
-    cond told;                           /* a callback has returned */
+    thread worker, timer;
+    cond worker_cond;
+    int timer_alarm, timer_wake_fd;    /* descriptors */
+    int64_t timer_until, worker_until; /* they sleep until then; INT64_MIN: they are awake */
+    cond told;                         /* a callback has returned */
 };
 
 /* What may still be unknown to the database's answer. */
@@ -126,7 +126,7 @@ struct sqlock_lock {
     int64_t lost_until; /* an acquire whose reply was lost may be granted so long, by the server's
                            clock */
     int quiet;          /* released or freed: no callback begins any more */
-    int tell;           /* the watcher has to call on_event */
+    int tell;           /* the timer has to call on_event */
     int telling;        /* it is calling it now */
     int fd;             /* sqlock_lock_fd(), or -1 */
 };
@@ -142,7 +142,7 @@ struct sqlock_op {
     int64_t next_at;
     int once;             /* a try: one refusal is the answer */
     int settle;           /* only finding out: never waits for the lock */
-    int greet;            /* the next attempt says hello before it asks */
+    int greet;            /* the next attempt makes the handshake before it asks */
     int tries;            /* attempts made */
     int refusals;         /* pauses so far: for the backoff */
     int unsure;           /* an attempt's reply was lost, and no answer since has cleared it up */
@@ -150,7 +150,7 @@ struct sqlock_op {
     int stale;            /* the attempt used a connection that had been open before */
     int64_t server;       /* ... to this one (sqlock.server) */
     int denials;          /* how often the database said no, in a row */
-    int hurries;          /* immediate repetitions in a row */
+    int retries_at_once;  /* immediate repetitions in a row */
     int late;             /* grants that came too late, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED if the last answer was that */
     sqlock_holder holder; /* of the last refusal */
@@ -161,7 +161,7 @@ struct sqlock_op {
     int gives_lock;   /* finish hands the lock out (or frees it) */
 
     /* under m->mu */
-    int async; /* driven by the talker */
+    int async; /* driven by the worker */
     int done, code;
     int cancelled;
     int cut;                 /* this attempt is to end, for that or for another request */
@@ -171,7 +171,7 @@ struct sqlock_op {
     cond wake;
     int fd; /* async: readable when done */
 
-    struct cut cut_by; /* by a cancel object */
+    struct cancel_listener listener; /* by a cancel object */
 };
 
 struct sqlock_cancel {
@@ -179,7 +179,7 @@ struct sqlock_cancel {
     mutex mu;
     int fired;
     cond wake;        /* it fires, for who waits for nothing else */
-    struct link cuts; /* struct cut.in_cancel: what listens */
+    struct link cuts; /* struct cancel_listener.in_cancel: what listens */
 };
 
 /* manager.c: life of a manager, and what is known of the server's clock. driver: a whole table, of
@@ -193,12 +193,12 @@ int manager_start_threads(sqlock *m);
 /* An answer told the server's clock: corrects deadlines when it jumped. m->mu is held. */
 void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now);
 
-/* watcher.c, talker.c: thread bodies */
-void *watcher_main(void *m);
-void *talker_main(void *m);
+/* timer.c, worker.c: thread bodies */
+void *timer_main(void *m);
+void *worker_main(void *m);
 /* Something has to be done at that time (0: now): wake them if they would sleep past it. Those that
  * are awake look at everything before they sleep. m->mu is held. */
-void watcher_poke(sqlock *m, int64_t at);
-void talker_poke(sqlock *m, int64_t at);
+void timer_wake(sqlock *m, int64_t at);
+void worker_wake(sqlock *m, int64_t at);
 
 #endif

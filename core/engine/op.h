@@ -4,7 +4,7 @@
 #include "core/engine/call.h"
 
 /* A request that is made of attempts. A blocking call is op_start, op_drive, op_finish; for an
- * event loop the talker drives. */
+ * event loop the worker drives. */
 
 /* Start a request on lock; wait_ms as in the options, bounded by request_ms where it is 0. */
 int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
@@ -15,26 +15,26 @@ void op_drive(sqlock_op *op);
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 void op_interrupt(sqlock_op *op);
 /* What is under way for it ends soon; it may go on with another attempt. m->mu is held. */
-void op_cut(sqlock_op *op);
+void op_cancel_call(sqlock_op *op);
 /* Time is up, or it was cancelled: if so, end it and return 1; also if it has ended. m->mu is held,
  * and nobody else drives it. */
 int op_end_if_over(sqlock_op *op);
 /* The manager is closed: nobody will drive it any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
 
-/* ops.c: those of event loops, which the talker drives. */
+/* ops.c: those of event loops, which the worker drives. */
 
-/* Hand it to the talker. */
+/* Hand it to the worker. */
 int op_go_async(sqlock_op *op, sqlock_error *err);
 /* The one that is due first; NULL: none. m->mu is held, as for those below. */
 sqlock_op *ops_first(sqlock *m, int64_t *out_due);
-/* The talker: let it do one attempt. m->mu is let go meanwhile. */
+/* The worker: let it do one attempt. m->mu is let go meanwhile. */
 void ops_drive(sqlock *m, sqlock_op *op);
-/* The watcher: end those whose time is up, cut the one that is driven when others need the talker.
+/* The timer: end those whose time is up, cut the one that is driven when others need the worker.
  * Returns when there is something to do next. */
 int64_t ops_tick(sqlock *m);
 
-/* For the verbs, within advance(), which is called only while the op is not over: */
+/* Within advance(), which is called only while the op is not over: */
 
 /* One attempt: connection, request, answer. On failure op->err is set. */
 int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out);
@@ -48,12 +48,12 @@ void op_done(sqlock_op *op, int code);
 void op_again(sqlock_op *op, int64_t at);
 /* Come back at once; each time of so many in a row after a short sleep. */
 #define HURRIES 3
-void op_hurry(sqlock_op *op);
+void op_retry_at_once(sqlock_op *op);
 /* How long to sleep before the next attempt: drawn at random, longer from time to time. */
 int64_t op_pause(sqlock_op *op);
-/* The server, or its meta row, is not what hello saw: come back and say hello first, which finds
- * out. */
-void op_greet(sqlock_op *op);
+/* The server, or its meta row, is not what handshake saw: come back and make the handshake first,
+ * which finds out. */
+void op_handshake(sqlock_op *op);
 /* An attempt failed: come back if that can help, else end with the failure, or with SQLOCK_EUNSURE
  * if an earlier or this attempt may have been applied. */
 void op_failed(sqlock_op *op);

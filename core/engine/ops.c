@@ -1,4 +1,4 @@
-/* The requests of event loops: the talker works them off one at a time, and the watcher ends those
+/* The requests of event loops: the worker works them off one at a time, and the timer ends those
  * that run out of time behind a call that hangs (P8, P19). */
 #include "core/engine/op.h"
 
@@ -6,7 +6,7 @@
  * come one after the other, and it would never be done. */
 #define SHARE_PART 4
 
-/* When the talker's request has to make room: half of another one's time is gone, and it has had
+/* When the worker's request has to make room: half of another one's time is gone, and it has had
  * its share. m->mu is held. */
 static int64_t cut_at(const sqlock *m)
 {
@@ -35,13 +35,13 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     list_append(&m->ops, &op->in_manager);
     if (op->done) /* there was nothing to ask */
         sqlock_wake_set(op->fd);
-    talker_poke(m, 0);
-    watcher_poke(m, time_min(op->deadline, cut_at(m)));
+    worker_wake(m, 0);
+    timer_wake(m, time_min(op->deadline, cut_at(m)));
     mutex_unlock(&m->mu);
     return 0;
 }
 
-static int64_t due(const sqlock_op *op)
+static int64_t ops_due(const sqlock_op *op)
 {
     return op->done ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
 }
@@ -55,9 +55,9 @@ sqlock_op *ops_first(sqlock *m, int64_t *out_due)
     {
         sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
 
-        if (due(op) < *out_due) {
+        if (ops_due(op) < *out_due) {
             first = op;
-            *out_due = due(op);
+            *out_due = ops_due(op);
         }
     }
     return first;
@@ -72,12 +72,12 @@ void ops_drive(sqlock *m, sqlock_op *op)
     m->driving = op;
     m->driving_since = sqlock_now_us();
     op->cut = op->cancelled;
-    watcher_poke(m, cut_at(m));
+    timer_wake(m, cut_at(m));
     mutex_unlock(&m->mu);
     op->advance(op);
     mutex_lock(&m->mu);
     if (m->driving != NULL)
-        watcher_poke(m, m->driving->deadline);
+        timer_wake(m, m->driving->deadline);
     m->driving = NULL;
 }
 
@@ -93,6 +93,6 @@ int64_t ops_tick(sqlock *m)
             next = time_min(next, op->deadline);
     }
     if (cut_at(m) <= sqlock_now_us())
-        op_cut(m->driving);
+        op_cancel_call(m->driving);
     return time_min(next, cut_at(m));
 }

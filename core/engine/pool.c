@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/engine/call.h"
-#include "core/engine/hello.h"
+#include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -143,7 +143,7 @@ int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void *
                  sqlock_error *err)
 {
     sqlock_conn_opts opts = {
-        sizeof opts, m->flags, m->url, m->connect, m->connect_user, rendered_scripts(m->texts),
+        sizeof opts, m->flags, m->url, m->connect, m->connect_user, texts_scripts(m->texts),
         wake_fd,     host};
     sqlock_error failure = {0};
     int rc;
@@ -158,7 +158,7 @@ int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void *
 }
 
 /* Let cancels and the manager's end cut the opening from now on, unless one came already. */
-static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
+static int pool_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
 {
     int rc = 0;
 
@@ -172,7 +172,7 @@ static int enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
     else {
         sqlock_wake_clear(c->wake);
         c->server = m->server;
-        c->greeted = 0;
+        c->accepted = 0;
         if (op != NULL)
             op->connecting = c;
     }
@@ -197,13 +197,13 @@ struct opening {
     sqlock_op *op;
 };
 
-static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+static int pool_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
 {
     struct opening *o = arg;
     struct conn *c = o->c;
     int rc;
 
-    if ((rc = enter(o->m, c, o->op, err)) != 0)
+    if ((rc = pool_enter(o->m, c, o->op, err)) != 0)
         return rc;
     rc = pool_connect(o->m, c->wake, host, until, &c->native, err);
     mutex_lock(&o->m->mu);
@@ -213,7 +213,7 @@ static int visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
     c->host = host > 0 ? host - 1 : 0;
     mutex_unlock(&o->m->mu);
     if (rc == 0)
-        rc = hello(o->m, c, o->op, until, err);
+        rc = handshake(o->m, c, o->op, until, err);
     if (rc != 0 && c->native != NULL) {
         o->m->driver->close(c->native);
         c->native = NULL;
@@ -226,7 +226,7 @@ static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadl
 {
     struct opening o = {m, c, op};
     int64_t begun = sqlock_now_us();
-    int rc = hosts_walk(m, visit, &o, deadline, err);
+    int rc = hosts_walk(m, pool_visit, &o, deadline, err);
 
     mutex_lock(&m->mu);
     note_opening(m, rc, sqlock_now_us() - begun);
@@ -275,7 +275,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     if (c->native == NULL)
         rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
     else if (op != NULL && op->greet)
-        rc = hello(m, c, op, deadline, err);
+        rc = handshake(m, c, op, deadline, err);
     if (rc != 0) {
         if (op != NULL && c->until != TIME_NEVER)
             op->patient = 1;
@@ -307,7 +307,7 @@ int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
 
 /* A cut may come when the driver has just left the call that it was for: then it would hit the next
  * one, of whoever that is. Nobody can tell, so nobody gets that connection. */
-void pool_cut(sqlock *m, struct conn *c)
+void pool_cancel_call(sqlock *m, struct conn *c)
 {
     if (c->running) {
         c->cut = 1;

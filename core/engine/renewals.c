@@ -25,8 +25,8 @@ struct batch {
 };
 
 /* Its renewals make sense until then: its deadline, but for a lease that a transaction pins, or
- * will by then. For the talker plans the first renewal after the deadline while it is still to
- * come, and nobody wakes it when the watcher pins the lease. */
+ * will by then. For the worker plans the first renewal after the deadline while it is still to
+ * come, and nobody wakes it when the timer pins the lease. */
 static int64_t last_moment(const sqlock_lock *lock, int64_t now)
 {
     const struct lease *l = &lock->lease;
@@ -73,7 +73,7 @@ int64_t renewals_left(sqlock *m, int64_t now)
 
 /* Those due now, and those due within a quarter of their interval: so leases that were taken one by
  * one come to be renewed together. */
-static void collect(sqlock *m, struct batch *b)
+static void renewals_collect(sqlock *m, struct batch *b)
 {
     int64_t now = sqlock_now_us();
 
@@ -112,7 +112,7 @@ static int by_key(const void *a, const void *b)
 
 /* A renewal that runs after its lease's deadline must do nothing: the loss has been told by then.
  */
-static void fill(sqlock *m, struct batch *b)
+static void renewals_fill(sqlock *m, struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         sqlock_lock *lock = b->locks[i];
@@ -127,7 +127,7 @@ static void fill(sqlock *m, struct batch *b)
     }
 }
 
-static void failed(sqlock_lock *lock, int64_t now)
+static void renewal_failed(sqlock_lock *lock, int64_t now)
 {
     int64_t most = lock->lease.ttl / 8, wait = FAILED_AGAIN_US;
 
@@ -137,7 +137,7 @@ static void failed(sqlock_lock *lock, int64_t now)
     lock->retry_at = now + time_min(wait, most);
 }
 
-static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
+static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
     sqlock_why why = lock_denied(lock, a);
 
@@ -155,13 +155,13 @@ static void answered(sqlock_lock *lock, const struct answer *a, int64_t now)
         lock->retry_at = now;
         lock->lease.renew_at = now;
     } else {
-        failed(lock, now);
+        renewal_failed(lock, now);
     }
 }
 
 /* Another server was met meanwhile: what this one has said of them counts no more, and they are due
  * at once. m->mu is held. */
-static void forget(struct batch *b)
+static void renewals_forget(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         b->locks[i]->renewing = 0;
@@ -170,7 +170,7 @@ static void forget(struct batch *b)
 }
 
 /* Distribute the answers; requests without one have failed. m->mu is held. */
-static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
+static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
     int64_t now = sqlock_now_us();
     struct answer a;
@@ -186,7 +186,7 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
         a.sent = sent;
         a.server = b->server;
         b->locks[i]->renewing = 0;
-        answered(b->locks[i], &a, now);
+        renewal_answered(b->locks[i], &a, now);
         lock_unref_locked(b->locks[i]);
         b->locks[i] = NULL;
     }
@@ -197,7 +197,7 @@ static void distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
             b->locks[i]->behind = 1;
         waited = 0;
         b->locks[i]->renewing = 0;
-        failed(b->locks[i], now);
+        renewal_failed(b->locks[i], now);
         lock_unref_locked(b->locks[i]);
     }
 }
@@ -236,7 +236,7 @@ static void note_server(sqlock *m, struct batch *b, const struct conn *c)
     mutex_unlock(&m->mu);
 }
 
-static void send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
+static void renewals_send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock_error err = {0};
     struct conn *c;
@@ -287,21 +287,21 @@ void renewals_run(sqlock *m)
     int64_t sent = 0;
 
     if (b != NULL && rows != NULL) {
-        collect(m, b);
+        renewals_collect(m, b);
         /* rows are locked in the order of the request: everybody's is that of the keys, as far as
          * one may wait for another */
         qsort(b->locks, b->n, sizeof *b->locks, by_key);
-        fill(m, b);
+        renewals_fill(m, b);
         b->server = m->server;
         mutex_unlock(&m->mu);
-        send(m, b, rows, &sent);
+        renewals_send(m, b, rows, &sent);
         mutex_lock(&m->mu);
         if (b->server == m->server)
-            distribute(b, rows, sent);
+            renewals_distribute(b, rows, sent);
         else
-            forget(b);
+            renewals_forget(b);
     } else {
-        cond_wait_until(&m->talker_wake, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
+        cond_wait_until(&m->worker_cond, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
     }
     rows_free(rows);
     sqlock_mem_free(b);

@@ -1,5 +1,5 @@
 /* All connections of a manager are on one server: what one has answered tells nothing of another's
- * rows. When hello meets another server than before, a standby was promoted, or the server was
+ * rows. When handshake meets another server than before, a standby was promoted, or the server was
  * started anew. */
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void cut_others(sqlock *m, const struct conn *kept)
 {
     for (int i = 0; i < m->n_conns; i++)
         if (&m->conns[i] != kept && m->conns[i].running)
-            pool_cut(m, &m->conns[i]);
+            pool_cancel_call(m, &m->conns[i]);
 }
 
 /* m->mu is held. */
@@ -50,7 +50,7 @@ static void doubt_leases(sqlock *m)
     {
         lock_moved(LIST_MEMBER(at, sqlock_lock, in_manager));
     }
-    talker_poke(m, 0);
+    worker_wake(m, 0);
 }
 
 static int is_same(const sqlock *m, const void *id, size_t len)
@@ -59,7 +59,7 @@ static int is_same(const sqlock *m, const void *id, size_t len)
 }
 
 /* m->mu is held. */
-static void become(sqlock *m, struct conn *c, const void *id, size_t len)
+static void server_become(sqlock *m, struct conn *c, const void *id, size_t len)
 {
     int is_first = m->server == 0;
 
@@ -86,7 +86,7 @@ int server_note(sqlock *m, struct conn *c, const void *id, size_t len, sqlock_er
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                               "another server was found meanwhile");
     } else {
-        become(m, c, id, len);
+        server_become(m, c, id, len);
         n = take_idle(m, c, NULL, natives);
     }
     mutex_unlock(&m->mu);

@@ -3,8 +3,8 @@
 
 #include "core/engine/manager.h"
 
-/* c is on the server of this identity, as hello found. If that is not the manager's, it is from now
- * on: the other connections are closed, what is under way on them ends, and no lease is certain
+/* c is on the server of this identity, as handshake found. If that is not the manager's, it is from
+ * now on: the other connections are closed, what is under way on them ends, and no lease is certain
  * before this server has confirmed it. SQLOCK_EUNREACH, to be tried again: another connection has
  * found another server since this one began to be opened, so this one may be the older. */
 int server_note(sqlock *m, struct conn *c, const void *id, size_t len, sqlock_error *err);

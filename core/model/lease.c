@@ -110,7 +110,7 @@ int64_t lease_next_tick(const struct lease *l)
 }
 
 /* Every change of state passes here and must stand in the table. */
-static void move(struct lease *l, enum lease_event event, sqlock_state to)
+static void lease_move(struct lease *l, enum lease_event event, sqlock_state to)
 {
     size_t i = 0;
 
@@ -121,20 +121,20 @@ static void move(struct lease *l, enum lease_event event, sqlock_state to)
     l->state = to;
 }
 
-static unsigned lose(struct lease *l, enum lease_event event, sqlock_why why)
+static unsigned lease_lose(struct lease *l, enum lease_event event, sqlock_why why)
 {
     unsigned tell = is_believed(l) || lease_is_pinned(l) ? LEASE_TELL : 0;
 
-    move(l, event, SQLOCK_LOST);
+    lease_move(l, event, SQLOCK_LOST);
     l->why = why;
     return tell | LEASE_ARM;
 }
 
-static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
+static unsigned lease_prolong(struct lease *l, enum lease_event event, int64_t sent)
 {
     unsigned tell = l->state == SQLOCK_AT_RISK || lease_is_pinned(l) ? LEASE_TELL : 0;
 
-    move(l, event, SQLOCK_HELD);
+    lease_move(l, event, SQLOCK_HELD);
     if (sent > l->guarded)
         l->guarded = 0; /* it was written, so the guarding transaction is over */
     l->deadline = lease_deadline(l, sent);
@@ -144,25 +144,25 @@ static unsigned prolong(struct lease *l, enum lease_event event, int64_t sent)
     return tell | LEASE_ARM;
 }
 
-static unsigned tick(struct lease *l, int64_t now)
+static unsigned lease_tick(struct lease *l, int64_t now)
 {
     if (lease_is_pinned(l) && now < pinned_until(l))
         return 0;
     if (lease_is_pinned(l))
-        return lose(l, LEASE_TICK, l->manual ? SQLOCK_WHY_EXPIRED : SQLOCK_WHY_MAX_HOLD);
+        return lease_lose(l, LEASE_TICK, l->manual ? SQLOCK_WHY_EXPIRED : SQLOCK_WHY_MAX_HOLD);
     if (!is_believed(l))
         return 0;
     if (now >= l->deadline && l->guarded != 0 && !l->jumped && !is_held_too_long(l, now)) {
-        move(l, LEASE_TICK, SQLOCK_UNSURE);
+        lease_move(l, LEASE_TICK, SQLOCK_UNSURE);
         return LEASE_TELL | LEASE_ARM;
     }
     if (now >= l->deadline)
-        return lose(l, LEASE_TICK,
-                    l->jumped                  ? SQLOCK_WHY_CLOCK
-                    : is_held_too_long(l, now) ? SQLOCK_WHY_MAX_HOLD
-                                               : SQLOCK_WHY_EXPIRED);
+        return lease_lose(l, LEASE_TICK,
+                          l->jumped                  ? SQLOCK_WHY_CLOCK
+                          : is_held_too_long(l, now) ? SQLOCK_WHY_MAX_HOLD
+                                                     : SQLOCK_WHY_EXPIRED);
     if (l->state == SQLOCK_HELD && now >= l->risk_at) {
-        move(l, LEASE_TICK, SQLOCK_AT_RISK);
+        lease_move(l, LEASE_TICK, SQLOCK_AT_RISK);
         return LEASE_TELL;
     }
     return 0;
@@ -170,21 +170,21 @@ static unsigned tick(struct lease *l, int64_t now)
 
 /* Late: the loss has been told, or is due now; the application has been sent home. But what a guard
  * pins was not lost, and the row has been ours all the time. */
-static unsigned renewed(struct lease *l, int64_t now, int64_t sent)
+static unsigned lease_renewed(struct lease *l, int64_t now, int64_t sent)
 {
     sqlock_state before = l->state;
-    unsigned todo = lease_is_held(l, now) || lease_is_pinned(l) ? 0 : tick(l, now);
+    unsigned todo = lease_is_held(l, now) || lease_is_pinned(l) ? 0 : lease_tick(l, now);
 
     if (lease_is_pinned(l) && now < lease_deadline(l, sent)) {
-        prolong(l, LEASE_RENEWED, sent);
+        lease_prolong(l, LEASE_RENEWED, sent);
         return before == SQLOCK_HELD ? LEASE_ARM : LEASE_TELL | LEASE_ARM;
     }
     if (!lease_is_held(l, now) || lease_deadline(l, sent) < l->deadline)
         return todo; /* overtaken by the answer to a later one: it proves less, and takes nothing */
-    return prolong(l, LEASE_RENEWED, sent);
+    return lease_prolong(l, LEASE_RENEWED, sent);
 }
 
-static unsigned jump(struct lease *l, int64_t now, int64_t by)
+static unsigned lease_jump(struct lease *l, int64_t now, int64_t by)
 {
     if (!is_believed(l))
         return 0;
@@ -192,31 +192,31 @@ static unsigned jump(struct lease *l, int64_t now, int64_t by)
     l->risk_at -= by;
     l->renew_at = now;
     l->jumped = 1;
-    return now >= l->deadline ? lose(l, LEASE_JUMPED, SQLOCK_WHY_CLOCK) : LEASE_ARM;
+    return now >= l->deadline ? lease_lose(l, LEASE_JUMPED, SQLOCK_WHY_CLOCK) : LEASE_ARM;
 }
 
 /* It was granted by a server that may have lost it on the way to this one; a renewal tells. */
-static unsigned doubt(struct lease *l, int64_t now)
+static unsigned lease_doubt(struct lease *l, int64_t now)
 {
     unsigned tell = l->state == SQLOCK_HELD ? LEASE_TELL : 0;
 
     if (!is_believed(l))
         return 0;
-    move(l, LEASE_MOVED, SQLOCK_AT_RISK);
+    lease_move(l, LEASE_MOVED, SQLOCK_AT_RISK);
     l->renew_at = now;
     return tell | LEASE_ARM;
 }
 
 /* Of one that nobody prolongs: its end there may be an earlier one than was believed. */
-static unsigned confirm(struct lease *l, int64_t now, int64_t end)
+static unsigned lease_confirm(struct lease *l, int64_t now, int64_t end)
 {
     if (l->state != SQLOCK_AT_RISK)
         return 0;
     if (end < l->deadline)
         l->deadline = end;
     if (now >= l->deadline)
-        return lose(l, LEASE_CONFIRMED, SQLOCK_WHY_EXPIRED);
-    move(l, LEASE_CONFIRMED, SQLOCK_HELD); /* a tick tells if its end is near */
+        return lease_lose(l, LEASE_CONFIRMED, SQLOCK_WHY_EXPIRED);
+    lease_move(l, LEASE_CONFIRMED, SQLOCK_HELD); /* a tick tells if its end is near */
     return LEASE_TELL | LEASE_ARM;
 }
 
@@ -228,34 +228,35 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
             return 0;
         if (l->hold > 0 && l->hold_until == INT64_MAX) /* once: the hold began with the first */
             l->hold_until = now + l->hold;
-        return prolong(l, event, arg);
+        return lease_prolong(l, event, arg);
     case LEASE_RENEWED:
-        return renewed(l, now, arg);
+        return lease_renewed(l, now, arg);
     case LEASE_TICK:
-        return tick(l, now);
+        return lease_tick(l, now);
     case LEASE_JUMPED:
-        return jump(l, now, arg);
+        return lease_jump(l, now, arg);
     case LEASE_MOVED:
-        return doubt(l, now);
+        return lease_doubt(l, now);
     case LEASE_CONFIRMED:
-        return confirm(l, now, arg);
+        return lease_confirm(l, now, arg);
     case LEASE_DENIED:
-        return is_believed(l) || l->state == SQLOCK_UNSURE ? lose(l, event, (sqlock_why)arg) : 0;
+        return is_believed(l) || l->state == SQLOCK_UNSURE ? lease_lose(l, event, (sqlock_why)arg)
+                                                           : 0;
     case LEASE_RELEASING:
         if (!is_believed(l) && !lease_is_pinned(l))
             return 0;
         l->releasing = 1;
-        move(l, event, SQLOCK_UNSURE);
+        lease_move(l, event, SQLOCK_UNSURE);
         return LEASE_ARM;
     case LEASE_RELEASED:
         if (l->state != SQLOCK_UNSURE)
             return 0;
-        move(l, event, SQLOCK_RELEASED);
+        lease_move(l, event, SQLOCK_RELEASED);
         return LEASE_ARM;
     case LEASE_CLOSED:
         if (l->state == SQLOCK_LOST || l->state == SQLOCK_RELEASED)
             return 0;
-        return lose(l, event, SQLOCK_WHY_CLOSED) & ~LEASE_TELL;
+        return lease_lose(l, event, SQLOCK_WHY_CLOSED) & ~LEASE_TELL;
     default:
         return 0;
     }

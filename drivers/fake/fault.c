@@ -62,7 +62,7 @@ static int fits(const struct fake_fault *f, sqlock_stmt stmt)
 {
     if (f->fault == SQLOCK_FAULT_VANISH && !names_a_row(stmt))
         return 0;
-    return f->stmt == -1 ? stmt != SQLOCK_STMT_HELLO : f->stmt == (int)stmt;
+    return f->stmt == -1 ? stmt != SQLOCK_STMT_HANDSHAKE : f->stmt == (int)stmt;
 }
 
 /* The first fault that fits takes the request, be it to let it pass: the script reads in order. */

@@ -334,7 +334,7 @@ static int run_migrate_version(struct fake_call *k, const sqlock_value *v)
     return 0;
 }
 
-static int run_hello(struct fake_call *k, const sqlock_value *v)
+static int run_handshake(struct fake_call *k, const sqlock_value *v)
 {
     char server[32];
     fake_identity(k->db, server);
@@ -499,7 +499,7 @@ static const struct request {
     int (*run)(struct fake_call *k, const sqlock_value *v);
     int needs_locks; /* the lock table */
 } requests[SQLOCK_STMT_COUNT] = {
-    [SQLOCK_STMT_HELLO] = {run_hello, 0},
+    [SQLOCK_STMT_HANDSHAKE] = {run_handshake, 0},
     [SQLOCK_STMT_REINCARNATE] = {run_reincarnate, 0},
     [SQLOCK_STMT_LONGEST] = {run_longest, 0},
     [SQLOCK_STMT_ACQUIRE] = {run_acquire, 1},

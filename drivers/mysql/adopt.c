@@ -72,7 +72,7 @@ static int check_native(MYSQL *my, sqlock_error *err)
 
     if (my_client_socket(my) < 0)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not connected");
-    if (my_guest_busy(my))
+    if (my_adopted_busy(my))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 "an answer on the connection has not been read to its end");
     if ((mode = my_client_strays(my)) != NULL)
@@ -115,14 +115,14 @@ sqlock_tx_state my_tx_state(void *conn)
 {
     struct my_conn *c = conn;
 
-    if (my_guest_lost(c) || my_guest_busy(c->my))
+    if (my_adopted_lost(c) || my_adopted_busy(c->my))
         return SQLOCK_TX_UNKNOWN;
-    if (c->ended && my_guest_undisturbed(c))
+    if (c->ended && my_adopted_undisturbed(c))
         return SQLOCK_TX_IDLE;
-    return my_guest_in_transaction(c->my) ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE;
+    return my_adopted_in_transaction(c->my) ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE;
 }
 
-#define POINT "sqlock_guest"
+#define POINT "sqlock_adopted"
 
 /* What is to be undone is undone also after the deadline: else the savepoint would stay. */
 int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
@@ -133,17 +133,17 @@ int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_err
     struct my_conn *c = conn;
     struct my_call call = {.deadline = deadline, .err = err};
     struct my_last last;
-    int rc = my_guest_ready(c, &call);
+    int rc = my_adopted_ready(c, &call);
 
     if (rc == 0 && what == SQLOCK_SAVEPOINT_SET && sqlock_now_us() >= deadline)
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     if (rc != 0)
         return rc;
     my_last_keep(&last, c->my);
-    rc = my_guest_say(c, &call, words[what]);
+    rc = my_adopted_say(c, &call, words[what]);
     if (rc == 0 && what == SQLOCK_SAVEPOINT_UNDO)
-        rc = my_guest_say(c, &call, words[SQLOCK_SAVEPOINT_RELEASE]);
-    if (rc == 0 && !my_guest_in_transaction(c->my))
+        rc = my_adopted_say(c, &call, words[SQLOCK_SAVEPOINT_RELEASE]);
+    if (rc == 0 && !my_adopted_in_transaction(c->my))
         rc = sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open any more");
     my_last_give_back(&last, c->my);
     return rc;

@@ -15,7 +15,7 @@
 
 /* What the library waits for, in poll()'s words; 0: the call is done. That its own timeout has
  * passed is never told: ours is the deadline. */
-static int waits(struct my_op *op, int status)
+static int client_waits(struct my_op *op, int status)
 {
     status &= ~MYSQL_WAIT_TIMEOUT;
     op->status = status;
@@ -184,7 +184,7 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
                                             t->port, t->socket, CLIENT_MULTI_STATEMENTS);
     never_block(my);
     op->failed = done == NULL;
-    return waits(op, status);
+    return client_waits(op, status);
 }
 
 int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
@@ -192,7 +192,7 @@ int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
     int status = op->status != 0 ? mysql_real_query_cont(&op->failed, my, op->status)
                                  : mysql_real_query_start(&op->failed, my, sql, (unsigned long)len);
 
-    return waits(op, status);
+    return client_waits(op, status);
 }
 
 int my_client_next(MYSQL *my, struct my_op *op)
@@ -200,7 +200,7 @@ int my_client_next(MYSQL *my, struct my_op *op)
     int status = op->status != 0 ? mysql_next_result_cont(&op->failed, my, op->status)
                                  : mysql_next_result_start(&op->failed, my);
 
-    return waits(op, status);
+    return client_waits(op, status);
 }
 
 /* A library that has lost the connection between columns and rows has forgotten the columns: the
@@ -211,7 +211,7 @@ int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
                                  : mysql_store_result_start(out_res, my);
 
     op->failed = *out_res == NULL && (mysql_field_count(my) != 0 || mysql_errno(my) != 0);
-    return waits(op, status);
+    return client_waits(op, status);
 }
 
 #endif

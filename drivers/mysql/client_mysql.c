@@ -12,7 +12,7 @@
 #define NAP_MIN_US 200
 #define NAP_MAX_US 10000
 
-static int waits(struct my_op *op, enum net_async_status status, int events)
+static int client_waits(struct my_op *op, enum net_async_status status, int events)
 {
     op->failed = status == NET_ASYNC_ERROR;
     op->events = events;
@@ -83,10 +83,11 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
     op->nap_us = op->nap_us * 2 < NAP_MIN_US   ? NAP_MIN_US
                  : op->nap_us * 2 < NAP_MAX_US ? op->nap_us * 2
                                                : NAP_MAX_US;
-    return waits(op,
-                 mysql_real_connect_nonblocking(my, t->host, t->user, t->password, t->database,
-                                                t->port, t->socket, CLIENT_MULTI_STATEMENTS),
-                 POLLIN);
+    return client_waits(op,
+                        mysql_real_connect_nonblocking(my, t->host, t->user, t->password,
+                                                       t->database, t->port, t->socket,
+                                                       CLIENT_MULTI_STATEMENTS),
+                        POLLIN);
 }
 
 /* Sent first, then read: so it is known what is waited for. */
@@ -96,21 +97,21 @@ int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
         enum net_async_status sent = mysql_send_query_nonblocking(my, sql, (unsigned long)len);
 
         if (sent != NET_ASYNC_COMPLETE)
-            return waits(op, sent, POLLOUT);
+            return client_waits(op, sent, POLLOUT);
         op->status = 1;
     }
-    return waits(op, mysql_real_query_nonblocking(my, sql, (unsigned long)len), POLLIN);
+    return client_waits(op, mysql_real_query_nonblocking(my, sql, (unsigned long)len), POLLIN);
 }
 
 int my_client_next(MYSQL *my, struct my_op *op)
 {
-    return waits(op, mysql_next_result_nonblocking(my), POLLIN);
+    return client_waits(op, mysql_next_result_nonblocking(my), POLLIN);
 }
 
 /* As in client_mariadb.c: after a loss the columns may be forgotten, and the error is left. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
 {
-    int more = waits(op, mysql_store_result_nonblocking(my, out_res), POLLIN);
+    int more = client_waits(op, mysql_store_result_nonblocking(my, out_res), POLLIN);
 
     op->failed = !more && *out_res == NULL && (mysql_field_count(my) != 0 || mysql_errno(my) != 0);
     return more;

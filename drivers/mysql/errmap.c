@@ -62,7 +62,7 @@ static const struct meaning *meaning_of(unsigned number)
     return NULL;
 }
 
-static int spent(struct my_conn *c, unsigned flags, int code)
+static int link_spent(struct my_conn *c, unsigned flags, int code)
 {
     if (flags & SQLOCK_RECONNECT)
         c->broken = 1;
@@ -96,9 +96,9 @@ int my_fail(struct my_conn *c, const struct my_call *call)
     /* a failure inside what must have been autocommit */
     if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS))
         flags |= SQLOCK_RECONNECT;
-    return spent(c, flags,
-                 sqlock_error_db(call->err, state, (long)number, flags,
-                                 *text != '\0' ? text : "the connection was lost"));
+    return link_spent(c, flags,
+                      sqlock_error_db(call->err, state, (long)number, flags,
+                                      *text != '\0' ? text : "the connection was lost"));
 }
 
 /* A wait for the answer ended without it. The answer would come some time, so the connection cannot
@@ -112,15 +112,15 @@ int my_fail_wait(struct my_conn *c, const struct my_call *call, int code)
         text = "cancelled while waiting for the server";
     else if (code == SQLOCK_ETIMEOUT)
         text = "no answer from the server before the deadline";
-    return spent(c, flags, sqlock_error_set(call->err, code, flags, "%s", text));
+    return link_spent(c, flags, sqlock_error_set(call->err, code, flags, "%s", text));
 }
 
 /* The session had ended before anything was sent: nothing can have been applied. */
 int my_fail_ended(struct my_conn *c, const struct my_call *call)
 {
-    return spent(c, SQLOCK_RECONNECT,
-                 sqlock_error_db(call->err, "08006", 0, SQLOCK_RECONNECT,
-                                 "the server had closed the connection"));
+    return link_spent(c, SQLOCK_RECONNECT,
+                      sqlock_error_db(call->err, "08006", 0, SQLOCK_RECONNECT,
+                                      "the server had closed the connection"));
 }
 
 int my_fail_connect(struct my_conn *c, sqlock_error *err)

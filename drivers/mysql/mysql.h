@@ -70,26 +70,26 @@ struct my_last {
 };
 void my_last_keep(struct my_last *last, const MYSQL *my);
 void my_last_give_back(const struct my_last *last, MYSQL *my);
-int my_guest_busy(MYSQL *my); /* an answer has not come yet, or not been read */
-int my_guest_lost(const struct my_conn *c);
-int my_guest_in_transaction(const MYSQL *my);
+int my_adopted_busy(MYSQL *my); /* an answer has not come yet, or not been read */
+int my_adopted_lost(const struct my_conn *c);
+int my_adopted_in_transaction(const MYSQL *my);
 /* Nothing was sent since the last call of ours. */
-int my_guest_undisturbed(const struct my_conn *c);
+int my_adopted_undisturbed(const struct my_conn *c);
 /* Whether a statement can be sent; 0, or an error. */
-int my_guest_ready(struct my_conn *c, const struct my_call *call);
+int my_adopted_ready(struct my_conn *c, const struct my_call *call);
 /* One statement, and what the transaction is after it. The server must end it in time: its answer
  * is awaited, also beyond the deadline. *out_res: its rows or NULL, as of my_query(). */
-int my_guest_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
-                 MYSQL_RES **out_res);
-int my_guest_say(struct my_conn *c, const struct my_call *call, const char *sql);
+int my_adopted_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                   MYSQL_RES **out_res);
+int my_adopted_say(struct my_conn *c, const struct my_call *call, const char *sql);
 /* 0: the transaction is none of XA's. */
-int my_guest_refuse_xa(struct my_conn *c, const struct my_call *call);
+int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call);
 /* End the link: the application must not go on with it. */
-void my_guest_hang_up(struct my_conn *c);
+void my_adopted_hang_up(struct my_conn *c);
 
-/* guest_run.c */
-int my_guest_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
-                 size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* adopted_run.c */
+int my_adopted_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
+                   size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
 

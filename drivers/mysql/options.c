@@ -23,7 +23,7 @@ static const struct {
 static const enum mysql_option taken[] = {MYSQL_OPT_SSL_CRL, MYSQL_OPT_SSL_CRLPATH, MYSQL_OPT_BIND,
                                           MYSQL_PLUGIN_DIR, MYSQL_DEFAULT_AUTH};
 
-static int refuse(sqlock_error *err, const char *what)
+static int options_refuse(sqlock_error *err, const char *what)
 {
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL's options: %s", what);
 }
@@ -57,8 +57,8 @@ static int parse_mode(const char *text, enum my_ssl_mode *out, sqlock_error *err
         if (strcasecmp(text, modes[i]) == 0)
             *out = (enum my_ssl_mode)i;
     if (text != NULL && *out == MY_SSL_UNSAID)
-        return refuse(err, "ssl-mode is disabled, preferred, required, verify_ca or "
-                           "verify_identity");
+        return options_refuse(err, "ssl-mode is disabled, preferred, required, verify_ca or "
+                                   "verify_identity");
     return 0;
 }
 
@@ -85,7 +85,7 @@ static int check_files(const struct my_url *u, sqlock_error *err)
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (u->options[files[i]] != NULL && access(u->options[files[i]], R_OK) != 0)
-            return refuse(err, "a file that is named there cannot be read");
+            return options_refuse(err, "a file that is named there cannot be read");
     return 0;
 }
 
@@ -96,21 +96,22 @@ static int check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error
 
     if ((u->options[MY_SSL_CA] != NULL || u->options[MY_SSL_CAPATH] != NULL) &&
         mode < MY_SSL_VERIFY_CA)
-        return refuse(err, "ssl-ca and ssl-capath need ssl-mode=verify_ca or verify_identity");
+        return options_refuse(err,
+                              "ssl-ca and ssl-capath need ssl-mode=verify_ca or verify_identity");
     for (size_t i = 0; i < sizeof tls / sizeof *tls; i++)
         if (u->options[tls[i].option] != NULL && mode < MY_SSL_REQUIRED)
-            return refuse(err, "TLS options need an ssl-mode of required or more");
+            return options_refuse(err, "TLS options need an ssl-mode of required or more");
     if ((u->options[MY_SSL_CERT] == NULL) != (u->options[MY_SSL_KEY] == NULL))
-        return refuse(err, "ssl-cert and ssl-key come together");
+        return options_refuse(err, "ssl-cert and ssl-key come together");
     if (versions != NULL && !versions_are_known(versions))
-        return refuse(err, "tls-version is TLSv1.2, TLSv1.3, or both with a comma between");
+        return options_refuse(err, "tls-version is TLSv1.2, TLSv1.3, or both with a comma between");
     return 0;
 }
 
 static int set_text(MYSQL *my, enum mysql_option option, const char *value, sqlock_error *err)
 {
     if (value != NULL && mysql_options(my, option, value) != 0)
-        return refuse(err, "the client library does not take one of the TLS options");
+        return options_refuse(err, "the client library does not take one of the TLS options");
     return 0;
 }
 
@@ -121,7 +122,7 @@ static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_
 {
     int silent = *mode == MY_SSL_DISABLED || *mode == MY_SSL_PREFERRED;
     const char *why = my_client_tls(my, files, mode);
-    int rc = why != NULL ? refuse(err, why) : 0;
+    int rc = why != NULL ? options_refuse(err, why) : 0;
 
     for (size_t i = 0; rc == 0 && !silent && i < sizeof tls / sizeof *tls; i++) {
         const char *value = u->options[tls[i].option];
@@ -144,21 +145,21 @@ static void take_from_files(MYSQL *my, MYSQL *files)
     }
 }
 
-static const char *either(const char *url, const char *file)
+static const char *options_either(const char *url, const char *file)
 {
     return url != NULL ? url : file;
 }
 
 /* A socket in the URL stands in place of any host; a host that is not this one, of any socket. */
-static void aim(const struct my_url *u, const MYSQL *files, struct my_target *out)
+static void options_aim(const struct my_url *u, const MYSQL *files, struct my_target *out)
 {
     const struct st_mysql_options *f = &files->options;
 
-    out->user = either(u->to.user, f->user);
-    out->password = either(u->to.password, f->password);
-    out->database = either(u->to.database, f->db);
-    out->socket = either(u->options[MY_SOCKET], f->unix_socket);
-    out->host = u->options[MY_SOCKET] != NULL ? "localhost" : either(u->to.host, f->host);
+    out->user = options_either(u->to.user, f->user);
+    out->password = options_either(u->to.password, f->password);
+    out->database = options_either(u->to.database, f->db);
+    out->socket = options_either(u->options[MY_SOCKET], f->unix_socket);
+    out->host = u->options[MY_SOCKET] != NULL ? "localhost" : options_either(u->to.host, f->host);
     out->port = u->to.port != 0 ? u->to.port : f->port;
 }
 
@@ -170,7 +171,7 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
     int rc;
 
     if (u->options[MY_SOCKET] != NULL && u->to.host != NULL && strcmp(u->to.host, "localhost") != 0)
-        return refuse(err, "a socket is on localhost");
+        return options_refuse(err, "a socket is on localhost");
     if ((rc = parse_mode(u->options[MY_SSL_MODE], &out->tls, err)) != 0 ||
         (rc = check_tls(u, out->tls, err)) != 0 || (rc = check_files(u, err)) != 0 ||
         (rc = read_files(files, u->options[MY_DEFAULTS_FILE], err)) != 0 ||
@@ -182,6 +183,6 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
     /* Else "localhost" means a socket, whichever server that is of. */
     if (u->to.port != 0 && u->options[MY_SOCKET] == NULL)
         mysql_options(my, MYSQL_OPT_PROTOCOL, &tcp);
-    aim(u, files, out);
+    options_aim(u, files, out);
     return 0;
 }

@@ -10,11 +10,12 @@
 /* After one of these a lost answer leaves nothing open. */
 static int only_reads(sqlock_stmt stmt)
 {
-    return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_LIST ||
-           stmt == SQLOCK_STMT_SWEEP || stmt == SQLOCK_STMT_MIGRATE_LOCK ||
-           stmt == SQLOCK_STMT_MIGRATE_VERSION || stmt == SQLOCK_STMT_MIGRATE_LEDGER ||
-           stmt == SQLOCK_STMT_MIGRATE_DIFFER || stmt == SQLOCK_STMT_MIGRATE_HELD ||
-           stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_BLOCKERS;
+    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
+           stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
+           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
+           stmt == SQLOCK_STMT_MIGRATE_LEDGER || stmt == SQLOCK_STMT_MIGRATE_DIFFER ||
+           stmt == SQLOCK_STMT_MIGRATE_HELD || stmt == SQLOCK_STMT_REGISTER_GET ||
+           stmt == SQLOCK_STMT_BLOCKERS;
 }
 
 /* A whole number that fits; of an application's columns others may come, which stay what they are.
@@ -150,7 +151,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     int rc = 0;
 
     if (c->adopted)
-        return my_guest_run(c, s, values, n, deadline, rows, err);
+        return my_adopted_run(c, s, values, n, deadline, rows, err);
     while (rc == 0 && done < n) {
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 

@@ -17,7 +17,7 @@ struct sink {
     size_t len;
 };
 
-static void put(struct sink *out, const char *text, size_t len)
+static void text_put(struct sink *out, const char *text, size_t len)
 {
     if (out->at != NULL)
         memcpy(out->at + out->len, text, len);
@@ -28,13 +28,13 @@ static void put_hex(struct sink *out, const unsigned char *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";
 
-    put(out, "X'", 2);
+    text_put(out, "X'", 2);
     for (size_t i = 0; i < len; i++) {
         char pair[2] = {digits[data[i] >> 4], digits[data[i] & 15]};
 
-        put(out, pair, 2);
+        text_put(out, pair, 2);
     }
-    put(out, "'", 1);
+    text_put(out, "'", 1);
 }
 
 /* A text of the application's is written by its bytes too, in the character set that the server
@@ -44,16 +44,16 @@ static void put_value(struct sink *out, const sqlock_value *v, const char *chars
     char number[24];
 
     if (v->type == SQLOCK_TEXT) {
-        put(out, "_", 1);
-        put(out, charset, strlen(charset));
-        put(out, " ", 1);
+        text_put(out, "_", 1);
+        text_put(out, charset, strlen(charset));
+        text_put(out, " ", 1);
     }
     if (v->type == SQLOCK_BYTES || v->type == SQLOCK_TEXT)
         put_hex(out, v->data, v->len);
     else if (v->type == SQLOCK_NULL)
-        put(out, "NULL", 4);
+        text_put(out, "NULL", 4);
     else
-        put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
+        text_put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
 }
 
 const char *my_find(const char *from, const char *end, char what)
@@ -82,10 +82,10 @@ static size_t put_piece(struct sink *out, const char *from, const char *end, con
         size_t which = order != NULL ? order[at] : at;
         int by_number = order != NULL && which == SQLOCK_ORDER_INDEX;
 
-        put(out, from, (size_t)(mark - from));
+        text_put(out, from, (size_t)(mark - from));
         put_value(out, by_number ? &index : &b->values[r * b->n_params + which], b->charset);
     }
-    put(out, from, (size_t)(end - from));
+    text_put(out, from, (size_t)(end - from));
     return at;
 }
 
@@ -103,7 +103,7 @@ static void put_step(struct sink *out, const sqlock_step *step, const struct my_
         at = put_piece(out, s, each, step->order, at, b, 0);
         for (size_t r = 0; r < b->n; r++) {
             if (r > 0)
-                put(out, separator, (size_t)(body - separator));
+                text_put(out, separator, (size_t)(body - separator));
             next = put_piece(out, body + 2, end, step->order, at, b, r);
         }
         at = next;

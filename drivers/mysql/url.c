@@ -7,7 +7,7 @@
 
 #include "mysql.h"
 
-static int fail(sqlock_error *err, const char *what)
+static int url_fail(sqlock_error *err, const char *what)
 {
     /* never the URL itself: there may be a password in it */
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", what);
@@ -15,7 +15,7 @@ static int fail(sqlock_error *err, const char *what)
 
 /* A piece of the URL, decoded; NULL: not said. All of them together are no longer than the URL,
  * each having lost the sign that parted it from the next. */
-static const char *keep(struct my_url *out, const char *from, const char *end)
+static const char *url_keep(struct my_url *out, const char *from, const char *end)
 {
     char *s = out->room;
 
@@ -34,23 +34,23 @@ static void take_user(const UriTextRangeA *info, struct my_url *out)
 
     while (colon != info->afterLast && *colon != ':')
         colon++;
-    out->to.user = keep(out, info->first, colon);
+    out->to.user = url_keep(out, info->first, colon);
     if (colon != info->afterLast)
-        out->to.password = keep(out, colon + 1, info->afterLast);
+        out->to.password = url_keep(out, colon + 1, info->afterLast);
 }
 
 /* MariaDB's client library takes some texts for more than a name: a list, settings, a plugin. */
 static int take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
-    const char *port = keep(out, uri->portText.first, uri->portText.afterLast);
+    const char *port = url_keep(out, uri->portText.first, uri->portText.afterLast);
     unsigned long number = port != NULL ? strtoul(port, NULL, 10) : 0;
 
-    out->to.host = keep(out, uri->hostText.first, uri->hostText.afterLast);
+    out->to.host = url_keep(out, uri->hostText.first, uri->hostText.afterLast);
     if (uri->hostData.ipFuture.first != NULL ||
         (out->to.host != NULL && strpbrk(out->to.host, "/=,;[] ") != NULL))
-        return fail(err, "the host is not a name or an address");
+        return url_fail(err, "the host is not a name or an address");
     if (port != NULL && (strlen(port) > 5 || number < 1 || number > 65535))
-        return fail(err, "the port is not a number from 1 to 65535");
+        return url_fail(err, "the port is not a number from 1 to 65535");
     out->to.port = (unsigned)number;
     return 0;
 }
@@ -62,8 +62,8 @@ static int take_database(const UriUriA *uri, struct my_url *out, sqlock_error *e
     if (path == NULL)
         return 0;
     if (path->next != NULL)
-        return fail(err, "the database is one name; a slash in it is written %2F");
-    out->to.database = keep(out, path->text.first, path->text.afterLast);
+        return url_fail(err, "the database is one name; a slash in it is written %2F");
+    out->to.database = url_keep(out, path->text.first, path->text.afterLast);
     return 0;
 }
 
@@ -91,11 +91,11 @@ static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_e
         while (i < MY_OPTIONS && strcmp(list->key, option_names[i]) != 0)
             i++;
         if (i == MY_OPTIONS)
-            return fail(err, "an option in it is unknown (sqlock/mysql.h lists them)");
+            return url_fail(err, "an option in it is unknown (sqlock/mysql.h lists them)");
         if (out->options[i] != NULL)
-            return fail(err, "an option stands in it twice");
+            return url_fail(err, "an option stands in it twice");
         if (list->value == NULL || list->value[0] == '\0')
-            return fail(err, "an option in it has no value");
+            return url_fail(err, "an option in it has no value");
         out->options[i] = list->value;
     }
     return 0;
@@ -109,17 +109,17 @@ static int take_time(struct my_url *out, sqlock_error *err)
     if (text == NULL)
         return 0;
     out->connect_s = text[digits] == '\0' && digits < 6 ? atoi(text) : 0;
-    return out->connect_s > 0 ? 0 : fail(err, "connect-timeout is a number of seconds from 1");
+    return out->connect_s > 0 ? 0 : url_fail(err, "connect-timeout is a number of seconds from 1");
 }
 
-static int take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
+static int url_take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
     int rc;
 
     if (uri->hostText.first == NULL)
-        return fail(err, "no :// and a host behind it");
+        return url_fail(err, "no :// and a host behind it");
     if (uri->fragment.first != NULL)
-        return fail(err, "a # must be written %23");
+        return url_fail(err, "a # must be written %23");
     take_user(&uri->userInfo, out);
     if ((rc = take_host(uri, out, err)) != 0 || (rc = take_database(uri, out, err)) != 0)
         return rc;
@@ -127,22 +127,23 @@ static int take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
     return rc != 0 ? rc : take_time(out, err);
 }
 
-static int parse(const char *url, struct my_url *out, sqlock_error *err)
+static int url_parse(const char *url, struct my_url *out, sqlock_error *err)
 {
     UriUriA uri;
     int rc;
 
     if (strstr(url, "%00") != NULL) /* what is behind it would be cut off */
-        return fail(err, "a byte of it is zero");
+        return url_fail(err, "a byte of it is zero");
     rc = uriParseSingleUriA(&uri, url, NULL);
     if (rc == URI_ERROR_SYNTAX)
-        return fail(err, "signs other than letters, digits and - . _ ~ in names and passwords are "
-                         "written as % and two hex digits");
+        return url_fail(err,
+                        "signs other than letters, digits and - . _ ~ in names and passwords are "
+                        "written as % and two hex digits");
     out->text = out->room = rc == URI_SUCCESS ? sqlock_mem_alloc(strlen(url) + 1) : NULL;
     if (out->text == NULL)
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     else
-        rc = take(&uri, out, err);
+        rc = url_take(&uri, out, err);
     uriFreeUriMembersA(&uri);
     return rc;
 }
@@ -170,7 +171,7 @@ static const char *hosts_of(const char *url, const char **out_end)
     return at;
 }
 
-static uint32_t count(const char *from, const char *end)
+static uint32_t url_count(const char *from, const char *end)
 {
     uint32_t n = 1;
 
@@ -191,13 +192,13 @@ static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
         i--;
     }
     if (at == NULL) {
-        fail(err, "it does not name so many hosts");
+        url_fail(err, "it does not name so many hosts");
         return NULL;
     }
     stop = memchr(at, ',', (size_t)(end - at));
     stop = stop != NULL ? stop : end;
     if (at == stop || *at == ':') {
-        fail(err, "a host of the list has no name");
+        url_fail(err, "a host of the list has no name");
         return NULL;
     }
     if ((out = sqlock_mem_alloc(strlen(url) + 1)) == NULL) {
@@ -218,9 +219,9 @@ static int check_hosts(const char *url, uint32_t n, sqlock_error *err)
     for (uint32_t i = 1; rc == 0 && i <= n; i++) {
         struct my_url u = {.alone = url_of_host(url, i, err)};
 
-        rc = u.alone != NULL ? parse(u.alone, &u, err) : err->code;
+        rc = u.alone != NULL ? url_parse(u.alone, &u, err) : err->code;
         if (rc == 0 && u.options[MY_SOCKET] != NULL)
-            rc = fail(err, "a socket is on one host");
+            rc = url_fail(err, "a socket is on one host");
         my_url_free(&u);
     }
     return rc;
@@ -229,16 +230,16 @@ static int check_hosts(const char *url, uint32_t n, sqlock_error *err)
 int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_error *err)
 {
     const char *end = NULL, *from = hosts_of(url, &end);
-    uint32_t n = from != NULL ? count(from, end) : 1;
+    uint32_t n = from != NULL ? url_count(from, end) : 1;
     int rc;
 
     memset(out, 0, sizeof *out);
     if (n == 1)
-        return parse(url, out, err);
+        return url_parse(url, out, err);
     if ((rc = check_hosts(url, n, err)) != 0)
         return rc;
     out->alone = url_of_host(url, host, err);
-    return out->alone != NULL ? parse(out->alone, out, err) : err->code;
+    return out->alone != NULL ? url_parse(out->alone, out, err) : err->code;
 }
 
 int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
@@ -249,7 +250,7 @@ int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 
     if (from == NULL)
         return 0;
-    out->n = count(from, end);
+    out->n = url_count(from, end);
     rc = my_url_parse(url, 1, &u, err);
     if (rc == 0)
         out->each_us = u.connect_s * INT64_C(1000000);

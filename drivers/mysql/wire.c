@@ -50,7 +50,7 @@ int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *o
 
 /* An end of the session that is already here must be seen now: once the request is sent, nobody can
  * tell whether the server read it before it ended. An idle server says nothing but good-bye. */
-static int ready(struct my_conn *c, const struct my_call *call)
+static int wire_ready(struct my_conn *c, const struct my_call *call)
 {
     int fd = my_client_socket(c->my);
 
@@ -100,7 +100,7 @@ static int next_answer(struct my_conn *c, const struct my_call *call)
 }
 
 /* The rows of an answer, or what it changed. */
-static int store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
+static int wire_store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
 {
     MYSQL_RES *res = NULL;
     struct my_op op = {0};
@@ -143,15 +143,15 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
     *out_res = NULL;
     call->at = sql;
     my_quiet_begin(&quiet);
-    if ((rc = ready(c, call)) == 0)
+    if ((rc = wire_ready(c, call)) == 0)
         rc = send_text(c, call, sql, len);
     if (rc == 0)
-        rc = store(c, call, out_res);
+        rc = wire_store(c, call, out_res);
     while (rc == 0 && mysql_more_results(c->my)) {
         if ((call->at = my_next_statement(call->at)) == NULL)
             call->at = "";
         if ((rc = next_answer(c, call)) == 0)
-            rc = store(c, call, out_res);
+            rc = wire_store(c, call, out_res);
     }
     my_quiet_end(&quiet);
     if (rc != 0) {

@@ -67,7 +67,7 @@ static socklen_t address_of(PGconn *pg, union address *a)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n);
 }
 
-static int connected(int fd, const union address *a, socklen_t len, int64_t deadline)
+static int cancel_connected(int fd, const union address *a, socklen_t len, int64_t deadline)
 {
     int failed = 0;
     socklen_t size = sizeof failed;
@@ -93,7 +93,7 @@ static int server_answers(PGconn *pg, int64_t deadline)
     if (fd < 0)
         return 1;
     answers =
-        connected(fd, &a, len, deadline) &&
+        cancel_connected(fd, &a, len, deadline) &&
         send(fd, asks_for_tls, sizeof asks_for_tls, MSG_NOSIGNAL) == (ssize_t)sizeof asks_for_tls &&
         sqlock_wait_fd(fd, POLLIN, -1, deadline) == 1 && recv(fd, &answer, 1, 0) == 1;
     close(fd);

@@ -115,7 +115,7 @@ static int choose_host(const char *url, uint32_t host, struct conn_args *args, s
     return 0;
 }
 
-static int start(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
+static int conn_start(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     struct conn_args args = {.n = 0};
     int rc = check_url(opts->url, &args, err);
@@ -135,7 +135,7 @@ static int connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int64_t 
 
     if (PQlibVersion() < PG_OLDEST_LIBPQ)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
-    if ((rc = start(c, opts, err)) != 0)
+    if ((rc = conn_start(c, opts, err)) != 0)
         return rc;
     if (c->pg == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");

@@ -74,12 +74,12 @@ int pg_is_memory(const char *message)
 /* Core's table may ask for a new connection too; what is told here is that this one is spent. One
  * of the application's is not, unless it is told here: then it must not be of use to the
  * application either, for whom an answer of ours may be on its way. */
-static int spent(struct pg_conn *c, const struct pg_call *call, unsigned flags, int code)
+static int link_spent(struct pg_conn *c, const struct pg_call *call, unsigned flags, int code)
 {
     if (flags & SQLOCK_RECONNECT) {
         c->broken = 1;
         if (c->guest)
-            pg_guest_sever(c);
+            pg_adopted_sever(c);
     } else if (c->guest) {
         call->err->flags &= ~(unsigned)SQLOCK_RECONNECT;
     }
@@ -133,14 +133,14 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
 
     if (state == NULL || !is_sqlstate(state)) /* libpq's own */
         return pg_fail_lost(c, call);
-    if (c->cut == 0 && pg_guest_limited(c, state, message))
+    if (c->cut == 0 && pg_adopted_limited(c, state, message))
         c->cut = SQLOCK_ETIMEOUT;
     if (c->cut != 0 && (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0))
         return fail_cut(c, call);
     flags = error_flags(c, call, state, severity != NULL ? severity : "");
     pg_one_line(text, sizeof text, message != NULL ? message : "no message");
-    pg_guest_text(c, text);
-    return spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
+    pg_adopted_text(c, text);
+    return link_spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
 /* libpq gave up: the connection broke, or there was no memory for an answer. What it has read by
@@ -158,7 +158,7 @@ int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
     snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
     if (text[0] == '\0')
         snprintf(text, sizeof text, "the connection was lost");
-    return spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
+    return link_spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
 /* A wait for the answer ended without it. The answer would come some time, so the connection cannot
@@ -172,7 +172,7 @@ int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
         text = "cancelled while waiting for the server";
     else if (code == SQLOCK_ETIMEOUT)
         text = "no answer from the server before the deadline";
-    return spent(c, call, flags, sqlock_error_set(call->err, code, flags, "%s", text));
+    return link_spent(c, call, flags, sqlock_error_set(call->err, code, flags, "%s", text));
 }
 
 /* The server answered with success, and yet it is not sure that the commit will last. */
@@ -180,7 +180,7 @@ int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why
 {
     unsigned flags = lost_flags(call);
 
-    return spent(c, call, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
+    return link_spent(c, call, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
 }
 
 /* The session had ended before anything was sent: nothing can have been applied. */
@@ -191,8 +191,8 @@ int pg_fail_ended(struct pg_conn *c, const struct pg_call *call)
 
     if (text[0] == '\0')
         text = "the server had closed the connection";
-    return spent(c, call, SQLOCK_RECONNECT,
-                 sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
+    return link_spent(c, call, SQLOCK_RECONNECT,
+                      sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
 }
 
 /* The last `FATAL:  28P01: ` in a verbose message, as it came from the last host that was tried.

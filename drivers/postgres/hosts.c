@@ -23,7 +23,7 @@ static const char *compiled_value(const PQconninfoOption *options, const char *k
 }
 
 /* An element of a list with commas between. */
-static const char *element(const char *list, uint32_t i, size_t *out_len)
+static const char *hosts_element(const char *list, uint32_t i, size_t *out_len)
 {
     while (i > 0 && *(list += strcspn(list, ",")) == ',') {
         list++;
@@ -33,7 +33,7 @@ static const char *element(const char *list, uint32_t i, size_t *out_len)
     return list;
 }
 
-static char *copy(const char *text, size_t len)
+static char *hosts_copy(const char *text, size_t len)
 {
     char *out = sqlock_mem_alloc(len + 1);
 
@@ -43,7 +43,7 @@ static char *copy(const char *text, size_t len)
 }
 
 /* 0: it is empty. */
-static uint32_t count(const char *list)
+static uint32_t hosts_count(const char *list)
 {
     uint32_t n = *list != '\0';
 
@@ -79,8 +79,9 @@ static int has_gap(const char *list)
  * cannot be said of one. */
 static uint32_t count_hosts(const PQconninfoOption *options)
 {
-    uint32_t names = count(value_of(options, "host")), ports = count(value_of(options, "port"));
-    uint32_t addresses = count(value_of(options, "hostaddr"));
+    uint32_t names = hosts_count(value_of(options, "host")),
+             ports = hosts_count(value_of(options, "port"));
+    uint32_t addresses = hosts_count(value_of(options, "hostaddr"));
     uint32_t n = addresses > 0 ? addresses : names;
 
     return n < 1 || (names > 0 && names != n) || (ports > 1 && ports != n) ||
@@ -121,18 +122,18 @@ static char *default_host(void)
     char *out;
 
     host = host != NULL && *host != '\0' ? host : "localhost";
-    out = copy(host, strlen(host));
+    out = hosts_copy(host, strlen(host));
     PQfinish(pg);
     return out;
 }
 
 static char *copy_of(const char *list, uint32_t i)
 {
-    uint32_t n = count(list);
+    uint32_t n = hosts_count(list);
     size_t len;
-    const char *at = element(list, n == 1 ? 0 : i, &len);
+    const char *at = hosts_element(list, n == 1 ? 0 : i, &len);
 
-    return copy(at, len);
+    return hosts_copy(at, len);
 }
 
 /* An element that is empty means the address, or what libpq would take if nothing was said. */
@@ -144,7 +145,7 @@ static char *host_of(const PQconninfoOption *options, uint32_t i)
     if (host == NULL || *host != '\0')
         return host;
     sqlock_mem_free(host);
-    return count(addresses) > 0 ? copy_of(addresses, i) : default_host();
+    return hosts_count(addresses) > 0 ? copy_of(addresses, i) : default_host();
 }
 
 static char *port_of(const PQconninfoOption *options, uint32_t i)
@@ -156,7 +157,7 @@ static char *port_of(const PQconninfoOption *options, uint32_t i)
         return port;
     sqlock_mem_free(port);
     port_default = compiled_value(options, "port");
-    return copy(port_default, strlen(port_default));
+    return hosts_copy(port_default, strlen(port_default));
 }
 
 /* The environment may have changed since they were counted. */

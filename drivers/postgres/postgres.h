@@ -98,20 +98,20 @@ int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state pg_native_state(const PGconn *pg);
 sqlock_tx_state pg_tx_state(void *conn);
 int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
-/* Around each call: 0, and pg_guest_leave() is due; or an error after which nothing was done. */
-int pg_guest_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
-void pg_guest_leave(struct pg_conn *c);
+/* Around each call: 0, and pg_adopted_leave() is due; or an error after which nothing was done. */
+int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
+void pg_adopted_leave(struct pg_conn *c);
 /* See to the end of the statement under way, for this code. 0: it is still to be read, until
  * c->cut_until; or the link is of no use to anybody. */
-int pg_guest_cut(struct pg_conn *c, int code);
+int pg_adopted_cut(struct pg_conn *c, int code);
 /* Whether it is for our limits that the server ended a statement with this SQLSTATE and message. */
-int pg_guest_limited(const struct pg_conn *c, const char *state, const char *message);
+int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *message);
 /* Make sure that the connection is of no use to anybody. */
-void pg_guest_sever(struct pg_conn *c);
+void pg_adopted_sever(struct pg_conn *c);
 /* Whether the server will read this text as it is meant: 0, or an error. */
-int pg_guest_reads(struct pg_conn *c, const struct pg_call *call, const char *sql);
+int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql);
 /* A text of the server's, in UTF-8 whatever it was. */
-void pg_guest_text(const struct pg_conn *c, char *text);
+void pg_adopted_text(const struct pg_conn *c, char *text);
 
 /* cancel.c: ask the server to cancel the statement under way. 0: it has been, or it could not be
  * asked; or nobody knows whether it will. */

@@ -15,17 +15,18 @@ struct step {
 /* After one of these a lost answer leaves nothing open. */
 static int only_reads(sqlock_stmt stmt)
 {
-    return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_LIST ||
-           stmt == SQLOCK_STMT_SWEEP || stmt == SQLOCK_STMT_MIGRATE_LOCK ||
-           stmt == SQLOCK_STMT_MIGRATE_VERSION || stmt == SQLOCK_STMT_MIGRATE_LEDGER ||
-           stmt == SQLOCK_STMT_MIGRATE_DIFFER || stmt == SQLOCK_STMT_MIGRATE_HELD ||
-           stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_BLOCKERS;
+    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
+           stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
+           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
+           stmt == SQLOCK_STMT_MIGRATE_LEDGER || stmt == SQLOCK_STMT_MIGRATE_DIFFER ||
+           stmt == SQLOCK_STMT_MIGRATE_HELD || stmt == SQLOCK_STMT_REGISTER_GET ||
+           stmt == SQLOCK_STMT_BLOCKERS;
 }
 
 /* Asked about once for each connection: to prepare them would only cost a round trip. */
 static int asked_once(sqlock_stmt stmt)
 {
-    return stmt == SQLOCK_STMT_HELLO || stmt == SQLOCK_STMT_REINCARNATE ||
+    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_REINCARNATE ||
            (stmt >= SQLOCK_STMT_MIGRATE_LOCK && stmt <= SQLOCK_STMT_MIGRATE_AROUND);
 }
 
@@ -41,8 +42,8 @@ static char *new_name(struct pg_conn *c, const struct step *step)
     return name;
 }
 
-static int prepare(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                   const struct pg_params *p)
+static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                        const struct pg_params *p)
 {
     /* Preparing changes nothing, so a lost answer to it leaves no doubt. */
     struct pg_call prepare_call = {call->deadline, 0, call->err};
@@ -80,7 +81,7 @@ static int run_prepared(struct pg_conn *c, const struct pg_call *call, const str
     int rc = 0;
 
     for (int tries = 0; tries < 2; tries++) {
-        rc = *name == NULL ? prepare(c, call, step, p) : 0;
+        rc = *name == NULL ? stmt_prepare(c, call, step, p) : 0;
         if (rc == 0)
             rc = pg_ready(c, call);
         if (rc == 0)
@@ -98,7 +99,7 @@ static int run_prepared(struct pg_conn *c, const struct pg_call *call, const str
 static int run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
                        const struct pg_params *p, PGresult **out_res)
 {
-    int rc = pg_guest_reads(c, call, step->sql);
+    int rc = pg_adopted_reads(c, call, step->sql);
 
     if (rc == 0)
         rc = pg_ready(c, call);
@@ -190,7 +191,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 
-    if (c->guest && (rc = pg_guest_enter(c, &call, 0)) != 0) {
+    if (c->guest && (rc = pg_adopted_enter(c, &call, 0)) != 0) {
         pg_call_end(c);
         return rc;
     }
@@ -208,7 +209,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         leave_tx(c, &call);
     }
     if (c->guest)
-        pg_guest_leave(c);
+        pg_adopted_leave(c);
     pg_call_end(c);
     return rc;
 }
@@ -224,9 +225,9 @@ int pg_ask(void *conn, const sqlock_script *script, const sqlock_value *values, 
 
     if (rc != 0)
         sqlock_error_set(err, rc, 0, "a value cannot be sent");
-    else if ((rc = pg_guest_enter(c, &call, 0)) == 0) {
+    else if ((rc = pg_adopted_enter(c, &call, 0)) == 0) {
         rc = run_script(c, &call, script, SQLOCK_STMT_COUNT, 0, &p, rows, 0);
-        pg_guest_leave(c);
+        pg_adopted_leave(c);
     }
     if (rc != 0)
         sqlock_rows_cut(rows, n_before);

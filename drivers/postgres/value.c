@@ -60,7 +60,7 @@ static int params_typed(struct pg_params *p, const sqlock_script *script)
     return rc;
 }
 
-static int fits(const sqlock_value *v, Oid type)
+static int value_fits(const sqlock_value *v, Oid type)
 {
     switch (v->type) {
     case SQLOCK_NULL:
@@ -82,7 +82,7 @@ int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock
     for (int i = 0; rc == 0 && i < p->n; i++) {
         const sqlock_value *v = &values[i];
 
-        if (!fits(v, p->types[i]))
+        if (!value_fits(v, p->types[i]))
             return SQLOCK_EINVAL;
         if (v->type == SQLOCK_INT) {
             p->ints[i] = htobe64((uint64_t)v->i);
@@ -137,7 +137,7 @@ static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid 
     for (size_t i = 0; i < n; i++) {
         const sqlock_value *v = &values[i * stride];
 
-        if (!fits(v, type))
+        if (!value_fits(v, type))
             return SQLOCK_EINVAL;
         nulls |= v->type == SQLOCK_NULL;
         size += sizeof(int32_t) + (v->type == SQLOCK_BYTES ? v->len : sizeof v->i);

@@ -81,7 +81,7 @@ static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int6
 {
     if (!c->guest || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
         return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
-    if (pg_guest_cut(c, code) != 0)
+    if (pg_adopted_cut(c, code) != 0)
         return pg_fail_wait(c, call, code);
     *out_until = c->cut_until;
     return 0;
@@ -149,7 +149,7 @@ static int is_success(const PGresult *res)
 }
 
 /* All results of one request: the first error, or else the last result. */
-static int drain(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
     PGresult *kept = NULL;
 
@@ -179,7 +179,7 @@ static int drain(struct pg_conn *c, const struct pg_call *call, PGresult **out_r
 
 /* ReadyForQuery says whether a transaction is open. In autocommit it must not be: what looked like
  * a success would still be undone. */
-static int check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
+static int wire_check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
 {
     if (res == NULL)
         return pg_fail_lost(c, call);
@@ -199,10 +199,10 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
 
     c->asked = 1;
     c->sent = sqlock_now_us();
-    rc = sent ? drain(c, call, &res) : pg_fail_lost(c, call);
+    rc = sent ? wire_drain(c, call, &res) : pg_fail_lost(c, call);
     c->asked = 0;
     if (rc == 0)
-        rc = check(c, call, res);
+        rc = wire_check(c, call, res);
     if (rc == 0)
         c->answered = sqlock_now_us();
     if (rc == 0 && out_res != NULL) {

@@ -49,7 +49,7 @@ static const mapping *find_mapping(int rc)
 }
 
 /* Codes too coarse to tell what happened: SQLite's message or the system's errno says it. */
-static const char *refine(const char *sqlstate, int rc, int sys, const char *message)
+static const char *errmap_refine(const char *sqlstate, int rc, int sys, const char *message)
 {
     if (rc == SQLITE_ERROR && strncmp(message, "no such table", 13) == 0)
         return "42P01";
@@ -82,7 +82,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
                         ? sqlite3_system_errno(conn->db)
                         : 0;
     const mapping *map = find_mapping(code);
-    const char *sqlstate = refine(map->sqlstate, code, sys, message);
+    const char *sqlstate = errmap_refine(map->sqlstate, code, sys, message);
     int cancelled = 0;
     char number[32] = "";
     char text[256];

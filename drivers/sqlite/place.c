@@ -55,7 +55,7 @@ static int see_old(const char *path, int follow, struct seen *out)
 
 /* By its name, never by opening it: closing any descriptor of the file would drop all POSIX locks
  * that this process has on it, those of SQLite among them. 0, or -1 and errno. */
-static int see(const char *path, int follow, struct seen *out)
+static int place_see(const char *path, int follow, struct seen *out)
 {
     const int flags = AT_STATX_SYNC_AS_STAT | AT_NO_AUTOMOUNT | (follow ? 0 : AT_SYMLINK_NOFOLLOW);
     unsigned mask = STATX_INO | STATX_NLINK;
@@ -88,7 +88,7 @@ static uint64_t mount_of_folder(const char *path)
     if (slash == NULL || (size_t)(slash - path) >= sizeof folder - 1)
         return 0;
     snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return see(folder, 1, &st) == 0 ? st.mount : 0;
+    return place_see(folder, 1, &st) == 0 ? st.mount : 0;
 }
 
 static int check_seen(const char *path, const struct seen *st, uint64_t folder, sqlock_error *err)
@@ -119,7 +119,7 @@ static const char *const side_names[LITE_SIDES] = {"-wal", "-shm"};
 static int see_side(const lite_conn *conn, int i, char *path, size_t size, struct seen *out)
 {
     snprintf(path, size, "%s%s", conn->name, side_names[i]);
-    return see(path, 0, out);
+    return place_see(path, 0, out);
 }
 
 static int check_sides(const lite_conn *conn, uint64_t folder, sqlock_error *err)
@@ -178,9 +178,9 @@ int lite_check_file(const lite_conn *conn, sqlock_error *err)
     uint64_t folder;
 
     if (strcmp(conn->path, conn->name) != 0 &&
-        (see(conn->path, 1, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino))
+        (place_see(conn->path, 1, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino))
         return tell_gone(conn->path, err);
-    if (see(conn->name, 0, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino)
+    if (place_see(conn->name, 0, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino)
         return tell_gone(conn->name, err);
     folder = mount_of_folder(conn->name);
     if (check_seen(conn->name, &st, folder, err) != 0)
@@ -194,7 +194,7 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err)
     int moved = 0;
 
     conn->name = sqlite3_db_filename(conn->db, "main");
-    if (see(conn->name, 1, &st) != 0)
+    if (place_see(conn->name, 1, &st) != 0)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "%s is not a file: only what others can open locks them out",
                                 conn->path);
@@ -210,7 +210,7 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err)
 }
 
 /* What others do in the file is lost to those who still have it open. */
-int lite_check_guest(lite_conn *conn, sqlock_error *err)
+int lite_check_adopted(lite_conn *conn, sqlock_error *err)
 {
     const char *name = sqlite3_db_filename(conn->db, "main");
     struct seen st;
@@ -219,7 +219,7 @@ int lite_check_guest(lite_conn *conn, sqlock_error *err)
     sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
         return tell_gone(name, err);
-    if (name == NULL || name[0] == '\0' || see(name, 1, &st) != 0)
+    if (name == NULL || name[0] == '\0' || place_see(name, 1, &st) != 0)
         return 0; /* in memory, or of a kind that only its VFS knows */
     return check_seen(name, &st, mount_of_folder(name), err);
 }
@@ -230,7 +230,7 @@ void lite_running(void *arg, char *out, size_t size)
     const char *name = sqlite3_db_filename(conn->db, "main");
     struct seen st;
 
-    if (name == NULL || name[0] == '\0' || see(name, 1, &st) != 0)
+    if (name == NULL || name[0] == '\0' || place_see(name, 1, &st) != 0)
         snprintf(out, size, "memory");
     else
         snprintf(out, size, "%llx:%llx", (unsigned long long)st.dev, (unsigned long long)st.ino);

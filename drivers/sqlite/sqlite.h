@@ -65,7 +65,7 @@ int lite_remember_sides(lite_conn *conn, sqlock_error *err);
 /* For each call: once it has read the file, and before it is answered. */
 int lite_follow_journal(lite_conn *conn, sqlock_error *err);
 /* The same for the application's connection. */
-int lite_check_guest(lite_conn *conn, sqlock_error *err);
+int lite_check_adopted(lite_conn *conn, sqlock_error *err);
 /* The file's device and inode; "memory" where there is none. */
 void lite_running(void *conn, char *out, size_t size);
 
@@ -98,8 +98,8 @@ int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err
 sqlock_tx_state lite_tx_state(void *conn);
 int lite_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
 /* Around a guest's requests; leave also after a failure of enter. */
-int lite_guest_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
-void lite_guest_leave(lite_conn *conn, const lite_before *before);
+int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
+void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 
 /* stmt.c */
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);

@@ -135,7 +135,7 @@ static int bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_
     return sqlite3_bind_blob64(stmt, at, v->data, v->len, SQLITE_STATIC);
 }
 
-static int bind(call *c, sqlite3_stmt *stmt)
+static int stmt_bind(call *c, sqlite3_stmt *stmt)
 {
     const char *spec = c->script->params != NULL ? c->script->params : "";
     const int used = sqlite3_bind_parameter_count(stmt); /* a step need not use the last ones */
@@ -215,7 +215,7 @@ static int run_step(call *c, size_t step, int *out_answered)
 
     if (rc != 0)
         return rc;
-    rc = bind(c, stmt);
+    rc = stmt_bind(c, stmt);
     while (rc == 0) {
         state = sqlite3_step(stmt);
         if (state == SQLITE_DONE)
@@ -301,13 +301,13 @@ static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadl
     int rc;
 
     lite_call_start(c->conn, deadline);
-    rc = c->conn->guest ? lite_guest_enter(c->conn, &before, c->err) : 0;
+    rc = c->conn->guest ? lite_adopted_enter(c->conn, &before, c->err) : 0;
     if (rc == 0)
         rc = check_answer(c, run_requests(c, values, n));
     if (rc != 0)
         sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
     if (c->conn->guest)
-        lite_guest_leave(c->conn, &before);
+        lite_adopted_leave(c->conn, &before);
     else if (rc != 0)
         tx_abandon(c->conn, c->err);
     lite_call_end(c->conn);

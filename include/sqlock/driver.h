@@ -37,7 +37,7 @@ extern "C" {
  * t: the same, for a column of text, in UTF-8; i: integer). The build reads this list and fails when a dialect lacks a block or uses a parameter
  * that is not here. Times are microseconds, whatever a dialect stores. */
 #define SQLOCK_STMTS(X)                                                                            \
-    X(HELLO, "hello", "i:accept_weak")                                                             \
+    X(HANDSHAKE, "handshake", "i:accept_weak")                                                             \
     X(REINCARNATE, "reincarnate", "b:server i:lift i:floor")                                       \
     X(LONGEST, "longest", "i:ttl")                                                                 \
     X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label")                 \
@@ -104,7 +104,7 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_EXPIRED = 10,  /* ... ran out; granted to nobody since */
     SQLOCK_OUT_KIND = 11,     /* the row is of a kind that this version does not know */
     SQLOCK_OUT_GUARDED = 12,  /* an open transaction guards the row */
-    SQLOCK_OUT_STRANGER = 13, /* the server is not the one that meta knows: hello again */
+    SQLOCK_OUT_STRANGER = 13, /* the server is not the one that meta knows: handshake again */
     SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
     SQLOCK_OUT_EARLY = 15,    /* ... yet: what it asked may still arrive, until not_after */
     SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
@@ -112,11 +112,11 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_CONFLICT = 18, /* the version is another one than expected: nothing was done */
     SQLOCK_OUT_GRACE = 19,    /* commits may be missing here, and who was granted the lock by one may still
                                  believe in it: for `left` */
-    SQLOCK_OUT_READONLY = 20, /* hello: a replica or a read-only session */
-    SQLOCK_OUT_WEAK = 21,     /* hello: commits may be forgotten after a crash; detail says why */
-    SQLOCK_OUT_UNFIT = 22,    /* hello, migrate_version, migrate_ledger: a setting or table makes it unsafe;
+    SQLOCK_OUT_READONLY = 20, /* handshake: a replica or a read-only session */
+    SQLOCK_OUT_WEAK = 21,     /* handshake: commits may be forgotten after a crash; detail says why */
+    SQLOCK_OUT_UNFIT = 22,    /* handshake, migrate_version, migrate_ledger: a setting or table makes it unsafe;
                                  detail says which */
-    SQLOCK_OUT_DENIED = 23,   /* hello: a right is missing; detail says which */
+    SQLOCK_OUT_DENIED = 23,   /* handshake: a right is missing; detail says which */
     SQLOCK_OUT_BEHIND = 25    /* reincarnate: the server's clock is behind tokens that were drawn */
 } sqlock_outcome;
 
@@ -143,11 +143,11 @@ enum {
     SQLOCK_COL_REGISTER = 2, /* the version that it has now; 0: there is no such register */
     SQLOCK_COL_VALUE = 5
 };
-/* hello, migrate_version */
+/* handshake, migrate_version */
 enum {
     SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */
     SQLOCK_COL_MIN_READER = 3, /* the oldest generation of libraries that may use it */
-    SQLOCK_COL_HELLO_NOW = 4,
+    SQLOCK_COL_HANDSHAKE_NOW = 4,
     SQLOCK_COL_SAME = 5,   /* 1: meta's server is this server */
     SQLOCK_COL_SERVER = 6, /* the server's identity now */
     SQLOCK_COL_DETAIL = 7, /* for READONLY, WEAK, UNFIT, DENIED: what it is */

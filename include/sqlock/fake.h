@@ -38,7 +38,7 @@ typedef enum sqlock_fault {
 } sqlock_fault;
 
 /* Let a fault happen to the next `times` requests of a kind, after `skip` of them went well. stmt is an
- * sqlock_stmt, or -1: any request but hello. Faults are kept in order; each request takes the first
+ * sqlock_stmt, or -1: any request but handshake. Faults are kept in order; each request takes the first
  * one that fits. */
 SQLOCK_API void sqlock_fake_fault(sqlock_fake *db, int stmt, sqlock_fault fault, int skip, int times,
                                   int32_t delay_ms);

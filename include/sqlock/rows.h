@@ -123,7 +123,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_name_lock(sqlock_conn *conn, const char *na
 /* Who keeps the call that waits on conn now, and was given opts->blocker, from its row: the same as it will
  * be told at the end. Nothing is asked: while such a call waits, the library looks for itself, soon after the
  * beginning and then after longer and longer pauses up to a second, on a connection of the manager's and
- * on its talker thread, so that the wait is not longer for it.
+ * on its worker thread, so that the wait is not longer for it.
  * - PostgreSQL tells everybody who blocks a session that waits. Where it would be another one that waits for
  *   the same row, it is the one that has the row. Of other roles' sessions it tells number, user and application
  *   alone, unless the manager's role is in pg_read_all_stats.

@@ -254,7 +254,7 @@ typedef struct sqlock_holder {
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
 } sqlock_holder;
 
-/* Called on the library's own watcher thread when a lock becomes AT_RISK or LOST, and when one that
+/* Called on the library's own timer thread when a lock becomes AT_RISK or LOST, and when one that
  * was AT_RISK is HELD again. What comes and goes at once may be told once, as it is then. It delays other
  * locks' callbacks, so be brief; of this library it may call the getters below and nothing else.
  * No call of it begins once sqlock_release() or sqlock_release_start() was called. One that had begun
@@ -430,7 +430,7 @@ SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
 /* ---- event loops ------------------------------------------------------------------------------ */
 
 /* The four calls that sqlock_acquire() is made of. start returns at once; the work is done by the
- * manager's talker thread. Poll sqlock_op_fd() for reading, call sqlock_op_step() when it is
+ * manager's worker thread. Poll sqlock_op_fd() for reading, call sqlock_op_step() when it is
  * readable, and sqlock_op_finish() when step returned 1. One thread at a time. A start that fails
  * answers as the blocking call would have before any I/O, and *out_op is NULL.
  * The thread does one at a time. One that waits behind another which hangs in the database ends when

@@ -1,9 +1,9 @@
 -- The fake driver's dialect: its database is C (drivers/fake/db.c) and knows the requests by number,
 -- so each text only names its block. How this file is read: schema/README.md.
 
--- :block hello
+-- :block handshake
 -- :step
-hello;
+handshake;
 
 -- :block reincarnate
 -- :step

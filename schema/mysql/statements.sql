@@ -82,7 +82,7 @@
 -- No meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
--- :block hello
+-- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
 -- is refused also where this user could write: it is a replica, or about to become one. So is a session
 -- whose changes reach no binlog: a replica that takes over would not know of tokens.

@@ -56,7 +56,7 @@
 -- changes nothing (:changes = 0) may read plain tables of anybody's.
 -- :define looked SELECT t.tab, c.oid, c.relkind = 'r' AS plain, CASE WHEN c.relkind <> 'r' THEN t.name || ' of ' || o.rolname || ' is no plain table' WHEN NOT {trusted} THEN t.name || ' belongs to ' || o.rolname || ', and what hangs on it would run with the rights of ' || current_user END AS fault FROM (SELECT u.tab, '{prefix}' || u.tab AS name FROM unnest(ARRAY['meta', 'lock', 'migration', 'row', 'register', 'broken']) AS u (tab)) t LEFT JOIN pg_class c ON c.oid = to_regclass('{schema}.{prefix}' || t.tab) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_roles o ON o.oid = c.relowner LEFT JOIN pg_database d ON d.datname = current_database()
 
--- :block hello
+-- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.
 -- Unfit in any case: a view in a table's place, whose functions would run with our rights; a rule, with which
 -- grants fail; an UNLOGGED table, which a crash empties together with all tokens; a session that is

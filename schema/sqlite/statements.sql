@@ -10,7 +10,7 @@
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000
 
--- :block hello
+-- :block handshake
 -- Which schema this file has. Weak durability and read-only files are the driver's to see.
 -- :step
 SELECT 0, 1, 0, 0, {now} * 1000

@@ -230,7 +230,7 @@ static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **sta
     sqlock_lock *lock;
     int32_t lease_ms = patience_ms(1000);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_HELLO, SQLOCK_FAULT_SLOW, 0, ALWAYS,
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_SLOW, 0, ALWAYS,
                       lease_ms * 3 / 10);
     m = open_with(w, ALWAYS, NULL);
     lock = take_for(m, "nightly", lease_ms, 0);
@@ -320,15 +320,15 @@ static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(voi
 
 /* ---- who is cut ------------------------------------------------------------------------------ */
 
-/* P19: also while the renewals' connection, which was lost, says hello again. */
-static void test_close_cuts_a_hello_that_hangs(void **state)
+/* P19: also while the renewals' connection, which was lost, says handshake again. */
+static void test_close_cuts_a_handshake_that_hangs(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 60000, 0);
     sqlock *m;
     sqlock_lock *lock;
-    long hellos;
+    long handshakes;
     int64_t begun;
 
     oo.request_ms = 20000;
@@ -336,11 +336,11 @@ static void test_close_cuts_a_hello_that_hangs(void **state)
     m = open_manager(w, &oo);
     lock = take_with(m, "nightly", &o);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(3000));
-    hellos = spy_runs(SQLOCK_STMT_HELLO);
-    stall(w, SQLOCK_STMT_HELLO, ALWAYS, 20000);
+    handshakes = spy_runs(SQLOCK_STMT_HANDSHAKE);
+    stall(w, SQLOCK_STMT_HANDSHAKE, ALWAYS, 20000);
     sqlock_fake_down(fake_at(&w->place), 1);
     sqlock_fake_down(fake_at(&w->place), 0);
-    assert_soon(spy_runs(SQLOCK_STMT_HELLO) > hellos, patience_ms(3000));
+    assert_soon(spy_runs(SQLOCK_STMT_HANDSHAKE) > handshakes, patience_ms(3000));
     sleep_ms(20);
     begun = now_us();
     close_manager(w, m);
@@ -418,7 +418,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_release_does_not_starve_behind_an_acquire_that_is_stuck),
     cmocka_unit_test(test_stuck_release_does_not_keep_the_renewals_connection),
     cmocka_unit_test(test_release_on_the_renewals_connection_is_not_cut_for_a_renewal),
-    cmocka_unit_test(test_close_cuts_a_hello_that_hangs),
+    cmocka_unit_test(test_close_cuts_a_handshake_that_hangs),
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
 

@@ -156,7 +156,7 @@ static int is_replica(sqlock_rows *rows)
 
 static int writes(sqlock_stmt stmt)
 {
-    return stmt != SQLOCK_STMT_HELLO && stmt != SQLOCK_STMT_LEASE;
+    return stmt != SQLOCK_STMT_HANDSHAKE && stmt != SQLOCK_STMT_LEASE;
 }
 
 static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
@@ -166,7 +166,7 @@ static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
     enum mood mood = (enum mood)atomic_load(&hosts[l->host].mood);
     int rc;
 
-    if (mood == REPLICA && stmt == SQLOCK_STMT_HELLO)
+    if (mood == REPLICA && stmt == SQLOCK_STMT_HANDSHAKE)
         return is_replica(rows);
     if (mood == READ_ONLY && writes(stmt))
         return sqlock_error_db(err, "25006", 0, 0, "read-only transaction");
@@ -488,7 +488,7 @@ static void test_P8_a_wait_outlasts_the_time_without_a_primary(void **state)
 /* ---- requests ---------------------------------------------------------------------------------
  */
 
-/* A primary that waits for its standby answers hello, and no request that writes. */
+/* A primary that waits for its standby answers handshake, and no request that writes. */
 static void test_P8_a_host_that_answers_no_request_is_left_after_it(void **state)
 {
     sqlock_acquire_opts o = opts(0, 0, SQLOCK_NO_RENEW);

@@ -154,10 +154,11 @@ static void test_transaction_that_could_not_be_serialized_asks_who_is_there(void
         oo.flags = pooled ? SQLOCK_OPEN_UNPREPARED : 0;
         m = open_manager(w, &oo);
         give(take_with(m, "nightly", &o));
-        greeted = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HELLO);
+        greeted = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE);
         sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, 1, 0);
         give(take_with(m, "nightly", &o));
-        assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HELLO), greeted + pooled);
+        assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE),
+                         greeted + pooled);
     }
 }
 

@@ -1,4 +1,4 @@
-/* P5, P8, P19 on the fake driver: requests of event loops behind a call of the talker's that hangs.
+/* P5, P8, P19 on the fake driver: requests of event loops behind a call of the worker's that hangs.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void ends(sqlock_op *op, int code, int64_t begun, int32_t least_ms, int32
     assert_null(none);
 }
 
-/* The talker does not come back: what waits for it ends on time all the same, and unsent. */
+/* The worker does not come back: what waits for it ends on time all the same, and unsent. */
 static void waits_end_behind(sqlock *m)
 {
     long seen = spy_runs(SQLOCK_STMT_ACQUIRE);

@@ -206,16 +206,16 @@ static void test_cancel_cuts_a_connection_that_hangs(void **state)
     struct world *w = world(state);
     struct waiter t = {.wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
     sqlock_error err = {0};
-    long hellos;
+    long handshakes;
 
     assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
     sqlock_fake_down(fake_at(&w->place), 1);
     assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
     sqlock_fake_down(fake_at(&w->place), 0);
-    stall(w, SQLOCK_STMT_HELLO, 20000);
-    hellos = spy_runs(SQLOCK_STMT_HELLO);
+    stall(w, SQLOCK_STMT_HANDSHAKE, 20000);
+    handshakes = spy_runs(SQLOCK_STMT_HANDSHAKE);
     wait_start(&t);
-    assert_soon(spy_runs(SQLOCK_STMT_HELLO) > hellos, patience_ms(3000));
+    assert_soon(spy_runs(SQLOCK_STMT_HANDSHAKE) > handshakes, patience_ms(3000));
     sleep_ms(20);
     int64_t took = fire_and_join(&t);
     assert_code(SQLOCK_ECANCELLED, t.code, &t.err);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/engine/rows.h"
+#include "core/sql/rows.h"
 #include "tests/lib/check.h"
 #include "tests/lib/my.h"
 

@@ -8,7 +8,7 @@
 #include "tests/drivers/suite.h"
 #include "tests/lib/adopt_app.h"
 
-#include "core/engine/rows.h"
+#include "core/sql/rows.h"
 
 #define OUR_WRITE "UPDATE app_row SET n = n + 100 WHERE id = 1"
 #define OUR_READ  "SELECT 0, 1"

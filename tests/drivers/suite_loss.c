@@ -200,7 +200,7 @@ static void test_release_tells_nothing(void **state)
     sqlock_lock_free(lock);
 }
 
-/* The watcher is kept by another lock's callback when this one is lost and then released. */
+/* The timer is kept by another lock's callback when this one is lost and then released. */
 static void test_loss_that_was_not_told_before_the_release_is_not_told(void **state)
 {
     struct world *w = world(state);

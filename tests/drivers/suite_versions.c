@@ -244,7 +244,7 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     sqlock_close(m);
     place_opts(w, &o);
     assert_code(SQLOCK_EREFUSED, sqlock_migrate(&c->table, w->place.url, &o, NULL, &err), &err);
-    c->dialect.n_scripts = SQLOCK_STMT_HELLO;
+    c->dialect.n_scripts = SQLOCK_STMT_HANDSHAKE;
     assert_code(SQLOCK_EREFUSED, open_with(w, &c->table, &m, &err), &err);
     test_free(c);
 }

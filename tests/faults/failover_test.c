@@ -189,7 +189,7 @@ static void test_P6_a_lease_whose_commit_was_lost_is_told_so_mariadb(void **stat
 /* ---- a primary without its standby ------------------------------------------------------------
  */
 
-/* Its commits wait for a standby that will never answer: it says hello, and nothing else. */
+/* Its commits wait for a standby that will never answer: it says handshake, and nothing else. */
 static void test_P8_a_primary_whose_commits_hang_stops_nobody(void **state)
 {
     sqlock_lock *lock;

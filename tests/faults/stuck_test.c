@@ -1,5 +1,5 @@
-/* The library's own threads kept busy (P4, P6, P19): a talker that does not come back from the
- * database, and a watcher that an application's callback keeps. What is told without them must be
+/* The library's own threads kept busy (P4, P6, P19): a worker that does not come back from the
+ * database, and a timer that an application's callback keeps. What is told without them must be
  * told on time. */
 #include "tests/faults/faults.h"
 
@@ -165,7 +165,7 @@ static sqlock_lock *held_unrenewed(sqlock *m, const char *name, int32_t lease_ms
     return lock;
 }
 
-/* One lock's callback keeps the watcher; the other lock's state and descriptor do not need it. */
+/* One lock's callback keeps the timer; the other lock's state and descriptor do not need it. */
 static void test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept(void **state)
 {
     struct events events = {0};
@@ -205,7 +205,7 @@ static void test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept(vo
     sqlock_lock_free(slow_lock);
 }
 
-/* The renewal was done in time, but its answer is late; the watcher is kept and nobody looks. A
+/* The renewal was done in time, but its answer is late; the timer is kept and nobody looks. A
  * program that asked in between would have been sent home: so nobody may hear that it is held. */
 static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_back(void **state)
 {

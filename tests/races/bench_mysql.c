@@ -231,9 +231,9 @@ conn my_open(void)
 /* As the library does when it first meets a server. */
 static void introduce(conn c)
 {
-    script hello = ours(SQLOCK_STMT_HELLO), meet = ours(SQLOCK_STMT_REINCARNATE);
+    script handshake = ours(SQLOCK_STMT_HANDSHAKE), meet = ours(SQLOCK_STMT_REINCARNATE);
     request r = request_of('-', 0);
-    char *sql = bound(hello.step[hello.n - 1], hello.stmt, &r, 1);
+    char *sql = bound(handshake.step[handshake.n - 1], handshake.stmt, &r, 1);
     MYSQL_RES *res = mysql_query(c.my, sql) == 0 ? mysql_store_result(c.my) : NULL;
     MYSQL_ROW row = res ? mysql_fetch_row(res) : NULL;
     assert_non_null(row);

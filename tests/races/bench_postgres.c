@@ -122,13 +122,13 @@ conn pg_open(void)
 /* As the library does when it first meets a server. */
 static void pg_introduce(conn c)
 {
-    script hello = ours(SQLOCK_STMT_HELLO), meet = ours(SQLOCK_STMT_REINCARNATE);
+    script handshake = ours(SQLOCK_STMT_HANDSHAKE), meet = ours(SQLOCK_STMT_REINCARNATE);
     request r = request_of('-', 0);
     sqlock_value v[8];
     PGresult *res = NULL;
     unsigned char *name = NULL;
     size_t len = 0;
-    pg_send(c.pg, hello.step[hello.n - 1], v, bind_request(SQLOCK_STMT_HELLO, &r, v));
+    pg_send(c.pg, handshake.step[handshake.n - 1], v, bind_request(SQLOCK_STMT_HANDSHAKE, &r, v));
     res = PQgetResult(c.pg);
     assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
     name = PQunescapeBytea((const unsigned char *)PQgetvalue(res, 0, SQLOCK_COL_SERVER), &len);

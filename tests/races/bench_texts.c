@@ -104,7 +104,7 @@ static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
 script ours(sqlock_stmt stmt)
 {
     const sqlock_script *from = &bench.dialect->scripts[stmt];
-    /* hello has more steps than a race needs: the last one tells who the server is */
+    /* handshake has more steps than a race needs: the last one tells who the server is */
     int skip = from->n_steps > MAX_STEPS ? from->n_steps - MAX_STEPS : 0;
     return take(stmt, from->steps + skip, from->n_steps - skip);
 }

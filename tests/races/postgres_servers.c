@@ -285,7 +285,7 @@ static void test_server_that_meta_does_not_know_grants_nothing(void **state)
         EXPECT(ask(c, &right, &r), SQLOCK_OUT_STRANGER);
         EXPECT(ask(c, &right, &new), SQLOCK_OUT_STRANGER);
         assert_int_equal(number(c, "SELECT count(*) FROM {lock} WHERE owner IS NOT NULL"), 0);
-        /* Wrong: who lived on grants before anyone said hello. */
+        /* Wrong: who lived on grants before anyone said handshake. */
         EXPECT(ask(c, &wrong, &r), SQLOCK_OUT_DONE);
     }
 }

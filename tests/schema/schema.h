@@ -9,7 +9,7 @@
 
 #include <sqlock/driver.h>
 
-/* Of this library (core/engine/hello.c). */
+/* Of this library (core/engine/handshake.c). */
 #define GENERATION 4
 
 /* Where a schema is, or shall be. Its names live to the end of the process. */

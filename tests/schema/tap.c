@@ -137,14 +137,14 @@ struct place place_older(const struct place *p)
 struct place place_of_generation(const struct place *p, int more)
 {
     sqlock_dialect dialect = *p->dialect;
-    sqlock_script scripts[SQLOCK_STMT_COUNT], *hello = &scripts[SQLOCK_STMT_HELLO];
+    sqlock_script scripts[SQLOCK_STMT_COUNT], *handshake = &scripts[SQLOCK_STMT_HANDSHAKE];
     sqlock_step steps[16], *last;
     char other[32], *sql;
 
     memcpy(scripts, dialect.scripts, sizeof scripts);
-    assert_true(hello->n_steps <= sizeof steps / sizeof *steps);
-    memcpy(steps, hello->steps, hello->n_steps * sizeof *steps);
-    last = &steps[hello->n_steps - 1];
+    assert_true(handshake->n_steps <= sizeof steps / sizeof *steps);
+    memcpy(steps, handshake->steps, handshake->n_steps * sizeof *steps);
+    last = &steps[handshake->n_steps - 1];
     snprintf(other, sizeof other, "min_reader + %d", more);
     sql = strdup(last->sql);
     assert_non_null(sql);
@@ -152,7 +152,7 @@ struct place place_of_generation(const struct place *p, int more)
     sql = text_replace(sql, "min_reader", other);
     last->sql = keep(sql, strlen(sql) + 1);
     free(sql);
-    hello->steps = keep(steps, sizeof steps);
+    handshake->steps = keep(steps, sizeof steps);
     dialect.scripts = keep(scripts, sizeof scripts);
     return place_with(p, &dialect);
 }

@@ -40,7 +40,7 @@ refused() # WHAT SED_SCRIPT
 refused "a block that is missing" '/^-- :block break/,/^-- :block list/{/^-- :block list/!d}'
 refused "blocks in another order" 's/^-- :block renew/-- :block swap/;s/^-- :block release/-- :block renew/'
 refused "a parameter that the request has not" 's/:not_after/:not_later/'
-refused "text outside a step" '/^-- :block hello/s/^/SELECT 1;\n/'
+refused "text outside a step" '/^-- :block handshake/s/^/SELECT 1;\n/'
 refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
 refused "an operator that cannot be named" 's/^  AND abs(l.kind) < 1/  AND l.kind IN (0)/'
 refused "a comparison that cannot be named" 's/(l.ended_owner = :owner) IS NOT TRUE/l.ended_owner IS DISTINCT FROM :owner/'

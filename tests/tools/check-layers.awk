@@ -6,8 +6,11 @@ BEGIN {
     may["include/sqlock"] = ""
     may["core/base"] = "core/base"
     may["core/model"] = "core/base core/model"
-    may["core/engine"] = may["core/model"] " core/engine"
-    may["core/verbs"] = may["core/engine"] " core/verbs"
+    may["core/sql"] = may["core/base"] " core/sql"
+    may["core/engine"] = may["core/model"] " core/sql core/engine"
+    may["core/leases"] = may["core/engine"] " core/leases"
+    may["core/schema"] = may["core/leases"] " core/schema"
+    may["core/transaction"] = may["core/leases"] " core/transaction"
     # The command is a client like any other: the public header, jansson, and itself.
     may["cli"] = "cli cli/base cli/reap cli/run"
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make check-symbols: each shared library exports what its public headers declare as SQLOCK_API and
-# nothing else, needs only what it may, and no object refers to what would print, end the process or
-# take over its signals, nor, but for one, to what hands out memory. The Makefile sets BUILD, BUILT_DRIVERS and SO.
+# nothing else, and needs only what it may. No room of core calls one above it. No object refers to what
+# would print, end the process or take over its signals, nor, but for one, to what hands out memory.
+# The Makefile sets BUILD, BUILT_DRIVERS and SO.
 set -u
 export LC_ALL=C
 build=$BUILD
@@ -64,10 +65,42 @@ check_objects() # FOLDER
     done < <(find "$@" -name '*.o')
 }
 
+# ---- rooms of core: which one's functions each of them may use, by the objects -----------------------
+
+# What each room uses of another, "ROOM OTHER FUNCTION FILE". Objects whose source has gone do not count.
+uses_between() # OBJECTS SOURCES
+{
+    for object in "$1"/*/*.o; do
+        source=${object#"$1"}
+        [ -e "$2${source%.o}.c" ] || continue
+        room=$(basename "$(dirname "$object")")
+        nm --defined-only "$object" | awk -v room="$room" '$2 ~ /[TDBRC]/ { print "defines", room, $3 }'
+        nm -u "$object" | awk -v room="$room" -v file="$(basename "$object" .o)" '{ print "uses", room, $2, file }'
+    done | sort | awk '
+        $1 == "defines" { of[$3] = $2 }
+        $1 == "uses" && $3 in of && of[$3] != $2 { print $2, of[$3], $3, $4 ".c" }'
+}
+
+# The rooms below each; whoever calls another one is a breach.
+breaches_between() # OBJECTS SOURCES
+{
+    uses_between "$1" "$2" | awk '
+        BEGIN {
+            below["base"] = ""
+            below["model"] = below["sql"] = " base "
+            below["engine"] = " base model sql "
+            below["leases"] = below["engine"] "engine "
+            below["schema"] = below["transaction"] = below["leases"] "leases "
+        }
+        !($1 in below) || index(below[$1], " " $2 " ") == 0 { print "core/" $1 "/" $4 " calls " $3 "() of core/" $2 }'
+}
+
 libc='libc\.so\.6|libpthread\.so\.0|librt\.so\.1|libdl\.so\.2|ld-linux.*'
 mapfile -t headers < <(ls include/sqlock/*.h | grep -vE "/($(cd drivers && ls -d */ | tr -d / | paste -sd'|'))\.h$")
 check_library "$build/libsqlock.$SO" "$libc" "${headers[@]}"
 check_objects "$build/obj/core"
+breaches=$(breaches_between "$build/obj/core" core)
+[ -z "$breaches" ] || complain "$breaches"
 for driver in $BUILT_DRIVERS; do
     case $driver in
     sqlite) client='|libsqlite3\.so\.0' ;;
@@ -90,4 +123,13 @@ done
 grep -qxE "$refused|$allocators" <<<snprintf && complain "self test: snprintf would be refused"
 [ "$(declared <(printf 'SQLOCK_API int *\nsqlock_x(int (*fn)(void));\nSQLOCK_API void sqlock_y(void);'))" \
     = $'sqlock_x\nsqlock_y' ] || complain "self test: declarations are misread"
+# A room that calls a higher one, and one that does not.
+rooms=$(mktemp -d) && mkdir "$rooms/base" "$rooms/engine" || exit 1
+trap 'rm -rf "$rooms"' EXIT
+echo 'int engine_x(void); int base_x(void); int base_x(void) { return engine_x(); }' >"$rooms/base/x.c"
+echo 'int engine_x(void); int base_x(void); int engine_x(void) { return base_x(); }' >"$rooms/engine/x.c"
+for room in base engine; do
+    ${CC:-cc} -c "$rooms/$room/x.c" -o "$rooms/$room/x.o"
+done
+[ "$(breaches_between "$rooms" "$rooms")" = "core/base/x.c calls engine_x() of core/engine" ] || complain "self test: rooms are misread"
 [ $bad = 0 ] && echo "symbols: libsqlock and $BUILT_DRIVERS"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/dialect.h"
+#include "core/sql/texts.h"
 #include "tests/lib/check.h"
 
 #ifdef TEST_HAVE_FAKE
@@ -53,12 +53,12 @@ static bool has_sql(const sqlock_dialect *d)
     return strcmp(d->name, "fake") != 0;
 }
 
-static struct rendered *render(const sqlock_dialect *d, const char *schema, const char *prefix)
+static struct texts *render(const sqlock_dialect *d, const char *schema, const char *prefix)
 {
-    struct rendered *r = NULL;
+    struct texts *r = NULL;
     sqlock_error err = {0};
 
-    assert_ok(dialect_render(d, schema, prefix, &r, &err), &err);
+    assert_ok(texts_render(d, schema, prefix, &r, &err), &err);
     assert_non_null(r);
     return r;
 }
@@ -211,9 +211,9 @@ static void check_rendered(const sqlock_dialect *d, const char *what, const char
             fail_msg("%s, %s: a word is left: %.20s", d->name, what, p);
 }
 
-static void check_scripts(const sqlock_dialect *d, const struct rendered *r)
+static void check_scripts(const sqlock_dialect *d, const struct texts *r)
 {
-    const sqlock_script *scripts = rendered_scripts(r);
+    const sqlock_script *scripts = texts_scripts(r);
 
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++) {
         const sqlock_script *s = &scripts[i], *from = &d->scripts[i];
@@ -234,11 +234,11 @@ static void check_scripts(const sqlock_dialect *d, const struct rendered *r)
     }
 }
 
-static void check_migration(const sqlock_dialect *d, const struct rendered *r,
+static void check_migration(const sqlock_dialect *d, const struct texts *r,
                             const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        char *sql = rendered_text(r, texts[i]);
+        char *sql = texts_more(r, texts[i]);
 
         assert_non_null(sql);
         check_rendered(d, "migration", sql);
@@ -251,27 +251,27 @@ static void test_no_word_in_braces_is_left(void **state)
     (void)state;
     EACH_DIALECT(d)
     {
-        struct rendered *r = render(d, NULL, NULL);
+        struct texts *r = render(d, NULL, NULL);
 
         check_scripts(d, r);
         for (size_t i = 0; i < d->n_migrations; i++) {
             check_migration(d, r, d->migrations[i].up, d->migrations[i].n_up);
             check_migration(d, r, d->migrations[i].down, d->migrations[i].n_down);
         }
-        rendered_free(r);
+        texts_free(r);
     }
 }
 
 static void check_text(const sqlock_dialect *d, const char *schema, const char *prefix,
                        const char *text, const char *expected)
 {
-    struct rendered *r = render(d, schema, prefix);
-    char *sql = rendered_text(r, text);
+    struct texts *r = render(d, schema, prefix);
+    char *sql = texts_more(r, text);
 
     assert_non_null(sql);
     assert_string_equal(sql, expected);
     sqlock_mem_free(sql);
-    rendered_free(r);
+    texts_free(r);
 }
 
 static sqlock_dialect with_quote(char quote)
@@ -341,17 +341,17 @@ static void test_default_schema_may_be_named(void **state)
     EACH_DIALECT(d)
     {
         const char *schema = d->default_schema[0] != '\0' ? d->default_schema : NULL;
-        struct rendered *by_default = render(d, NULL, NULL);
-        struct rendered *by_name = render(d, schema, "sqlock_");
+        struct texts *by_default = render(d, NULL, NULL);
+        struct texts *by_name = render(d, schema, "sqlock_");
 
         for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++)
-            for (size_t k = 0; k < rendered_scripts(by_name)[i].n_steps; k++)
-                assert_string_equal(rendered_scripts(by_default)[i].steps[k].sql,
-                                    rendered_scripts(by_name)[i].steps[k].sql);
-        rendered_free(by_default);
-        rendered_free(by_name);
+            for (size_t k = 0; k < texts_scripts(by_name)[i].n_steps; k++)
+                assert_string_equal(texts_scripts(by_default)[i].steps[k].sql,
+                                    texts_scripts(by_name)[i].steps[k].sql);
+        texts_free(by_default);
+        texts_free(by_name);
     }
-    rendered_free(NULL);
+    texts_free(NULL);
 }
 
 static void test_names_without_a_schema_are_left_to_the_connection(void **state)
@@ -369,16 +369,16 @@ static void test_names_without_a_schema_are_left_to_the_connection(void **state)
 
 static void check_refused(const sqlock_dialect *d, const char *schema, const char *prefix)
 {
-    struct rendered *r = NULL;
+    struct texts *r = NULL;
     sqlock_error err = {0};
 
-    assert_code(SQLOCK_EINVAL, dialect_render(d, schema, prefix, &r, &err), &err);
+    assert_code(SQLOCK_EINVAL, texts_render(d, schema, prefix, &r, &err), &err);
     assert_int_equal(err.code, SQLOCK_EINVAL);
     assert_true(err.text[0] != '\0');
     assert_null(r);
     for (const char *p = err.text; *p != '\0'; p++)
         assert_true((unsigned char)*p >= 0x20);
-    assert_int_equal(dialect_render(d, schema, prefix, &r, NULL), SQLOCK_EINVAL);
+    assert_int_equal(texts_render(d, schema, prefix, &r, NULL), SQLOCK_EINVAL);
 }
 
 static void test_names_that_could_be_sql_are_refused(void **state)
@@ -403,7 +403,7 @@ static void test_other_schema_is_refused_where_there_is_only_one(void **state)
     if (d->fixed_schema)
         check_refused(d, "elsewhere", NULL);
     else
-        rendered_free(render(d, "elsewhere", NULL));
+        texts_free(render(d, "elsewhere", NULL));
 }
 
 static const struct CMUnitTest tests[] = {

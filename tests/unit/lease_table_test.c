@@ -228,7 +228,7 @@ static void check_belief(const struct story *s)
     assert_int_equal(l->state == SQLOCK_LOST, l->why != SQLOCK_WHY_NONE);
 }
 
-/* The watcher sleeps until next_tick: before it, nothing is to do; then, something is. */
+/* The timer sleeps until next_tick: before it, nothing is to do; then, something is. */
 static void check_next_tick(const struct story *s)
 {
     int64_t next = lease_next_tick(&s->l);

@@ -126,7 +126,7 @@ static void test_renewal_ends_the_risk(void **state)
     assert_int_equal(l.deadline, RISK + 1000 + TTL - MARGIN);
 }
 
-/* A renewal of the talker's is slow; sqlock_renew() is sent after it, answered before it, and has
+/* A renewal of the worker's is slow; sqlock_renew() is sent after it, answered before it, and has
  * told its caller a deadline. Then the slow answer comes: it proves less, and must take nothing. */
 static void test_answers_in_the_wrong_order_do_not_move_the_deadline_back(void **state)
 {

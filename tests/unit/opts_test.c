@@ -3,7 +3,7 @@
 
 #include <sqlock/rows.h>
 
-#include "core/verbs/check.h"
+#include "core/engine/arguments.h"
 #include "tests/lib/check.h"
 
 /* Bytes of a struct up to the end of a field: what lies behind it is padding. */

@@ -1,7 +1,7 @@
 /* Rows of an answer: what a driver puts in comes out, and nothing else. */
 #include <string.h>
 
-#include "core/engine/rows.h"
+#include "core/sql/rows.h"
 #include "tests/lib/check.h"
 #include "tests/lib/dice.h"
 

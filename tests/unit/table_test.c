@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine/table.h"
+#include "core/transaction/table.h"
 #include "tests/lib/check.h"
 
 /* A catalogue's answer, a cell each: outcome, index, column, letters. NULL ends it. */
@@ -89,14 +89,14 @@ static void make_stage(const struct line *answer)
     s.m.driver = &s.driver;
     s.conn.m = &s.m;
     s.answer = answer;
-    assert_ok(dialect_render(&s.dialect, NULL, NULL, &s.m.texts, &s.err), &s.err);
+    assert_ok(texts_render(&s.dialect, NULL, NULL, &s.m.texts, &s.err), &s.err);
     s.conn.texts = s.m.texts;
 }
 
 static void strike_stage(void)
 {
     table_forget(&s.conn);
-    rendered_free(s.m.texts);
+    texts_free(s.m.texts);
 }
 
 static const struct line simple[] = {{1, "pk", "id", "i"}, {0}};

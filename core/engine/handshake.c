@@ -1,0 +1,327 @@
+/* The first words on every connection. */
+#include <string.h>
+
+#include "core/engine/call.h"
+#include "core/engine/handshake.h"
+#include "core/engine/server.h"
+
+int handshake_schema_version(const sqlock_driver *driver)
+{
+    const sqlock_dialect *d = driver->dialect;
+
+    return d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
+}
+
+/* The oldest schema that leases work on. Whoever lets one of their statements name something newer
+ * raises it; what else is newer is looked at when it is asked for. So a newer library runs on an
+ * older schema until somebody migrates it (P20). */
+#define LEASES_NEED    1
+#define REGISTERS_NEED 2 /* and named rows */
+#define NOTES_NEED     3 /* of breaks */
+
+/* Of libraries: by which rules they draw tokens and read rows. A schema's min_reader is the
+ * generation that it is for, and a migration after which older ones would be wrong raises it. Who
+ * draws tokens in another way must not grant beside us, so others are refused, older and newer.
+ * Before 4 it was the schema's version that a library knew. */
+#define GENERATION 4
+
+/* The server's word on itself: a replica, forgetful, or unfit. */
+static int check_server(const sqlock_rows *rows, sqlock_error *err)
+{
+    int outcome = (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
+    size_t len;
+    const char *detail = rows_bytes(rows, 0, SQLOCK_COL_DETAIL, &len);
+
+    detail = detail != NULL ? detail : "";
+    switch (outcome) {
+    case SQLOCK_OUT_DONE:
+        return 0;
+    case SQLOCK_OUT_READONLY:
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "no locks can be taken here: %s", detail);
+    case SQLOCK_OUT_WEAK:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "commits may be forgotten after a crash, and tokens repeat: %s "
+                                "(SQLOCK_OPEN_ACCEPT_WEAK accepts that)",
+                                detail);
+    case SQLOCK_OUT_UNFIT:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe here: %s", detail);
+    case SQLOCK_OUT_DENIED:
+        return sqlock_error_db(err, "42501", 0, 0, detail);
+    default:
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome);
+    }
+}
+
+int handshake_generation(int version, int needs, sqlock_error *err)
+{
+    if (needs > GENERATION)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema is version %d, too new: it is for libraries of "
+                                "generation %d, this one is of %d",
+                                version, needs, GENERATION);
+    if (needs < GENERATION)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the schema was made for libraries that draw tokens in another "
+                                "way (generation %d, this one is of %d)",
+                                needs, GENERATION);
+    return 0;
+}
+
+static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
+{
+    int known = handshake_schema_version(m->driver);
+    int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
+    int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
+    const char *schema = texts_schema(m->texts);
+
+    if (found < LEASES_NEED)
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "no sqlock tables%s%s%s (version %d is needed): run the migrations",
+                                schema != NULL ? " in schema \"" : " here",
+                                schema != NULL ? schema : "", schema != NULL ? "\"" : "", known);
+    return handshake_generation(found, needs, err);
+}
+
+/* meta knows this server as the last that granted. Not so if another one that was met has drawn
+ * tokens above all of this one's since: this one was the primary before, and is again without
+ * having been started anew, and without the other one's commits. */
+static int is_known(sqlock *m, const sqlock_rows *rows)
+{
+    int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, INT64_MAX);
+    int is_overtaken;
+
+    mutex_lock(&m->mu);
+    is_overtaken = above < m->above;
+    mutex_unlock(&m->mu);
+    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !is_overtaken;
+}
+
+static void note_above(sqlock *m, const sqlock_rows *rows)
+{
+    int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, 0);
+
+    mutex_lock(&m->mu);
+    m->above = above > m->above ? above : m->above;
+    mutex_unlock(&m->mu);
+}
+
+/* Two managers may come at once: the row's lock lets one of them do it, and once. */
+static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                                 int64_t deadline, sqlock_error *err)
+{
+    size_t len;
+    const void *server = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
+    sqlock_value values[3];
+    struct answer answer;
+    int rc;
+
+    if (server == NULL)
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
+    values[0] = value_bytes(server, len);
+    values[1] = value_int((m->flags & SQLOCK_OPEN_LIFT_TOKENS) != 0);
+    mutex_lock(&m->mu);
+    values[2] = value_int(m->above);
+    mutex_unlock(&m->mu);
+    rc = call_one(m, c, op, SQLOCK_STMT_REINCARNATE, values, deadline, &answer, err);
+    if (rc != 0 || answer.outcome != SQLOCK_OUT_BEHIND)
+        return rc;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, SQLOCK_RETRY,
+                            "the server was started with a clock that is %lld.%03d s behind the "
+                            "tokens that were drawn: they would repeat "
+                            "(SQLOCK_OPEN_LIFT_TOKENS lifts them)",
+                            (long long)(answer.left / 1000000), (int)(answer.left / 1000 % 1000));
+}
+
+/* Those of a server that takes over are told how long the longest lease was. */
+static int keep_longest(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                        int64_t deadline, sqlock_error *err)
+{
+    int64_t known = rows_int(rows, 0, SQLOCK_COL_LONGEST, INT64_MAX), needed;
+    sqlock_value value;
+    struct answer answer;
+
+    mutex_lock(&m->mu);
+    if (known == INT64_MAX) /* it is not kept */
+        m->longest = known;
+    needed = m->longest;
+    mutex_unlock(&m->mu);
+    if (needed <= known)
+        return 0;
+    value = value_int(needed);
+    return call_one(m, c, op, SQLOCK_STMT_LONGEST, &value, deadline, &answer, err);
+}
+
+static int is_ascii(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] > 127)
+            return 0;
+    return 1;
+}
+
+/* What the texts leave to the connection, an application's may have otherwise. Its character set
+ * too, in which only ASCII is certain to mean the same. */
+static void note_place(sqlock *m, const sqlock_rows *rows)
+{
+    size_t len;
+    const char *place = rows_bytes(rows, 0, SQLOCK_COL_PLACE, &len);
+
+    if (place == NULL || len >= sizeof m->place || !is_ascii(place, len))
+        return;
+    mutex_lock(&m->mu);
+    memcpy(m->place, place, len);
+    m->place[len] = '\0';
+    mutex_unlock(&m->mu);
+}
+
+/* A guard is of no use on another server, or in another database, than ours. */
+static void note_running(sqlock *m, const struct conn *c, const sqlock_rows *rows)
+{
+    char running[sizeof m->running] = "";
+    size_t len;
+    const char *told = rows_bytes(rows, 0, SQLOCK_COL_RUNNING, &len);
+
+    if (m->driver->running != NULL)
+        m->driver->running(c->native, running, sizeof running);
+    else if (told != NULL && len < sizeof running)
+        memcpy(running, told, len);
+    mutex_lock(&m->mu);
+    memcpy(m->running, running, sizeof running);
+    mutex_unlock(&m->mu);
+}
+
+static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqlock_error *err)
+{
+    size_t len;
+    const void *id = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
+
+    return id != NULL ? server_note(m, c, id, len, err) : 0;
+}
+
+/* When a handshake was sent and answered. */
+struct when {
+    int64_t sent, received;
+};
+
+/* Its clock is the manager's from now on. That of a replica, or of whatever else was refused, is
+ * not. */
+static void note_clock(sqlock *m, struct conn *c, const sqlock_rows *rows, const struct when *when)
+{
+    int64_t now = rows_int(rows, 0, SQLOCK_COL_NOW, 0);
+
+    mutex_lock(&m->mu);
+    c->accepted = 1;
+    if (now != 0)
+        manager_saw_clock(m, when->sent, when->received, now);
+    mutex_unlock(&m->mu);
+}
+
+static int handshake_send(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows,
+                          struct when *when, int64_t deadline, sqlock_error *err)
+{
+    sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
+    int rc;
+
+    mutex_lock(&m->mu);
+    c->accepted = 0;
+    mutex_unlock(&m->mu);
+    rc = call_rows(m, c, op, SQLOCK_STMT_HANDSHAKE, &accept_weak, 1, deadline, rows, &when->sent,
+                   err);
+    when->received = sqlock_now_us();
+    if (rc == 0 && sqlock_rows_count(rows) == 0)
+        rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+    if (rc == 0)
+        rc = check_server(rows, err);
+    if (rc == 0)
+        rc = check_schema(m, rows, err);
+    return rc;
+}
+
+#define ROUNDS 3 /* others may be quicker, and the server be another one again */
+
+int handshake(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
+{
+    sqlock_rows *rows = rows_new();
+    struct when when;
+    int same = 0, rc;
+
+    if (rows == NULL)
+        return error_nomem(err);
+    rc = handshake_send(m, c, op, rows, &when, deadline, err);
+    for (int i = 0; rc == 0 && i < ROUNDS && !(same = is_known(m, rows)); i++) {
+        rc = handshake_reincarnate(m, c, op, rows, deadline, err);
+        if (rc == 0)
+            rc = handshake_send(m, c, op, rows, &when, deadline, err);
+    }
+    if (rc == 0 && !same)
+        rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
+                              "the server changes all the time");
+    if (rc == 0)
+        rc = note_server(m, c, rows, err);
+    if (rc == 0)
+        note_clock(m, c, rows, &when);
+    if (rc == 0)
+        note_above(m, rows);
+    if (rc == 0)
+        note_place(m, rows);
+    if (rc == 0)
+        note_running(m, c, rows);
+    if (rc == 0)
+        c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
+    if (rc == 0)
+        rc = keep_longest(m, c, op, rows, deadline, err);
+    rows_free(rows);
+    return rc;
+}
+
+/* Rights are not looked at: who migrates need not be who takes locks. */
+int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err)
+{
+    sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
+    sqlock_error own = {0};
+    sqlock_rows rows;
+    int rc;
+
+    rows_init(&rows);
+    rc = m->driver->run(native, SQLOCK_STMT_HANDSHAKE, &accept_weak, 1, deadline, &rows, &own);
+    if (rc == SQLOCK_ESCHEMA || (rc == SQLOCK_EDENIED && !(own.flags & SQLOCK_RECONNECT)))
+        rc = 0;
+    else if (rc != 0)
+        error_give(err, &own);
+    else if (sqlock_rows_count(&rows) > 0 &&
+             rows_int(&rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DENIED)
+        rc = check_server(&rows, err);
+    rows_end(&rows);
+    return rc;
+}
+
+static int needed_version(sqlock_stmt stmt)
+{
+    switch (stmt) {
+    case SQLOCK_STMT_ENSURE:
+    case SQLOCK_STMT_REGISTER_GET:
+    case SQLOCK_STMT_REGISTER_SET:
+        return REGISTERS_NEED;
+    case SQLOCK_STMT_BREAK_NOTED:
+    case SQLOCK_STMT_WAS_BROKEN:
+        return NOTES_NEED;
+    default:
+        return LEASES_NEED;
+    }
+}
+
+/* A connection that was used before may have been opened before somebody migrated. */
+int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
+                     sqlock_error *err)
+{
+    int needed = needed_version(stmt), rc;
+
+    if (c->schema < needed && c->used && (rc = handshake(m, c, op, deadline, err)) != 0)
+        return rc;
+    if (c->schema >= needed)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                            "the schema is version %d, too old for this: version %d is needed: "
+                            "run the migrations",
+                            c->schema, needed);
+}

@@ -1,0 +1,188 @@
+/* Managers, and drivers of every age for them. */
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/engine/arguments.h"
+#include "core/engine/pool.h"
+
+/* Connect once: what is wrong is told now, not at the first acquire. */
+static int try_connection(sqlock *m, sqlock_error *err)
+{
+    struct conn *c;
+    int rc = pool_take(m, POOL_CALLS, NULL, sqlock_now_us() + m->request_us, &c, err);
+
+    if (rc == 0)
+        pool_give(m, c, 0);
+    return rc;
+}
+
+int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                sqlock **out_m, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_open_opts o;
+    sqlock_driver table;
+    sqlock *m = NULL;
+    int rc;
+
+    if (out_m == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "open: out_m is NULL");
+    *out_m = NULL;
+    if ((rc = check_open_opts(opts, &o, err)) == 0 &&
+        (rc = check_driver(driver, url, &o, &table, err)) == 0)
+        rc = manager_new(&table, url, &o, &m, err);
+    if (rc == 0 && (rc = try_connection(m, err)) != 0)
+        sqlock_close(m);
+    if (rc != 0) {
+        error_prefix(err, "open");
+        return rc;
+    }
+    *out_m = m;
+    return 0;
+}
+
+void sqlock_close(sqlock *m)
+{
+    UNCANCELLED;
+    if (m == NULL || m->process != sqlock_process_id())
+        return;
+    manager_stop(m);
+    mutex_lock(&m->mu);
+    manager_unref_locked(m); /* handles that still live keep the rest of it */
+}
+
+/* The tables of the first release: what every driver has. */
+#define TABLE_LEAST   offsetof(sqlock_driver, step)
+#define DIALECT_LEAST offsetof(sqlock_dialect, placeholder)
+
+static int is_whole(const sqlock_driver *d)
+{
+    return d->name != NULL && d->schemes != NULL && d->open != NULL && d->close != NULL &&
+           d->run != NULL && d->exec != NULL && d->begin != NULL && d->commit != NULL &&
+           d->rollback != NULL && d->cancel != NULL && d->dialect != NULL &&
+           d->dialect->size >= DIALECT_LEAST;
+}
+
+/* Slots that the driver says it has; those that it says it has not are taken out, whatever is
+ * there. */
+static const char *take_optional(sqlock_driver *d)
+{
+    if (!(d->caps & SQLOCK_CAP_STEP))
+        d->step = NULL, d->fd = NULL;
+    else if (d->step == NULL || d->fd == NULL)
+        return "SQLOCK_CAP_STEP";
+    if (!(d->caps & SQLOCK_CAP_NOTIFY))
+        d->wait = NULL;
+    else if (d->wait == NULL)
+        return "SQLOCK_CAP_NOTIFY";
+    if (!(d->caps & SQLOCK_CAP_ADOPT))
+        d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
+    else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL || d->ask == NULL)
+        return "SQLOCK_CAP_ADOPT";
+    if (!(d->caps & SQLOCK_CAP_WHOLE_URL))
+        d->whole_url = NULL;
+    else if (d->whole_url == NULL)
+        return "SQLOCK_CAP_WHOLE_URL";
+    if (!(d->caps & SQLOCK_CAP_RUNNING))
+        d->running = NULL;
+    else if (d->running == NULL)
+        return "SQLOCK_CAP_RUNNING";
+    if (!(d->caps & SQLOCK_CAP_HOSTS))
+        d->hosts = NULL;
+    else if (d->hosts == NULL)
+        return "SQLOCK_CAP_HOSTS";
+    return NULL;
+}
+
+static int take_table(const sqlock_driver *in, sqlock_driver *out, sqlock_error *err)
+{
+    const char *cap;
+
+    memset(out, 0, sizeof *out);
+    if (in == NULL || in->size < TABLE_LEAST || in->size % sizeof(void *) != 0)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
+    memcpy(out, in, in->size < sizeof *out ? in->size : sizeof *out);
+    out->size = sizeof *out;
+    if (!is_whole(out))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
+    if ((cap = take_optional(out)) != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the driver %s says %s and lacks a slot that belongs to it",
+                                out->name, cap);
+    return 0;
+}
+
+/* Were a parameter added in one of two releases, values would be taken for others. */
+static int check_requests(const sqlock_driver *d, sqlock_error *err)
+{
+    static const struct {
+        const char *name, *params;
+    } ours[] = {
+#define REQUEST(id, block, params) {block, params},
+        SQLOCK_STMTS(REQUEST)
+#undef REQUEST
+    };
+
+    for (size_t i = 0; i < SQLOCK_STMT_COUNT && i < d->dialect->n_scripts; i++) {
+        const sqlock_script *theirs = &d->dialect->scripts[i];
+
+        if (strcmp(theirs->name, ours[i].name) != 0 || strcmp(theirs->params, ours[i].params) != 0)
+            return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                    "the driver %s is of another release than the library: "
+                                    "its request %zu is %s(%s), not %s(%s)",
+                                    d->name, i, theirs->name, theirs->params, ours[i].name,
+                                    ours[i].params);
+    }
+    return 0;
+}
+
+/* Is url's scheme, its first len bytes, one of the driver's? In any case. */
+static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
+{
+    for (const char *at = driver->schemes; *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " "), same = 0;
+
+        while (same < n && same < len && at[same] == text_lower(url[same]))
+            same++;
+        if (n == len && same == len)
+            return 1;
+        at += n;
+    }
+    return 0;
+}
+
+static int check_url(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                     sqlock_error *err)
+{
+    char shown[40];
+    size_t len;
+
+    if ((url == NULL) == (opts->connect == NULL))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
+    if (url == NULL)
+        return 0;
+    /* RFC 3986, section 3.1; a keyword string of libpq's with a colon somewhere is no scheme */
+    len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    if (url[len] == ':' && has_scheme(driver, url, len))
+        return 0;
+    /* only the scheme is shown: what follows may hold a password */
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                            "the URL's scheme \"%s\" is not for the driver %s (%s)",
+                            url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
+                            driver->name, driver->schemes);
+}
+
+int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err)
+{
+    int rc = take_table(driver, out, err);
+
+    return rc == 0 ? check_requests(out, err) : rc;
+}
+
+int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                 sqlock_driver *out, sqlock_error *err)
+{
+    int rc = check_table(driver, out, err);
+
+    return rc == 0 ? check_url(out, url, opts, err) : rc;
+}

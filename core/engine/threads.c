@@ -1,0 +1,118 @@
+/* The two threads of a manager. The worker renews leases, and drives the requests of event loops.
+ * The timer holds deadlines, calls back on a loss, and does nothing that can block (P6, P19): while
+ * the worker is stuck in a call it still fires at the deadline, and ends requests that wait for the
+ * worker. */
+#include "core/base/alarm.h"
+#include "core/engine/checks.h"
+#include "core/engine/locks.h"
+#include "core/engine/op.h"
+#include "core/engine/renewals.h"
+
+void worker_wake(sqlock *m, int64_t at)
+{
+    if (at < m->worker_until)
+        cond_wake_all(&m->worker_cond);
+}
+
+void *worker_main(void *arg)
+{
+    UNCANCELLED; /* a callback could tell the application which thread it is */
+    sqlock *m = arg;
+
+    mutex_lock(&m->mu);
+    while (!m->stopping) {
+        int64_t op_at, now = sqlock_now_us(), renew_at = renewals_due(m);
+        int64_t mend_at = renewals_mend_due(m), check_at = checks_due(m);
+        sqlock_op *op = ops_first(m, &op_at);
+
+        if (renew_at <= now) {
+            renewals_run(m);
+        } else if (check_at <= now) {
+            checks_run(m);
+        } else if (op != NULL && op_at <= now) {
+            ops_drive(m, op);
+        } else if (mend_at <= now) {
+            renewals_mend(m);
+        } else {
+            m->worker_until = time_min(time_min(renew_at, mend_at), time_min(op_at, check_at));
+            cond_wait_until(&m->worker_cond, &m->mu, m->worker_until);
+            m->worker_until = INT64_MIN;
+        }
+    }
+    mutex_unlock(&m->mu);
+    return NULL;
+}
+
+void timer_wake(sqlock *m, int64_t at)
+{
+    if (at < m->timer_until)
+        sqlock_wake_set(m->timer_wake_fd);
+}
+
+/* Apply the time that passed; returns when there is something to do next. */
+static int64_t timer_tick_all(sqlock *m)
+{
+    int64_t next = TIME_NEVER;
+
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        lock_apply(lock, LEASE_TICK, 0);
+        next = time_min(next, lease_next_tick(&lock->lease));
+    }
+    return next;
+}
+
+static sqlock_lock *timer_find_event(sqlock *m)
+{
+    LIST_EACH(at, &m->locks)
+    {
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        if (lock->tell && !lock->quiet)
+            return lock;
+    }
+    return NULL;
+}
+
+/* One callback, outside the mutex; sqlock_lock_free() waits for it. m->mu is held around it. */
+static void timer_call_back(sqlock *m, sqlock_lock *lock)
+{
+    sqlock_state state = lock->lease.state;
+
+    lock->tell = 0;
+    lock->telling = 1;
+    lock->refs++;
+    mutex_unlock(&m->mu);
+    lock->on_event(lock, state, lock->user);
+    mutex_lock(&m->mu);
+    lock->telling = 0;
+    lock_unref_locked(lock);
+    cond_wake_all(&m->told);
+}
+
+void *timer_main(void *arg)
+{
+    UNCANCELLED; /* a callback could tell the application which thread it is */
+    sqlock *m = arg;
+    sqlock_lock *lock;
+    int64_t next;
+
+    mutex_lock(&m->mu);
+    while (!m->stopping) {
+        next = time_min(timer_tick_all(m), ops_tick(m));
+        if ((lock = timer_find_event(m)) != NULL) {
+            timer_call_back(m, lock);
+            continue; /* the list may have changed meanwhile */
+        }
+        alarm_set(m->timer_alarm, next);
+        m->timer_until = next;
+        mutex_unlock(&m->mu);
+        alarm_wait(m->timer_alarm, m->timer_wake_fd);
+        mutex_lock(&m->mu);
+        m->timer_until = INT64_MIN;
+    }
+    mutex_unlock(&m->mu);
+    return NULL;
+}

@@ -1,0 +1,350 @@
+/* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/engine/arguments.h"
+#include "core/engine/locks.h"
+#include "core/engine/op.h"
+#include "core/leases/leases.h"
+#include "core/model/backoff.h"
+
+#define LOCKED_TRIES (HURRIES + 3) /* of a try that finds the row locked: some 50 ms */
+#define LOCK_WAIT_US INT64_C(500000)
+#define LATE_GRANTS  3 /* in a row: more will not do better */
+
+/* The request. It carries the moment after which it must grant nothing: the attempt's own end, or
+ * that of the lease it would give, whichever comes first. If its reply is lost, it may be granted
+ * until then. */
+static int acquire_send(sqlock_op *op, struct answer *answer)
+{
+    sqlock *m = op->m;
+    sqlock_lock *lock = op->lock;
+    int64_t now = sqlock_now_us();
+    int64_t last =
+        time_min(time_min(op->deadline, now + m->request_us), lease_deadline(&lock->lease, now));
+    int64_t not_after = call_not_after(m, last);
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->lease.ttl),
+        value_int(not_after),
+        value_int(m->grace_us),
+        value_bytes(m->label, m->label_len),
+    };
+    int rc = op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
+
+    if (rc != 0 && (op->err.flags & SQLOCK_MAYBE) && not_after > lock->lost_until)
+        lock->lost_until = not_after;
+    return rc;
+}
+
+/* The last answer was no. Look again after a while, but not past the end of the holder's lease
+ * (left; < 0: not known); or not at all, and the answer stands when the wait is over. Those that
+ * wait until the same moment do not all come for a last time at once. */
+static void wait_on(sqlock_op *op, int64_t left)
+{
+    int64_t now = sqlock_now_us(), last = op_last_try(op), spread;
+
+    if (now >= last) {
+        op_again(op, op->deadline);
+        return;
+    }
+    spread = last == TIME_NEVER ? 0 : time_min(last - now, op->deadline - last) / 2;
+    if (spread > 0)
+        last -= sqlock_random_below((uint32_t)spread);
+    op_again(op, backoff_next(now, op_pause(op), left, last));
+}
+
+/* op->err is the answer: the end of a try; who waits looks again, not after left. */
+static void settle_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left)
+{
+    op->refusal = op->err;
+    op->refused = op->unsure ? 0 : code;
+    op->retries_at_once = op->late = 0;
+    if (op->unsure)
+        verb_early(op, a);
+    else if (op->once || op->settle)
+        op_done(op, code);
+    else
+        wait_on(op, left);
+}
+
+/* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. What
+ * was lost before was not granted, or has ended since. It may still be on its way: who waits has
+ * been answered all the same (at worst it is granted to nobody, for one lease, P5); who settles has
+ * asked for just that, and is told when it cannot come any more. */
+static void acquire_refused(sqlock_op *op, int code, const struct answer *a)
+{
+    const sqlock_holder *h = &op->holder;
+
+    answer_holder(a, &op->holder);
+    op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
+    if (code == SQLOCK_EGUARDED)
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
+                         "an open transaction guards the lock (last token %lld)",
+                         (long long)h->token);
+    else
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
+                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld", h->label,
+                         (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
+                         (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
+                         (long long)h->token);
+    settle_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1);
+}
+
+/* It is as good as held, by whom nobody can see. */
+static void note_skipped(sqlock_op *op)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->held_until = 0;
+    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "some transaction has locked the lock's row");
+    op->refusal = op->err;
+    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
+}
+
+/* The row could be had, but some transaction has locked it; what the last look said of that one is
+ * noted. It may be a grant of our own which is still committing: then nothing is certain. */
+static void acquire_locked(sqlock_op *op)
+{
+    if (sqlock_now_us() < op_last_try(op) &&
+        !(op->once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
+        verb_locked(op);
+    else if (op->unsure)
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                     "the reply was lost, and some transaction has locked the "
+                                     "lock's row: it may be that of the request"));
+    else if (op->once || op->settle) {
+        op->err = op->refusal;
+        op_done(op, op->refused);
+    } else
+        op_again(op, op->deadline);
+}
+
+void verb_locked(sqlock_op *op)
+{
+    int64_t now = sqlock_now_us(), last = op_last_try(op), half, at;
+
+    if (op->retries_at_once < HURRIES - 1) {
+        op_retry_at_once(op);
+        return;
+    }
+    half = backoff_span(op->retries_at_once++ - HURRIES) / 2;
+    at = now + half + sqlock_random_below((uint32_t)half);
+    op_again(op, last > now ? time_min(at, last) : at);
+}
+
+/* The row could be had but is locked: by a guard, or by somebody who is just writing it? A writer
+ * is done in a moment, so it is asked again first; and who has become the holder meanwhile is told.
+ * Not where the answer took so long that the server must have waited for the row (MySQL before 8.0
+ * cannot step over it): that was the patience of a try. */
+static void acquire_skipped(sqlock_op *op, const struct answer *a)
+{
+    const sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
+                             value_bytes(lock->name, lock->name_len),
+                             value_bytes(lock->owner, sizeof lock->owner)};
+    struct answer now;
+
+    if (a->received - a->sent >= LOCK_WAIT_US && op->retries_at_once < LOCKED_TRIES)
+        op->retries_at_once = LOCKED_TRIES;
+    if (!op->refused)
+        note_skipped(op);
+    if (sqlock_now_us() >= op_last_try(op)) {
+        acquire_locked(op);
+    } else if (op->retries_at_once < HURRIES - 1) {
+        op_retry_at_once(op);
+    } else if (verb_look(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
+        op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
+        op_failed(op);
+    } else if (now.outcome == SQLOCK_OUT_GUARDED) {
+        acquire_refused(op, SQLOCK_EGUARDED, &now);
+    } else if (now.outcome == SQLOCK_OUT_HELD) {
+        acquire_refused(op, SQLOCK_EBUSY, &now);
+    } else if (now.outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < LOCKED_TRIES) {
+        op_retry_at_once(op); /* nobody is in the way any more */
+    } else {
+        note_skipped(op);
+        acquire_locked(op);
+    }
+}
+
+/* The server may have lost the commit by which somebody was granted it. */
+static void acquire_in_grace(sqlock_op *op, const struct answer *a)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->holder.left_ms = a->left / 1000;
+    op->held_until = a->sent + a->left;
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
+    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "the server took over from another and may have lost who holds the lock: "
+                     "nobody is granted it for %lld.%03d s (the option grace_ms)",
+                     (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
+    settle_refusal(op, SQLOCK_EBUSY, a, a->left);
+}
+
+/* Every grant came too late. Asking on would keep the lock from those who are nearer, and end in
+ * nothing: so it is given back. An imported one is somebody's, who may be quick enough. */
+static void too_slow(sqlock_op *op, const struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(a->token),
+    };
+    struct answer gone = {0};
+    int ended = lock->pending == PENDING_IMPORT;
+
+    if (!ended && op_attempt(op, SQLOCK_STMT_RELEASE, values, &gone) == 0) {
+        ended = gone.outcome == SQLOCK_OUT_DONE || answer_why(&gone, a->token) != SQLOCK_WHY_NONE;
+        mutex_lock(&op->m->mu);
+        if (ended)
+            lock->pending = PENDING_NOTHING;
+        if (ended)
+            lock_apply(lock, LEASE_RELEASED, 0);
+        mutex_unlock(&op->m->mu);
+    }
+    op_done(op,
+            sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
+                             ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
+                             "the database answers too slowly for a lease of %lld ms: %d grants "
+                             "came with less than half of it left",
+                             (long long)(lock->lease.ttl / 1000), op->late));
+}
+
+/* A grant whose reply came late is renewed, by the same request, before it is handed out (P4). */
+void verb_granted(sqlock_op *op, const struct answer *a)
+{
+    int in_time;
+
+    mutex_lock(&op->m->mu);
+    in_time = lock_granted(op->lock, a);
+    mutex_unlock(&op->m->mu);
+    if (in_time) {
+        op_done(op, 0);
+        return;
+    }
+    op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
+    sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
+    if (++op->late >= LATE_GRANTS)
+        too_slow(op, a);
+    else
+        op_retry_at_once(op);
+}
+
+/* This owner's story is over: it was released, and is never granted again (P5). */
+static void acquire_ended(sqlock_op *op, sqlock_why why)
+{
+    mutex_lock(&op->m->mu);
+    op->lock->pending = PENDING_NOTHING;
+    lock_apply(op->lock, LEASE_DENIED, why);
+    mutex_unlock(&op->m->mu);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0,
+                                 "this owner's grant has been released before"));
+}
+
+static void acquire_advance(sqlock_op *op)
+{
+    struct answer a;
+
+    if (verb_lengthen(op) != 0 || acquire_send(op, &a) != 0) {
+        op_failed(op);
+        return;
+    }
+    switch (a.outcome) {
+    case SQLOCK_OUT_DONE:
+        verb_granted(op, &a);
+        return;
+    case SQLOCK_OUT_HELD:
+        acquire_refused(op, SQLOCK_EBUSY, &a);
+        return;
+    case SQLOCK_OUT_GRACE:
+        acquire_in_grace(op, &a);
+        return;
+    case SQLOCK_OUT_SKIPPED:
+        acquire_skipped(op, &a);
+        return;
+    case SQLOCK_OUT_RELEASED:
+        acquire_ended(op, SQLOCK_WHY_NOT_GRANTED);
+        return;
+    case SQLOCK_OUT_KIND:
+        op_unknown_kind(op);
+        return;
+    case SQLOCK_OUT_LATE: /* the clocks differ from what we knew; now we know */
+        op_retry_at_once(op);
+        return;
+    case SQLOCK_OUT_STRANGER:
+    case SQLOCK_OUT_NONE: /* the row was deleted between two steps, or meta's is gone */
+        op_handshake(op);
+        return;
+    default:
+        op_done(op,
+                sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a.outcome));
+    }
+}
+
+int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
+                  sqlock_error *err)
+{
+    return op_start(lock->m, lock, acquire_advance, wait_ms, cancel, out_op, err);
+}
+
+/* *out_len is the name's, once it has been checked. */
+static int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                         sqlock_op **out_op, size_t *out_len, sqlock_error *err)
+{
+    sqlock_acquire_opts o;
+    sqlock_lock *lock = NULL;
+    int rc;
+
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
+        (rc = check_name(name, &o.name_len, err)) != 0 ||
+        (rc = lock_new(m, name, o.name_len, &o, &lock, err)) != 0)
+        return rc;
+    *out_len = o.name_len;
+    if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
+        lock_free(lock);
+        return rc;
+    }
+    (*out_op)->gives_lock = 1;
+    (*out_op)->out_holder = o.holder;
+    return 0;
+}
+
+int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                         sqlock_op **out_op, sqlock_error *err)
+{
+    UNCANCELLED;
+    size_t len = 0;
+    int rc = check_out_op(out_op, "acquire", err);
+
+    if (rc == 0)
+        rc = acquire_begin(m, name, opts, out_op, &len, err);
+    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+}
+
+int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
+                   sqlock_lock **out_lock, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_op *op = NULL;
+    size_t len = 0;
+    int rc;
+
+    if (out_lock == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "acquire: out_lock is NULL");
+    *out_lock = NULL;
+    if ((rc = acquire_begin(m, name, opts, &op, &len, err)) == 0) {
+        op_drive(op);
+        rc = op_finish(op, out_lock, err);
+    }
+    return check_context(err, "acquire", name, len, rc);
+}

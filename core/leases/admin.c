@@ -1,0 +1,175 @@
+/* Seeing locks, and breaking them. */
+#include <string.h>
+
+#include "core/engine/arguments.h"
+#include "core/engine/call.h"
+#include "core/engine/hosts.h"
+#include "core/engine/pool.h"
+#include "core/leases/leases.h"
+#include "core/sql/texts.h"
+
+#define PAGE 500
+
+static void read_info(const sqlock_rows *rows, size_t row, sqlock_info *out)
+{
+    struct answer a;
+    const void *owner;
+    size_t len;
+
+    memset(out, 0, sizeof *out);
+    memset(&a, 0, sizeof a);
+    answer_read(rows, row, &a);
+    out->size = sizeof *out;
+    out->name = rows_bytes(rows, row, SQLOCK_COL_NAME, &out->name_len);
+    owner = rows_bytes(rows, row, SQLOCK_COL_OWNER, &len);
+    out->held = owner != NULL;
+    if (owner != NULL && len == sizeof out->owner)
+        memcpy(out->owner, owner, len);
+    answer_holder(&a, &out->holder);
+}
+
+static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlock_list_opts *o,
+                      sqlock_rows *rows, sqlock_error *err)
+{
+    int64_t deadline = sqlock_now_us() + m->request_us;
+    const char *prefix = o->prefix != NULL ? o->prefix : "";
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(after, after_len),
+        value_bytes(prefix, strlen(prefix)),
+        value_int((o->flags & SQLOCK_LIST_FREE) != 0),
+        value_int(PAGE),
+    };
+    struct conn *c;
+    sqlock_error failure = {0};
+    int64_t sent = sqlock_now_us();
+    int rc, stale;
+
+    for (int tries = 0;; tries++) {
+        stale = 0;
+        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &failure)) == 0) {
+            stale = c->used;
+            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1, hosts_room(m, deadline), rows,
+                           &sent, &failure);
+            if (rc != 0)
+                hosts_failed(m, c, sent, &failure);
+            pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
+        }
+        if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||
+            (tries > 0 && !stale) || sqlock_now_us() >= deadline)
+            break; /* connections that had died in the pool are opened again */
+    }
+    failure.flags &= ~SQLOCK_MAYBE;
+    if (rc == 0)
+        return 0;
+    error_contention(&failure);
+    return error_give(err, &failure);
+}
+
+int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
+                sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_list_opts o;
+    sqlock_rows *rows;
+    sqlock_info info;
+    char after[SQLOCK_NAME_MAX] = "";
+    size_t after_len = 0, n = PAGE;
+    int rc;
+
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_list_opts(opts, &o, err)) != 0)
+        return rc;
+    if (fn == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "list: fn is NULL");
+    if ((rows = rows_new()) == NULL)
+        return error_nomem(err);
+    while (rc == 0 && n == PAGE) {
+        if ((rc = list_fetch(m, after, after_len, &o, rows, err)) != 0) {
+            error_prefix(err, "list");
+            break;
+        }
+        n = sqlock_rows_count(rows);
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            read_info(rows, i, &info);
+            rc = fn(&info, user);
+            after_len = info.name_len;
+            memcpy(after, info.name, after_len);
+        }
+    }
+    rows_free(rows);
+    return rc;
+}
+
+static void break_done(sqlock_op *op)
+{
+    op_done(op, !verb_is_guarded(op, *(const int64_t *)op->work)
+                    ? 0
+                    : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
+                                       "broken; nobody is granted it before the transaction ends "
+                                       "that guards it"));
+}
+
+/* It was not there to be broken. After a lost reply that may be our own doing: the row or
+ * the note tells, unless an older schema keeps none and a later grant has ended since. */
+static void not_there(sqlock_op *op, const struct answer *a)
+{
+    long long token = *(const int64_t *)op->work;
+
+    if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
+        break_done(op);
+    else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                     "the reply was lost, and the grant with token %lld has ended, "
+                                     "by this or otherwise",
+                                     token));
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "there is no grant with token %lld",
+                                     token));
+}
+
+/* An older schema has no place for a note, and an older driver does not know of it; they can break
+ * all the same (P20). */
+static int break_send(sqlock_op *op, const sqlock_value *values, struct answer *a)
+{
+    int rc = SQLOCK_ESCHEMA;
+
+    if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) == 0)
+        rc = op_attempt(op, SQLOCK_STMT_BREAK_NOTED, values, a);
+    /* MariaDB: it was broken, and somebody dropped the notes before the packet's look at them. */
+    if (rc == SQLOCK_ESCHEMA && (op->err.flags & SQLOCK_MAYBE))
+        op->unsure = 1;
+    return rc == SQLOCK_ESCHEMA ? op_attempt(op, SQLOCK_STMT_BREAK, values, a) : rc;
+}
+
+static void break_advance(sqlock_op *op)
+{
+    sqlock_value values[] = {
+        value_bytes(op->lock->ns, op->lock->ns_len),
+        value_bytes(op->lock->name, op->lock->name_len),
+        value_int(*(const int64_t *)op->work),
+    };
+    struct answer a;
+
+    if (break_send(op, values, &a) != 0)
+        op_failed(op);
+    else if (a.outcome == SQLOCK_OUT_DONE)
+        break_done(op);
+    else if (a.outcome == SQLOCK_OUT_KIND)
+        op_unknown_kind(op);
+    else if (a.outcome == SQLOCK_OUT_SKIPPED)
+        op_retry_at_once(op); /* the row changed while we looked */
+    else
+        not_there(op, &a);
+}
+
+int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct named_request request = {"break", name, name_len, break_advance, &token, 1};
+    int rc;
+
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0 ||
+        (rc = check_token(token, err)) != 0)
+        return rc;
+    return named_request(m, &request, err);
+}

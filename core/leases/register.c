@@ -1,0 +1,207 @@
+/* Versioned registers (P13). */
+#include <sqlock/register.h>
+#include <string.h>
+
+#include "core/engine/arguments.h"
+#include "core/leases/leases.h"
+
+/* One attempt: ask, and judge what came. */
+static void register_attempt(sqlock_op *op, int (*ask)(sqlock_op *op, sqlock_rows *rows),
+                             void (*judge)(sqlock_op *op, const sqlock_rows *rows, int outcome))
+{
+    sqlock_rows *rows;
+
+    if ((rows = rows_new()) == NULL)
+        op_done(op, error_nomem(&op->err));
+    else if (ask(op, rows) != 0)
+        op_failed(op);
+    else
+        judge(op, rows, (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE));
+    rows_free(rows);
+}
+
+/* The answer told neither way. */
+static void go_on(sqlock_op *op, int outcome)
+{
+    switch (outcome) {
+    case SQLOCK_OUT_LATE:    /* the clocks differ from what we knew; now we know */
+    case SQLOCK_OUT_SKIPPED: /* the row changed while we looked */
+    case SQLOCK_OUT_GONE:    /* ... was made by somebody, and deleted again */
+        op_retry_at_once(op);
+        return;
+    case SQLOCK_OUT_STRANGER:
+    case SQLOCK_OUT_NONE: /* the meta row is gone */
+        op_handshake(op);
+        return;
+    default:
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome));
+    }
+}
+
+/* ---- get ------------------------------------------------------------------------------------ */
+
+struct look {
+    void *buf; /* NULL: only length and version are asked for */
+    size_t size, len;
+    int64_t version;
+    int fits;
+};
+
+static void register_seen(struct look *l, const sqlock_rows *rows)
+{
+    const void *value = rows_bytes(rows, 0, SQLOCK_COL_VALUE, &l->len);
+
+    l->version = rows_int(rows, 0, SQLOCK_COL_REGISTER, 0);
+    l->fits = l->buf == NULL || l->len <= l->size;
+    if (l->fits && l->buf != NULL && l->len > 0)
+        memcpy(l->buf, value, l->len);
+}
+
+static int ask_for_it(sqlock_op *op, sqlock_rows *rows)
+{
+    sqlock_value values[] = {
+        value_bytes(op->lock->ns, op->lock->ns_len),
+        value_bytes(op->lock->name, op->lock->name_len),
+    };
+    int64_t sent;
+    int rc = op_attempt_rows(op, SQLOCK_STMT_REGISTER_GET, values, 1, rows, &sent);
+
+    op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
+    return rc;
+}
+
+static void judge_look(sqlock_op *op, const sqlock_rows *rows, int outcome)
+{
+    if (outcome != SQLOCK_OUT_DONE && outcome != SQLOCK_OUT_GONE) {
+        go_on(op, outcome);
+        return;
+    }
+    register_seen(op->work, rows);
+    op_done(op, 0);
+}
+
+static void register_read(sqlock_op *op)
+{
+    register_attempt(op, ask_for_it, judge_look);
+}
+
+int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf, size_t buf_size,
+                        size_t *out_len, int64_t *out_version, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct look l = {.buf = buf, .size = buf_size};
+    struct named_request request = {"register get", name, name_len, register_read, &l, 0};
+    int rc;
+
+    if (out_len == NULL || out_version == NULL || (buf == NULL && buf_size > 0))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "register get: %s is NULL",
+                                out_len == NULL       ? "out_len"
+                                : out_version == NULL ? "out_version"
+                                                      : "buf");
+    if ((rc = named_request(m, &request, err)) != 0)
+        return rc;
+    *out_len = l.len;
+    if (!l.fits)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "register get: the value has %zu bytes, and the buffer %zu", l.len,
+                                buf_size);
+    *out_version = l.version;
+    return 0;
+}
+
+/* ---- set ------------------------------------------------------------------------------------ */
+
+struct change {
+    const void *value;
+    size_t len;
+    int64_t expected;
+    int64_t version; /* the new one; in a conflict, the one that is there */
+    int conflict;
+};
+
+static int ask_to_change(sqlock_op *op, sqlock_rows *rows)
+{
+    const struct change *c = op->work;
+    const sqlock_lock *lock = op->lock;
+    int64_t last = time_min(op->deadline, sqlock_now_us() + op->m->request_us), sent;
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(c->value, c->len),
+        value_int(c->expected),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(call_not_after(op->m, last)),
+    };
+
+    return op_attempt_rows(op, SQLOCK_STMT_REGISTER_SET, values, 1, rows, &sent);
+}
+
+/* Somebody else's version is there, and the expected one never comes again. But when a reply was
+ * lost, ours may have been applied, and changed again since. It was not if the version is the very
+ * next: that was made from the expected one, by somebody else. */
+static void register_conflict(sqlock_op *op, int64_t version)
+{
+    struct change *c = op->work;
+
+    if (op->unsure && (c->expected == 0 || version != c->expected + 1)) {
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                     "the reply was lost, and the register was changed since, from "
+                                     "ours or without it: its version is %lld",
+                                     (long long)version));
+        return;
+    }
+    c->conflict = 1;
+    c->version = version;
+    op_done(op, 0);
+}
+
+static void judge_change(sqlock_op *op, const sqlock_rows *rows, int outcome)
+{
+    struct change *c = op->work;
+    int64_t version = rows_int(rows, 0, SQLOCK_COL_REGISTER, 0);
+
+    if (outcome == SQLOCK_OUT_DONE) {
+        c->version = version;
+        op_done(op, 0);
+    } else if (outcome == SQLOCK_OUT_CONFLICT || (outcome == SQLOCK_OUT_GONE && c->expected != 0)) {
+        register_conflict(op, version);
+    } else {
+        go_on(op, outcome);
+    }
+}
+
+static void register_change(sqlock_op *op)
+{
+    register_attempt(op, ask_to_change, judge_change);
+}
+
+static int check_change(const struct change *c, sqlock_error *err)
+{
+    if (c->len > SQLOCK_REGISTER_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "register set: the value has %zu bytes, allowed are %d", c->len,
+                                SQLOCK_REGISTER_MAX);
+    if (c->value == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "register set: the value is NULL");
+    if (c->expected < 0)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "register set: no version is negative, as %lld is",
+                                (long long)c->expected);
+    return 0;
+}
+
+int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value, size_t len,
+                        int64_t expected_version, int64_t *out_version, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct change c = {
+        .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
+    struct named_request request = {"register set", name, name_len, register_change, &c, 0};
+    int rc;
+
+    if ((rc = check_change(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)
+        return rc;
+    if (out_version != NULL)
+        *out_version = c.version;
+    return c.conflict ? SQLOCK_CONFLICT : 0;
+}

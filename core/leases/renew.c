@@ -1,0 +1,141 @@
+/* Renew one lease now: one that is held, or an imported one, of which the answer tells what it is.
+ */
+#include "core/engine/arguments.h"
+#include "core/engine/locks.h"
+#include "core/leases/leases.h"
+
+/* A renewal that runs after the lease's deadline must do nothing: the loss has been told by then.
+ * An imported lease has no deadline yet; then it is that of the lease that the answer would give.
+ */
+static int renew_send(sqlock_op *op, struct answer *answer)
+{
+    sqlock *m = op->m;
+    sqlock_lock *lock = op->lock;
+    int64_t deadline;
+
+    mutex_lock(&m->mu);
+    deadline = op->settle ? lease_deadline(&lock->lease, sqlock_now_us()) : lock->lease.deadline;
+    mutex_unlock(&m->mu);
+
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+        value_int(lock->lease.ttl),
+        value_int(call_not_after(m, time_min(deadline, op->deadline))),
+    };
+    return op_attempt(op, SQLOCK_STMT_RENEW, values, answer);
+}
+
+/* No is believed when it has been said twice: the first may have seen the row as it was before a
+ * change of our own that is still under way. */
+static void renew_denied(sqlock_op *op, sqlock_why why)
+{
+    if (op->denials++ == 0) {
+        op_again(op, sqlock_now_us());
+        return;
+    }
+    mutex_lock(&op->m->mu);
+    lock_apply(op->lock, LEASE_DENIED, why);
+    mutex_unlock(&op->m->mu);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+}
+
+static int renew_confirm(sqlock_op *op, const struct answer *a)
+{
+    int held;
+
+    mutex_lock(&op->m->mu);
+    lock_renewed(op->lock, a);
+    held = lease_is_held(&op->lock->lease, sqlock_now_us());
+    mutex_unlock(&op->m->mu);
+    return held;
+}
+
+static void renew_advance(sqlock_op *op)
+{
+    struct answer a;
+    sqlock_why why;
+
+    if (!op->settle && !sqlock_is_held(op->lock)) {
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
+                                     sqlock_why_name(sqlock_lock_why(op->lock))));
+        return;
+    }
+    if (verb_lengthen(op) != 0 || renew_send(op, &a) != 0) {
+        op->denials = 0;
+        op_failed(op);
+        return;
+    }
+    if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE)
+        renew_denied(op, why);
+    else if (a.outcome == SQLOCK_OUT_KIND)
+        op_unknown_kind(op);
+    else if (a.outcome != SQLOCK_OUT_DONE)
+        op_retry_at_once(op); /* the row is locked, or the clocks differ from what we knew */
+    else if (op->settle)
+        verb_granted(op, &a);
+    else if (renew_confirm(op, &a))
+        op_done(op, 0);
+    else
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the answer came too late"));
+}
+
+int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
+{
+    return op_start(lock->m, lock, renew_advance, wait_ms, NULL, out_op, err);
+}
+
+/* From then on the hold is what ends the lease. */
+static int held_too_long(sqlock_lock *lock)
+{
+    int too_long;
+
+    mutex_lock(&lock->m->mu);
+    too_long = sqlock_now_us() >= lock->lease.hold_until;
+    if (too_long)
+        lock->lease.manual = 0;
+    mutex_unlock(&lock->m->mu);
+    return too_long;
+}
+
+static int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    sqlock_state state;
+    int rc;
+
+    if ((rc = check_lock(lock, err)) != 0)
+        return rc;
+    state = sqlock_lock_state(lock);
+    if (state == SQLOCK_LOST)
+        return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
+    if (state == SQLOCK_UNSURE || state == SQLOCK_RELEASED)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
+    if (held_too_long(lock))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "max_hold_ms has passed since the grant");
+    return renew_start(lock, 0, out_op, err);
+}
+
+int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+{
+    UNCANCELLED;
+    int rc = check_out_op(out_op, "renew", err);
+
+    if (rc == 0)
+        rc = renew_begin(lock, out_op, err);
+    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+}
+
+int sqlock_renew(sqlock_lock *lock, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_op *op = NULL;
+    int rc = renew_begin(lock, &op, err);
+
+    if (rc == 0) {
+        op_drive(op);
+        rc = op_finish(op, NULL, err);
+    }
+    return lock != NULL ? check_context(err, "renew", lock->name, lock->name_len, rc) : rc;
+}

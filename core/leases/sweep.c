@@ -1,0 +1,334 @@
+/* The reaper's way over the table: a page in key order, and what there is to change in it, a
+ * statement at a time. Each statement decides anew on the locked row, so two reapers at once, or
+ * one whose lease ended under it, do no harm: the lease only saves work. */
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/leases/sweep.h"
+
+#define NEVER_US     (INT64_MAX / 4) /* an age that nothing reaches */
+#define FIRST_SIZE   100             /* rows of the first statement that changes some */
+#define STATEMENT_US 100000          /* ... of the later ones: as many as take so long */
+#define STUCK_TRIES  2               /* of one row, before it is left alone */
+#define PRUNE_PARAMS 4
+
+/* ---- a page ---------------------------------------------------------------------------------- */
+
+static int64_t grace_us(const struct sweep *s)
+{
+    return s->o.grace_ms * 1000;
+}
+
+static int64_t idle_us(const struct sweep *s)
+{
+    return s->o.idle_ms == SQLOCK_REAP_KEEP ? NEVER_US : s->o.idle_ms * 1000;
+}
+
+static int sweep_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                      sqlock_rows *rows, int64_t *out_took)
+{
+    struct sweep *s = op->work;
+    int64_t sent;
+    int rc = op_attempt_rows(op, stmt, values, n, rows, &sent);
+
+    *out_took = sqlock_now_us() - sent;
+    if (*out_took > s->r.longest_us)
+        s->r.longest_us = *out_took;
+    return rc;
+}
+
+static int read_page(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+    sqlock_value values[] = {
+        value_bytes(s->ns, s->ns_len),
+        value_bytes(s->name, s->name_len),
+        value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
+        value_int(grace_us(s)),
+        value_int(idle_us(s)),
+        value_int(s->o.batch),
+    };
+    int64_t took;
+
+    return sweep_send(op, SQLOCK_STMT_SWEEP, values, 1, s->page, &took);
+}
+
+static void copy_key(char *to, size_t size, size_t *out_len, const void *from, size_t len)
+{
+    *out_len = len < size ? len : size;
+    if (*out_len > 0)
+        memcpy(to, from, *out_len);
+}
+
+/* The page's own row: how much was looked at, and where it ended. */
+static void note_end(struct sweep *s, size_t row)
+{
+    int64_t n = rows_int(s->page, row, SQLOCK_COL_TOKEN, 0);
+    size_t len;
+    const void *bytes = rows_bytes(s->page, row, SQLOCK_COL_NS, &len);
+
+    s->r.seen += n;
+    s->last = n < s->o.batch;
+    s->page_now = rows_int(s->page, row, SQLOCK_COL_NOW, 0);
+    copy_key(s->ns, sizeof s->ns, &s->ns_len, bytes, len);
+    bytes = rows_bytes(s->page, row, SQLOCK_COL_NAME, &len);
+    copy_key(s->name, sizeof s->name, &s->name_len, bytes, len);
+}
+
+static void note_page(struct sweep *s)
+{
+    s->last = 1; /* no page's row: there is no page */
+    s->todo = TODO_REAP;
+    s->from = 0;
+    for (size_t row = 0; row < sqlock_rows_count(s->page); row++) {
+        int64_t outcome = rows_int(s->page, row, SQLOCK_COL_OUTCOME, 0);
+        int64_t age_ms = -rows_int(s->page, row, SQLOCK_COL_LEFT, 0) / 1000;
+
+        if (outcome == SQLOCK_OUT_DONE)
+            note_end(s, row);
+        else if (outcome == SQLOCK_OUT_EXPIRED && age_ms > s->r.oldest_ms)
+            s->r.oldest_ms = age_ms;
+    }
+}
+
+/* ---- changing it ----------------------------------------------------------------------------- */
+
+/* Pruning raises the floor of tokens first, to the largest of the batch, and then deletes only what
+ * is not above it: so the floor is never too low for a name that has no row. */
+static int64_t top_token(const struct sweep *s)
+{
+    int64_t top = 0;
+
+    for (size_t row = 0; row < sqlock_rows_count(s->page); row++)
+        if (rows_int(s->page, row, SQLOCK_COL_OUTCOME, 0) == SQLOCK_OUT_IDLE &&
+            rows_int(s->page, row, SQLOCK_COL_TOKEN, 0) > top)
+            top = rows_int(s->page, row, SQLOCK_COL_TOKEN, 0);
+    return top;
+}
+
+/* The keys of the page's next rows with this outcome, as many as the limit allows. */
+static size_t sweep_find(struct sweep *s, int outcome)
+{
+    int64_t left = s->o.limit - s->r.cleared - s->r.pruned;
+    size_t n = 0, len, row = s->from;
+
+    for (; row < sqlock_rows_count(s->page) && n < s->size; row++) {
+        const void *bytes;
+
+        if (rows_int(s->page, row, SQLOCK_COL_OUTCOME, 0) != outcome)
+            continue;
+        if (s->o.limit != SQLOCK_REAP_NO_LIMIT && (int64_t)n == left) {
+            s->r.more = 1;
+            break;
+        }
+        bytes = rows_bytes(s->page, row, SQLOCK_COL_NS, &len);
+        s->keys[2 * n] = value_bytes(bytes, len);
+        bytes = rows_bytes(s->page, row, SQLOCK_COL_NAME, &len);
+        s->keys[2 * n + 1] = value_bytes(bytes, len);
+        n++;
+    }
+    s->to = row;
+    return n;
+}
+
+/* Rows that are locked keep clients waiting, a slow database is to be spared, and a request must
+ * not outlive its deadline: the number of rows follows the time that they take. A part of that may
+ * be the wait for a single writer, which fewer rows do not shorten: so it shrinks late. */
+static void sweep_adapt(struct sweep *s, size_t n, int64_t took, int64_t request_us)
+{
+    int64_t wanted = time_min(STATEMENT_US, request_us / 4);
+    size_t most = (size_t)s->o.batch;
+
+    if (took > 2 * wanted)
+        s->size = (size_t)((int64_t)n * wanted / took);
+    else if (took < wanted && n == s->size)
+        s->size = 2 * n;
+    s->size = s->size < 1 ? 1 : s->size < most ? s->size : most;
+}
+
+/* From the first key to the last, and what else ran out between them meanwhile. */
+static int send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+{
+    struct sweep *s = op->work;
+    sqlock_value values[] = {
+        s->keys[0],
+        s->keys[1],
+        s->keys[2 * n - 2],
+        s->keys[2 * n - 1],
+        value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
+        value_int(s->page_now - grace_us(s)),
+        value_int((int64_t)n),
+    };
+    int rc = sweep_send(op, SQLOCK_STMT_REAP, values, 1, s->changed, out_took);
+
+    *out_count = 0;
+    for (size_t row = 0; row < sqlock_rows_count(s->changed); row++)
+        *out_count += rows_int(s->changed, row, SQLOCK_COL_TOKEN, 0);
+    return rc;
+}
+
+/* Key by key: a row for each that was deleted. */
+static int send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+{
+    struct sweep *s = op->work;
+    sqlock_value *values = sqlock_mem_alloc(n * PRUNE_PARAMS * sizeof *values);
+    int64_t top = top_token(s);
+    int rc;
+
+    if (values == NULL)
+        return error_nomem(&op->err);
+    for (size_t i = 0; i < n; i++) {
+        values[i * PRUNE_PARAMS] = s->keys[2 * i];
+        values[i * PRUNE_PARAMS + 1] = s->keys[2 * i + 1];
+        values[i * PRUNE_PARAMS + 2] = value_int(s->page_now - idle_us(s));
+        values[i * PRUNE_PARAMS + 3] = value_int(top);
+    }
+    rc = sweep_send(op, SQLOCK_STMT_PRUNE, values, n, s->changed, out_took);
+    *out_count = (int64_t)sqlock_rows_count(s->changed);
+    sqlock_mem_free(values);
+    return rc;
+}
+
+/* A row that is kept locked, where the database cannot step over it, is left for the next sweep:
+ * the rows around it are found by halves. */
+static int is_stuck(sqlock_op *op, size_t n)
+{
+    struct sweep *s = op->work;
+
+    if (op->err.code != SQLOCK_EDB || !(op->err.flags & SQLOCK_RETRY) ||
+        (op->err.flags & SQLOCK_RECONNECT))
+        return 0;
+    s->size = (n + 1) / 2;
+    s->answered = sqlock_now_us();
+    return n == 1 && op->tries > STUCK_TRIES;
+}
+
+/* Change the next rows of the page. They may have changed meanwhile: the statement looks at each
+ * again under its lock, and answers for those that it did change. *out_sent: one was sent. */
+static int sweep_change(sqlock_op *op, int *out_sent)
+{
+    struct sweep *s = op->work;
+    int reap = s->todo == TODO_REAP, rc = 0;
+    size_t n = sweep_find(s, reap ? SQLOCK_OUT_EXPIRED : SQLOCK_OUT_IDLE);
+    int64_t count = (int64_t)n, took = 0;
+
+    *out_sent = n > 0 && !(s->o.flags & SQLOCK_REAP_DRY_RUN);
+    if (*out_sent)
+        rc = reap ? send_reap(op, n, &count, &took) : send_prune(op, n, &count, &took);
+    if (rc != 0 && !is_stuck(op, n))
+        return rc;
+    if (rc == 0)
+        *(reap ? &s->r.cleared : &s->r.pruned) += count;
+    if (rc == 0 && *out_sent) {
+        s->r.batches++;
+        sweep_adapt(s, n, took, op->m->request_us);
+    }
+    if (!s->r.more)
+        s->from = s->to;
+    if (s->from == sqlock_rows_count(s->page)) {
+        s->from = 0;
+        s->todo++;
+    }
+    return 0;
+}
+
+/* ---- one statement after the other ----------------------------------------------------------- */
+
+/* Tried again while that can help, and the database has not been silent for too long. All that is
+ * asked may be asked twice: what is done already is not there to be done again. */
+static void sweep_failed(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+
+    op->err.flags &= ~SQLOCK_MAYBE;
+    if (op_is_over(op)) /* cancelled: it has no other deadline */
+        return;
+    if (sqlock_now_us() - s->answered > op->m->request_us)
+        op_done(op, error_contention(&op->err));
+    else
+        op_failed(op);
+}
+
+static void sweep_succeeded(sqlock_op *op, int changed)
+{
+    struct sweep *s = op->work;
+
+    s->answered = sqlock_now_us();
+    op->tries = op->refusals = 0;
+    op_again(op, time_min(s->until, s->answered + (changed ? s->o.pause_ms * INT64_C(1000) : 0)));
+}
+
+/* Is it time to stop? */
+static int is_over(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+    int64_t done = s->r.cleared + s->r.pruned;
+
+    if (s->last && s->todo == TODO_NEXT_PAGE) {
+        op_done(op, 0);
+    } else if (s->r.more || sqlock_now_us() >= s->until ||
+               (s->o.limit != SQLOCK_REAP_NO_LIMIT && done >= s->o.limit)) {
+        s->r.more = 1;
+        op_done(op, 0);
+    } else if (!(s->o.flags & SQLOCK_REAP_DRY_RUN) && !sqlock_is_held(op->lock)) {
+        op_done(op,
+                sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the reaper's own lease was lost: %s",
+                                 sqlock_why_name(sqlock_lock_why(op->lock))));
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static void sweep_advance(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+    int rc, changed = 0;
+
+    if (is_over(op))
+        return;
+    if (s->todo != TODO_NEXT_PAGE)
+        rc = sweep_change(op, &changed);
+    else if ((rc = read_page(op)) == 0)
+        note_page(s);
+    if (rc != 0)
+        sweep_failed(op);
+    else
+        sweep_succeeded(op, changed);
+}
+
+/* ---- from the first row to the last -----------------------------------------------------------
+ */
+
+int sweep_init(struct sweep *s, sqlock_error *err)
+{
+    s->todo = TODO_NEXT_PAGE;
+    s->size = s->o.batch < FIRST_SIZE ? (size_t)s->o.batch : FIRST_SIZE;
+    s->until = s->o.max_ms == SQLOCK_REAP_NO_LIMIT ? TIME_NEVER
+                                                   : sqlock_now_us() + s->o.max_ms * INT64_C(1000);
+    s->page = rows_new();
+    s->changed = rows_new();
+    s->keys = sqlock_mem_alloc((size_t)s->o.batch * 2 * sizeof *s->keys);
+    return s->page != NULL && s->changed != NULL && s->keys != NULL ? 0 : error_nomem(err);
+}
+
+void sweep_free(struct sweep *s)
+{
+    rows_free(s->page);
+    rows_free(s->changed);
+    sqlock_mem_free(s->keys);
+}
+
+int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc;
+
+    s->answered = sqlock_now_us();
+    if ((rc = op_start(m, lock, sweep_advance, SQLOCK_WAIT_FOREVER, s->o.cancel, &op, err)) != 0)
+        return rc;
+    op->work = s;
+    op->patient = 1; /* the place that is kept for renewals is not for this */
+    op_drive(op);
+    return op_finish(op, NULL, err);
+}

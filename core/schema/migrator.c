@@ -1,0 +1,331 @@
+/* One connection for migrations: requests, and what the database says of its schema. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/random.h"
+#include "core/engine/arguments.h"
+#include "core/engine/call.h"
+#include "core/engine/handshake.h"
+#include "core/engine/hosts.h"
+#include "core/engine/pool.h"
+#include "core/schema/migrator.h"
+
+int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *url,
+                  const sqlock_open_opts *opts)
+{
+    sqlock_driver table;
+    sqlock_open_opts o;
+    int rc;
+
+    memset(g, 0, sizeof *g);
+    if ((rc = check_open_opts(opts, &o, &g->err)) != 0 ||
+        (rc = check_driver(driver, url, &o, &table, &g->err)) != 0 ||
+        (rc = manager_new(&table, url, &o, &g->m, &g->err)) != 0)
+        return rc;
+    return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
+}
+
+static int migrator_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+{
+    struct migrator *g = arg;
+
+    return pool_connect(g->m, -1, host, until, &g->conn, err);
+}
+
+/* The server's word on itself, before a table of ours is looked at: who made one has not been asked
+ * yet, and what hangs on a stranger's would run with our rights. So handshake is said about tables
+ * of a name that nobody can know, on a connection of its own. */
+static int migrator_judge(struct migrator *g, uint32_t host, int64_t until, sqlock_error *err)
+{
+    struct texts *ours = g->m->texts;
+    void *conn = NULL;
+    int rc;
+
+    g->m->texts = g->nowhere;
+    rc = pool_connect(g->m, -1, host, until, &conn, err);
+    g->m->texts = ours;
+    if (rc != 0)
+        return rc;
+    rc = handshake_server(g->m, conn, until, err);
+    g->m->driver->close(conn);
+    return rc == SQLOCK_EREFUSED && g->judging == JUDGE_WRITABLE ? 0 : rc;
+}
+
+static int visit_judged(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+{
+    int rc = migrator_judge(arg, host, until, err);
+
+    return rc != 0 ? rc : migrator_visit(arg, host, until, err);
+}
+
+static int render_nowhere(struct migrator *g)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+    unsigned char random[8];
+    char prefix[2 + 2 * sizeof random] = "x";
+
+    if (random_bytes(random, sizeof random) != 0)
+        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(prefix + 1 + 2 * i, 3, "%02x", random[i]);
+    return texts_render(d, d->fixed_schema ? NULL : texts_schema(g->m->texts), prefix, &g->nowhere,
+                        &g->err);
+}
+
+int migrator_connect(struct migrator *g, enum judging judging)
+{
+    int64_t deadline = sqlock_now_us() + g->m->request_us;
+    int rc = judging != JUDGE_NOTHING ? render_nowhere(g) : 0;
+
+    g->judging = judging;
+    g->m->flags |= SQLOCK_CONN_MAKE;
+    if (rc == 0)
+        rc = hosts_walk(g->m, judging != JUDGE_NOTHING ? visit_judged : migrator_visit, g, deadline,
+                        &g->err);
+    texts_free(g->nowhere);
+    g->nowhere = NULL;
+    return rc;
+}
+
+int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
+{
+    if (g->conn != NULL)
+        g->m->driver->close(g->conn);
+    sqlock_mem_free(g->ledger);
+    rows_free(g->rows);
+    sqlock_close(g->m);
+    if (rc == 0)
+        return 0;
+    error_prefix(&g->err, "%s", verb);
+    error_give(err, &g->err);
+    return rc;
+}
+
+int migrator_ask(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline)
+{
+    int rc = texts_has(g->m->texts, stmt, &g->err);
+
+    rows_clear(g->rows);
+    return rc != 0 ? rc : g->m->driver->run(g->conn, stmt, values, 1, deadline, g->rows, &g->err);
+}
+
+int migrator_run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values)
+{
+    int64_t deadline;
+    int rc = guard_keep(g, &deadline);
+
+    return rc != 0 ? rc : migrator_ask(g, stmt, values, deadline);
+}
+
+int migrator_exec(struct migrator *g, const char *sql)
+{
+    char *text = texts_more(g->m->texts, sql);
+    int64_t deadline;
+    int rc;
+
+    if (text == NULL)
+        return error_nomem(&g->err);
+    if ((rc = guard_keep(g, &deadline)) == 0)
+        rc = g->m->driver->exec(g->conn, text, deadline, &g->err);
+    sqlock_mem_free(text);
+    return rc;
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *out, size_t size)
+{
+    size_t len;
+    const char *text = rows_bytes(rows, row, column, &len);
+
+    snprintf(out, size, "%.*s", (int)len, text != NULL ? text : "");
+}
+
+/* A stranger may have made a table of our name. */
+static int check_fit(struct migrator *g)
+{
+    char detail[200];
+
+    if (rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_UNFIT)
+        return 0;
+    read_text(g->rows, 0, SQLOCK_COL_DETAIL, detail, sizeof detail);
+    return sqlock_error_set(&g->err, SQLOCK_EREFUSED, 0, "the tables are not safe to use: %s",
+                            detail);
+}
+
+/* A table that is not there is an answer. Texts that ask for it by the catalogue give it as a row;
+ * where that hides what one may not read, the table itself is asked. */
+static int run_on_table(struct migrator *g, sqlock_stmt stmt, int *out_absent)
+{
+    sqlock_value changes = value_int(g->changes);
+    int rc = migrator_run(g, stmt, &changes);
+
+    *out_absent = rc == SQLOCK_ESCHEMA && strcmp(g->err.sqlstate, "42P01") == 0;
+    if (!*out_absent)
+        return rc != 0 ? rc : check_fit(g);
+    memset(&g->err, 0, sizeof g->err);
+    rows_clear(g->rows);
+    return 0;
+}
+
+static int read_ledger(struct migrator *g)
+{
+    size_t n;
+    int rc, absent;
+
+    sqlock_mem_free(g->ledger);
+    g->ledger = NULL;
+    g->n_ledger = 0;
+    if ((rc = run_on_table(g, SQLOCK_STMT_MIGRATE_LEDGER, &absent)) != 0)
+        return rc;
+    n = sqlock_rows_count(g->rows);
+    if ((g->ledger = sqlock_mem_alloc((n + 1) * sizeof *g->ledger)) == NULL)
+        return error_nomem(&g->err);
+    for (size_t i = 0; i < n; i++) {
+        struct record *r = &g->ledger[g->n_ledger];
+
+        if (rows_int(g->rows, i, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
+            continue; /* there is no table for records */
+        r->version = (int)rows_int(g->rows, i, SQLOCK_COL_VERSION, 0);
+        r->applied = rows_int(g->rows, i, SQLOCK_COL_APPLIED, 0);
+        read_text(g->rows, i, SQLOCK_COL_TITLE, r->name, sizeof r->name);
+        read_text(g->rows, i, SQLOCK_COL_CHECKSUM, r->checksum, sizeof r->checksum);
+        g->n_ledger++;
+    }
+    return 0;
+}
+
+int migrator_look(struct migrator *g)
+{
+    int absent, rc = run_on_table(g, SQLOCK_STMT_MIGRATE_VERSION, &absent);
+
+    if (rc != 0)
+        return rc;
+    if (!absent && sqlock_rows_count(g->rows) == 0)
+        return sqlock_error_set(&g->err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
+    g->version = (int)rows_int(g->rows, 0, SQLOCK_COL_VERSION, 0);
+    g->min_reader = (int)rows_int(g->rows, 0, SQLOCK_COL_MIN_READER, 0);
+    return read_ledger(g);
+}
+
+const struct record *migrator_record(const struct migrator *g, int version)
+{
+    for (size_t i = 0; i < g->n_ledger && version <= g->version; i++)
+        if (g->ledger[i].version == version)
+            return &g->ledger[i];
+    return NULL;
+}
+
+const sqlock_migration *migrator_known(const struct migrator *g, int version)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+
+    for (size_t i = 0; i < d->n_migrations; i++)
+        if (d->migrations[i].version == version)
+            return &d->migrations[i];
+    return NULL;
+}
+
+int migrator_latest(const struct migrator *g)
+{
+    return handshake_schema_version(g->m->driver);
+}
+
+int migrator_begun(const struct migrator *g)
+{
+    int version = g->version;
+
+    for (size_t i = 0; i < g->n_ledger; i++)
+        if (g->ledger[i].version > version && migrator_known(g, g->ledger[i].version) != NULL)
+            version = g->ledger[i].version;
+    return version;
+}
+
+int migrator_put_record(struct migrator *g, const sqlock_migration *migration, int done)
+{
+    sqlock_value record[] = {
+        value_int(migration->version),
+        value_bytes(migration->name, strlen(migration->name)),
+        value_bytes(migration->checksum, strlen(migration->checksum)),
+        value_int(done),
+    };
+
+    return migrator_run(g, SQLOCK_STMT_MIGRATE_RECORD, record);
+}
+
+/* ---- what is wrong with it ------------------------------------------------------------------ */
+
+int check_version(const sqlock_dialect *d, int *version, int least, sqlock_error *err)
+{
+    int latest = d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
+
+    if (*version == SQLOCK_SCHEMA_LATEST)
+        *version = latest;
+    if (*version >= least && *version <= latest)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "this library knows versions %d to %d, not %d",
+                            least, latest, *version);
+}
+
+int migrator_check_newer(struct migrator *g)
+{
+    if (g->version <= migrator_latest(g))
+        return 0;
+    return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                            "the schema is version %d (for libraries of generation %d), newer than "
+                            "this library's %d",
+                            g->version, g->min_reader, migrator_latest(g));
+}
+
+int migrator_check_opening(struct migrator *g)
+{
+    int64_t deadline;
+    int rc;
+
+    if (g->version == 0)
+        return 0;
+    if ((rc = handshake_generation(g->version, g->min_reader, &g->err)) != 0 ||
+        (rc = guard_keep(g, &deadline)) != 0)
+        return rc;
+    return handshake_server(g->m, g->conn, deadline, &g->err);
+}
+
+int migrator_check_drift(struct migrator *g)
+{
+    const sqlock_dialect *d = g->m->driver->dialect;
+
+    for (size_t i = 0; i < d->n_migrations; i++) {
+        const sqlock_migration *known = &d->migrations[i];
+        const struct record *r = migrator_record(g, known->version);
+
+        if (r != NULL && strcmp(r->checksum, known->checksum) != 0)
+            return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                                    "migration %03d_%s was applied from another file: its "
+                                    "checksum is %s there and %s here",
+                                    known->version, known->name, r->checksum, known->checksum);
+    }
+    return 0;
+}
+
+int migrator_check_tables(struct migrator *g, int version)
+{
+    int latest = version == migrator_latest(g);
+    char first[128] = "";
+    size_t n = 0;
+    int rc = migrator_run(g, SQLOCK_STMT_MIGRATE_DIFFER, NULL);
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < sqlock_rows_count(g->rows); i++) {
+        int there = (int)rows_int(g->rows, i, SQLOCK_COL_THERE, 0);
+
+        if (!latest && (there || rows_int(g->rows, i, SQLOCK_COL_MADE_BY, 0) > version))
+            continue;
+        if (n++ == 0)
+            read_text(g->rows, i, SQLOCK_COL_DIFFERENCE, first, sizeof first);
+    }
+    if (n == 0)
+        return 0;
+    return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
+                            "the tables differ from what was expected in %zu points: %s", n, first);
+}

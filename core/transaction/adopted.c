@@ -1,0 +1,291 @@
+/* Adopted connections: the application's own, on which a request is made in its transaction (P14).
+ */
+#include <string.h>
+
+#include "core/engine/arguments.h"
+#include "core/transaction/adopted.h"
+#include "core/transaction/table.h"
+
+int adopted_check(const sqlock_conn *c, sqlock_error *err)
+{
+    int closed;
+
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the connection is NULL");
+    if (c->process != sqlock_process_id())
+        return sqlock_error_set(err, SQLOCK_EFORK, 0,
+                                "the connection belongs to the parent process");
+    mutex_lock(&c->m->mu);
+    closed = c->m->stopping;
+    mutex_unlock(&c->m->mu);
+    if (closed)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager has been closed");
+    switch (c->m->driver->tx_state(c->native)) {
+    case SQLOCK_TX_ACTIVE:
+        return 0;
+    case SQLOCK_TX_IDLE:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open: begin one first");
+    case SQLOCK_TX_FAILED:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the transaction has failed: roll back first");
+    default:
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection is in the middle of something, or lost");
+    }
+}
+
+static int is_state(const sqlock_error *err, const char *state)
+{
+    return strncmp(err->sqlstate, state, strlen(state)) == 0;
+}
+
+int adopted_was_busy(const sqlock_error *err)
+{
+    return err->code == SQLOCK_EDB && is_state(err, "55P03");
+}
+
+int adopted_retry(int n, int64_t deadline, sqlock_error *err)
+{
+    if (sqlock_now_us() >= deadline)
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                "somebody else kept the row, or the file, locked");
+    sqlock_sleep_us(1000 + sqlock_random_below(n < 4 ? 1000u << n : 20000u));
+    return 0;
+}
+
+int adopted_half_done(sqlock_error *err)
+{
+    if (err->code != SQLOCK_ETXGONE) {
+        err->code = SQLOCK_ETXRESTART;
+        err->flags |= SQLOCK_RETRY;
+    }
+    return err->code;
+}
+
+/* Nothing of it is applied before the application commits: so nothing is unsure. But what was done,
+ * and cannot be told, is in the transaction: only what stood behind a savepoint has been undone. */
+static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
+{
+    unsigned keep = err->flags & ~SQLOCK_MAYBE;
+    int done = err->flags & SQLOCK_MAYBE && !(c->m->driver->caps & SQLOCK_CAP_SPOILS);
+    sqlock_tx_state state =
+        err->flags & SQLOCK_RECONNECT ? SQLOCK_TX_IDLE : c->m->driver->tx_state(c->native);
+
+    err->flags = keep;
+    if (state == SQLOCK_TX_IDLE || state == SQLOCK_TX_UNKNOWN) {
+        err->code = SQLOCK_ETXGONE;
+        err->flags |= SQLOCK_RETRY | (state == SQLOCK_TX_UNKNOWN ? SQLOCK_RECONNECT : 0);
+    } else if (state == SQLOCK_TX_FAILED || is_state(err, "40") || done) {
+        adopted_half_done(err);
+    } else {
+        err->code = rc;
+    }
+    return err->code;
+}
+
+/* Leave the savepoint, if the link is there to say it on. It has time of its own: whatever became
+ * of the statement, nothing of ours may stay behind. */
+static int adopted_leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err)
+{
+    sqlock_tx_state state = c->m->driver->tx_state(c->native);
+
+    if (state != SQLOCK_TX_ACTIVE && state != SQLOCK_TX_FAILED)
+        return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RECONNECT, "the connection is lost");
+    return c->m->driver->savepoint(c->native, how, sqlock_now_us() + c->m->request_us, err);
+}
+
+/* What is sent: a request of the dialect's, or, if that is given, a script of our own. */
+struct sent {
+    sqlock_stmt stmt;
+    const sqlock_script *script;
+    const sqlock_value *values;
+};
+
+static int adopted_send(const sqlock_conn *c, const struct sent *s, int64_t deadline,
+                        sqlock_rows *rows, sqlock_error *err)
+{
+    const sqlock_driver *d = c->m->driver;
+
+    if (s->script != NULL)
+        return d->ask(c->native, s->script, s->values, deadline, rows, err);
+    return d->run(c->native, s->stmt, s->values, 1, deadline, rows, err);
+}
+
+/* Where a statement that fails spoils the transaction, it stands behind a savepoint, and is undone.
+ * The first error is the one that is told. */
+static int adopted_run_script(sqlock_conn *c, const struct sent *s, int64_t deadline,
+                              sqlock_rows *rows, sqlock_error *err)
+{
+    const sqlock_driver *d = c->m->driver;
+    int spoils = (d->caps & SQLOCK_CAP_SPOILS) != 0, rc;
+    sqlock_error second = {0};
+
+    if (spoils && (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
+        return adopted_failed(c, rc, err);
+    rc = adopted_send(c, s, deadline, rows, err);
+    if (spoils && rc == 0)
+        rc = adopted_leave(c, SQLOCK_SAVEPOINT_RELEASE, err);
+    if (spoils && rc != 0 && !(err->flags & SQLOCK_RECONNECT))
+        adopted_leave(c, SQLOCK_SAVEPOINT_UNDO, &second);
+    return rc == 0 ? 0 : adopted_failed(c, rc, err);
+}
+
+int adopted_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                 sqlock_rows *rows, sqlock_error *err)
+{
+    struct sent s = {.stmt = stmt, .values = values};
+    int rc = texts_has(c->texts, stmt, err);
+
+    return rc == 0 ? adopted_run_script(c, &s, deadline, rows, err) : rc;
+}
+
+int adopted_script(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
+                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct sent s = {.script = script, .values = values};
+
+    return adopted_run_script(c, &s, deadline, rows, err);
+}
+
+static void cancel_now(struct cancel_listener *cut)
+{
+    sqlock_conn *c = LIST_MEMBER(cut, sqlock_conn, listener);
+
+    atomic_store(&c->cancelled, 1);
+    c->m->driver->cancel(c->native);
+}
+
+void adopted_listen(sqlock_conn *c, sqlock_cancel *cancel)
+{
+    cancel_listen(&c->listener, cancel, cancel_now);
+}
+
+int adopted_was_cancelled(sqlock_conn *c, sqlock_error *err)
+{
+    if (!atomic_load(&c->cancelled))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+}
+
+/* A cancel that came when the last statement had ended would cut the driver's next one: the guard,
+ * say, that the application calls then. So one is asked that is sent nowhere, since its time is
+ * over, and with which the driver forgets. */
+void adopted_unlisten(sqlock_conn *c, sqlock_rows *scratch)
+{
+    static const sqlock_script nothing = {.name = "nothing", .params = ""};
+    sqlock_error ignored;
+
+    cancel_unlisten(&c->listener);
+    if (atomic_exchange(&c->cancelled, 0))
+        c->m->driver->ask(c->native, &nothing, NULL, 0, scratch, &ignored);
+}
+
+int adopted_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                struct answer *out, sqlock_error *err)
+{
+    sqlock_error own = {0};
+    sqlock_rows *rows;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    out->left = INT64_MIN;
+    err = err != NULL ? err : &own;
+    if ((rows = rows_new()) == NULL)
+        return error_nomem(err);
+    out->sent = sqlock_now_us();
+    rc = adopted_rows(c, stmt, values, deadline, rows, err);
+    out->received = sqlock_now_us();
+    if (rc == 0 && sqlock_rows_count(rows) > 0)
+        answer_read(rows, 0, out);
+    rows_free(rows);
+    return rc;
+}
+
+static int check_arguments(const sqlock *m, const void *native, sqlock_conn **out_conn,
+                           sqlock_error *err)
+{
+    int rc;
+
+    if (out_conn == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "adopt: out_conn is NULL");
+    *out_conn = NULL;
+    if ((rc = check_alive(m, err)) != 0)
+        return rc;
+    if (native == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "adopt: the connection is NULL");
+    if (m->driver->adopt == NULL)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the driver %s does not work on an application's connections",
+                                m->driver->name);
+    return 0;
+}
+
+/* The application may have changed to another database since it connected (USE), which may have
+ * tables of ours too: there a guard would find another lock of the same name. */
+static int take_texts(sqlock *m, sqlock_conn *c, sqlock_error *err)
+{
+    char place[sizeof m->place];
+    int rc;
+
+    mutex_lock(&m->mu);
+    memcpy(place, m->place, sizeof place);
+    mutex_unlock(&m->mu);
+    rc = texts_within(m->texts, m->driver->dialect, place, &c->own_texts, err);
+    c->texts = c->own_texts != NULL ? c->own_texts : m->texts;
+    return rc;
+}
+
+int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(void),
+                 sqlock_conn **out_conn, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_error own = {0};
+    sqlock_conn *c;
+    int rc;
+
+    err = err != NULL ? err : &own;
+    if ((rc = check_arguments(m, native, out_conn, err)) != 0)
+        return rc;
+
+    if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
+        return error_nomem(err);
+    if ((rc = take_texts(m, c, err)) != 0) {
+        sqlock_mem_free(c);
+        return rc;
+    }
+    sqlock_adopt_opts o = {
+        .size = sizeof o,
+        .native = native,
+        .native_size = native_size,
+        .library = library,
+        .scripts = texts_scripts(c->texts),
+    };
+    if ((rc = m->driver->adopt(&o, &c->native, err)) != 0) {
+        texts_free(c->own_texts);
+        sqlock_mem_free(c);
+        return check_context(err, "adopt", "", 0, rc);
+    }
+    c->m = m;
+    c->process = m->process;
+    mutex_lock(&m->mu);
+    m->refs++; /* its texts and its driver's table */
+    mutex_unlock(&m->mu);
+    *out_conn = c;
+    return 0;
+}
+
+void sqlock_conn_free(sqlock_conn *c)
+{
+    UNCANCELLED;
+    sqlock *m;
+
+    if (c == NULL || c->process != sqlock_process_id())
+        return;
+    m = c->m;
+    m->driver->close(c->native);
+    table_forget(c);
+    texts_free(c->own_texts);
+    sqlock_mem_free(c);
+    mutex_lock(&m->mu);
+    manager_unref_locked(m);
+}

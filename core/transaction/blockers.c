@@ -1,0 +1,196 @@
+/* Who keeps a row from the application's transaction (P9). While a call waits, its connection
+ * cannot be asked anything; so the manager's worker looks meanwhile, as if it were a request of an
+ * event loop's. */
+#include <sqlock/rows.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/engine/locks.h"
+#include "core/leases/leases.h"
+#include "core/transaction/blockers.h"
+#include "core/transaction/catalogue.h"
+
+#define FIRST_LOOK_US INT64_C(10000)
+#define PAUSE_MIN_US  INT64_C(150000) /* MariaDB gathers nothing new for who comes sooner */
+#define PAUSE_MAX_US  INT64_C(1000000)
+#define LOOK_US       INT64_C(200000) /* for one look that a caller waits for */
+
+/* ---- what was told ----------------------------------------------------------------------------
+ */
+
+static void read_blocker(const sqlock_rows *rows, sqlock_blocker *out)
+{
+    int64_t open = rows_int(rows, 0, SQLOCK_COL_OPEN, -1);
+    size_t len;
+    const char *about = rows_bytes(rows, 0, SQLOCK_COL_ABOUT, &len);
+
+    memset(out, 0, sizeof *out);
+    out->size = sizeof *out;
+    out->sessions = (int32_t)sqlock_rows_count(rows);
+    out->session = rows_int(rows, 0, SQLOCK_COL_BLOCKER, 0);
+    out->open_ms = open < 0 ? -1 : open / 1000;
+    text_show(out->text, sizeof out->text, about != NULL ? about : "", len);
+}
+
+/* A look that finds nobody may have come between two waits: what was known stands. */
+static void blockers_note(struct blockers *b)
+{
+    if (sqlock_rows_count(b->rows) == 0)
+        return;
+    mutex_lock(&b->conn->m->mu);
+    read_blocker(b->rows, &b->conn->blocker);
+    mutex_unlock(&b->conn->m->mu);
+}
+
+static void blockers_forget(sqlock_conn *c)
+{
+    mutex_lock(&c->m->mu);
+    memset(&c->blocker, 0, sizeof c->blocker);
+    mutex_unlock(&c->m->mu);
+}
+
+/* As much as an older caller's struct has room for. */
+static void blockers_give(sqlock_blocker *out, const sqlock_blocker *told)
+{
+    uint32_t size = out->size;
+
+    memcpy(out, told, size < sizeof *told ? size : sizeof *told);
+    out->size = size;
+}
+
+int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out)
+{
+    UNCANCELLED;
+    sqlock_blocker told;
+
+    if (conn == NULL || out == NULL || conn->process != sqlock_process_id())
+        return 0;
+    mutex_lock(&conn->m->mu);
+    told = conn->blocker;
+    mutex_unlock(&conn->m->mu);
+    blockers_give(out, &told);
+    return told.sessions > 0;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------
+ */
+
+/* The server's number for the connection, which behind a pooler the client library does not know.
+ */
+static int knows_session(struct blockers *b)
+{
+    sqlock_error ignored = {0};
+    int64_t deadline = sqlock_now_us() + b->conn->m->request_us;
+
+    if (b->session == 0 &&
+        adopted_rows(b->conn, SQLOCK_STMT_SESSION, NULL, deadline, b->rows, &ignored) == 0)
+        b->session = rows_int(b->rows, 0, SQLOCK_COL_SESSION, 0);
+    rows_clear(b->rows);
+    return b->session != 0;
+}
+
+static sqlock_value name_or_null(const char *name)
+{
+    return name != NULL && *name != '\0' ? value_bytes(name, strlen(name)) : sqlock_null();
+}
+
+/* The worker: one look. What is not allowed now will not be allowed later. */
+static void blockers_ask(sqlock_op *op)
+{
+    struct blockers *b = op->work;
+    sqlock_value values[] = {value_int(b->session), sqlock_null(), sqlock_null()};
+    int64_t sent;
+    int rc;
+
+    if ((rc = op_attempt_rows(op, SQLOCK_STMT_BLOCKERS, values, 1, b->rows, &sent)) == 0)
+        blockers_note(b);
+    if (op_is_over(op))
+        return;
+    op_again(op, rc == SQLOCK_EDENIED ? TIME_NEVER : sqlock_now_us() + b->pause);
+    b->pause = time_min(2 * b->pause, PAUSE_MAX_US);
+}
+
+/* It travels in a handle that nobody sees, as all requests do. */
+static int blockers_start(struct blockers *b)
+{
+    sqlock *m = b->conn->m;
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_error ignored;
+
+    if (lock_new(m, "row", 3, &o, &b->lock, &ignored) != 0)
+        return 0;
+    b->lock->pending = PENDING_NOTHING; /* nothing will be granted by it */
+    if (op_start(m, b->lock, blockers_ask, SQLOCK_WAIT_FOREVER, NULL, &b->op, &ignored) != 0)
+        return 0;
+    b->op->work = b;
+    b->op->patient = 1;
+    op_again(b->op, sqlock_now_us() + FIRST_LOOK_US);
+    return async_go(b->op, &b->op, &ignored) == 0;
+}
+
+void blockers_watch(struct blockers *b)
+{
+    if (b->conn == NULL || b->op != NULL || !knows_session(b))
+        return;
+    blockers_forget(b->conn);
+    b->pause = PAUSE_MIN_US;
+    if (!blockers_start(b))
+        blockers_rest(b);
+}
+
+/* A look that is under way is cut. It is the worker's alone before that, then this thread's. */
+void blockers_rest(struct blockers *b)
+{
+    if (b->op != NULL) {
+        op_interrupt(b->op);
+        op_finish(b->op, NULL, NULL);
+    }
+    if (b->lock != NULL)
+        lock_free(b->lock);
+    b->op = NULL;
+    b->lock = NULL;
+}
+
+void blockers_look(struct blockers *b, const struct table *t)
+{
+    sqlock_error ignored = {0};
+    sqlock_value values[3];
+
+    if (b->conn == NULL || b->conn->blocker.sessions > 0 || !knows_session(b))
+        return;
+    values[0] = value_int(b->session);
+    values[1] = name_or_null(t->key.schema);
+    values[2] = name_or_null(t->row->table);
+    if (catalogue_beside(b->conn->m, SQLOCK_STMT_BLOCKERS, values, sqlock_now_us() + LOOK_US,
+                         b->rows, &ignored) == 0)
+        blockers_note(b);
+}
+
+/* ---- the call it is for -----------------------------------------------------------------------
+ */
+
+void blockers_begin(struct blockers *b, sqlock_conn *c)
+{
+    sqlock_error ignored;
+
+    memset(b, 0, sizeof *b);
+    blockers_forget(c);
+    if ((c->m->driver->caps & SQLOCK_CAP_ONE_WRITER) ||
+        texts_has(c->texts, SQLOCK_STMT_BLOCKERS, &ignored) != 0 ||
+        texts_has(c->texts, SQLOCK_STMT_SESSION, &ignored) != 0 || (b->rows = rows_new()) == NULL)
+        return;
+    b->conn = c;
+}
+
+void blockers_end(struct blockers *b, int wanted, sqlock_blocker *out)
+{
+    sqlock_blocker told = {.size = sizeof told};
+
+    if (b->conn != NULL && wanted && !sqlock_row_blocker(b->conn, &told))
+        told = (sqlock_blocker){.size = sizeof told};
+    if (b->conn != NULL)
+        blockers_forget(b->conn);
+    rows_free(b->rows);
+    if (out != NULL)
+        blockers_give(out, &told);
+}

@@ -1,0 +1,254 @@
+/* A row of the application's: compared and set by its version, or by the fencing token in it. */
+#include <string.h>
+
+#include "core/engine/arguments.h"
+#include "core/transaction/compare.h"
+
+/* The row had the expected version when it was looked at, and another one, or none that could be
+ * seen, when it was to be changed: somebody was there in between, which is not so every time. */
+enum { AGAIN_MAX = 3 };
+
+static int check_version(const sqlock_row_version *v, int inserts, sqlock_error *err)
+{
+    if (v == NULL || v->size < sizeof *v)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "version is NULL, or its size is not set");
+    if (v->flags & ~SQLOCK_CAS_TIMESTAMP)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", v->flags);
+    if (!inserts && v->expected.type != SQLOCK_INT && v->expected.type != SQLOCK_NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the expected version is neither an integer nor NULL");
+    return 0;
+}
+
+/* What the caller takes the column for is what it is; and an integer can be raised: at its end some
+ * servers would leave it as it is, and two changes would have one version. */
+static int check_kind(const struct compare *c, const sqlock_row_version *v, sqlock_error *err)
+{
+    const struct table_version *kind = &c->table.kind;
+    int as_timestamp = (v->flags & SQLOCK_CAS_TIMESTAMP) != 0;
+
+    if (as_timestamp != kind->is_timestamp)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                as_timestamp ? "the version's column is not a timestamp"
+                                             : "the version's column is a timestamp: "
+                                               "SQLOCK_CAS_TIMESTAMP, and its warning");
+    if (!as_timestamp && c->expected.type == SQLOCK_INT && c->expected.i >= kind->most)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the version %lld cannot be raised in its column",
+                                (long long)c->expected.i);
+    return 0;
+}
+
+static int same_number(const sqlock_value *a, const sqlock_value *b)
+{
+    return a->type == b->type && (a->type == SQLOCK_NULL || a->i == b->i);
+}
+
+/* It was changed, and stays so in this transaction; but whoever has read it before would not see
+ * that it was. */
+static int check_raised(const struct compare *c, sqlock_error *err)
+{
+    if (!same_number(&c->found, &c->expected))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ETXRESTART, 0,
+                            "the row was changed, but a trigger of the table's has put its version "
+                            "back: roll back");
+}
+
+static int cas_judge(const struct compare *c, sqlock_error *err)
+{
+    switch (c->outcome) {
+    case SQLOCK_OUT_DONE:
+        return 0;
+    case SQLOCK_OUT_CONFLICT:
+        return SQLOCK_CONFLICT;
+    case SQLOCK_OUT_NONE:
+    case SQLOCK_OUT_GONE:
+        return SQLOCK_ABSENT;
+    case SQLOCK_OUT_STALE:
+        return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
+                                "the row was changed after this transaction's snapshot: roll back, "
+                                "and begin again");
+    default:
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", c->outcome);
+    }
+}
+
+/* ---- update, delete ---------------------------------------------------------------------------
+ */
+
+static int cas_change(struct compare *c, sqlock_stmt block, sqlock_error *err)
+{
+    for (int n = 0; n < AGAIN_MAX; n++) {
+        int rc = compare_ask(c, block, err);
+
+        if (rc != 0)
+            return rc;
+        if (c->outcome != SQLOCK_OUT_SKIPPED)
+            return cas_judge(c, err);
+    }
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the row has the expected version, and is not changed: a trigger or a "
+                            "policy of the table's keeps it");
+}
+
+static int cas_update(struct compare *c, sqlock_error *err)
+{
+    int rc = cas_change(c, SQLOCK_STMT_CAS_UPDATE, err);
+
+    return rc == 0 ? check_raised(c, err) : rc;
+}
+
+static int cas_delete(struct compare *c, sqlock_error *err)
+{
+    return cas_change(c, SQLOCK_STMT_CAS_DELETE, err);
+}
+
+/* ---- insert -----------------------------------------------------------------------------------
+ */
+
+static int is_duplicate(const sqlock_error *err)
+{
+    return err->code == SQLOCK_EDB && strcmp(err->sqlstate, "23505") == 0;
+}
+
+/* A row is in the way: one of this key, or, where only an error tells, one that has the values of
+ * another unique index. */
+static int insert_once(struct compare *c, sqlock_error *err)
+{
+    sqlock_error second = {0};
+    int rc = compare_ask(c, SQLOCK_STMT_CAS_INSERT, err), met;
+
+    if ((rc == 0 && c->outcome != SQLOCK_OUT_NONE) || (rc != 0 && !is_duplicate(err)))
+        return rc;
+    if ((met = compare_ask(c, SQLOCK_STMT_CAS_MET, &second)) != 0) {
+        *err = second;
+        return met;
+    }
+    return c->outcome == SQLOCK_OUT_NONE || c->outcome == SQLOCK_OUT_GONE ? rc : 0;
+}
+
+static int cas_insert(struct compare *c, sqlock_error *err)
+{
+    for (int n = 0; n < AGAIN_MAX; n++) {
+        int rc = insert_once(c, err);
+
+        if (rc != 0)
+            return rc;
+        if (c->outcome != SQLOCK_OUT_NONE && c->outcome != SQLOCK_OUT_GONE)
+            return cas_judge(c, err);
+    }
+    return sqlock_error_set(
+        err, SQLOCK_EREFUSED, 0,
+        "the row is not inserted, and none of its key can be seen: a trigger or "
+        "a policy of the table's keeps it");
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+static int cas_run(struct compare *c, sqlock_row_version *v, const char *verb,
+                   int (*verb_of)(struct compare *c, sqlock_error *err), sqlock_error *err)
+{
+    const char *table = c->row != NULL && c->row->size >= sizeof *c->row ? c->row->table : NULL;
+    sqlock_error failure = {0}; /* err is left alone by what is no failure */
+    int rc = check_version(v, verb_of == cas_insert, &failure);
+
+    if (rc == 0) {
+        c->column = v->column;
+        c->expected = verb_of != cas_insert ? v->expected : sqlock_null();
+        rc = compare_open(c, &failure);
+    }
+    if (rc == 0 && (rc = check_kind(c, v, &failure)) == 0)
+        rc = verb_of(c, &failure);
+    if (rc < 0) {
+        table = table != NULL ? table : "";
+        check_context(&failure, verb, table, strnlen(table, 80), rc);
+        return error_give(err, &failure);
+    }
+    v->found = c->found;
+    return rc;
+}
+
+int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
+                      const sqlock_column *set, size_t n_set, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct compare c = {.conn = conn, .row = row, .set = set, .n_set = n_set};
+
+    return cas_run(&c, version, "cas update", cas_update, err);
+}
+
+int sqlock_cas_delete(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
+                      sqlock_error *err)
+{
+    UNCANCELLED;
+    struct compare c = {.conn = conn, .row = row};
+
+    return cas_run(&c, version, "cas delete", cas_delete, err);
+}
+
+int sqlock_cas_insert(sqlock_conn *conn, const sqlock_row *row, sqlock_row_version *version,
+                      const sqlock_column *set, size_t n_set, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct compare c = {.conn = conn, .row = row, .set = set, .n_set = n_set};
+
+    return cas_run(&c, version, "cas insert", cas_insert, err);
+}
+
+#define TOKEN_MOST ((INT64_C(1) << 53) - 1)
+
+static int fence_judge(const struct compare *c, sqlock_error *err)
+{
+    switch (c->outcome) {
+    case SQLOCK_OUT_DONE:
+        return 0;
+    case SQLOCK_OUT_NONE:
+    case SQLOCK_OUT_GONE:
+        return SQLOCK_ABSENT;
+    case SQLOCK_OUT_CONFLICT:
+        return sqlock_error_set(err, SQLOCK_ELOST, 0,
+                                "a newer holder was here: its token is %lld, and this one's %lld: "
+                                "roll back",
+                                (long long)c->found.i, (long long)c->token.i);
+    case SQLOCK_OUT_STALE:
+        return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
+                                "the transaction has read before an earlier holder's last write");
+    default:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the row lets the token pass, and is not changed: a trigger or a "
+                                "policy of the table's keeps it");
+    }
+}
+
+static int fence_row(struct compare *c, sqlock_error *err)
+{
+    int rc = compare_open(c, err);
+
+    if (rc == 0 && (c->table.kind.is_timestamp || c->table.kind.most < TOKEN_MOST))
+        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                              "the fence is not of 64 bits, as tokens may become");
+    for (int n = 0; rc == 0 && n < 3; n++)
+        if ((rc = compare_ask(c, SQLOCK_STMT_FENCE, err)) == 0 && c->outcome != SQLOCK_OUT_SKIPPED)
+            break;
+    return rc == 0 ? fence_judge(c, err) : rc;
+}
+
+int sqlock_fence(sqlock_conn *conn, const sqlock_row *row, const char *column, int64_t token,
+                 sqlock_error *err)
+{
+    UNCANCELLED;
+    struct compare c = {.conn = conn, .row = row, .column = column, .token = sqlock_int(token)};
+    const char *table = row != NULL && row->size >= sizeof *row ? row->table : NULL;
+    sqlock_error failure = {0};
+    int rc = check_token(token, &failure);
+
+    if (rc == 0)
+        rc = fence_row(&c, &failure);
+    if (rc >= 0)
+        return rc;
+    table = table != NULL ? table : "";
+    check_context(&failure, "fence", table, strnlen(table, 80), rc);
+    return error_give(err, &failure);
+}

@@ -1,0 +1,64 @@
+/* What the database knows of the application's tables. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/engine/pool.h"
+#include "core/transaction/catalogue.h"
+
+enum { PARAMS_MAX = 4, STALE_MAX = 4 };
+
+/* A connection that idled may have died since: then it is asked on another one. */
+int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                     sqlock_rows *rows, sqlock_error *err)
+{
+    struct conn *c;
+    int rc, stale, tries = 0;
+
+    do {
+        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, err)) != 0)
+            break;
+        stale = c->used;
+        rc = call_rows(m, c, NULL, stmt, values, 1, deadline, rows, NULL, err);
+        pool_give(m, c, rc != 0 && (err->flags & SQLOCK_RECONNECT));
+    } while (rc != 0 && stale && (err->flags & SQLOCK_RECONNECT) && ++tries < STALE_MAX);
+    if (rc != 0) /* of a connection that is not the application's */
+        err->flags &= ~(SQLOCK_RECONNECT | SQLOCK_MAYBE);
+    return rc;
+}
+
+/* The application's schema, as its connection has it now, copied to buf. */
+static int ask_schema(sqlock_conn *c, int64_t deadline, sqlock_rows *rows, char *buf, size_t size,
+                      sqlock_error *err)
+{
+    const char *found;
+    size_t len;
+    int rc = adopted_rows(c, SQLOCK_STMT_TABLE_AT, NULL, deadline, rows, err);
+
+    if (rc != 0)
+        return rc;
+    found = rows_bytes(rows, 0, SQLOCK_COL_AT, &len);
+    if (found == NULL || len >= size)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the row has no schema, and the connection has none selected");
+    memcpy(buf, found, len + 1);
+    return 0;
+}
+
+int catalogue_ask(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                  int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    sqlock_value with[PARAMS_MAX];
+    char schema[264];
+    int rc;
+
+    if (!(c->m->driver->caps & SQLOCK_CAP_BESIDE))
+        return adopted_rows(c, stmt, values, deadline, rows, err);
+    assert(n >= 1 && n <= PARAMS_MAX);
+    memcpy(with, values, n * sizeof *with);
+    if (with[0].type == SQLOCK_NULL) {
+        if ((rc = ask_schema(c, deadline, rows, schema, sizeof schema, err)) != 0)
+            return rc;
+        with[0] = value_bytes(schema, strlen(schema));
+    }
+    return catalogue_beside(c->m, stmt, with, deadline, rows, err);
+}

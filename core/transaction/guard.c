@@ -1,0 +1,179 @@
+/* The guard: a lease proved, and kept from everybody else, in the application's own transaction
+ * (P11). */
+#include <string.h>
+
+#include "core/engine/arguments.h"
+#include "core/leases/leases.h"
+#include "core/transaction/adopted.h"
+
+static int check_both(sqlock_lock *lock, const sqlock_conn *conn, sqlock_error *err)
+{
+    sqlock_state state;
+    int rc;
+
+    if ((rc = check_lock(lock, err)) != 0 || (rc = adopted_check(conn, err)) != 0)
+        return rc;
+    if (conn->m != lock->m)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the connection was adopted by another manager than the lock's");
+    state = sqlock_lock_state(lock);
+    if (state == SQLOCK_LOST)
+        return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
+    if (state != SQLOCK_HELD && state != SQLOCK_AT_RISK)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
+    return 0;
+}
+
+static int guard_send(sqlock_lock *lock, sqlock_conn *conn, int64_t deadline, struct answer *a,
+                      sqlock_error *err)
+{
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+        value_int(lock->lease.ttl),
+    };
+
+    return adopted_run(conn, SQLOCK_STMT_GUARD, values, deadline, a, err);
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static int runs_here(sqlock *m, const char *running)
+{
+    int same;
+
+    mutex_lock(&m->mu);
+    same = m->running[0] == '\0' || running[0] == '\0' || strcmp(m->running, running) == 0;
+    mutex_unlock(&m->mu);
+    return same;
+}
+
+static void handshake_once(sqlock_op *op)
+{
+    sqlock_lock *lock = op->work;
+    sqlock_value values[] = {
+        value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->token),
+    };
+    struct answer a;
+
+    op->greet = 1;
+    if (op_attempt(op, SQLOCK_STMT_LEASE, values, &a) != 0)
+        op_failed(op);
+    else
+        op_done(op, 0);
+}
+
+/* A copy of the tables (a replica that can be written, a restored backup, the other half of a pool
+ * that splits reads from writes) has the lease's row as well, and keeps nobody out of ours. But
+ * after a restart or a failover our own connections may not have met the server yet that the
+ * application's is on: they do now. */
+static int check_running(sqlock_lock *lock, const char *running, sqlock_error *err)
+{
+    struct named_request greeting = {
+        .verb = "handshake",
+        .name = lock->name,
+        .name_len = lock->name_len,
+        .advance = handshake_once,
+        .work = lock,
+        .urgent = 1,
+    };
+    int rc;
+
+    if (runs_here(lock->m, running))
+        return 0;
+    if ((rc = named_request(lock->m, &greeting, err)) != 0) {
+        err->flags &=
+            ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE); /* of ours, not of the guest's */
+        return rc;
+    }
+    if (runs_here(lock->m, running))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the connection is to another server, or another database on it, than "
+                            "the lock is on: a guard there keeps nobody out");
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* The row says that it is not ours: a renewal will find out what happened, and tell. */
+static int guard_lost(sqlock_lock *lock, sqlock_why why, sqlock_error *err)
+{
+    mutex_lock(&lock->m->mu);
+    if (lock->lease.renew_at > 0)
+        lock->lease.renew_at = lock->retry_at = sqlock_now_us();
+    worker_wake(lock->m, 0);
+    mutex_unlock(&lock->m->mu);
+    return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s: roll back", sqlock_why_name(why));
+}
+
+static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *err)
+{
+    sqlock_why why = answer_why(a, 0);
+
+    switch (a->outcome) {
+    case SQLOCK_OUT_DONE:
+        mutex_lock(&lock->m->mu);
+        lock->guards = 1;
+        if (lock->m->driver->caps & SQLOCK_CAP_ONE_WRITER)
+            lease_guard(&lock->lease, a->received);
+        mutex_unlock(&lock->m->mu);
+        return 0;
+    case SQLOCK_OUT_STALE:
+        return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
+                                "the transaction's snapshot is older than the lease");
+    case SQLOCK_OUT_UNFIT:
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "this server cannot tell others of a guard: it takes MySQL 8.0");
+    case SQLOCK_OUT_KIND:
+        return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
+                                "the name's row is of a kind that this version does not know");
+    default:
+        return guard_lost(lock, why != SQLOCK_WHY_NONE ? why : SQLOCK_WHY_TAKEN, err);
+    }
+}
+
+/* Somebody is writing the row: most often a renewal or a grant, which is over in a moment. */
+static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
+{
+    int64_t deadline = sqlock_now_us() + lock->m->request_us;
+    char running[sizeof lock->m->running] = "";
+    struct answer a;
+    int rc;
+
+    if (lock->m->driver->running != NULL) {
+        lock->m->driver->running(conn->native, running, sizeof running);
+        if ((rc = check_running(lock, running, err)) != 0)
+            return rc;
+    }
+    for (int tries = 0;; tries++) {
+        rc = guard_send(lock, conn, deadline, &a, err);
+        if (rc == 0 && check_running(lock, a.label, err) != 0)
+            return err->code;
+        if (rc == 0 && a.outcome != SQLOCK_OUT_SKIPPED)
+            return guard_judge(lock, &a, err);
+        if (rc != 0 && !adopted_was_busy(err))
+            return rc;
+        if ((rc = adopted_retry(tries, deadline, err)) != 0)
+            return rc;
+    }
+}
+
+int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_error own = {0};
+    int rc;
+
+    err = err != NULL ? err : &own;
+    rc = check_both(lock, conn, err);
+    if (rc == 0)
+        rc = guard_lease(lock, conn, err);
+    return lock != NULL && rc != SQLOCK_EFORK
+               ? check_context(err, "guard", lock->name, lock->name_len, rc)
+               : rc;
+}

@@ -1,0 +1,363 @@
+/* Requests on the application's connection: one statement after the other, each under settings of
+ * its own, which also make the server end it in time. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mysql.h"
+
+#define SECOND_US      INT64_C(1000000)
+#define FIRST_SLICE_US (SECOND_US / 2)
+#define BEYOND_S       10 /* seconds by which a bound is too far away to be met */
+
+/* ---- settings
+ * ------------------------------------------------------------------------------------ */
+
+/* What our statements rely on, and what bounds them: for `cut` now, and at the deadline at the
+ * latest. A wait for a row that innodb_lock_wait_timeout ends would end the whole transaction where
+ * innodb_rollback_on_timeout is on; so it bounds nothing where something else can. */
+struct bounds {
+    int64_t cut_us;
+    int64_t left_us;
+};
+
+#define RELIED_ON                                                                                  \
+    "sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_auto_is_null = 0,"         \
+    " sql_big_selects = 1"
+
+static int64_t wait_seconds(int64_t us)
+{
+    return (us + SECOND_US - 1) / SECOND_US;
+}
+
+/* MariaDB: for one statement, in front of it. */
+static int put_prefix(char *out, size_t size, const struct bounds *b)
+{
+    int64_t far = wait_seconds(b->cut_us) + BEYOND_S;
+
+    return snprintf(out, size,
+                    "SET STATEMENT max_statement_time = %" PRId64 ".%06" PRId64
+                    ", innodb_lock_wait_timeout = %" PRId64 ", lock_wait_timeout = %" PRId64
+                    ", " RELIED_ON " FOR ",
+                    b->cut_us / SECOND_US, b->cut_us % SECOND_US, far, far);
+}
+
+/* MySQL: for the session, and put back behind the request. Only queries can be cut by the
+ * millisecond. */
+static const char ask_settings[] =
+    "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_select_limit, "
+    "@@sql_safe_updates,"
+    " @@sql_auto_is_null, @@sql_big_selects /*!50708 , @@max_execution_time */ LIMIT 1";
+
+static int bound_session(struct my_conn *c, const struct my_call *call, const struct bounds *b)
+{
+    char sql[512];
+
+    snprintf(sql, sizeof sql,
+             "SET SESSION innodb_lock_wait_timeout ="
+             " IF(@@innodb_rollback_on_timeout, %" PRId64 ", %" PRId64 "),"
+             " lock_wait_timeout = %" PRId64 ", " RELIED_ON
+             " /*!50708 , max_execution_time = %" PRId64 " */",
+             wait_seconds(b->left_us), wait_seconds(b->cut_us), wait_seconds(b->cut_us),
+             (b->cut_us + 999) / 1000);
+    return my_adopted_say(c, call, sql);
+}
+
+static int keep_session(struct my_conn *c, const struct my_call *call, char *out, size_t size)
+{
+    static const char *const names[] = {
+        "innodb_lock_wait_timeout", "lock_wait_timeout", "sql_select_limit",  "sql_safe_updates",
+        "sql_auto_is_null",         "sql_big_selects",   "max_execution_time"};
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    size_t len = 0;
+    int rc = my_adopted_ask(c, call, ask_settings, sizeof ask_settings - 1, &res);
+
+    if (rc == 0 && (row = mysql_fetch_row(res)) == NULL)
+        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+    for (unsigned i = 0; rc == 0 && i < mysql_num_fields(res); i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s = %s", i == 0 ? "SET SESSION " : ", ",
+                                names[i], row[i]);
+    mysql_free_result(res);
+    return rc;
+}
+
+/* ---- a statement
+ * --------------------------------------------------------------------------------- */
+
+/* The server ended it at its bound; the transaction stands. On MariaDB nothing else is a bound, and
+ * 1205 is the answer of a statement that waits for nobody. */
+static int was_cut(const struct my_conn *c, const sqlock_error *err)
+{
+    return (err->native == 1969 || err->native == 3024 || (!c->maria && err->native == 1205)) &&
+           !c->ended && my_adopted_in_transaction(c->my);
+}
+
+static int adopted_attempt(struct my_conn *c, const struct my_call *call, const char *sql,
+                           size_t len, const struct bounds *b, MYSQL_RES **out_res)
+{
+    char prefix[320], *text;
+    size_t n;
+    int rc;
+
+    if (!c->maria)
+        return my_adopted_ask(c, call, sql, len, out_res);
+    n = (size_t)put_prefix(prefix, sizeof prefix, b);
+    if ((text = sqlock_mem_alloc(n + len)) == NULL)
+        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
+    memcpy(text, prefix, n);
+    memcpy(text + n, sql, len);
+    rc = my_adopted_ask(c, call, text, n + len, out_res);
+    sqlock_mem_free(text);
+    return rc;
+}
+
+/* A cancel cannot reach the statement, for that a second connection would be needed. So the server
+ * ends it for a look at what was cancelled: first after half a second, then after twice the time
+ * each, so that what takes long is done all the same; but what only waits is asked again and
+ * again. What it had not done by then it has not done at all. */
+static int run_statement(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                         int hears, MYSQL_RES **out_res)
+{
+    int64_t slice = FIRST_SLICE_US;
+    int rc;
+
+    for (int again = 0;; again = 1, slice *= hears ? 1 : 2) {
+        struct bounds b = {.left_us = call->deadline - sqlock_now_us()};
+
+        *out_res = NULL;
+        if (atomic_load(&c->cancelled))
+            return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled");
+        if (b.left_us <= 0)
+            return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0,
+                                    again ? "the statement was cut at the deadline"
+                                          : "no time left to ask the server");
+        b.cut_us = b.left_us < slice ? b.left_us : slice;
+        if (!c->maria && again && (rc = bound_session(c, call, &b)) != 0)
+            return rc;
+        rc = adopted_attempt(c, call, sql, len, &b, out_res);
+        if (rc == 0 || !was_cut(c, call->err))
+            return rc;
+    }
+}
+
+/* A change that was made outside of any transaction is there to stay: so it is looked before the
+ * first (look_first), and behind each. */
+static int still_open(struct my_conn *c, const struct my_call *call)
+{
+    return my_adopted_in_transaction(c->my)
+               ? 0
+               : sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "no transaction is open any more");
+}
+
+/* One statement of the step at a time: the connection need not take several in a packet. The last
+ * one's rows count. */
+static int run_step(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
+                    const sqlock_step *step, sqlock_rows *rows, size_t request)
+{
+    MYSQL_RES *res = NULL, *last = NULL;
+    size_t len = 0;
+    char *text = my_text(step, b, &len);
+    int rc = 0;
+
+    if (text == NULL)
+        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
+    for (const char *at = text, *next = NULL; rc == 0 && at != NULL; at = next) {
+        next = my_next_statement(at);
+        rc = run_statement(c, call, at, next != NULL ? (size_t)(next - at) - 2 : strlen(at),
+                           step->flags & SQLOCK_STEP_HEARS, &res);
+        if (rc == 0 && res != NULL) {
+            mysql_free_result(last);
+            last = res;
+        }
+        rc = rc == 0 ? still_open(c, call) : rc;
+    }
+    if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, request)) != 0)
+        my_fail_rows(call, rc, 0);
+    mysql_free_result(last);
+    sqlock_mem_free(text);
+    return rc;
+}
+
+/* What is run, under which settings. */
+struct job {
+    const sqlock_script *script;
+    const sqlock_value *values; /* of n requests */
+    size_t n;
+    sqlock_rows *rows;
+    char charset[64];
+    int keeps_id; /* the last insert id would be another afterwards */
+    uint64_t insert_id;
+};
+
+static int run_requests(struct my_conn *c, const struct my_call *call, const struct job *job)
+{
+    const sqlock_script *s = job->script;
+    int rc = 0;
+
+    for (size_t request = 0; rc == 0 && request < job->n; request++) {
+        struct my_batch b = {job->values + request * s->n_params, s->n_params, 1, job->charset};
+        size_t before = sqlock_rows_count(job->rows);
+
+        for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(job->rows) == before; i++)
+            rc = run_step(c, call, &b, &s->steps[i], job->rows, request);
+    }
+    return rc;
+}
+
+/* ---- the slot
+ * ------------------------------------------------------------------------------------ */
+
+/* On MySQL, between the settings as they were. They are put back whatever happened; were that
+ * refused, the application would go on with ours, so its link is ended rather. */
+static int run_bounded(struct my_conn *c, const struct my_call *call, const struct job *job)
+{
+    int64_t left = call->deadline - sqlock_now_us();
+    struct bounds b = {left < FIRST_SLICE_US ? left : FIRST_SLICE_US, left};
+    struct my_call back = *call;
+    sqlock_error err;
+    char put_back[512];
+    int rc;
+
+    if ((rc = keep_session(c, call, put_back, sizeof put_back)) != 0 ||
+        (rc = still_open(c, call)) != 0)
+        return rc;
+    if ((rc = bound_session(c, call, &b)) == 0)
+        rc = run_requests(c, call, job);
+    back.err = &err;
+    if (!c->broken && my_adopted_say(c, &back, put_back) != 0) {
+        if (!c->broken)
+            my_adopted_hang_up(c);
+        *call->err = err;
+        call->err->flags |= SQLOCK_RECONNECT;
+        rc = err.code;
+    }
+    return rc;
+}
+
+static int has_text(const struct job *job)
+{
+    for (size_t i = 0; i < job->n * job->script->n_params; i++)
+        if (job->values[i].type == SQLOCK_TEXT)
+            return 1;
+    return 0;
+}
+
+/* A statement that hands a number on that way, or inserts into a table that counts by itself, takes
+ * the place of the application's. */
+static int sets_insert_id(const struct job *job)
+{
+    for (size_t i = 0; i < job->script->n_steps; i++)
+        if (strstr(job->script->steps[i].sql, "LAST_INSERT_ID(") != NULL ||
+            strncmp(job->script->steps[i].sql, "INSERT ", 7) == 0)
+            return 1;
+    return 0;
+}
+
+/* A guard keeps others out by a share lock. */
+static int share_locks(const struct job *job)
+{
+    for (size_t i = 0; i < job->script->n_steps; i++)
+        if (strstr(job->script->steps[i].sql, "LOCK IN SHARE MODE") != NULL)
+            return 1;
+    return 0;
+}
+
+/* Which character set the server takes a text of the application's for: the client library does not
+ * see each change. And the session's last insert id, which the library may not have seen either. */
+static int ask_session(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    static const char sql[] = "SELECT @@character_set_client, LAST_INSERT_ID() LIMIT 1";
+    MYSQL_RES *res = NULL;
+    MYSQL_ROW row;
+    int rc = my_adopted_ask(c, call, sql, sizeof sql - 1, &res);
+
+    if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL || row[1] == NULL ||
+                    strlen(row[0]) >= sizeof job->charset))
+        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+    else if (rc == 0 && strlen(row[0]) != mysql_fetch_lengths(res)[0])
+        rc = my_fail_rows(call, SQLOCK_EREFUSED, 0);
+    else if (rc == 0) {
+        memcpy(job->charset, row[0], strlen(row[0]) + 1);
+        job->insert_id = strtoull(row[1], NULL, 10);
+    }
+    mysql_free_result(res);
+    return rc;
+}
+
+/* On an error's answer the client library goes on showing a transaction that the server may have
+ * ended, and a change would commit by itself: so the server is asked once more, unless nothing was
+ * sent since it was last asked (by SET). A query alone does no harm out there, and its answer
+ * tells. */
+static int look_first(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    const sqlock_script *s = job->script;
+    int rc;
+
+    if (job->keeps_id || has_text(job))
+        rc = ask_session(c, call, job);
+    else if (my_adopted_undisturbed(c) || !c->maria || strncmp(s->steps[0].sql, "SELECT ", 7) == 0)
+        return 0;
+    else
+        rc = my_adopted_say(c, call, "DO 0");
+    return rc == 0 ? still_open(c, call) : rc;
+}
+
+static int give_back_id(struct my_conn *c, const struct my_call *call, const struct job *job)
+{
+    char sql[64];
+
+    snprintf(sql, sizeof sql, "DO LAST_INSERT_ID(%" PRIu64 ")", job->insert_id);
+    return my_adopted_say(c, call, sql);
+}
+
+static int run_job(struct my_conn *c, const struct my_call *call, struct job *job)
+{
+    struct my_call back = *call;
+    sqlock_error err;
+    int rc = look_first(c, call, job);
+
+    if (rc == 0 && share_locks(job))
+        rc = my_adopted_refuse_xa(c, call);
+    if (rc != 0)
+        return rc;
+    rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);
+    back.err = &err;
+    if (job->keeps_id && !c->broken && give_back_id(c, &back, job) != 0 && c->broken) {
+        *call->err = err;
+        rc = err.code;
+    }
+    return rc;
+}
+
+int my_adopted_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
+                   size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct my_call call = {.deadline = deadline, .err = err};
+    struct job job = {.script = script, .values = values, .n = n, .rows = rows};
+    size_t before = sqlock_rows_count(rows);
+    struct my_last last;
+    int rc = my_adopted_ready(c, &call);
+
+    if (rc == 0 && atomic_load(&c->cancelled))
+        rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
+    if (rc == 0 && sqlock_now_us() >= deadline)
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+    if (rc == 0) {
+        my_last_keep(&last, c->my);
+        job.keeps_id = sets_insert_id(&job);
+        rc = run_job(c, &call, &job);
+        my_last_give_back(&last, c->my);
+    }
+    if (rc != 0)
+        sqlock_rows_cut(rows, before);
+    atomic_store(&c->cancelled, 0);
+    return rc;
+}
+
+int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
+           sqlock_rows *rows, sqlock_error *err)
+{
+    return my_adopted_run(conn, script, values, 1, deadline, rows, err);
+}

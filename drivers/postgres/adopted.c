@@ -1,0 +1,379 @@
+/* A guest on a connection of the application's (P14): what is different there from a connection of
+ * our own. The way of a statement is the same (wire.c), but
+ * - what is set on the PGconn for the time of a call is taken back at its end
+ * - a statement whose time is over is cancelled and its end read, or else the link is cut: an
+ * answer that came later would be read by the application as its own
+ * - nothing is ever said about transactions but our own savepoint. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "postgres.h"
+
+/* How long a cancelled statement's end is waited for, with all that it takes to cancel it. */
+#define CUT_US INT64_C(2000000)
+
+/* ---- adopting -------------------------------------------------------------------------------- */
+
+/* libpq does not tell the argument of a notice receiver, so one that was replaced cannot be put
+ * back: but its own, which needs none. Which one that is, a PGconn tells that no one has touched.
+ * This one is refused for its text, before anything is looked up. */
+static int find_default_receiver(struct pg_conn *c)
+{
+    PGconn *untouched = PQconnectStart("=");
+
+    if (untouched == NULL)
+        return SQLOCK_ENOMEM;
+    c->default_receiver = PQsetNoticeReceiver(untouched, NULL, NULL);
+    PQfinish(untouched);
+    return 0;
+}
+
+/* Addresses of functions are the same in the whole process, wherever they are taken, as long as
+ * there is one copy. A PGconn of another copy has another layout, or other locks. */
+static int check_adopt(const sqlock_adopt_opts *opts, sqlock_error *err)
+{
+    PGconn *pg = opts->native;
+
+    if (pg == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "there is no connection to adopt");
+    if (opts->library != NULL && opts->library != (void (*)(void))PQlibVersion)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the application uses another copy of libpq than the driver");
+    if (PQlibVersion() < PG_OLDEST_LIBPQ)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "libpq is older than 12");
+    if (PQstatus(pg) != CONNECTION_OK)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not connected");
+    if (pg_native_state(pg) == SQLOCK_TX_UNKNOWN)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection has an answer that is not read, or a pipeline");
+    if (PQserverVersion(pg) < PG_OLDEST_SERVER)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the server's version number is %d; PostgreSQL 10 is the oldest",
+                                PQserverVersion(pg));
+    return 0;
+}
+
+/* in_tx: everything that is sent runs in a transaction which somebody else ends. */
+int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    struct pg_conn *c = NULL;
+    int rc = check_adopt(opts, err);
+
+    if (rc != 0)
+        return rc;
+    c = sqlock_mem_alloc(sizeof *c);
+    if (c == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    c->pg = opts->native;
+    c->scripts = opts->scripts;
+    c->guest = c->in_tx = c->unprepared = 1;
+    c->open_wake = -1;
+    atomic_init(&c->cancelled, 0);
+    c->wake_fd = sqlock_wake_make();
+    if (c->wake_fd < 0) {
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        goto fail;
+    }
+    rc = find_default_receiver(c);
+    if (rc != 0) {
+        sqlock_error_set(err, rc, 0, "out of memory");
+        goto fail;
+    }
+    *out_conn = c;
+    return 0;
+fail:
+    pg_close(c);
+    return rc;
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/* libpq says ACTIVE until an answer has been read to its end: half-read, in COPY, sent and never
+ * asked for. In a pipeline it cannot know. */
+sqlock_tx_state pg_native_state(const PGconn *pg)
+{
+#ifdef LIBPQ_HAS_PIPELINING
+    if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF)
+        return SQLOCK_TX_UNKNOWN;
+#endif
+    switch (PQtransactionStatus(pg)) {
+    case PQTRANS_IDLE:
+        return SQLOCK_TX_IDLE;
+    case PQTRANS_INTRANS:
+        return SQLOCK_TX_ACTIVE;
+    case PQTRANS_INERROR:
+        return SQLOCK_TX_FAILED;
+    case PQTRANS_ACTIVE:
+    case PQTRANS_UNKNOWN:
+        break;
+    }
+    return SQLOCK_TX_UNKNOWN;
+}
+
+sqlock_tx_state pg_tx_state(void *conn)
+{
+    struct pg_conn *c = conn;
+
+    return c->broken ? SQLOCK_TX_UNKNOWN : pg_native_state(c->pg);
+}
+
+static int wrong_state(struct pg_conn *c, const struct pg_call *call)
+{
+    static const char *const why[] = {
+        [SQLOCK_TX_UNKNOWN] = "an answer has not been read, or there is a pipeline",
+        [SQLOCK_TX_IDLE] = "no transaction is open",
+        [SQLOCK_TX_ACTIVE] = "",
+        [SQLOCK_TX_FAILED] = "the transaction has failed",
+    };
+
+    if (c->broken || PQstatus(c->pg) != CONNECTION_OK)
+        return pg_fail_ended(c, call);
+    return sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "%s", why[pg_tx_state(c)]);
+}
+
+/* ---- a call ---------------------------------------------------------------------------------- */
+
+/* What comes while nothing of ours is under way is the application's: the server's last words to a
+ * session that idles. */
+static void take_notice(void *conn, const PGresult *res)
+{
+    struct pg_conn *c = conn;
+
+    pg_take_notice(c, res);
+    if (!c->asked)
+        c->default_receiver(NULL, res);
+}
+
+/* A receiver of the application's own stays in its place, see find_default_receiver(). */
+int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too)
+{
+    sqlock_tx_state state = pg_tx_state(c);
+
+    if (state != SQLOCK_TX_ACTIVE && !(failed_too && state == SQLOCK_TX_FAILED))
+        return wrong_state(c, call);
+    c->cut = c->soft_cut = 0;
+    c->blocking = !PQisnonblocking(c->pg);
+    if (PQsetnonblocking(c->pg, 1) != 0)
+        return pg_fail_lost(c, call);
+    c->muted = PQsetNoticeReceiver(c->pg, NULL, NULL) == c->default_receiver;
+    if (c->muted)
+        PQsetNoticeReceiver(c->pg, take_notice, c);
+    return 0;
+}
+
+/* On a connection that broke meanwhile the mode cannot be set; PQreset() makes it a blocking one.
+ */
+void pg_adopted_leave(struct pg_conn *c)
+{
+    if (c->muted)
+        PQsetNoticeReceiver(c->pg, c->default_receiver, NULL);
+    if (c->blocking)
+        PQsetnonblocking(c->pg, 0);
+    c->muted = c->blocking = c->firm = 0;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* The server ends in time what would wait for too long. A client that did it would need another
+ * connection for that, on which it is not known who listens. The limits are set behind the
+ * savepoint, so that an undo takes them back; otherwise they are put back before it is released.
+ * The server's own time for a whole statement holds for that release too, so it is not as short as
+ * a wait may be. */
+#define LIMIT_MS_LEAST 500
+#define LIMIT_MS_MOST  INT32_MAX
+
+/* A limit of the application's that is shorter stays. */
+#define LIMIT_SQL(name)                                                                            \
+    "SELECT s.was, pg_catalog.set_config('" name                                                   \
+    "', CASE WHEN s.was OPERATOR(pg_catalog.=) '0' OR s.was::interval OPERATOR(pg_catalog.>)"      \
+    " '%d milliseconds'::interval THEN '%d' ELSE s.was END, true) AS now"                          \
+    " FROM (SELECT pg_catalog.current_setting('" name "') AS was OFFSET 0) s"
+
+static const char set_sql[] =
+    "SAVEPOINT sqlock_adopted; SELECT l.was, l.now, a.was, a.now FROM (" LIMIT_SQL(
+        "lock_timeout") ") l, (" LIMIT_SQL("statement_timeout") ") a";
+
+/* As it was: the default, if it was that. */
+#define PUT_BACK_SQL(name)                                                                         \
+    "CASE WHEN pg_catalog.set_config('" name "', NULL, true) OPERATOR(pg_catalog.<>) '%s'"         \
+    " THEN pg_catalog.set_config('" name "', '%s', true) END"
+
+static const char release_sql[] = "SELECT " PUT_BACK_SQL("lock_timeout") ", " PUT_BACK_SQL(
+    "statement_timeout") "; RELEASE SAVEPOINT sqlock_adopted";
+static const char undo_sql[] =
+    "ROLLBACK TO SAVEPOINT sqlock_adopted; RELEASE SAVEPOINT sqlock_adopted";
+
+/* What the server says of itself is a number with a unit. */
+static int take_limit(const PGresult *res, int col, char was[24], int64_t ms, int64_t *out_us)
+{
+    const char *before = PQgetvalue(res, 0, col);
+
+    if (strlen(before) >= 24 ||
+        strspn(before, "0123456789abcdefghijklmnopqrstuvwxyz") != strlen(before))
+        return -1;
+    memcpy(was, before, strlen(before) + 1);
+    *out_us = strcmp(before, PQgetvalue(res, 0, col + 1)) != 0 ? ms * 1000 : 0;
+    return 0;
+}
+
+static int set_savepoint(struct pg_conn *c, const struct pg_call *call)
+{
+    int64_t left = (call->deadline - sqlock_now_us()) / 1000 + 1;
+    int lock_ms = left > LIMIT_MS_MOST ? LIMIT_MS_MOST : left > 1 ? (int)left : 1;
+    int all_ms = lock_ms > LIMIT_MS_LEAST ? lock_ms : LIMIT_MS_LEAST;
+    char sql[sizeof set_sql + 48];
+    struct pg_limits limits;
+    PGresult *res = NULL;
+    int rc;
+
+    snprintf(sql, sizeof sql, set_sql, lock_ms, lock_ms, all_ms, all_ms);
+    rc = pg_command(c, call, sql, &res);
+    if (rc == 0 && (PQntuples(res) != 1 || PQnfields(res) != 4 ||
+                    take_limit(res, 0, limits.lock_was, lock_ms, &limits.lock_us) != 0 ||
+                    take_limit(res, 2, limits.all_was, all_ms, &limits.all_us) != 0))
+        rc =
+            sqlock_error_set(call->err, SQLOCK_ECORRUPT, 0, "the server's timeouts cannot be read");
+    PQclear(res);
+    if (rc == 0)
+        c->limits = limits;
+    return rc;
+}
+
+/* The settings have no limits any more, whatever became of them. */
+static int leave_savepoint(struct pg_conn *c, const struct pg_call *call, sqlock_savepoint what)
+{
+    struct pg_limits was = c->limits;
+    char sql[sizeof release_sql + 4 * sizeof was.all_was];
+    int rc;
+
+    if (what == SQLOCK_SAVEPOINT_UNDO || was.all_was[0] == '\0')
+        snprintf(sql, sizeof sql, "%s",
+                 what == SQLOCK_SAVEPOINT_UNDO ? undo_sql : strchr(release_sql, ';') + 2);
+    else
+        snprintf(sql, sizeof sql, release_sql, was.lock_was, was.lock_was, was.all_was,
+                 was.all_was);
+    rc = pg_command(c, call, sql, NULL);
+    if (pg_tx_state(c) != SQLOCK_TX_FAILED)
+        memset(&c->limits, 0, sizeof c->limits);
+    return rc;
+}
+
+/* After a SET that failed behind its savepoint there is to be none. */
+int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+{
+    struct pg_conn *c = conn;
+    struct pg_call call = {deadline, 0, err};
+    sqlock_error second;
+    struct pg_call undo = {deadline, 0, &second};
+    int rc = pg_adopted_enter(c, &call, what == SQLOCK_SAVEPOINT_UNDO);
+
+    if (rc != 0)
+        return rc;
+    c->firm = 1;
+    if (what != SQLOCK_SAVEPOINT_SET)
+        rc = leave_savepoint(c, &call, what);
+    else if ((rc = set_savepoint(c, &call)) != 0 && !c->broken)
+        pg_command(c, &undo, undo_sql, NULL);
+    pg_adopted_leave(c);
+    return rc;
+}
+
+/* ---- a statement whose time is over ---------------------------------------------------------- */
+
+/* A little later than it said, as the answer is to come; but not before. */
+#define CLOSE_US INT64_C(50000)
+#define EARLY_US INT64_C(2000)
+
+/* By the server's clock, which may have been stepped: then only its words tell, if it speaks
+ * English. */
+static int says_limit(const char *message)
+{
+    return message != NULL &&
+           (strcmp(message, "canceling statement due to statement timeout") == 0 ||
+            strcmp(message, "canceling statement due to lock timeout") == 0);
+}
+
+int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *message)
+{
+    int64_t limit = strcmp(state, "55P03") == 0   ? c->limits.lock_us
+                    : strcmp(state, "57014") == 0 ? c->limits.all_us
+                                                  : 0;
+
+    return c->guest && limit > 0 &&
+           (sqlock_now_us() >= c->sent + limit - EARLY_US || says_limit(message));
+}
+
+/* A wait that the server ends by now has a little more time for that; then all of the statement is
+ * cut. What the server ends by itself is only waited for, and so are savepoints, which wait for
+ * nobody. A cancel has been sent when pg_send_cancel() returns 0: it cannot hit a later statement,
+ * which is sent after this one's end has been read. */
+int pg_adopted_cut(struct pg_conn *c, int code)
+{
+    int64_t now = sqlock_now_us();
+    int was_soft = c->soft_cut;
+
+    c->cut = code;
+    c->soft_cut = !was_soft && code == SQLOCK_ETIMEOUT && c->limits.lock_us > 0 &&
+                  c->sent + c->limits.lock_us <= now + CLOSE_US;
+    c->cut_until = now + (c->soft_cut ? CLOSE_US : CUT_US);
+    if (c->soft_cut || c->firm ||
+        (c->limits.all_us > 0 && c->sent + c->limits.all_us <= now + CLOSE_US))
+        return 0;
+    return pg_send_cancel(c->pg, c->cut_until);
+}
+
+/* What the server may still send must not come to the application. Nothing blocks here: the socket
+ * is at its end. */
+void pg_adopted_sever(struct pg_conn *c)
+{
+    PGresult *res = NULL;
+
+    if (PQsocket(c->pg) >= 0)
+        shutdown(PQsocket(c->pg), SHUT_RDWR);
+    while ((res = PQgetResult(c->pg)) != NULL)
+        PQclear(res);
+    while (PQstatus(c->pg) == CONNECTION_OK && PQconsumeInput(c->pg))
+        ;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Bytes of texts mean what they mean to us: our names of tables are UTF-8. */
+static int speaks_utf8(const PGconn *pg)
+{
+    const char *client = PQparameterStatus(pg, "client_encoding");
+    const char *server = PQparameterStatus(pg, "server_encoding");
+
+    if (client == NULL || server == NULL)
+        return 0;
+    return strcmp(client, "UTF8") == 0 || strcmp(server, "SQL_ASCII") == 0 ||
+           (strcmp(client, "SQL_ASCII") == 0 && strcmp(server, "UTF8") == 0);
+}
+
+static int is_ascii(const char *text)
+{
+    while (*text != '\0')
+        if ((unsigned char)*text++ > 127)
+            return 0;
+    return 1;
+}
+
+/* Values are binary and need no encoding, but a schema's name may be of other letters. */
+int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql)
+{
+    if (!c->guest || is_ascii(sql) || speaks_utf8(c->pg))
+        return 0;
+    return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
+                            "the name of the schema is not ASCII, and client_encoding is %s",
+                            PQparameterStatus(c->pg, "client_encoding"));
+}
+
+void pg_adopted_text(const struct pg_conn *c, char *text)
+{
+    if (!c->guest || speaks_utf8(c->pg))
+        return;
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text > 127)
+            *text = '?';
+}

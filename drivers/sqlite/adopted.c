@@ -1,0 +1,168 @@
+/* A guest: on a connection of the application's, within the transaction that is open there. Nothing
+ * is set on it that cannot be set back, so it has no handlers of ours and no statement outlives a
+ * call. */
+#include "sqlite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- adopting -------------------------------------------------------------------------------- */
+
+/* The VFS that a handle was opened with is known by name to the copy of SQLite that opened it, and
+ * each copy has its own: also where nobody told whose copy the caller uses. */
+static int check_handle(sqlite3 *db, sqlock_error *err)
+{
+    sqlite3_vfs *vfs = NULL;
+    const char *path = NULL;
+
+    if (sqlite3_initialize() != SQLITE_OK || /* our copy may never have been used */
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+        vfs == NULL)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection is not open");
+    if (sqlite3_vfs_find(vfs->zName) != vfs)
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the connection was opened by a second copy of SQLite");
+    path = sqlite3_db_filename(db, "main");
+    if (lite_is_unlocked(db, path != NULL ? path : ""))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without the usual locking",
+                                path);
+    return 0;
+}
+
+int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+{
+    lite_conn *conn = NULL;
+    int rc = 0;
+
+    *out_conn = NULL;
+    if (opts->native == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "there is no connection to adopt");
+    rc = lite_process_check(err);
+    if (rc == 0)
+        rc = lite_library_check_caller(opts->library, err);
+    if (rc == 0)
+        rc = check_handle(opts->native, err);
+    if (rc != 0)
+        return rc;
+    conn = sqlock_mem_alloc(sizeof *conn);
+    if (conn == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    conn->db = opts->native;
+    conn->guest = 1;
+    conn->in_tx = 1;
+    conn->scripts = opts->scripts;
+    conn->open_wake = -1;
+    atomic_init(&conn->cancelled, 0);
+    *out_conn = conn;
+    return 0;
+}
+
+/* ---- the transaction ------------------------------------------------------------------------- */
+
+/* SQLite knows no failed transaction: an error leaves it usable, or has ended it. */
+sqlock_tx_state lite_tx_state(void *arg)
+{
+    const lite_conn *conn = arg;
+
+    return sqlite3_get_autocommit(conn->db) ? SQLOCK_TX_IDLE : SQLOCK_TX_ACTIVE;
+}
+
+static int check_active(const lite_conn *conn, sqlock_error *err)
+{
+    if (!sqlite3_get_autocommit(conn->db))
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open on the connection");
+}
+
+/* A savepoint needs no lock: BUSY is that the application has a statement at a row which writes
+ * (RETURNING), or a blob open for writing. Only it can end that. */
+static int exec_once(lite_conn *conn, const char *sql, sqlock_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = lite_prepare(conn, sql, &stmt, err);
+    int step;
+
+    if (rc != 0)
+        return rc;
+    step = sqlite3_step(stmt);
+    if ((step & 0xff) == SQLITE_BUSY)
+        rc = sqlock_error_set(err, SQLOCK_ESTATE, 0, "%s", sqlite3_errmsg(conn->db));
+    else if (step != SQLITE_DONE)
+        rc = lite_error(conn, step, 0, sql, err);
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* Without a journal SQLite answers ROLLBACK TO with success, and undoes nothing. */
+static int check_undoable(lite_conn *conn, sqlock_error *err)
+{
+    char mode[16];
+    sqlock_error ignored; /* an authorizer may hide settings: then the application has to know */
+
+    lite_query(conn, "PRAGMA main.journal_mode", mode, sizeof mode, &ignored);
+    if (strcmp(mode, "off") != 0)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "journal_mode is OFF: nothing can be rolled back");
+}
+
+/* No deadline: none of this waits for anybody. */
+int lite_savepoint(void *arg, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+{
+    lite_conn *conn = arg;
+    int rc = check_active(conn, err);
+    (void)deadline;
+
+    if (rc == 0 && what == SQLOCK_SAVEPOINT_SET)
+        rc = check_undoable(conn, err);
+    if (rc == 0 && what == SQLOCK_SAVEPOINT_SET)
+        return exec_once(conn, "SAVEPOINT sqlock_adopted", err);
+    if (rc == 0 && what == SQLOCK_SAVEPOINT_UNDO)
+        rc = exec_once(conn, "ROLLBACK TO sqlock_adopted", err);
+    return rc != 0 ? rc : exec_once(conn, "RELEASE sqlock_adopted", err);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* The application's sqlite3_busy_timeout() would wait within our statement, beyond our deadline and
+ * deaf to cancel(). It can be read and so be set back; while it is off, BUSY comes at once. A busy
+ * handler of the application's own cannot be read: it stays. 0: there is nothing to set back. */
+static int take_busy_timeout(lite_conn *conn)
+{
+    char text[16];
+    sqlock_error ignored;
+    int ms = 0;
+
+    if (sqlite3_compileoption_used("ENABLE_SETLK_TIMEOUT"))
+        return 0; /* it sets a second one along, which cannot be read */
+    lite_query(conn, "PRAGMA busy_timeout", text, sizeof text, &ignored);
+    ms = atoi(text);
+    if (ms > 0)
+        sqlite3_busy_timeout(conn->db, 0);
+    return ms;
+}
+
+int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
+{
+    int rc = 0;
+
+    before->last_rowid = sqlite3_last_insert_rowid(conn->db);
+    before->busy_ms = 0;
+    rc = check_active(conn, err); /* else our statement would commit itself */
+    if (rc == 0 && atomic_load(&conn->cancelled))
+        rc = sqlock_error_set(err, SQLOCK_ECANCELLED, SQLOCK_RETRY, "cancelled");
+    if (rc == 0 && lite_call_over(conn))
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "no time was left");
+    if (rc == 0)
+        rc = lite_check_adopted(conn, err);
+    if (rc == 0)
+        before->busy_ms = take_busy_timeout(conn);
+    return rc;
+}
+
+void lite_adopted_leave(lite_conn *conn, const lite_before *before)
+{
+    if (before->busy_ms > 0)
+        sqlite3_busy_timeout(conn->db, before->busy_ms);
+    sqlite3_set_last_insert_rowid(conn->db, before->last_rowid);
+}
