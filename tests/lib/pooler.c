@@ -31,6 +31,7 @@ static int run_pooler(void *arg)
     if (geteuid() == 0 && (setgid(start->uid) != 0 || setuid(start->uid) != 0))
         return 99;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user takes it away */
+    signal(SIGQUIT, SIG_DFL);         /* a shell's background jobs ignore it, and it ends by that */
     execlp("pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
     execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", start->ini, (char *)NULL);
     return 98;
