@@ -71,10 +71,13 @@ static int64_t guard_end(const struct book *b, const struct event *guard)
     return end > least ? end : least;
 }
 
-/* An acquire may be told of any grant's guard, a release or a break of its own grant's. */
+/* An acquire may be told of any grant's guard, a release or a break of its own grant's; or of one
+ * that lost: it has the row locked if it waited for the write that took its grant away. */
 static bool guards(const struct book *b, const struct event *x, const struct event *e)
 {
-    return x->verb == V_GUARDED && (event_acquires(e) || x->token == e->token) &&
+    return x->verb == V_GUARDED &&
+           (event_acquires(e) || x->token == e->token ||
+            (event_returned(x) && x->outcome == SQLOCK_ELOST)) &&
            guard_end(b, x) >= e->invoke_us;
 }
 

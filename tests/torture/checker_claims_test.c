@@ -106,6 +106,18 @@ static void test_release_told_of_a_guard_of_another_grant_is_found(void **state)
     assert_breach(RULE_GUARDED);
 }
 
+/* It waited for the grant that came after its own, and has the row locked since. */
+static void test_release_told_of_a_guard_that_lost_to_it_is_none(void **state)
+{
+    (void)state;
+    planted_grant(1, 0, 10, 1);
+    planted_release(1, 11, 12, 1);
+    planted_grant(2, 25, 30, 2);
+    planted_ask(1, 28, 55, V_GUARDED, SQLOCK_ELOST, 1);
+    planted_ask(2, 35, 50, V_RELEASE, SQLOCK_EGUARDED, 2);
+    assert_proved();
+}
+
 static void test_break_told_of_the_guard_of_its_grant_is_none(void **state)
 {
     (void)state;
@@ -217,6 +229,7 @@ static const struct CMUnitTest tests[] = {
     T(test_guarded_when_others_were_granted_it_since_is_found),
     T(test_guarded_by_one_that_waited_in_a_fault_and_lost_is_none),
     T(test_release_told_of_a_guard_of_another_grant_is_found),
+    T(test_release_told_of_a_guard_that_lost_to_it_is_none),
     T(test_break_told_of_the_guard_of_its_grant_is_none),
     T(test_locks_in_a_fault_are_not_judged),
     T(test_sqlite_is_not_asked_for_guards),
