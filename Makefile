@@ -53,9 +53,11 @@ BUILD := build$(if $(SAN),/san-$(SAN))
 .SUFFIXES:
 
 # ---- drivers -------------------------------------------------------------------------------------
-# A driver is drivers/<name>/*.c and its dialect, which is made of schema/<name> and migrations/<name>.
+# A driver is drivers/<name>/*.c and its dialect, which is made of schema/<name> and migrations/<name>; the fake's is
+# SQLite's, and what schema/fake has in its place.
 
 ALL_DRIVERS := fake sqlite postgres mysql
+package_fake := sqlite3
 package_sqlite := sqlite3
 package_postgres := libpq
 MYSQL_CLIENT ?= $(firstword $(foreach p,libmariadb mysqlclient,\
@@ -64,15 +66,15 @@ package_mysql := $(MYSQL_CLIENT) liburiparser
 dialect_sqlite := -v style='?N' -v schema=main -v fixed_schema=1
 dialect_postgres := -v style='$$' -v schema=public -v fixed_schema=0
 dialect_mysql := -v style='?' -v quote='`' -v schema= -v fixed_schema=0
-dialect_fake := -v style='$$' -v schema=fake -v fixed_schema=1
+dialect_fake := $(dialect_sqlite) -v own=schema/fake/statements.sql
 
 there = $(if $(package_$1),$(shell $(PKG_CONFIG) --exists $(package_$1) 2>/dev/null && echo yes),yes)
 CHOSEN := $(filter-out undefined,$(origin DRIVERS))
 ifeq ($(CHOSEN),)
 DRIVERS := $(foreach d,$(ALL_DRIVERS),$(if $(call there,$d),$d))
 endif
-# It needs nothing, and the tests need it.
-override DRIVERS := fake $(filter-out fake,$(DRIVERS))
+# The tests need it.
+override DRIVERS := $(if $(call there,fake),fake )$(filter-out fake,$(DRIVERS))
 UNKNOWN := $(filter-out $(ALL_DRIVERS),$(DRIVERS))
 $(if $(UNKNOWN),$(error there is no driver called $(UNKNOWN): choose from $(ALL_DRIVERS)))
 ABSENT := $(filter-out $(DRIVERS),$(ALL_DRIVERS))
@@ -157,8 +159,10 @@ $(BUILD)/libsqlock.$(SO): $(CORE_OBJECTS) $(BUILD)/exports
 # By awk into another name: a failure leaves nothing that looks made.
 define driver_rules
 objects_$1 := $$(call objects,drivers/$1/*.c) $(BUILD)/obj/gen/$1.o
-ups_$1 := $$(sort $$(wildcard migrations/$1/*.up.sql))
-texts_$1 := include/sqlock/driver.h schema/$1/tables.sql schema/$1/statements.sql $$(sort $$(wildcard migrations/$1/*.sql))
+base_$1 := $(if $(filter fake,$1),sqlite,$1)
+ups_$1 := $$(sort $$(wildcard migrations/$$(base_$1)/*.up.sql))
+texts_$1 := include/sqlock/driver.h $(if $(filter fake,$1),schema/$1/statements.sql) schema/$$(base_$1)/tables.sql \
+    schema/$$(base_$1)/statements.sql $$(sort $$(wildcard migrations/$$(base_$1)/*.sql))
 
 $(BUILD)/gen/$1.c: schema/embed.awk schema/qualify.awk $$(texts_$1)
 	@mkdir -p $$(@D)
@@ -213,7 +217,7 @@ helpers = $(filter-out $(mains),$(wildcard $1*.c))
 
 # A program that names a driver (or its client library) which is not built, and has no #ifdef
 # TEST_HAVE_<DRIVER> for it, is left out.
-names_fake := sqlock/fake.h
+names_fake := sqlock/fake\.h|fake_(quirks|network)\.h|sqlock_fake_dialect
 names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
 names_mysql := sqlock/mysql.h|[<"/]mysql\.h|sqlock_mysql_dialect
 names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect

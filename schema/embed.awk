@@ -1,5 +1,6 @@
 # Turns schema/<dialect>/ and migrations/<dialect>/ into C. How those files are written: schema/README.md.
-# usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h tables.sql statements.sql up/down.sql...
+# usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h [own.sql] tables.sql statements.sql up/down.sql...
+# own.sql (-v own=) are the statements of a dialect that is otherwise the one of the files behind it.
 # Any fault in the texts ends the build with a message; nothing is guessed. Needs qualify.awk.
 
 function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
@@ -85,6 +86,7 @@ function print_migration(v,    dir, i, t) {
 FNR == 1 && pending != "" { die("the file before this one ends within a statement") }
 FNR == 1 { kind = FILENAME ~ /driver\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "tables" : \
         FILENAME ~ /statements\.sql$/ ? "statements" : "migration"
+    ours = FILENAME == own
     if (kind == "migration") {
         file = FILENAME; sub(/.*\//, "", file)
         version = substr(file, 1, 3) + 0; direction = file ~ /\.down\.sql$/ ? "down" : "up"
@@ -151,12 +153,19 @@ function columns(    i, out) {
     return out
 }
 
-kind == "statements" && /^-- :define / { m = $3; v = $0; sub(/^-- :define [a-z_]+ /, "", v); macro[m] = v; next }
+kind == "statements" && /^-- :define / { m = $3; v = $0; sub(/^-- :define [a-z_]+ /, "", v); if (ours || !(m in macro)) macro[m] = v; next }
+kind == "statements" && ours && /^-- :block / {
+    end_step(); block = $3
+    if (!(block in ids)) die("there is no block " block)
+    if ($4 != "before") instead[block]
+    next
+}
 kind == "statements" && /^-- :block / {
     end_step(); block = $3
     if (block != blocks[++seen]) die("block " block " where " blocks[seen] " belongs (the order of driver.h)")
     next
 }
+kind == "statements" && !ours && (block in instead) { next }
 kind == "statements" && /^-- :(step|array)/ {
     end_step(); list = $2 == ":array" ? "array_steps" : "steps"
     step_flag = $3 == "write" ? "SQLOCK_STEP_WRITE" : $3 == "aside" ? "SQLOCK_STEP_ASIDE" : "0"
@@ -181,7 +190,7 @@ END {
     if (pending != "") die("the file ends within a statement")
     end_step()
     if (seen != n_blocks) { print "statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
-    if (!n_columns && dialect != "fake") { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
+    if (!n_columns) { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
     macro["columns"] = columns()
     macro["tables"] = all_tables()
     macro["keys"] = unique_keys()

@@ -11,14 +11,22 @@ static void wake_all(sqlock_fake *db)
         sqlock_wake_set(c->wake_fd);
 }
 
-/* Whoever waits for migrate_lock has to look again when a transaction ends. */
-static void tx_end(struct fake_conn *c)
+/* Whoever waits for the end of a transaction has to look again. */
+static int tx_end(struct fake_conn *c, const char *how, sqlock_error *err)
 {
-    c->tx.open = 0;
-    if (c->db->migrator != c)
-        return;
-    c->db->migrator = NULL;
+    if (c->db->owner != c)
+        return 0;
+    int rc = fake_exec(c->db, how, err);
+    if (rc != 0)
+        (void)fake_exec(c->db, "ROLLBACK", NULL);
+    c->db->owner = NULL;
     wake_all(c->db);
+    return rc;
+}
+
+static void tx_undo(struct fake_conn *c)
+{
+    (void)tx_end(c, "ROLLBACK", NULL);
 }
 
 void fake_cut_all(sqlock_fake *db)
@@ -26,7 +34,7 @@ void fake_cut_all(sqlock_fake *db)
     for (struct fake_conn *c = db->conns; c != NULL; c = c->next) {
         if (c->link == FAKE_LINK_UP)
             c->link = FAKE_LINK_CUT;
-        tx_end(c);
+        tx_undo(c);
     }
     wake_all(db);
 }
@@ -38,29 +46,6 @@ static int link_broke(struct fake_conn *c, unsigned flags, const char *text, sql
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
-
-/* Enter the database for a call; call_end() leaves it, whatever this returns. */
-static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
-{
-    fake_enter(c->db);
-    if (c->link == FAKE_LINK_CUT)
-        return link_broke(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
-    if (c->link == FAKE_LINK_DEAD)
-        return link_broke(c, 0, "the link to the fake server is gone", err);
-    if (sqlock_now_us() >= deadline)
-        return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
-    return 0;
-}
-
-static int call_end(struct fake_conn *c, int rc)
-{
-    if (rc != 0)
-        tx_end(c);
-    atomic_store(&c->cancelled, 0); /* what was to cut this call ends with it */
-    sqlock_wake_clear(c->wake_fd);
-    fake_leave(c->db);
-    return rc;
-}
 
 /* The client stops listening; what it sent goes its way. */
 static int give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
@@ -88,6 +73,37 @@ static int wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqloc
     return woken < 0 ? give_up(c, SQLOCK_ESYS, "waiting for the answer failed", err) : 0;
 }
 
+/* Enter the database for a call; call_end() leaves it, whatever this returns. There is one
+ * transaction at a time: others wait for its end, as for a lock on the server. */
+static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+{
+    int rc = 0;
+
+    fake_enter(c->db);
+    if (c->link == FAKE_LINK_CUT)
+        return link_broke(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
+    if (c->link == FAKE_LINK_DEAD)
+        return link_broke(c, 0, "the link to the fake server is gone", err);
+    if (sqlock_now_us() >= deadline)
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
+    while (rc == 0 && c->db->owner != NULL && c->db->owner != c)
+        rc = wait_once(c, INT64_MAX, deadline, err);
+    if (rc == 0 && c->link != FAKE_LINK_UP)
+        rc = link_broke(c, SQLOCK_MAYBE, "the link broke while the request waited", err);
+    c->db->sql_now = fake_clock(c->db);
+    return rc;
+}
+
+static int call_end(struct fake_conn *c, int rc)
+{
+    if (rc != 0)
+        tx_undo(c);
+    atomic_store(&c->cancelled, 0); /* what was to cut this call ends with it */
+    sqlock_wake_clear(c->wake_fd);
+    fake_leave(c->db);
+    return rc;
+}
+
 static int wait_until(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
 {
     int rc = 0;
@@ -100,17 +116,6 @@ static int wait_until(struct fake_conn *c, int64_t until, int64_t deadline, sqlo
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
-
-/* One migrator at a time. Out of a transaction the lock would end with its own statement. */
-static int migrate_lock(struct fake_conn *c, int64_t deadline, sqlock_error *err)
-{
-    int rc = 0;
-    while (rc == 0 && c->db->migrator != NULL && c->db->migrator != c)
-        rc = wait_once(c, INT64_MAX, deadline, err);
-    if (rc == 0 && c->tx.open)
-        c->db->migrator = c;
-    return rc;
-}
 
 /* Applied at once, answered later. */
 static int run_slow(struct fake_call *call, int64_t delay_us, int64_t deadline)
@@ -130,15 +135,15 @@ static int run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadlin
     int rc = fake_pending_add(call, delay_us, &p);
     if (rc != 0)
         return rc;
-    int in_tx = c->tx.open;
+    int in_tx = c->db->owner == c;
 
     rc = wait_until(c, p->due, deadline, call->err);
-    if (rc == 0) {
+    if (rc == 0)
         fake_pending_run_due(c->db);
-        rc = p->rc;
-        if (rc != 0)
-            *call->err = p->err;
-    }
+    while (rc == 0 && !p->done) /* another one's transaction is open */
+        rc = wait_once(c, INT64_MAX, deadline, call->err);
+    if (rc == 0 && (rc = p->rc) != 0)
+        *call->err = p->err;
     fake_pending_abandon(c->db, p, in_tx);
     return rc;
 }
@@ -150,7 +155,7 @@ static int run_late(struct fake_call *call, int64_t delay_us)
     late.conn = NULL;
     late.rows = NULL;
     /* With the link goes the transaction, and all that it would have done. */
-    int rc = c->tx.open ? 0 : fake_pending_add(&late, delay_us, NULL);
+    int rc = c->db->owner == c ? 0 : fake_pending_add(&late, delay_us, NULL);
     return rc != 0 ? rc : link_broke(c, SQLOCK_MAYBE, "the link broke (LATE)", call->err);
 }
 
@@ -193,8 +198,6 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
         rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "sqlock_fake_fault() could not note a fault");
     if (rc == 0 && !fake_values_fit(stmt, values, n))
         rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "the values do not fit the request");
-    if (rc == 0 && stmt == SQLOCK_STMT_MIGRATE_LOCK)
-        rc = migrate_lock(c, deadline, err);
     if (rc == 0) {
         struct fake_call call = {.db = c->db, .conn = c, .stmt = stmt, .values = values, .n = n};
         call.rows = rows;
@@ -209,25 +212,15 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
 
 /* ---- migrations ----------------------------------------------------------------------------- */
 
-static void tx_start(struct fake_conn *c)
-{
-    c->tx = (struct fake_tx){.open = 1};
-}
-
 static int conn_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
     struct fake_conn *c = conn;
     int rc = call_begin(c, deadline, err);
-    int alone = rc == 0 && !c->tx.open;
 
-    if (alone)
-        tx_start(c);
     if (rc == 0)
-        rc = fake_db_exec(c, sql, err);
-    if (rc == 0 && alone) {
-        fake_db_commit(c);
-        tx_end(c);
-    }
+        rc = fake_exec(c->db, sql, err);
+    if (rc == 0 && c->db->owner != c)
+        fake_watch_tables(c->db);
     return call_end(c, rc);
 }
 
@@ -236,10 +229,10 @@ static int conn_begin(void *conn, int64_t deadline, sqlock_error *err)
     struct fake_conn *c = conn;
     int rc = call_begin(c, deadline, err);
 
-    if (rc == 0 && c->tx.open)
+    if (rc == 0 && c->db->owner == c)
         rc = sqlock_error_db(err, "25001", 0, 0, "a transaction is open already");
-    if (rc == 0)
-        tx_start(c);
+    if (rc == 0 && (rc = fake_exec(c->db, "BEGIN", err)) == 0)
+        c->db->owner = c;
     return call_end(c, rc);
 }
 
@@ -248,12 +241,12 @@ static int conn_commit(void *conn, int64_t deadline, sqlock_error *err)
     struct fake_conn *c = conn;
     int rc = call_begin(c, deadline, err);
 
-    if (rc == 0 && !c->tx.open)
+    if (rc == 0 && c->db->owner != c)
         rc = sqlock_error_db(err, "25P01", 0, 0, "no transaction is open");
-    if (rc == 0) {
-        fake_db_commit(c);
-        tx_end(c);
-    }
+    if (rc == 0)
+        fake_watch_tables(c->db);
+    if (rc == 0)
+        rc = tx_end(c, "COMMIT", err);
     return call_end(c, rc);
 }
 
@@ -263,7 +256,7 @@ static int conn_rollback(void *conn, int64_t deadline, sqlock_error *err)
     int rc = call_begin(c, deadline, err);
 
     if (rc == 0)
-        tx_end(c);
+        tx_undo(c);
     return call_end(c, rc);
 }
 
@@ -320,7 +313,7 @@ static void conn_close(void *conn)
     struct fake_conn *c = conn;
 
     fake_enter(c->db);
-    tx_end(c);
+    tx_undo(c);
     struct fake_conn **at = &c->db->conns;
     while (*at != c)
         at = &(*at)->next;

@@ -93,10 +93,8 @@ sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us
     for (size_t i = 0; i < call->n; i++) {
         const sqlock_value *v = fake_values_of(call, i);
         sqlock_fault fault = draw_one(call->db, call->stmt, out_delay_us);
-        if (fault == SQLOCK_FAULT_VANISH && names_a_register(call->stmt))
-            fake_register_vanish(call->db, &v[0], &v[1]);
-        else if (fault == SQLOCK_FAULT_VANISH)
-            fake_row_vanish(call->db, &v[0], &v[1]);
+        if (fault == SQLOCK_FAULT_VANISH)
+            fake_vanish(call->db, names_a_register(call->stmt), v);
         else if (fault != SQLOCK_FAULT_NONE)
             return fault;
     }
@@ -168,10 +166,15 @@ void fake_pending_abandon(sqlock_fake *db, struct fake_pending *pending, int for
 void fake_pending_run_due(sqlock_fake *db)
 {
     int64_t now = sqlock_now_us();
+    struct fake_pending **at = &db->pending;
 
-    while (db->pending != NULL && db->pending->due <= now) {
-        struct fake_pending *p = db->pending;
-        db->pending = p->next;
+    while (*at != NULL && (*at)->due <= now) {
+        struct fake_pending *p = *at;
+        if (db->owner != NULL && p->call.conn != db->owner) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
         p->call.now = fake_clock(db) - (now - p->due);
         p->rc = fake_db_run(&p->call);
         p->done = 1;

@@ -1,564 +1,121 @@
-/* What each request does. They decide as the statements in schema/postgres/statements.sql do, line
- * by line; where those lock a row, the database's one mutex does. */
+/* Requests: the statements of the dialect, run in the database in memory. */
 #include "fake.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Where the values of a request stand; the lists are in driver.h. */
-enum { V_NS = 0, V_NAME = 1, V_OWNER = 2 };
-enum { ACQUIRE_TTL = 3, ACQUIRE_NOT_AFTER = 4, ACQUIRE_GRACE = 5, ACQUIRE_LABEL = 6 };
-enum { RENEW_TOKEN = 3, RENEW_TTL = 4, RENEW_NOT_AFTER = 5 };
-enum { RELEASE_TOKEN = 3, WITHDRAW_NOT_AFTER = 3, BREAK_TOKEN = 2 };
-enum { LEASE_TTL = 3 };
+/* ---- errors --------------------------------------------------------------------------------- */
 
-/* ---- requests about one lock ---------------------------------------------------------------- */
-
-static int is_owner(const struct fake_state *s, const sqlock_value *owner)
+int fake_sql_error(sqlock_fake *db, int result, sqlock_error *err)
 {
-    return s->held && owner->len == SQLOCK_OWNER_SIZE &&
-           memcmp(s->owner, owner->data, SQLOCK_OWNER_SIZE) == 0;
+    const char *text = sqlite3_errmsg(db->sql);
+    const char *sqlstate = "XX000";
+
+    if ((result & 0xff) == SQLITE_NOMEM)
+        sqlstate = "53200";
+    else if ((result & 0xff) == SQLITE_CONSTRAINT)
+        sqlstate = result == SQLITE_CONSTRAINT_CHECK ? "23514" : "23000";
+    else if (strncmp(text, "no such table", 13) == 0)
+        sqlstate = "42P01";
+    return sqlock_error_db(err, sqlstate, result, 0, text);
 }
 
-static int has_ended(const struct fake_state *s, const sqlock_value *owner)
+/* ---- one statement -------------------------------------------------------------------------- */
+
+static int bind_one(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
 {
-    return s->has_ended && owner->len == SQLOCK_OWNER_SIZE &&
-           memcmp(s->ended_owner, owner->data, SQLOCK_OWNER_SIZE) == 0;
+    const void *data = v->data != NULL ? v->data : "";
+
+    if (v->type == SQLOCK_INT)
+        return sqlite3_bind_int64(stmt, at, v->i);
+    if (v->type == SQLOCK_NULL)
+        return sqlite3_bind_null(stmt, at);
+    return is_text ? sqlite3_bind_text64(stmt, at, data, v->len, SQLITE_STATIC, SQLITE_UTF8)
+                   : sqlite3_bind_blob64(stmt, at, data, v->len, SQLITE_STATIC);
 }
 
-static int has_withdrawn(const struct fake_state *s, const sqlock_value *owner)
+/* "b:ns i:ttl": the next word of a list of parameters. */
+static const char *next_param(const char *param)
 {
-    return s->has_withdrawn && owner->len == SQLOCK_OWNER_SIZE &&
-           memcmp(s->withdrawn, owner->data, SQLOCK_OWNER_SIZE) == 0;
+    const char *blank = strchr(param, ' ');
+    return blank != NULL ? blank + 1 : "";
 }
 
-/* Remember how the grant in the row ended, so that its owner can be told. */
-static void remember_end(struct fake_state *s, int why)
+/* A step need not use the last ones. */
+static int bind(sqlite3_stmt *stmt, const char *params, const sqlock_value *v)
 {
-    s->has_ended = 1;
-    memcpy(s->ended_owner, s->owner, SQLOCK_OWNER_SIZE);
-    s->ended_token = s->token;
-    s->ended_why = why;
+    const int used = sqlite3_bind_parameter_count(stmt);
+    int result = SQLITE_OK;
+
+    for (int i = 0; result == SQLITE_OK && i < used; i++, params = next_param(params))
+        result = bind_one(stmt, i + 1, &v[i], *params == 't');
+    return result;
 }
 
-void fake_end_grant(const struct fake_call *k, struct fake_row *row, int why)
+static int put_column(sqlock_rows *rows, sqlite3_stmt *stmt, int col)
 {
-    struct fake_state *s = fake_row_change(row);
-    remember_end(s, why);
-    s->held = 0;
-    s->has_label = 0;
-    s->idle_since = k->now;
-}
-
-/* Until then who was granted a lock by a commit that is missing may believe in it. */
-static int64_t grace_end(const sqlock_fake *db, const sqlock_value *v)
-{
-    int64_t most = v[ACQUIRE_GRACE].i;
-    if (most == 0)
-        return 0;
-    return db->lost_at + (db->longest < most ? db->longest : most);
-}
-
-static int acquire_outcome(const struct fake_call *k, const struct fake_state *s,
-                           const sqlock_value *v)
-{
-    const sqlock_value *owner = &v[V_OWNER];
-    if (s->kind != 0)
-        return SQLOCK_OUT_KIND;
-    if (fake_is_stranger(k->db))
-        return SQLOCK_OUT_STRANGER;
-    if (has_withdrawn(s, owner) || (s->ended_why == FAKE_ENDED_RELEASED && has_ended(s, owner)))
-        return SQLOCK_OUT_RELEASED;
-    if (s->held && !is_owner(s, owner) && s->exp > k->now)
-        return SQLOCK_OUT_HELD;
-    if (k->now > v[ACQUIRE_NOT_AFTER].i)
-        return SQLOCK_OUT_LATE;
-    int again = is_owner(s, owner) && s->exp > k->now;
-    return k->now < grace_end(k->db, v) && !again ? SQLOCK_OUT_GRACE : SQLOCK_OUT_DONE;
-}
-
-/* Our own lease that still runs: the same request was sent again, and is the same grant. */
-static int64_t next_token(const sqlock_fake *db, const struct fake_state *s, int again)
-{
-    if (again && s->token > db->fence_floor)
-        return s->token;
-    return (s->token > db->fence_floor ? s->token : db->fence_floor) + 1;
-}
-
-static int grant(struct fake_call *k, struct fake_row *row, const sqlock_value *v)
-{
-    const sqlock_value *label = &v[ACQUIRE_LABEL];
-    int has_label = label->type == SQLOCK_BYTES;
-    int again = is_owner(&row->now, &v[V_OWNER]) && row->now.exp > k->now;
-    int64_t token = next_token(k->db, &row->now, again);
-    if (token > SQLOCK_TOKEN_MAX)
-        return sqlock_error_db(k->err, "23514", 0, 0, "the tokens of this name are used up");
-    if (v[V_OWNER].len != SQLOCK_OWNER_SIZE || (has_label && label->len > SQLOCK_LABEL_MAX))
-        return sqlock_error_db(k->err, "23514", 0, 0, "an owner or label has a wrong length");
-
-    struct fake_state *s = fake_row_change(row);
-    if (s->held && !again)
-        remember_end(s, FAKE_ENDED_TAKEN);
-    s->held = 1;
-    memcpy(s->owner, v[V_OWNER].data, SQLOCK_OWNER_SIZE);
-    s->token = token;
-    s->exp = k->now + v[ACQUIRE_TTL].i;
-    s->since = again ? s->since : k->now;
-    s->has_label = has_label;
-    s->label_len = has_label ? label->len : 0;
-    if (s->label_len > 0)
-        memcpy(s->label, label->data, label->len);
-    return 0;
-}
-
-/* A missing row is made whatever comes of the request, as the statements do. */
-static int run_acquire(struct fake_call *k, const sqlock_value *v)
-{
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    int rc = row != NULL ? 0 : fake_row_make(k, &v[V_NS], &v[V_NAME], &row);
-    if (rc != 0)
-        return rc;
-    int outcome = acquire_outcome(k, &row->now, v);
-    if (outcome == SQLOCK_OUT_DONE)
-        rc = grant(k, row, v);
-    if (rc != 0)
-        return rc;
-    if (outcome == SQLOCK_OUT_GRACE) {
-        fake_start_row(k, outcome);
-        fake_put_int(k, row->now.token);
-        fake_put_int(k, grace_end(k->db, v) - k->now);
-        fake_put_int(k, k->now);
-        return 0;
+    switch (sqlite3_column_type(stmt, col)) {
+    case SQLITE_NULL:
+        return sqlock_rows_put_null(rows);
+    case SQLITE_INTEGER:
+        return sqlock_rows_put_int(rows, sqlite3_column_int64(stmt, col));
+    default: {
+        const void *data = sqlite3_column_blob(stmt, col);
+        return sqlock_rows_put_bytes(rows, data != NULL ? data : "",
+                                     (size_t)sqlite3_column_bytes(stmt, col));
     }
-    fake_put_lease(k, outcome, &row->now);
-    fake_put_holder(k, &row->now);
-    return 0;
-}
-
-/* No transaction of anybody's can guard a row here: never a row. */
-static int run_guarded(struct fake_call *k, const sqlock_value *v)
-{
-    (void)k;
-    (void)v;
-    return 0;
-}
-
-static int renew_outcome(const struct fake_call *k, const struct fake_state *s,
-                         const sqlock_value *v)
-{
-    if (s == NULL)
-        return SQLOCK_OUT_GONE;
-    if (s->kind != 0)
-        return SQLOCK_OUT_KIND;
-    int ours = is_owner(s, &v[V_OWNER]) && s->token == v[RENEW_TOKEN].i;
-    if (k->now > v[RENEW_NOT_AFTER].i)
-        return SQLOCK_OUT_LATE;
-    if (ours && s->exp > k->now)
-        return SQLOCK_OUT_DONE;
-    if (ours)
-        return SQLOCK_OUT_EXPIRED;
-    if (has_ended(s, &v[V_OWNER]) && s->ended_token == v[RENEW_TOKEN].i)
-        return 4 + s->ended_why;
-    return SQLOCK_OUT_TAKEN;
-}
-
-/* exp is set, not raised: after the clock was put back, a raised one would last as long as the
- * step. */
-static int run_renew(struct fake_call *k, const sqlock_value *v)
-{
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    struct fake_state *s = row != NULL ? &row->now : NULL;
-    int outcome = renew_outcome(k, s, v);
-    if (outcome == SQLOCK_OUT_DONE)
-        fake_row_change(row)->exp = k->now + v[RENEW_TTL].i;
-    fake_put_lease(k, outcome, s);
-    return 0;
-}
-
-static int release_outcome(const struct fake_state *s, const sqlock_value *v, int *out_apply)
-{
-    int64_t token = v[RELEASE_TOKEN].i;
-    if (s == NULL)
-        return SQLOCK_OUT_GONE;
-    if (s->kind != 0)
-        return SQLOCK_OUT_KIND;
-    if (is_owner(s, &v[V_OWNER]) && s->token == token) {
-        *out_apply = 1;
-        return SQLOCK_OUT_DONE;
     }
-    if (has_ended(s, &v[V_OWNER]) && s->ended_token == token)
-        return s->ended_why == FAKE_ENDED_RELEASED ? SQLOCK_OUT_DONE : 4 + s->ended_why;
-    return SQLOCK_OUT_TAKEN;
 }
 
-static int run_release(struct fake_call *k, const sqlock_value *v)
+static int put_row(const struct fake_call *k, size_t request, sqlite3_stmt *stmt)
 {
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    struct fake_state *s = row != NULL ? &row->now : NULL;
-    int apply = 0;
-    int outcome = release_outcome(s, v, &apply);
-    if (apply)
-        fake_end_grant(k, row, FAKE_ENDED_RELEASED);
-    fake_put_lease(k, outcome, s);
-    return 0;
+    int rc = k->rows != NULL ? sqlock_rows_add(k->rows, request) : 0;
+
+    for (int col = 0; k->rows != NULL && rc == 0 && col < sqlite3_column_count(stmt); col++)
+        rc = put_column(k->rows, stmt, col);
+    return rc == 0 ? 0 : sqlock_error_set(k->err, rc, 0, "no memory for the answer");
 }
 
-static int run_lease(struct fake_call *k, const sqlock_value *v)
+static int run_step(const struct fake_call *k, size_t request, size_t step, int *out_answered)
 {
-    const struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    const struct fake_state *s = row != NULL ? &row->now : NULL;
+    const sqlock_script *script = &sqlock_fake_dialect.scripts[k->stmt];
+    sqlite3_stmt **stmt = &k->db->steps[k->stmt][step];
+    int rc = 0, result = SQLITE_OK;
 
-    if (s != NULL && s->kind == 0 && is_owner(s, &v[V_OWNER]) && s->token == v[RELEASE_TOKEN].i)
-        fake_put_lease(k, SQLOCK_OUT_DONE, s);
-    return 0;
-}
-
-/* Whatever this owner asked for is stopped from now on, granted already or not. */
-static void bury(const struct fake_call *k, struct fake_row *row, const sqlock_value *owner)
-{
-    struct fake_state *s = fake_row_change(row);
-
-    s->has_withdrawn = 1;
-    memcpy(s->withdrawn, owner->data, SQLOCK_OWNER_SIZE);
-    if (!s->held)
-        s->idle_since = k->now; /* or the pruner takes the row, and this with it */
-}
-
-static int run_withdraw(struct fake_call *k, const sqlock_value *v)
-{
-    const sqlock_value *owner = &v[V_OWNER];
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    int rc = row != NULL ? 0 : fake_row_make(k, &v[V_NS], &v[V_NAME], &row);
-    if (rc != 0)
-        return rc;
-    if (owner->len != SQLOCK_OWNER_SIZE)
-        return sqlock_error_db(k->err, "23514", 0, 0, "an owner has a wrong length");
-
-    int ours = is_owner(&row->now, owner);
-    if (ours && row->now.kind == 0)
-        fake_end_grant(k, row, FAKE_ENDED_RELEASED);
-    if (row->now.kind == 0)
-        bury(k, row, owner);
-    ours = ours || has_ended(&row->now, owner);
-    fake_put_lease(k,
-                   row->now.kind != 0                  ? SQLOCK_OUT_KIND
-                   : ours                              ? SQLOCK_OUT_DONE
-                   : k->now <= v[WITHDRAW_NOT_AFTER].i ? SQLOCK_OUT_EARLY
-                                                       : SQLOCK_OUT_NEVER,
-                   &row->now);
-    return 0;
-}
-
-static int break_outcome(const struct fake_state *s, int64_t token)
-{
-    if (s == NULL)
-        return SQLOCK_OUT_GONE;
-    if (s->kind != 0)
-        return SQLOCK_OUT_KIND;
-    if (s->held && s->token == token)
-        return SQLOCK_OUT_DONE;
-    if (s->ended_token == token)
-        return 4 + s->ended_why;
-    return s->token > token ? SQLOCK_OUT_TAKEN : SQLOCK_OUT_NEVER;
-}
-
-static int run_break(struct fake_call *k, const sqlock_value *v)
-{
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    struct fake_state *s = row != NULL ? &row->now : NULL;
-    int outcome = break_outcome(s, v[BREAK_TOKEN].i);
-    if (outcome == SQLOCK_OUT_DONE)
-        fake_end_grant(k, row, FAKE_ENDED_BROKEN);
-    fake_put_lease(k, outcome, s);
-    return 0;
-}
-
-/* The table of notes comes with the third migration. */
-static int check_notes(const struct fake_call *k)
-{
-    if (fake_version(k->db, k->conn) >= 3)
-        return 0;
-    return sqlock_error_db(k->err, "42P01", 0, 0, "the table does not exist");
-}
-
-static int has_note(const struct fake_state *s, int64_t token)
-{
-    for (size_t i = 0; i < FAKE_BROKEN_MAX; i++)
-        if (s->broken[i] == token)
-            return 1;
-    return 0;
-}
-
-static void note(struct fake_state *s, int64_t token)
-{
-    memmove(s->broken + 1, s->broken, sizeof s->broken - sizeof *s->broken);
-    s->broken[0] = token;
-}
-
-static int run_break_noted(struct fake_call *k, const sqlock_value *v)
-{
-    int64_t token = v[BREAK_TOKEN].i;
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    struct fake_state *s = row != NULL ? &row->now : NULL;
-    int outcome = break_outcome(s, token), rc = check_notes(k);
-    if (rc != 0)
-        return rc;
-    if (outcome == SQLOCK_OUT_DONE) {
-        fake_end_grant(k, row, FAKE_ENDED_BROKEN);
-        note(s, token);
-    } else if (outcome == SQLOCK_OUT_TAKEN && has_note(s, token)) {
-        outcome = SQLOCK_OUT_BROKEN;
+    if (*stmt == NULL)
+        result = sqlite3_prepare_v3(k->db->sql, script->steps[step].sql, -1,
+                                    SQLITE_PREPARE_PERSISTENT, stmt, NULL);
+    if (result != SQLITE_OK)
+        return fake_sql_error(k->db, result, k->err);
+    result = bind(*stmt, script->params, fake_values_of(k, request));
+    while (rc == 0 && (result == SQLITE_OK || result == SQLITE_ROW)) {
+        result = sqlite3_step(*stmt);
+        *out_answered |= result == SQLITE_ROW;
+        rc = result == SQLITE_ROW ? put_row(k, request, *stmt) : 0;
     }
-    fake_put_lease(k, outcome, s);
-    return 0;
-}
-
-static int run_was_broken(struct fake_call *k, const sqlock_value *v)
-{
-    const struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    int rc = check_notes(k);
-    if (rc == 0 && row != NULL && has_note(&row->now, v[BREAK_TOKEN].i))
-        fake_start_row(k, SQLOCK_OUT_BROKEN);
+    if (rc == 0 && result != SQLITE_DONE)
+        rc = fake_sql_error(k->db, result, k->err);
+    sqlite3_reset(*stmt);
+    sqlite3_clear_bindings(*stmt); /* they point into the caller's values */
     return rc;
 }
 
-/* ---- requests about the schema and the server ----------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
-static int run_migrate_version(struct fake_call *k, const sqlock_value *v)
-{
-    (void)v;
-    fake_start_row(k, SQLOCK_OUT_DONE);
-    fake_put_int(k, fake_version(k->db, k->conn));
-    fake_put_int(k, k->db->min_reader);
-    fake_put_int(k, k->now);
-    return 0;
-}
-
-static int run_handshake(struct fake_call *k, const sqlock_value *v)
-{
-    char server[32];
-    fake_identity(k->db, server);
-    (void)run_migrate_version(k, v);
-    fake_put_int(k, !fake_is_stranger(k->db));
-    fake_put_bytes_or_null(k, 1, server, strlen(server));
-    fake_put_bytes_or_null(k, 0, NULL, 0);
-    fake_put_bytes_or_null(k, 0, NULL, 0);
-    fake_put_int(k, k->db->longest);
-    fake_put_int(k, k->db->fence_floor);
-    return 0;
-}
-
-static int run_longest(struct fake_call *k, const sqlock_value *v)
-{
-    if (k->db->longest < v[0].i)
-        k->db->longest = v[0].i;
-    fake_start_row(k, SQLOCK_OUT_DONE);
-    return 0;
-}
-
-static void put_floor(struct fake_call *k, int outcome, int64_t above)
-{
-    fake_start_row(k, outcome);
-    fake_put_int(k, k->db->fence_floor);
-    fake_put_int_or_null(k, outcome == SQLOCK_OUT_BEHIND, above - k->now);
-    fake_put_int(k, k->now);
-}
-
-/* No row: somebody else was quicker. */
-static int run_reincarnate(struct fake_call *k, const sqlock_value *v)
-{
-    sqlock_fake *db = k->db;
-    int64_t above = v[2].i > db->fence_floor ? v[2].i : db->fence_floor;
-    if (v[0].len >= sizeof db->meta_server)
-        return sqlock_error_db(k->err, "22001", 0, 0, "the server's identity is too long");
-    if (above == db->fence_floor && fake_bytes_order((const unsigned char *)db->meta_server,
-                                                     strlen(db->meta_server), &v[0]) == 0)
-        return 0;
-    if (k->now <= above && v[1].i == 0) {
-        put_floor(k, SQLOCK_OUT_BEHIND, above);
-        return 0;
-    }
-    db->fence_floor = k->now > above ? k->now : above + FAKE_LIFT;
-    if (db->meta_server[0] != '\0')
-        db->lost_at = k->now;
-    (void)snprintf(db->meta_server, sizeof db->meta_server, "%.*s", (int)v[0].len,
-                   (const char *)v[0].data);
-    put_floor(k, SQLOCK_OUT_DONE, above);
-    return 0;
-}
-
-/* The lock itself was waited for where waiting is done (conn.c). */
-static int run_migrate_lock(struct fake_call *k, const sqlock_value *v)
-{
-    (void)v;
-    fake_start_row(k, SQLOCK_OUT_DONE);
-    return 0;
-}
-
-static int run_migrate_record(struct fake_call *k, const sqlock_value *v)
-{
-    return fake_record_put(k, &v[0], &v[1], &v[2], v[3].i == 1);
-}
-
-static int run_migrate_ledger(struct fake_call *k, const sqlock_value *v)
-{
-    const struct fake_ledger *ledger = fake_ledger_of(k->db, k->conn);
-    (void)v;
-    for (size_t i = 0; i < ledger->n; i++) {
-        const struct fake_record *r = &ledger->record[i];
-        fake_start_row(k, SQLOCK_OUT_DONE);
-        fake_put_int(k, r->version);
-        fake_put_bytes_or_null(k, 1, r->name, strlen(r->name));
-        fake_put_bytes_or_null(k, 1, r->checksum, strlen(r->checksum));
-        fake_put_int(k, r->applied);
-    }
-    return 0;
-}
-
-/* The tables are built in, so they are as they should be, or not there. */
-static int run_migrate_differ(struct fake_call *k, const sqlock_value *v)
-{
-    static const char missing[] = "there is no table lock";
-    (void)v;
-    if (k->db->has_locks || (k->conn != NULL && k->conn->tx.created))
-        return 0;
-    fake_start_row(k, SQLOCK_OUT_DONE);
-    fake_put_int(k, 0);
-    fake_put_bytes_or_null(k, 1, missing, sizeof missing - 1);
-    return 0;
-}
-
-/* Grants are refused from the commit on, and what was granted until then goes with the table: so
- * nothing has to be kept out before. */
-static int run_migrate_close(struct fake_call *k, const sqlock_value *v)
-{
-    (void)k;
-    (void)v;
-    return 0;
-}
-
-static int run_migrate_held(struct fake_call *k, const sqlock_value *v)
-{
-    const struct fake_row *one = NULL;
-    int64_t n = 0;
-
-    for (size_t i = 0; i < k->db->n_rows; i++) {
-        const struct fake_row *row = k->db->rows[i];
-        if (!row->now.held || row->now.exp <= k->now ||
-            fake_bytes_order(row->ns, row->ns_len, &v[0]) == 0)
-            continue;
-        one = row;
-        n++;
-    }
-    if (one == NULL)
-        return 0;
-    fake_start_row(k, SQLOCK_OUT_DONE);
-    fake_put_int(k, n);
-    fake_put_bytes_or_null(k, 1, one->name, one->name_len);
-    return 0;
-}
-
-/* Granted if free, run out, or this owner's; ttl 0 gives it back. */
-static int run_migrate_lease(struct fake_call *k, const sqlock_value *v)
-{
-    struct fake_row *row = fake_row_find(k->db, &v[V_NS], &v[V_NAME]);
-    if (row == NULL && fake_row_make(k, &v[V_NS], &v[V_NAME], &row) != 0)
-        return k->err->code;
-    int ours = is_owner(&row->now, &v[V_OWNER]) && row->now.exp > k->now;
-    if (row->now.held && row->now.exp > k->now && !ours) {
-        fake_put_lease(k, SQLOCK_OUT_HELD, &row->now);
-        return 0;
-    }
-    struct fake_state *s = fake_row_change(row);
-    if (v[LEASE_TTL].i == 0) {
-        s->held = 0;
-    } else {
-        s->token += ours ? 0 : 1;
-        s->held = 1;
-        memcpy(s->owner, v[V_OWNER].data, SQLOCK_OWNER_SIZE);
-        s->exp = k->now + v[LEASE_TTL].i;
-        s->since = ours ? s->since : k->now;
-        s->has_label = 0; /* nobody lists it */
-    }
-    fake_put_lease(k, SQLOCK_OUT_DONE, s);
-    return 0;
-}
-
-/* A text that is written out and never run, or one for adopted connections, of which there are
- * none.
- */
-static int run_never(struct fake_call *k, const sqlock_value *v)
-{
-    (void)v;
-    return sqlock_error_db(k->err, "0A000", 0, 0, "this is not a request");
-}
-
-/* ---- running -------------------------------------------------------------------------------- */
-
-static const struct request {
-    int (*run)(struct fake_call *k, const sqlock_value *v);
-    int needs_locks; /* the lock table */
-} requests[SQLOCK_STMT_COUNT] = {
-    [SQLOCK_STMT_HANDSHAKE] = {run_handshake, 0},
-    [SQLOCK_STMT_REINCARNATE] = {run_reincarnate, 0},
-    [SQLOCK_STMT_LONGEST] = {run_longest, 0},
-    [SQLOCK_STMT_ACQUIRE] = {run_acquire, 1},
-    [SQLOCK_STMT_GUARDED] = {run_guarded, 1},
-    [SQLOCK_STMT_RENEW] = {run_renew, 1},
-    [SQLOCK_STMT_RELEASE] = {run_release, 1},
-    [SQLOCK_STMT_WITHDRAW] = {run_withdraw, 1},
-    [SQLOCK_STMT_BREAK] = {run_break, 1},
-    [SQLOCK_STMT_LIST] = {fake_run_list, 1},
-    [SQLOCK_STMT_SWEEP] = {fake_run_sweep, 1},
-    [SQLOCK_STMT_REAP] = {fake_run_reap, 1},
-    [SQLOCK_STMT_PRUNE] = {fake_run_prune, 1},
-    [SQLOCK_STMT_MIGRATE_LOCK] = {run_migrate_lock, 0},
-    [SQLOCK_STMT_MIGRATE_VERSION] = {run_migrate_version, 0},
-    [SQLOCK_STMT_MIGRATE_RECORD] = {run_migrate_record, 0},
-    [SQLOCK_STMT_MIGRATE_LEDGER] = {run_migrate_ledger, 0},
-    [SQLOCK_STMT_MIGRATE_DIFFER] = {run_migrate_differ, 0},
-    [SQLOCK_STMT_MIGRATE_CLOSE] = {run_migrate_close, 1},
-    [SQLOCK_STMT_MIGRATE_HELD] = {run_migrate_held, 1},
-    [SQLOCK_STMT_MIGRATE_LEASE] = {run_migrate_lease, 1},
-    [SQLOCK_STMT_MIGRATE_AROUND] = {run_never, 0},
-    [SQLOCK_STMT_GUARD] = {run_never, 0},
-    [SQLOCK_STMT_PROBE] = {run_guarded, 1},
-    [SQLOCK_STMT_ENSURE] = {fake_run_ensure, 0},
-    [SQLOCK_STMT_REGISTER_GET] = {fake_run_register_get, 0},
-    [SQLOCK_STMT_REGISTER_SET] = {fake_run_register_set, 0},
-    [SQLOCK_STMT_LEASE] = {run_lease, 1},
-    [SQLOCK_STMT_BREAK_NOTED] = {run_break_noted, 1},
-    [SQLOCK_STMT_WAS_BROKEN] = {run_was_broken, 1},
-};
-
-/* "b:ns i:ttl": bytes and integers as declared; only a label may be NULL. */
+/* Bytes and integers as declared; only a label may be NULL. */
 int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n)
 {
     const sqlock_script *script = &sqlock_fake_dialect.scripts[stmt];
 
     for (size_t request = 0; request < n; request++) {
         const char *param = script->params;
-        for (size_t i = 0; i < script->n_params; i++, values++) {
+        for (size_t i = 0; i < script->n_params; i++, values++, param = next_param(param)) {
             sqlock_type wanted = *param == 'i' ? SQLOCK_INT : SQLOCK_BYTES;
             int may_be_null = strcmp(param, "b:label") == 0;
             if (values->type != wanted && !(may_be_null && values->type == SQLOCK_NULL))
                 return 0;
-            const char *blank = strchr(param, ' ');
-            param = blank != NULL ? blank + 1 : "";
         }
     }
     return 1;
-}
-
-static int run_one(struct fake_call *k, const sqlock_value *v)
-{
-    const struct request *request = &requests[k->stmt];
-    if (request->needs_locks && !k->db->has_locks)
-        return sqlock_error_db(k->err, "42P01", 0, 0, "the lock table does not exist");
-    int rc = request->run(k, v);
-    if (rc == 0 && k->full != 0)
-        rc = sqlock_error_set(k->err, SQLOCK_ENOMEM, SQLOCK_MAYBE, "no memory for the answer");
-    return rc;
 }
 
 const sqlock_value *fake_values_of(const struct fake_call *k, size_t request)
@@ -569,13 +126,46 @@ const sqlock_value *fake_values_of(const struct fake_call *k, size_t request)
 
 int fake_db_run(struct fake_call *k)
 {
-    k->db->seen[k->stmt] += (long)k->n;
-    for (k->request = 0; k->request < k->n; k->request++) {
-        int rc = run_one(k, fake_values_of(k, k->request));
-        if (rc != 0) {
-            k->err->flags |= k->request > 0 ? SQLOCK_MAYBE : 0;
-            return rc;
-        }
+    sqlock_fake *db = k->db;
+    const size_t n_steps = sqlock_fake_dialect.scripts[k->stmt].n_steps;
+    int alone = db->owner == NULL;
+
+    db->seen[k->stmt] += (long)k->n;
+    db->sql_now = k->now;
+    int rc = alone ? fake_exec(db, "BEGIN", k->err) : 0;
+    for (size_t request = 0; rc == 0 && request < k->n; request++) {
+        int answered = 0;
+        for (size_t step = 0; rc == 0 && !answered && step < n_steps; step++)
+            rc = run_step(k, request, step, &answered);
     }
-    return 0;
+    if (alone && rc == 0)
+        rc = fake_exec(db, "COMMIT", k->err);
+    if (alone && rc != 0)
+        (void)fake_exec(db, "ROLLBACK", NULL);
+    return rc;
+}
+
+/* ---- rows that vanish ----------------------------------------------------------------------- */
+
+static void run_on_key(sqlock_fake *db, const char *sql, const sqlock_value *key)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    if (sqlite3_prepare_v2(db->sql, sql, -1, &stmt, NULL) == SQLITE_OK &&
+        bind(stmt, "", key) == SQLITE_OK)
+        (void)sqlite3_step(stmt);
+    sqlite3_finalize(stmt);
+}
+
+void fake_vanish(sqlock_fake *db, int is_register, const sqlock_value *key)
+{
+    if (is_register) {
+        run_on_key(db, "DELETE FROM sqlock_register WHERE ns = ?1 AND name = ?2", key);
+        return;
+    }
+    run_on_key(db,
+               "UPDATE sqlock_meta SET fence_floor = max(fence_floor, l.token)"
+               " FROM sqlock_lock l WHERE l.ns = ?1 AND l.name = ?2",
+               key);
+    run_on_key(db, "DELETE FROM sqlock_lock WHERE ns = ?1 AND name = ?2", key);
 }

@@ -1,177 +1,82 @@
--- The fake driver's dialect: its database is C (drivers/fake/db.c) and knows the requests by number,
--- so each text only names its block. How this file is read: schema/README.md.
+-- The fake driver's dialect: SQLite's, in one database in memory, but for the blocks in which a server is otherwise
+-- than a file. How this file is read: schema/README.md.
+
+-- The server's clock, which a test steps, as the database tells it: milliseconds as in the tables, and microseconds.
+-- :define now fake_ms()
+-- :define us fake_us()
+-- A test's database has these tables, whatever prefix a manager asks for.
+-- :define schema main
+-- :define prefix sqlock_
+-- :define lock main.sqlock_lock
+-- :define meta main.sqlock_meta
+-- :define migration main.sqlock_migration
+-- :define row main.sqlock_row
+-- :define register main.sqlock_register
+-- :define broken main.sqlock_broken
+-- As a server's, tokens and versions are one more than the last, and above the floor. It follows the clock when
+-- another server takes over.
+-- :define least_token (SELECT fence_floor + 1 FROM {meta} WHERE id = 1)
+-- :define first_version max({us}, {least_token})
+-- Until then who was granted a lock by a commit that is missing may believe in it.
+-- :define grace_end CASE :grace WHEN 0 THEN 0 ELSE s.lost_at + min(s.longest, :grace) END
 
 -- :block handshake
 -- :step
-handshake;
+SELECT 0, 1, m.version, m.min_reader, {now} * 1000, m.server = s.server, CAST(s.server AS BLOB), NULL, NULL,
+       s.longest, m.fence_floor
+FROM {meta} m, fake_server s WHERE m.id = 1 AND :accept_weak IS NOT NULL;
 
 -- :block reincarnate
--- :step
-reincarnate;
+-- lost_at is a trigger's (drivers/fake/db.c). No row: somebody else was quicker.
+-- :step write
+UPDATE {meta} SET
+    fence_floor = CASE WHEN {us} > max(fence_floor, :floor) THEN {us} ELSE max(fence_floor, :floor) + 4294967296 END,
+    inc = inc + 1, server = CAST(:server AS TEXT)
+WHERE id = 1 AND (server <> CAST(:server AS TEXT) OR fence_floor < :floor)
+  AND ({us} > max(fence_floor, :floor) OR :lift = 1)
+RETURNING 0, 1, fence_floor;
+-- :step write
+SELECT 0, 25, fence_floor, max(fence_floor, :floor) - {us}, {us}
+FROM {meta} WHERE id = 1 AND (server <> CAST(:server AS TEXT) OR fence_floor < :floor);
 
 -- :block longest
--- :step
-longest;
+-- :step write
+UPDATE fake_server SET longest = max(longest, :ttl) RETURNING 0, 1;
 
--- :block acquire
+-- :block acquire before
+-- A server that meta does not know grants nothing (13); nor does one in the grace (19), but what its owner has. A row
+-- that is not there is made by itself, as servers do: so a failover that forgets a grant leaves the row.
 -- :step
-acquire;
-
--- :block guarded
--- :step
-guarded;
-
--- :block renew
--- :step
-renew;
-
--- :block release
--- :step
-release;
-
--- :block withdraw
--- :step
-withdraw;
-
--- :block break
--- :step
-break;
-
--- :block list
--- :step
-list;
-
--- :block sweep
--- :step
-sweep;
-
--- :block reap
--- :step
-reap;
-
--- :block prune
--- :step
-prune;
-
--- :block migrate_lock
--- :step
-migrate_lock;
-
--- :block migrate_version
--- :step
-migrate_version;
-
--- :block migrate_record
--- :step
-migrate_record;
-
--- :block migrate_ledger
--- :step
-migrate_ledger;
-
--- :block migrate_differ
--- :step
-migrate_differ;
-
--- :block migrate_close
--- :step
-migrate_close;
-
--- :block migrate_held
--- :step
-migrate_held;
+SELECT 0, CASE WHEN m.server <> s.server THEN 13 ELSE 19 END, coalesce(h.token, 0),
+       CASE WHEN m.server <> s.server THEN (h.exp - {now}) * 1000 ELSE {grace_end} - {now} * 1000 END,
+       {now} * 1000, h.since * 1000, h.label
+FROM {meta} m, fake_server s LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+WHERE m.id = 1 AND coalesce(h.kind, 0) = 0
+  AND (m.server <> s.server
+       OR {now} * 1000 < {grace_end} AND {now} * 1000 <= :not_after AND (h.owner IS NULL OR h.exp <= {now})
+          AND h.withdrawn IS NOT :owner AND (h.ended_why IS NOT 1 OR h.ended_owner IS NOT :owner));
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 ON CONFLICT (ns, name) DO NOTHING;
 
 -- :block migrate_lease
--- :step
-migrate_lease;
+-- Where a test takes DDL for what commits by itself: granted if free, run out or this owner's; ttl 0 gives it back.
+-- :step write
+INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
+SELECT :ns, :name, :owner, {least_token}, {now} + :ttl / 1000, :ttl / 1000, {now}, :label WHERE 1
+ON CONFLICT (ns, name) DO UPDATE SET
+    token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.token ELSE l.token + 1 END,
+    since = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
+    owner = CASE WHEN :ttl > 0 THEN excluded.owner END, exp = CASE WHEN :ttl > 0 THEN excluded.exp END,
+    ttl = excluded.ttl, label = excluded.label
+WHERE l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now}
+RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+-- :step write
+SELECT 0, 2, token, (exp - {now}) * 1000, {now} * 1000 FROM {lock} WHERE ns = :ns AND name = :name;
 
--- :block migrate_around
+-- :block register_set before
+-- A server that meta does not know changes nothing (13).
 -- :step
-BEGIN;
--- :step
-COMMIT;
-
--- :block guard
--- The fake adopts no connections: never asked for.
--- :step
-guard;
-
--- :block probe
--- :step
-probe;
-
--- :block ensure
--- :step
-ensure;
-
--- :block register_get
--- :step
-register_get;
-
--- :block register_set
--- :step
-register_set;
-
--- :block table_key
--- :step
-table_key;
-
--- :block table_at
--- :step
-table_at;
-
--- :block row_lock
--- :step
-row_lock;
-
--- :block table_version
--- :step
-table_version;
-
--- :block version_integer
--- :step
-version_integer;
-
--- :block version_timestamp
--- :step
-version_timestamp;
-
--- :block cas_update
--- :step
-cas_update;
-
--- :block cas_delete
--- :step
-cas_delete;
-
--- :block cas_insert
--- :step
-cas_insert;
-
--- :block cas_met
--- :step
-cas_met;
-
--- :block fence
--- :step
-fence;
-
--- :block session
--- :step
-session;
-
--- :block blockers
--- :step
-blockers;
-
--- :block lease
--- :step
-lease;
-
--- :block break_noted
--- :step
-break_noted;
-
--- :block was_broken
--- :step
-was_broken;
+SELECT 0, 13, coalesce(r.version, 0), NULL, {now} * 1000
+FROM {meta} m, fake_server s LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
+WHERE m.id = 1 AND m.server <> s.server AND coalesce(r.version, 0) = :expected AND r.writer IS NOT :writer;

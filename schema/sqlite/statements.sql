@@ -7,6 +7,9 @@
 -- Milliseconds. SQLite keeps 'now' the same within one step and takes it after the wait for the write
 -- lock; unixepoch('subsec') would be NULL before 3.42, without an error.
 -- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
+-- No token and no version of a register is below this; and with which one a register begins.
+-- :define least_token {now} * 1000
+-- :define first_version {now} * 1000 + abs(random() % 1000)
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000
 
@@ -44,7 +47,7 @@ WHERE ns = :ns AND name = :name
   AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now});
 -- :step write
 INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
-SELECT :ns, :name, :owner, max(m.fence_floor + 1, {now} * 1000), {now} + :ttl / 1000, :ttl / 1000, {now}, :label
+SELECT :ns, :name, :owner, max(m.fence_floor + 1, {least_token}), {now} + :ttl / 1000, :ttl / 1000, {now}, :label
 FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
 ON CONFLICT (ns, name) DO UPDATE SET
     token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.token
@@ -366,12 +369,12 @@ FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- was done. No row: meta has none.
 -- :step write
 UPDATE {register} AS r SET
-    version = max(r.version + 1, {now} * 1000), value = :value, writer = :writer, updated = {now}
+    version = max(r.version + 1, {least_token}), value = :value, writer = :writer, updated = {now}
 WHERE r.ns = :ns AND r.name = :name AND r.version = :expected AND {now} * 1000 <= :not_after
 RETURNING 0, 1, version, NULL, {now} * 1000;
 -- :step write
 INSERT INTO {register} (ns, name, version, value, writer, updated)
-SELECT :ns, :name, {now} * 1000 + abs(random() % 1000), :value, :writer, {now}
+SELECT :ns, :name, {first_version}, :value, :writer, {now}
 WHERE :expected = 0 AND {now} * 1000 <= :not_after
 ON CONFLICT (ns, name) DO NOTHING
 RETURNING 0, 1, version, NULL, {now} * 1000;

@@ -2,6 +2,7 @@
  * any call, that meets another one, or that comes late for its own lease. */
 #include "tests/drivers/suite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <sqlock/fake.h>
@@ -77,21 +78,41 @@ static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
     return rc;
 }
 
+/* Where each statement commits by itself migrations are of such as can be run again. */
+static void repeatable(const char *sql, char *out, size_t size)
+{
+    static const char *const words[][2] = {{"CREATE TABLE IF NOT EXISTS ", ""}, /* is so already */
+                                           {"CREATE TABLE ", "IF NOT EXISTS "},
+                                           {"CREATE INDEX ", "IF NOT EXISTS "},
+                                           {"DROP TABLE ", "IF EXISTS "},
+                                           {"", ""}};
+    size_t i = 0, n;
+
+    while (strncmp(sql, words[i][0], strlen(words[i][0])) != 0)
+        i++;
+    n = strlen(words[i][0]);
+    assert_true((size_t)snprintf(out, size, "%.*s%s%s", (int)n, sql, words[i][1], sql + n) < size);
+}
+
 static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
+    char again[4096];
     int rc;
 
     step();
     note_deadline(deadline);
-    rc = sqlock_driver_fake()->exec(conn, sql, deadline, err);
+    repeatable(sql, again, sizeof again);
+    rc = sqlock_driver_fake()->exec(conn, again, deadline, err);
     cut();
     return rc;
 }
 
 static const sqlock_driver *stepwise(sqlock_fake *db)
 {
-    static const char *const up[] = {"CREATE more", "CREATE most"};
-    static const char *const down[] = {"VERSION 2"};
+    static const char *const up[] = {"CREATE TABLE more (x)", "CREATE TABLE most (x)"};
+    static const char *const down[] = {"UPDATE sqlock_meta SET version = 3",
+                                       "DELETE FROM sqlock_migration WHERE version = 4",
+                                       "DROP TABLE most", "DROP TABLE more"};
     static sqlock_migration migrations[LATEST];
     static sqlock_dialect dialect;
     static sqlock_driver driver;
@@ -104,7 +125,7 @@ static const sqlock_driver *stepwise(sqlock_fake *db)
     tap.locked = false;
     assert_int_equal(sqlock_fake_dialect.n_migrations, LATEST - 1);
     memcpy(migrations, sqlock_fake_dialect.migrations, (LATEST - 1) * sizeof *migrations);
-    migrations[LATEST - 1] = (sqlock_migration){LATEST, "more", "0123456789abcdef", up, 2, down, 1};
+    migrations[LATEST - 1] = (sqlock_migration){LATEST, "more", "0123456789abcdef", up, 2, down, 4};
     dialect = sqlock_fake_dialect;
     dialect.migrations = migrations;
     dialect.n_migrations = LATEST;

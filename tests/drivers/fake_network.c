@@ -1,3 +1,4 @@
+#ifdef TEST_HAVE_FAKE
 #include "tests/drivers/fake_network.h"
 
 #include <stdatomic.h>
@@ -96,3 +97,4 @@ sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault fault, int3
     assert_false(sqlock_is_held(lock));
     return lock;
 }
+#endif

@@ -1,6 +1,7 @@
 #ifndef SQLOCK_TESTS_DRIVERS_FAKE_NETWORK_H
 #define SQLOCK_TESTS_DRIVERS_FAKE_NETWORK_H
 
+#ifdef TEST_HAVE_FAKE
 #include "tests/drivers/suite.h"
 #include "tests/lib/fake_quirks.h"
 
@@ -22,4 +23,5 @@ sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t
 sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t delay_ms,
                             int32_t lease_ms);
 
+#endif
 #endif

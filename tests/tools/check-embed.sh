@@ -45,6 +45,19 @@ refused "a step without text" '/^-- :block release/s/^/-- :step\n/'
 refused "an operator that cannot be named" 's/^  AND abs(l.kind) < 1/  AND l.kind IN (0)/'
 refused "a comparison that cannot be named" 's/(l.ended_owner = :owner) IS NOT TRUE/l.ended_owner IS DISTINCT FROM :owner/'
 refused "a sum without parentheses" 's/greatest(l.token, k.floor) + 1 END/greatest(l.token, k.floor) = 1 + 1 END/'
+
+# The fake's blocks stand before SQLite's, or in their place.
+fake()
+{
+    awk -v dialect=fake -v own="$1" -v style='?N' -v quote='"' -v schema=main -v fixed_schema=1 -v checksums= \
+        -f schema/qualify.awk -f schema/embed.awk include/sqlock/driver.h "$1" schema/sqlite/tables.sql \
+        schema/sqlite/statements.sql migrations/sqlite/*.sql
+}
+sed 's/^-- :block longest/-- :block longer/' schema/fake/statements.sql >"$dir/own.statements.sql"
+fake "$dir/own.statements.sql" >/dev/null 2>&1 && { echo "accepted: a block of the fake's that no dialect has"; bad=1; }
+fake schema/fake/statements.sql >"$dir/fake.c" && ! grep -q strftime "$dir/fake.c" ||
+    { echo "the fake's definitions do not count"; bad=1; }
+
 embed awk $statements $(echo migrations/postgres/*.up.sql) >/dev/null 2>&1 &&
     { echo "accepted: a migration without its way down"; bad=1; }
 embed awk $statements $first >/dev/null 2>&1 && { echo "accepted: a table without its migration"; bad=1; }
@@ -52,4 +65,4 @@ embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1
 tables=
 embed awk $statements $migrations >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
 
-[ $bad = 0 ] && echo "embed: 12 faults were refused"
+[ $bad = 0 ] && echo "embed: 13 faults were refused"

@@ -14,7 +14,7 @@ BEGIN {
     # The command is a client like any other: the public header, jansson, and itself.
     may["cli"] = "cli cli/base cli/reap cli/run"
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
-    client["sqlite"] = "sqlite3\\.h"
+    client["fake"] = client["sqlite"] = "sqlite3\\.h"
     client["postgres"] = "libpq-fe\\.h|postgres_ext\\.h"
     client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h|uriparser/.*"
 

@@ -103,10 +103,9 @@ breaches=$(breaches_between "$build/obj/core" core)
 [ -z "$breaches" ] || complain "$breaches"
 for driver in $BUILT_DRIVERS; do
     case $driver in
-    sqlite) client='|libsqlite3\.so\.0' ;;
+    fake | sqlite) client='|libsqlite3\.so\.0' ;;
     postgres) client='|libpq\.so\.5' ;;
     mysql) client='|liburiparser\.so\.1|libmariadb\.so\.3|libmysqlclient\.so\.[0-9]+' ;;
-    *) client= ;;
     esac
     check_library "$build/libsqlock-$driver.$SO" "$libc|libsqlock\.$SO$client" \
         "include/sqlock/$driver.h"

@@ -1,2 +1,0 @@
--- Notes of breaks are built in like all else, and there from this version on.
-CREATE {broken};
