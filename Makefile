@@ -217,7 +217,7 @@ helpers = $(filter-out $(mains),$(wildcard $1*.c))
 
 # A program that names a driver (or its client library) which is not built, and has no #ifdef
 # TEST_HAVE_<DRIVER> for it, is left out.
-names_fake := sqlock/fake\.h|fake_(quirks|network)\.h|sqlock_fake_dialect
+names_fake := sqlock/fake\.h|fake_(quirks|network|hosts)\.h|sqlock_fake_dialect
 names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
 names_mysql := sqlock/mysql.h|[<"/]mysql\.h|sqlock_mysql_dialect
 names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
