@@ -63,15 +63,19 @@ static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struc
     return rc;
 }
 
-/* No is believed when it has been said twice, as of a renewal. */
+/* No is believed when it has been said twice, as of a renewal. Without a row, or with an older
+ * grant in it, the server has forgotten the lease. */
 static void checks_answered(sqlock_lock *lock, const struct answer *a)
 {
+    sqlock_why why;
+
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
         lock->server_end = a->now + a->left;
         lock_apply(lock, LEASE_CONFIRMED, a->sent + a->left - lock->lease.margin);
     } else if (lock->doubted) {
-        lock_apply(lock, LEASE_DENIED, SQLOCK_WHY_FORGOTTEN);
+        why = lock_denied(lock, a);
+        lock_apply(lock, LEASE_DENIED, why != SQLOCK_WHY_NONE ? why : SQLOCK_WHY_FORGOTTEN);
     } else {
         lock->doubted = 1;
     }

@@ -3,6 +3,7 @@
 
 #include "core/engine/call.h"
 #include "core/engine/handshake.h"
+#include "core/engine/hosts.h"
 #include "core/engine/server.h"
 
 int handshake_schema_version(const sqlock_driver *driver)
@@ -82,18 +83,24 @@ static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *
     return handshake_generation(found, needs, err);
 }
 
-/* meta knows this server as the last that granted. Not so if another one that was met has drawn
- * tokens above all of this one's since: this one was the primary before, and is again without
- * having been started anew, and without the other one's commits. */
-static int is_known(sqlock *m, const sqlock_rows *rows)
+/* Another server that was met has drawn tokens above all of this one's since: this one was the
+ * primary before. Perhaps it still believes to be; or it is again, without having been started
+ * anew, and without the other one's commits. */
+static int is_overtaken(sqlock *m, const sqlock_rows *rows)
 {
     int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, INT64_MAX);
-    int is_overtaken;
+    int is;
 
     mutex_lock(&m->mu);
-    is_overtaken = above < m->above;
+    is = above < m->above;
     mutex_unlock(&m->mu);
-    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !is_overtaken;
+    return is;
+}
+
+/* meta knows this server as the last that granted. */
+static int is_known(sqlock *m, const sqlock_rows *rows)
+{
+    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !is_overtaken(m, rows);
 }
 
 static void note_above(sqlock *m, const sqlock_rows *rows)
@@ -239,7 +246,8 @@ static int handshake_send(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows 
 
 #define ROUNDS 3 /* others may be quicker, and the server be another one again */
 
-int handshake(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err)
+int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t deadline,
+              sqlock_error *err)
 {
     sqlock_rows *rows = rows_new();
     struct when when;
@@ -248,6 +256,11 @@ int handshake(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock
     if (rows == NULL)
         return error_nomem(err);
     rc = handshake_send(m, c, op, rows, &when, deadline, err);
+    if (rc == 0 && !last_resort && is_overtaken(m, rows)) {
+        sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
+                         "another server has taken over from this one");
+        rc = HOST_OVERTAKEN;
+    }
     for (int i = 0; rc == 0 && i < ROUNDS && !(same = is_known(m, rows)); i++) {
         rc = handshake_reincarnate(m, c, op, rows, deadline, err);
         if (rc == 0)
@@ -316,7 +329,7 @@ int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
 {
     int needed = needed_version(stmt), rc;
 
-    if (c->schema < needed && c->used && (rc = handshake(m, c, op, deadline, err)) != 0)
+    if (c->schema < needed && c->used && (rc = handshake(m, c, op, 1, deadline, err)) != 0)
         return rc;
     if (c->schema >= needed)
         return 0;

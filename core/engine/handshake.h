@@ -5,8 +5,11 @@
 
 /* Look at a new connection's server and schema; refuse what no promise can be kept on (P16, P20).
  * When the server is not the one that the schema knew, or was started anew, the floor of tokens is
- * raised to its clock (P2). op, if not NULL, may be cancelled meanwhile. */
-int handshake(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlock_error *err);
+ * raised to its clock (P2). op, if not NULL, may be cancelled meanwhile.
+ * Without last_resort a server that another one has overtaken is HOST_OVERTAKEN, and nothing was
+ * written. */
+int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t deadline,
+              sqlock_error *err);
 
 /* 0, or SQLOCK_ESCHEMA: the connection's schema is older than this request needs. Leases never ask
  * more than handshake() did. */

@@ -11,9 +11,11 @@
 #define OTHERS_FROM_US 500000 /* what a request may take before it leaves room for another host */
 
 struct walk {
-    uint64_t tried;  /* bit i: host i, in this round */
-    uint64_t silent; /* ... and it used up its time */
-    uint64_t told;   /* its failure stands in text */
+    uint64_t tried;     /* bit i: host i, in this round */
+    uint64_t silent;    /* ... and it used up its time */
+    uint64_t overtaken; /* ... and it will do if no other host does */
+    uint64_t told;      /* its failure stands in text */
+    int last_resort;    /* all have been tried: an overtaken one will do */
     sqlock_error failure;
     char text[1024];
 };
@@ -84,20 +86,29 @@ static void pass_over(sqlock *m, uint32_t host)
     mutex_unlock(&m->mu);
 }
 
-/* Another host may do better: it is about this server, not about who asks or for what. */
-static int is_of_the_host(const sqlock_error *err)
+/* The other hosts would say the same: it is about the caller, not about this server. */
+static int is_of_the_caller(const sqlock_error *err)
 {
-    return err->code == SQLOCK_EREADONLY || err->code == SQLOCK_ETIMEOUT ||
-           (err->code == SQLOCK_EUNREACH && (err->flags & SQLOCK_RETRY));
+    return err->code == SQLOCK_ECANCELLED || err->code == SQLOCK_EINVAL ||
+           err->code == SQLOCK_ENOMEM || err->code == SQLOCK_ESYS || err->code == SQLOCK_EFORK;
 }
 
-/* Of several failures that of a server which may come back counts, and not that there are replicas.
- */
+/* Of several failures that of a server which may come back counts most, and least that there are
+ * replicas. */
+static int failure_rank(const sqlock_error *err)
+{
+    if (err->code == 0)
+        return 0;
+    if (err->code == SQLOCK_EREADONLY)
+        return 1;
+    return (err->flags & SQLOCK_RETRY) || err->code == SQLOCK_ETIMEOUT ? 3 : 2;
+}
+
 static void hosts_note(struct walk *w, uint32_t host, const sqlock_error *err)
 {
     size_t len = strlen(w->text);
 
-    if (w->failure.code == 0 || w->failure.code == SQLOCK_EREADONLY)
+    if (failure_rank(err) > failure_rank(&w->failure))
         w->failure = *err;
     if (!(w->told >> host & 1) && strstr(w->text, err->text) == NULL)
         snprintf(w->text + len, sizeof w->text - len, "%shost %u: %s", len > 0 ? "; " : "",
@@ -105,7 +116,8 @@ static void hosts_note(struct walk *w, uint32_t host, const sqlock_error *err)
     w->told |= UINT64_C(1) << host;
 }
 
-/* Those that used up their time are asked once more when others left some of theirs. */
+/* When all have been tried: those that used up their time once more, if others left some of theirs,
+ * and those that were overtaken by another server, which does not answer. */
 static int goes_on(const sqlock *m, struct walk *w, int64_t deadline)
 {
     uint64_t all = m->n_hosts < 64 ? (UINT64_C(1) << m->n_hosts) - 1 : UINT64_MAX;
@@ -114,17 +126,20 @@ static int goes_on(const sqlock *m, struct walk *w, int64_t deadline)
         return 0;
     if (w->tried != all)
         return 1;
-    w->tried &= ~w->silent;
-    w->silent = 0;
+    w->tried &= ~(w->silent | w->overtaken);
+    w->silent = w->overtaken = 0;
+    w->last_resort = 1;
     return w->tried != all;
 }
 
-/* A replica may be promoted, a server may come back: whoever waits asks again. */
+/* A replica may be promoted, a server may come back: whoever waits asks again. What is wrong with a
+ * primary stays so. */
 static int hosts_describe(const struct walk *w, sqlock_error *err)
 {
+    unsigned again = failure_rank(&w->failure) == 2 ? 0 : SQLOCK_RETRY;
     sqlock_error whole;
 
-    sqlock_error_set(&whole, w->failure.code, w->failure.flags | SQLOCK_RETRY, "%s", w->text);
+    sqlock_error_set(&whole, w->failure.code, w->failure.flags | again, "%s", w->text);
     memcpy(whole.sqlstate, w->failure.sqlstate, sizeof whole.sqlstate);
     whole.native = w->failure.native;
     return error_give(err, &whole);
@@ -135,22 +150,25 @@ int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqloc
     struct walk w = {0};
 
     if (m->n_hosts <= 1)
-        return visit(arg, 0, host_end(m, deadline), err);
+        return visit(arg, 0, 1, host_end(m, deadline), err);
     do {
         uint32_t host = hosts_pick(m, &w);
         int64_t until = hosts_share(m, &w, deadline);
         sqlock_error own = {0};
+        int rc = visit(arg, host + 1, w.last_resort, until, &own);
 
-        if (visit(arg, host + 1, until, &own) == 0) {
+        if (rc == 0) {
             hosts_answered(m, host);
             return 0;
         }
-        if (!is_of_the_host(&own)) {
+        if (is_of_the_caller(&own)) {
             error_prefix(&own, "host %u", host + 1);
             return error_give(err, &own);
         }
         pass_over(m, host);
         w.tried |= UINT64_C(1) << host;
+        if (rc == HOST_OVERTAKEN)
+            w.overtaken |= UINT64_C(1) << host;
         if (sqlock_now_us() >= until)
             w.silent |= UINT64_C(1) << host;
         hosts_note(&w, host, &own);

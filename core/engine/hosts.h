@@ -6,11 +6,15 @@
 /* How many hosts the URL names, and how long one of them may take. Once, before the first walk. */
 int hosts_count(sqlock *m, sqlock_error *err);
 
-/* Connect to this host, as sqlock_conn_opts says it, until then at the latest. After a failure
- * nothing is left open. */
-typedef int hosts_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err);
+/* A server that another one has overtaken, which the manager has met: it grants only if no other
+ * host serves (last_resort). *err is filled. */
+#define HOST_OVERTAKEN 1
+/* Connect to this host, as sqlock_conn_opts says it, until then at the latest. Returns 0, a code,
+ * or HOST_OVERTAKEN. Unless it returns 0 nothing is left open. */
+typedef int hosts_visit(void *arg, uint32_t host, int last_resort, int64_t until,
+                        sqlock_error *err);
 /* Visit one host after the other until one serves: first the one that answered last. Each has its
- * part of the time that is left. What another host would repeat ends it. */
+ * part of the time that is left. What is wrong with the caller ends it. */
 int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqlock_error *err);
 
 /* Until when a request may go on: another host is to have its time. */

@@ -197,7 +197,7 @@ struct opening {
     sqlock_op *op;
 };
 
-static int pool_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+static int pool_visit(void *arg, uint32_t host, int last_resort, int64_t until, sqlock_error *err)
 {
     struct opening *o = arg;
     struct conn *c = o->c;
@@ -213,7 +213,7 @@ static int pool_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err
     c->host = host > 0 ? host - 1 : 0;
     mutex_unlock(&o->m->mu);
     if (rc == 0)
-        rc = handshake(o->m, c, o->op, until, err);
+        rc = handshake(o->m, c, o->op, last_resort, until, err);
     if (rc != 0 && c->native != NULL) {
         o->m->driver->close(c->native);
         c->native = NULL;
@@ -275,7 +275,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     if (c->native == NULL)
         rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
     else if (op != NULL && op->greet)
-        rc = handshake(m, c, op, deadline, err);
+        rc = handshake(m, c, op, 1, deadline, err);
     if (rc != 0) {
         if (op != NULL && c->until != TIME_NEVER)
             op->patient = 1;

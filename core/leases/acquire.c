@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
+#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
 #include "core/leases/leases.h"
@@ -20,8 +21,8 @@ static int acquire_send(sqlock_op *op, struct answer *answer)
     sqlock *m = op->m;
     sqlock_lock *lock = op->lock;
     int64_t now = sqlock_now_us();
-    int64_t last =
-        time_min(time_min(op->deadline, now + m->request_us), lease_deadline(&lock->lease, now));
+    int64_t end = hosts_room(m, time_min(op->deadline, now + m->request_us));
+    int64_t last = time_min(end, lease_deadline(&lock->lease, now));
     int64_t not_after = call_not_after(m, last);
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
@@ -251,6 +252,19 @@ static void acquire_ended(sqlock_op *op, sqlock_why why)
                                  "this owner's grant has been released before"));
 }
 
+/* Every server draws tokens above its floor. This one is below the floor of another that was met: a
+ * pooler leads to a server that was overtaken. The handshake finds that out, and raises its floor;
+ * then the same request draws a token above it. */
+static int acquire_is_overtaken(sqlock_op *op, const struct answer *a)
+{
+    int is;
+
+    mutex_lock(&op->m->mu);
+    is = a->token <= op->m->above;
+    mutex_unlock(&op->m->mu);
+    return is;
+}
+
 static void acquire_advance(sqlock_op *op)
 {
     struct answer a;
@@ -261,7 +275,12 @@ static void acquire_advance(sqlock_op *op)
     }
     switch (a.outcome) {
     case SQLOCK_OUT_DONE:
-        verb_granted(op, &a);
+        if (acquire_is_overtaken(op, &a)) {
+            op->unsure = 1; /* it is ours in the database */
+            op_handshake(op);
+        } else {
+            verb_granted(op, &a);
+        }
         return;
     case SQLOCK_OUT_HELD:
         acquire_refused(op, SQLOCK_EBUSY, &a);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/hosts.h"
 #include "core/leases/leases.h"
 
 /* One attempt: ask, and judge what came. */
@@ -123,14 +124,19 @@ static int ask_to_change(sqlock_op *op, sqlock_rows *rows)
 {
     const struct change *c = op->work;
     const sqlock_lock *lock = op->lock;
-    int64_t last = time_min(op->deadline, sqlock_now_us() + op->m->request_us), sent;
+    int64_t last = time_min(op->deadline, sqlock_now_us() + op->m->request_us), above, sent;
+
+    mutex_lock(&op->m->mu);
+    above = op->m->above;
+    mutex_unlock(&op->m->mu);
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len),
         value_bytes(c->value, c->len),
         value_int(c->expected),
         value_bytes(lock->owner, sizeof lock->owner),
-        value_int(call_not_after(op->m, last)),
+        value_int(call_not_after(op->m, hosts_room(op->m, last))),
+        value_int(above),
     };
 
     return op_attempt_rows(op, SQLOCK_STMT_REGISTER_SET, values, 1, rows, &sent);

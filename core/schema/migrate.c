@@ -131,8 +131,12 @@ static int migrate_reach(struct migrator *g, struct goal *goal)
     int rc;
 
     g->changes = 1; /* a dry run tells what the other would */
-    if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN))
-        return migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate_between, goal);
+    if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN)) {
+        rc = migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate_between, goal);
+        if (rc == 0 && goal->version > 0 && !(goal->flags & SQLOCK_MIGRATE_DOWN))
+            migrator_meet_server(g);
+        return rc;
+    }
     rc = migrator_look(g);
     return rc == 0 ? migrate_between(g, goal) : rc;
 }

@@ -25,8 +25,10 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
     return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
 }
 
-static int migrator_visit(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+static int migrator_visit(void *arg, uint32_t host, int last_resort, int64_t until,
+                          sqlock_error *err)
 {
+    (void)last_resort;
     struct migrator *g = arg;
 
     return pool_connect(g->m, -1, host, until, &g->conn, err);
@@ -51,11 +53,11 @@ static int migrator_judge(struct migrator *g, uint32_t host, int64_t until, sqlo
     return rc == SQLOCK_EREFUSED && g->judging == JUDGE_WRITABLE ? 0 : rc;
 }
 
-static int visit_judged(void *arg, uint32_t host, int64_t until, sqlock_error *err)
+static int visit_judged(void *arg, uint32_t host, int last_resort, int64_t until, sqlock_error *err)
 {
     int rc = migrator_judge(arg, host, until, err);
 
-    return rc != 0 ? rc : migrator_visit(arg, host, until, err);
+    return rc != 0 ? rc : migrator_visit(arg, host, last_resort, until, err);
 }
 
 static int render_nowhere(struct migrator *g)
@@ -72,9 +74,8 @@ static int render_nowhere(struct migrator *g)
                         &g->err);
 }
 
-int migrator_connect(struct migrator *g, enum judging judging)
+static int migrator_walk(struct migrator *g, enum judging judging, int64_t deadline)
 {
-    int64_t deadline = sqlock_now_us() + g->m->request_us;
     int rc = judging != JUDGE_NOTHING ? render_nowhere(g) : 0;
 
     g->judging = judging;
@@ -85,6 +86,41 @@ int migrator_connect(struct migrator *g, enum judging judging)
     texts_free(g->nowhere);
     g->nowhere = NULL;
     return rc;
+}
+
+/* A replica may lag behind: of several hosts it is looked at only if none can be written to. */
+int migrator_connect(struct migrator *g, enum judging judging)
+{
+    int64_t now = sqlock_now_us(), deadline = now + g->m->request_us;
+    int rc;
+
+    if (judging != JUDGE_NOTHING || g->m->n_hosts <= 1)
+        return migrator_walk(g, judging, deadline);
+    rc = migrator_walk(g, JUDGE_WRITABLE, now + g->m->request_us / 2);
+    return rc == 0 ? 0 : migrator_walk(g, JUDGE_NOTHING, deadline);
+}
+
+void migrator_meet_server(struct migrator *g)
+{
+    sqlock_value accept_weak = value_int((g->m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0), values[3];
+    int64_t deadline = sqlock_now_us() + g->m->request_us;
+    sqlock_error kept = g->err;
+    char server[sizeof g->m->server_id];
+    const void *said;
+    size_t len;
+
+    if (migrator_ask(g, SQLOCK_STMT_HANDSHAKE, &accept_weak, deadline) == 0 &&
+        sqlock_rows_count(g->rows) > 0 &&
+        rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) == SQLOCK_OUT_DONE &&
+        rows_int(g->rows, 0, SQLOCK_COL_SAME, 1) == 0 &&
+        (said = rows_bytes(g->rows, 0, SQLOCK_COL_SERVER, &len)) != NULL && len <= sizeof server) {
+        memcpy(server, said, len);
+        values[0] = value_bytes(server, len);
+        values[1] = value_int((g->m->flags & SQLOCK_OPEN_LIFT_TOKENS) != 0);
+        values[2] = value_int(0);
+        migrator_ask(g, SQLOCK_STMT_REINCARNATE, values, deadline);
+    }
+    g->err = kept;
 }
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)

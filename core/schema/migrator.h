@@ -53,6 +53,11 @@ int migrator_ask(struct migrator *g, sqlock_stmt stmt, const sqlock_value *value
 int migrator_run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values);
 int migrator_exec(struct migrator *g, const char *sql);
 
+/* Let meta know this server, if it knows none yet: a standby that is promoted before the first
+ * grant reached it is another server then, and a grace counts. What fails here is left to the first
+ * manager. */
+void migrator_meet_server(struct migrator *g);
+
 /* Read the schema's version (0: there is none) and the records. */
 int migrator_look(struct migrator *g);
 /* NULL: there is none, or it lies above the schema's version: left over from a migrator that was

@@ -63,7 +63,7 @@ extern "C" {
     X(PROBE, "probe", "b:ns b:name i:token")                                                       \
     X(ENSURE, "ensure", "b:ns b:name")                                                             \
     X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
-    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after")           \
+    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after i:above")   \
     X(TABLE_KEY, "table_key", "t:schema t:table")                                                  \
     X(TABLE_AT, "table_at", "")                                                                    \
     X(ROW_LOCK, "row_lock", "")                                                                    \

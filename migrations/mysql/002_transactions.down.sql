@@ -1,8 +1,17 @@
--- Each can be run again. After the next up versions go on from the clock.
-UPDATE {meta} SET version = LEAST(version, 1) WHERE id = 1;
+-- Each can be run again. Versions go on rising after a later up: the largest one goes into meta's floor. The table
+-- locks keep sets out between reading it and the drop; should the session die in between, they are gone.
+CREATE TABLE IF NOT EXISTS {register} (version BIGINT NOT NULL);
+
+LOCK TABLES {register} WRITE, {meta} WRITE;
+
+UPDATE {meta} SET version = LEAST(version, 1),
+    fence_floor = greatest(fence_floor,
+        (SELECT coalesce(max({register}.version), 0) FROM {register})) WHERE id = 1;
+
+DROP TABLE {register};
+
+UNLOCK TABLES;
 
 DROP TABLE IF EXISTS {row};
-
-DROP TABLE IF EXISTS {register};
 
 DELETE FROM {migration} WHERE version = 2;

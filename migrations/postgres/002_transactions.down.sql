@@ -1,8 +1,10 @@
--- The tables first, as programs take them before the meta row. After the next up versions go on from
--- the clock.
+-- The tables first, as programs take them before the meta row. The largest version goes into meta's floor: versions
+-- go on rising after a later up.
 LOCK TABLE {row}, {register} IN ACCESS EXCLUSIVE MODE;
 
-UPDATE {meta} SET version = 1 WHERE id = 1;
+UPDATE {meta} SET version = 1,
+    fence_floor = greatest(fence_floor,
+        (SELECT coalesce(max(r.version), 0) FROM {register} r)) WHERE id = 1;
 
 DELETE FROM {migration} WHERE version = 2;
 

@@ -16,6 +16,7 @@
 -- As a server's, tokens and versions are one more than the last, and above the floor. It follows the clock when
 -- another server takes over.
 -- :define least_token (SELECT fence_floor + 1 FROM {meta} WHERE id = 1)
+-- :define not_overtaken ((SELECT fence_floor FROM {meta} WHERE id = 1) >= :above)
 -- :define first_version max({us}, {least_token})
 -- Until then who was granted a lock by a commit that is missing may believe in it.
 -- :define grace_end CASE :grace WHEN 0 THEN 0 ELSE s.lost_at + min(s.longest, :grace) END

@@ -19,6 +19,8 @@
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000000
+-- No lease is longer than 7 days.
+-- :define longest_ever 604800000000
 -- Who this server is. MariaDB has no identity of its own.
 -- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
 -- Why this server is one of several that grant locks in the same tables; NULL: it is not. Percona's cluster
@@ -154,7 +156,8 @@ FROM {meta} m JOIN (SELECT {identity} AS server LIMIT 1) i WHERE m.id = 1;
 -- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
 -- overtaken, and grants again without having been started anew.
 -- Commits may be missing (lost_at) where the data lived on another server, where they may be forgotten, and on a server
--- that was overtaken; one that was merely started anew has all. The floor and server are assigned last, so that what
+-- that was overtaken; one that was merely started anew has all. If no lease is known here yet, the first ones may be
+-- among those commits, of any length. The floor and server are assigned last, so that what
 -- is read is old in either order. No row: somebody else was quicker.
 -- :step
 SET @sqlock_t = {now};
@@ -163,6 +166,7 @@ UPDATE {meta} SET
     lost_at = IF(server = '' OR fence_floor >= :floor
                  AND SUBSTRING(server, 11) = SUBSTRING(:server, 11) AND SUBSTRING(:server, 11, 1) = '=',
                  lost_at, @sqlock_t),
+    longest = IF(longest > 0 OR server = '', longest, {longest_ever}),
     fence_floor = IF(@sqlock_t > GREATEST(fence_floor, :floor), @sqlock_t, GREATEST(fence_floor, :floor) + 4294967296),
     server = :server
 WHERE id = 1 AND (server <> :server OR fence_floor < :floor)
@@ -690,12 +694,13 @@ FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 -- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
 -- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
 -- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
--- tokens are: above those that a failover forgot.
+-- tokens are: above those that a failover forgot. A server whose floor is not above that of another (above) was
+-- overtaken: 13.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
 -- nothing was done. Of two creators the second one's INSERT fails (1062, ask again); it waits for the first
 -- one for the session's lock wait timeout at most, by which it may be late.
 -- :step
-SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known};
+SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known} AND m.fence_floor >= :above;
 UPDATE {register} SET
     version = LAST_INSERT_ID(GREATEST(version, @sqlock_floor) + 1),
     value = :value, writer = :writer, updated = {now}
@@ -711,7 +716,7 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name
 WHERE ROW_COUNT() > 0 OR h.name IS NOT NULL;
 -- :step
-SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known};
+SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known} AND m.fence_floor >= :above;
 INSERT INTO {register} (ns, name, version, value, writer, updated)
 SELECT :ns, :name, GREATEST(@sqlock_t, @sqlock_floor + 1), :value, :writer, @sqlock_t
 FROM DUAL WHERE :expected = 0 AND @sqlock_floor IS NOT NULL AND {now} <= :not_after;
@@ -721,7 +726,7 @@ SELECT 0,
        CASE WHEN h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
             WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN NOT {known} THEN 13
+            WHEN NOT ({known} AND m.fence_floor >= :above) THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        COALESCE(h.version, 0), NULL, {now}
@@ -949,13 +954,17 @@ FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session 
 ORDER BY q.opened DESC LIMIT 100;
 
 -- :block lease
--- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
--- more. The clock is read once: the end that is computed of it is not later than the real one.
+-- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none. The clock is
+-- read once: the end that is computed of it is not later than the real one.
 -- :step
 SET @sqlock_t = {now};
-SELECT 0, 1, l.token, l.exp - @sqlock_t, @sqlock_t
+SELECT 0,
+       CASE WHEN l.owner = :owner AND l.token = :token THEN 1
+            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN 4 + l.ended_why
+            ELSE 8 END,
+       l.token, l.exp - @sqlock_t, @sqlock_t
 FROM {lock} l
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
 
 -- :block break_noted
 -- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also

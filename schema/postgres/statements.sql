@@ -8,6 +8,8 @@
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000000
+-- No lease is longer than 7 days.
+-- :define longest_ever 604800000000
 -- When the server was started.
 -- :define started (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
 -- What a session, or a pooler's client, can live to see change: the meta table's number, which is another one in a
@@ -124,7 +126,8 @@ WHERE m.id = 1;
 -- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
 -- overtaken, and grants again without having been started anew.
 -- Commits may be missing (lost_at) on another timeline or data, where they may be forgotten, and on a server that was
--- overtaken; one that was merely started anew has all.
+-- overtaken; one that was merely started anew has all. If no lease is known here yet, the first ones may be among
+-- those commits, of any length.
 -- No row: somebody else was quicker.
 -- :step
 WITH i AS (
@@ -140,6 +143,7 @@ UPDATE {meta} m SET
     lost_at = CASE WHEN i.server = '' OR NOT i.overtaken
                      AND strpos(i.here, '@') = 0 AND regexp_replace(i.here, '[0-9]+$', '') = regexp_replace(i.server, '[0-9]+$', '')
                    THEN m.lost_at ELSE i.t END,
+    longest = CASE WHEN m.longest > 0 OR i.server = '' THEN m.longest ELSE {longest_ever} END,
     server = i.here
 FROM i WHERE m.id = 1 AND (i.t > i.above OR :lift = 1)
 RETURNING 0, 1, m.fence_floor;
@@ -670,7 +674,9 @@ FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- row is locked at that version first, which waits for who is changing it and then finds another version; t
 -- reads the clock behind that wait. While the version is another one nothing is locked or written.
 -- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
--- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
+-- somebody else has changed the register since; and it writes the row once more, so that it waits for the standby as
+-- the first one did, or should have. A server whose floor is not above that of another (above) was overtaken: 13.
+-- 18 and 9 are final: no version comes twice for a name. A new
 -- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
 -- tokens are: above those that a failover forgot.
 -- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
@@ -678,24 +684,24 @@ FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- undone when it is too late for the second, that is undone by an error, which nobody is left to hear.
 -- :step
 WITH k AS (
-    SELECT r.version FROM {register} r
-    WHERE r.ns = :ns AND r.name = :name AND r.version = :expected
+    SELECT r.version, r.writer FROM {register} r
+    WHERE r.ns = :ns AND r.name = :name AND (r.version = :expected OR r.writer = :writer)
     FOR NO KEY UPDATE
 ), t AS (
-    SELECT k.version, {now} AS now FROM k
+    SELECT k.version, (k.writer = :writer) IS TRUE AS again, {now} AS now FROM k
 ), g AS (
     UPDATE {register} r SET
-        version = greatest(r.version, m.fence_floor) + 1,
+        version = CASE WHEN t.again THEN r.version ELSE greatest(r.version, m.fence_floor) + 1 END,
         value = :value, writer = :writer, updated = t.now
     FROM t, {meta} m
-    WHERE r.ns = :ns AND r.name = :name AND r.version = t.version AND t.now <= :not_after
-      AND m.id = 1 AND {known} AND {kept} AND {durable}
+    WHERE r.ns = :ns AND r.name = :name AND r.version = t.version AND (t.now <= :not_after OR t.again)
+      AND m.id = 1 AND {known} AND m.fence_floor >= :above AND {kept} AND {durable}
     RETURNING r.version
 )
 SELECT 0,
-       CASE WHEN g.version IS NOT NULL OR h.writer = :writer THEN 1
-            WHEN h.version <> :expected THEN 18
-            WHEN NOT ({known} AND {kept}) THEN 13
+       CASE WHEN g.version IS NOT NULL THEN 1
+            WHEN h.version <> :expected AND (h.writer = :writer) IS NOT TRUE THEN 18
+            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        coalesce(g.version, h.version), NULL::bigint, {now}
@@ -706,7 +712,7 @@ WITH g AS (
     INSERT INTO {register} (ns, name, version, value, writer, updated)
     SELECT :ns, :name, greatest({now}, m.fence_floor + 1), :value, :writer, {now}
     FROM {meta} m
-    WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND {known} AND {kept} AND {durable}
+    WHERE :expected = 0 AND {now} <= :not_after AND m.id = 1 AND {known} AND m.fence_floor >= :above AND {kept} AND {durable}
     ON CONFLICT (ns, name) DO NOTHING
     RETURNING version
 )
@@ -714,10 +720,10 @@ SELECT 0, 1, g.version, NULL::bigint, {now} FROM g
 WHERE {now} <= :not_after OR 1 / (g.version - g.version) = 0;
 -- :step
 SELECT 0,
-       CASE WHEN h.writer = :writer THEN 1
+       CASE WHEN h.writer = :writer THEN 3
             WHEN h.version <> :expected THEN 18
             WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN NOT ({known} AND {kept}) THEN 13
+            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN 13
             WHEN {now} > :not_after THEN 4
             ELSE 3 END,
        coalesce(h.version, 0), NULL::bigint, {now}
@@ -936,13 +942,17 @@ FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid
 WHERE (SELECT count(*) FROM held) = 1;
 
 -- :block lease
--- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
--- more. The clock is read once: the end that is computed of it is not later than the real one.
+-- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none. The clock is
+-- read once: the end that is computed of it is not later than the real one.
 -- :step
 WITH t AS (SELECT {now} AS now)
-SELECT 0, 1, l.token, l.exp - t.now, t.now
+SELECT 0,
+       CASE WHEN l.owner = :owner AND l.token = :token THEN 1
+            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN 4 + l.ended_why
+            ELSE 8 END,
+       l.token, l.exp - t.now, t.now
 FROM {lock} l, t
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token;
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
 
 -- :block break_noted
 -- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also

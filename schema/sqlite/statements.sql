@@ -9,7 +9,9 @@
 -- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
 -- No token and no version of a register is below this; and with which one a register begins.
 -- :define least_token {now} * 1000
--- :define first_version {now} * 1000 + abs(random() % 1000)
+-- Nothing takes over from a file.
+-- :define not_overtaken (:above IS NOT NULL)
+-- :define first_version max({now} * 1000 + abs(random() % 1000), m.fence_floor + 1)
 -- For how long notes of breaks are kept: longer than any lease lasts.
 -- :define month 2678400000
 
@@ -370,12 +372,12 @@ FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 -- :step write
 UPDATE {register} AS r SET
     version = max(r.version + 1, {least_token}), value = :value, writer = :writer, updated = {now}
-WHERE r.ns = :ns AND r.name = :name AND r.version = :expected AND {now} * 1000 <= :not_after
+WHERE r.ns = :ns AND r.name = :name AND r.version = :expected AND {now} * 1000 <= :not_after AND {not_overtaken}
 RETURNING 0, 1, version, NULL, {now} * 1000;
 -- :step write
 INSERT INTO {register} (ns, name, version, value, writer, updated)
 SELECT :ns, :name, {first_version}, :value, :writer, {now}
-WHERE :expected = 0 AND {now} * 1000 <= :not_after
+FROM {meta} AS m WHERE m.id = 1 AND :expected = 0 AND {now} * 1000 <= :not_after AND {not_overtaken}
 ON CONFLICT (ns, name) DO NOTHING
 RETURNING 0, 1, version, NULL, {now} * 1000;
 -- :step write
@@ -383,6 +385,7 @@ SELECT 0,
        CASE WHEN h.writer = :writer THEN 1
             WHEN h.version <> :expected THEN 18
             WHEN h.name IS NULL AND :expected <> 0 THEN 9
+            WHEN NOT {not_overtaken} THEN 13
             WHEN {now} * 1000 > :not_after THEN 4
             ELSE 3 END,
        coalesce(h.version, 0), NULL, {now} * 1000
@@ -524,12 +527,15 @@ SELECT 0, 1, 0;
 SELECT 0, 1 WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
 
 -- :block lease
--- How long the lease of this exact grant still runs, for who was not granted it but told of it. No row: it is no
--- more.
+-- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none.
 -- :step
-SELECT 0, 1, token, (exp - {now}) * 1000, {now} * 1000
+SELECT 0,
+       CASE WHEN owner = :owner AND token = :token THEN 1
+            WHEN ended_owner = :owner AND ended_token = :token THEN 4 + ended_why
+            ELSE 8 END,
+       token, (exp - {now}) * 1000, {now} * 1000
 FROM {lock}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
+WHERE ns = :ns AND name = :name AND kind = 0;
 
 -- :block break_noted
 -- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also

@@ -231,6 +231,18 @@ void host_cut(int host)
     sqlock_fake_down(hosts[host].db, 0);
 }
 
+void host_promoted(int host)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_error err = {0};
+    sqlock *m = NULL;
+
+    o.connect = sqlock_fake_connect;
+    o.connect_user = hosts[host].db;
+    assert_ok(sqlock_open(sqlock_driver_fake(), NULL, &o, &m, &err), &err);
+    sqlock_close(m);
+}
+
 int visits(void)
 {
     return atomic_load(&hosts_net.visits);

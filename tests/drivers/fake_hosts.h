@@ -34,6 +34,8 @@ extern const struct quirks hosts_quirks;
 void host_is(int host, enum mood mood);
 /* Its links are cut, and it stays as it is. */
 void host_cut(int host);
+/* Somebody else opens a manager on it: its floor is its clock, as of a server that was promoted. */
+void host_promoted(int host);
 int visits(void);
 int visited(int i);
 /* A manager for all of them. What try_hosts() opened is the caller's to close. */

@@ -111,17 +111,81 @@ static void test_P16_a_replica_is_passed_over(void **state)
     assert_int_equal(sqlock_fake_seen(hosts[2].db, SQLOCK_STMT_ACQUIRE), 1);
 }
 
-static void test_P18_what_another_host_would_repeat_ends_the_walk(void **state)
+static void test_a_host_that_denies_us_is_passed_over(void **state)
+{
+    struct world *w = world_bare(state);
+    sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
+
+    host_is(0, DENIES);
+    give(take_with(open_hosts(w, 1000), NAME, &o));
+    assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_ACQUIRE), 1);
+}
+
+/* And nobody waits for a password to become right. */
+static void test_P18_what_all_hosts_say_is_told_at_once(void **state)
 {
     struct world *w = world_bare(state);
     sqlock_error err;
     sqlock *m;
 
-    host_is(0, DENIES);
-    assert_code(SQLOCK_EDENIED, try_hosts(w, 1000, &m, &err), &err);
+    for (int i = 0; i < HOSTS; i++)
+        host_is(i, DENIES);
+    assert_code(SQLOCK_EDENIED, try_hosts(w, 60000, &m, &err), &err);
     assert_string_equal(err.sqlstate, "28P01");
     assert_says(&err, "host 1: wrong password");
-    assert_int_equal(visits(), 1);
+    assert_int_equal(err.flags & SQLOCK_RETRY, 0);
+    assert_int_equal(visits(), HOSTS);
+}
+
+/* The primary is away for a moment, and its neighbour is no use to us: it is found again. */
+static void test_P7_a_host_of_no_use_does_not_keep_a_manager_from_the_primary(void **state)
+{
+    struct world *w = world_bare(state);
+    sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
+    sqlock *m = open_hosts(w, 1000);
+    sqlock_lock *lock = take_with(m, NAME, &o), *none = NULL;
+    sqlock_error err = {0};
+
+    host_is(0, REFUSES);
+    host_is(1, DENIES);
+    host_is(2, DENIES);
+    host_cut(0);
+    assert_int_not_equal(sqlock_acquire(m, "another", &o, &none, &err), 0);
+    host_is(0, PRIMARY);
+    give(take_with(m, "another", &o));
+    give(lock);
+}
+
+/* It was the primary, still believes to be, and nobody fenced it. A request that hangs for some
+ * other reason does not lead back to it while the new primary answers. */
+static void test_P2_a_server_that_was_overtaken_is_the_last_resort(void **state)
+{
+    struct world *w = world_bare(state);
+    sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
+    sqlock *m = open_hosts(w, 1000);
+    sqlock_lock *lock;
+    int64_t token;
+
+    host_promoted(1);
+    host_is(0, REFUSES);
+    host_is(2, REFUSES);
+    host_cut(0);
+    lock = take_with(m, NAME, &o);
+    assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_ACQUIRE), 1);
+    host_is(0, PRIMARY);
+    sqlock_fake_fault(hosts[1].db, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
+    give(take_with(m, "another", &o));
+    assert_int_equal(sqlock_fake_seen(hosts[0].db, SQLOCK_STMT_ACQUIRE), 0);
+    assert_true(sqlock_is_held(lock));
+
+    token = sqlock_lock_token(lock);
+    host_is(1, REFUSES);
+    host_cut(1);
+    sqlock_lock_free(lock);
+    lock = take_with(m, NAME, &o);
+    assert_true(sqlock_lock_token(lock) > token);
+    assert_int_not_equal(sqlock_fake_seen(hosts[0].db, SQLOCK_STMT_ACQUIRE), 0);
+    give(lock);
 }
 
 static void test_P18_all_failures_are_told(void **state)
@@ -179,6 +243,7 @@ static void test_P8_a_host_that_answers_no_request_is_left_after_it(void **state
     sqlock *m = open_hosts(w, 2000);
     int64_t begun;
 
+    host_promoted(1);
     host_is(0, HALF_SILENT);
     begun = now_us();
     give(take_with(m, NAME, &o));
@@ -193,6 +258,7 @@ static void test_a_server_that_has_become_read_only_is_left(void **state)
     sqlock *m = open_hosts(w, 1000);
 
     give(take_with(m, NAME, &o));
+    host_promoted(1);
     host_is(0, READ_ONLY);
     give(take_with(m, NAME, &o));
     assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_ACQUIRE), 1);
@@ -232,7 +298,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_host_has_all_of_the_time),
     cmocka_unit_test(test_the_host_that_answered_last_is_asked_first),
     cmocka_unit_test(test_P16_a_replica_is_passed_over),
-    cmocka_unit_test(test_P18_what_another_host_would_repeat_ends_the_walk),
+    cmocka_unit_test(test_a_host_that_denies_us_is_passed_over),
+    cmocka_unit_test(test_P18_what_all_hosts_say_is_told_at_once),
+    cmocka_unit_test(test_P7_a_host_of_no_use_does_not_keep_a_manager_from_the_primary),
+    cmocka_unit_test(test_P2_a_server_that_was_overtaken_is_the_last_resort),
     cmocka_unit_test(test_P18_all_failures_are_told),
     cmocka_unit_test(test_P8_a_wait_outlasts_the_time_without_a_primary),
     cmocka_unit_test(test_P8_a_host_that_answers_no_request_is_left_after_it),

@@ -71,8 +71,8 @@ static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
         return answer_locked(rows);
     if (stmt == SQLOCK_STMT_MIGRATE_LEASE)
         note_lease(values);
-    else
-        note_deadline(deadline);
+    else if (stmt != SQLOCK_STMT_HANDSHAKE && stmt != SQLOCK_STMT_REINCARNATE)
+        note_deadline(deadline); /* those two come when the lease was given back */
     rc = sqlock_driver_fake()->run(conn, stmt, values, n, deadline, rows, err);
     cut();
     return rc;

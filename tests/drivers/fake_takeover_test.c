@@ -212,7 +212,7 @@ static void test_all_connections_are_to_one_server(void **state)
     sqlock_lock *first = take_with(m, NAME, &o), *second;
 
     assert_int_equal(atomic_load(&hosts[0].links), 2);
-    sqlock_fake_failover(hosts[1].db);
+    host_promoted(1);
     host_is(0, READ_ONLY); /* its links are well */
     o.flags = SQLOCK_NO_RENEW;
     second = take_with(m, "second", &o);
