@@ -3,20 +3,31 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "tests/lib/check.h"
 
 struct bench bench;
 
 int64_t clock_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return now_us();
 }
 
 void pause_ms(int ms)
 {
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
+    sleep_ms(ms);
+}
+
+void broken(const char *format, ...)
+{
+    char text[2000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail_msg("%s%s%s", text, bench.where ? "\n    at " : "", bench.where ? bench.where : "");
+    abort();
 }
 
 /* ---- what belongs to a test -------------------------------------------------------------------
@@ -39,29 +50,49 @@ char *keep(char *text)
 
 void migrate(conn c)
 {
-    for (size_t m = 0; m < bench.dialect->n_migrations; m++)
-        for (size_t i = 0; i < bench.dialect->migrations[m].n_up; i++)
-            run(c, bench.dialect->migrations[m].up[i]);
+    for (size_t m = 0; m < bench.db->dialect->n_migrations; m++)
+        for (size_t i = 0; i < bench.db->dialect->migrations[m].n_up; i++)
+            run(c, bench.db->dialect->migrations[m].up[i]);
 }
 
-int race_teardown(void **state)
+void introduce(conn c)
 {
-    (void)state;
+    script handshake = ours(SQLOCK_STMT_HANDSHAKE), meet = ours(SQLOCK_STMT_REINCARNATE);
+    request r = request_of('-', 0);
+    r.name = keep(bench.db->value(c, handshake.step[handshake.n - 1], SQLOCK_COL_SERVER));
+    r.name_len = strlen(r.name);
+    EXPECT(ask(c, &meet, &r), SQLOCK_OUT_DONE);
+    run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
+}
+
+void bench_begin(const struct database *db)
+{
+    bench.db = db;
+    snprintf(bench.schema, sizeof bench.schema, "race_%d_%d", (int)getpid(), ++bench.number);
+    db->create();
+}
+
+void bench_end(void)
+{
+    const char *drop = bench.db == &postgres ? "DROP SCHEMA {schema} CASCADE"
+                       : bench.db == &mysql  ? "DROP DATABASE {schema}"
+                                             : NULL;
     for (int i = bench.n_conns - 1; i >= 0; i--) {
-        conn c = bench.conns[i];
-        if (i == 0 && c.pg)
-            run(c, "DROP SCHEMA {schema} CASCADE");
-        if (i == 0 && c.my)
-            run(c, "DROP DATABASE {schema}");
-        my_close(c.my);
-        PQfinish(c.pg);
-        sqlite3_close_v2(c.lite);
+        if (i == 0 && drop != NULL)
+            (void)try_run(bench.conns[i], drop);
+        bench.db->close(bench.conns[i]);
     }
     bench.n_conns = 0;
-    lite_remove();
+    bench.gate = (conn){NULL, NULL, NULL};
+    temp_dir_remove(bench.dir);
+    bench.dir = NULL;
     while (bench.n_texts > 0)
         free(bench.texts[--bench.n_texts]);
-    return 0;
+}
+
+conn open_conn(void)
+{
+    return track(bench.db->open());
 }
 
 /* ---- asking -----------------------------------------------------------------------------------
@@ -69,9 +100,7 @@ int race_teardown(void **state)
 
 answer ask(conn c, const script *s, const request *r)
 {
-    if (c.my)
-        return my_ask(c.my, s, r);
-    return c.lite ? lite_ask(c.lite, s, r) : pg_ask(c.pg, s, r);
+    return bench.db->ask(c, s, r);
 }
 
 answer acquire(conn c, request r)
@@ -80,60 +109,66 @@ answer acquire(conn c, request r)
     return ask(c, &s, &r);
 }
 
-answer renew(conn c, request r)
+void start(conn c, const script *s, const request *r, int n)
 {
-    script s = ours(SQLOCK_STMT_RENEW);
-    return ask(c, &s, &r);
+    bench.db->start(c, s, r, n);
 }
 
-answer release(conn c, request r)
+int waits(conn c)
 {
-    script s = ours(SQLOCK_STMT_RELEASE);
-    return ask(c, &s, &r);
+    return bench.db->waits(c);
 }
 
-answer withdraw(conn c, request r)
+int finish(conn c, answer *out, int max)
 {
-    script s = ours(SQLOCK_STMT_WITHDRAW);
-    return ask(c, &s, &r);
-}
-
-answer prune(conn c, const script *s, request r)
-{
-    r.floor = number(c, "SELECT coalesce(max(token), 0) FROM {lock}");
-    return ask(c, s, &r);
+    return bench.db->finish(c, out, max);
 }
 
 int try_run(conn c, const char *text)
 {
-    PGresult *res = NULL;
-    int ok = 0;
-    if (c.my)
-        return my_try(c.my, text);
-    if (c.lite)
-        return sqlite3_exec(c.lite, text, NULL, NULL, NULL);
-    res = PQexec(c.pg, text);
-    ok = PQresultStatus(res) == PGRES_COMMAND_OK || PQresultStatus(res) == PGRES_TUPLES_OK;
-    PQclear(res);
-    return ok ? 0 : -1;
+    return bench.db->try_run(c, fill(text));
 }
 
 void run(conn c, const char *text)
 {
-    char *sql = fill(text);
-    if (try_run(c, sql) != 0)
-        fail_msg("%s: %s", sql,
-                 c.my     ? "refused"
-                 : c.lite ? sqlite3_errmsg(c.lite)
-                          : PQerrorMessage(c.pg));
+    if (try_run(c, text) != 0)
+        broken("%s: %s", fill(text), bench.db->error(c));
+}
+
+const char *value(conn c, const char *text)
+{
+    char *got = bench.db->value(c, fill(text), 0);
+    return got != NULL ? keep(got) : NULL;
 }
 
 int64_t number(conn c, const char *text)
 {
-    char *sql = fill(text);
-    if (c.my)
-        return my_count(c.my, sql);
-    return c.lite ? lite_number(c.lite, sql) : pg_number(c.pg, sql);
+    const char *got = value(c, text);
+    return got != NULL ? strtoll(got, NULL, 10) : -1;
+}
+
+static void at_gate(const char *text)
+{
+    if (text == NULL)
+        broken("nobody can be held still on %s", bench.db->name);
+    if (!bench.gate.pg && !bench.gate.my)
+        bench.gate = open_conn();
+    run(bench.gate, text);
+}
+
+int skips_locked(void)
+{
+    return bench.db->skips_locked();
+}
+
+void hold(void)
+{
+    at_gate(bench.db->hold);
+}
+
+void unhold(void)
+{
+    at_gate(bench.db->unhold);
 }
 
 void expect(answer a, int outcome, const char *file, int line)
@@ -147,35 +182,12 @@ void expect(answer a, int outcome, const char *file, int line)
     _fail(file, line);
 }
 
-/* ---- the lock's row ----------------------------------------------------------------------------
- */
-
-int64_t server_us(conn c)
-{
-    if (c.lite)
-        return number(c, "SELECT " LITE_NOW) * MS;
-    return number(c, c.my ? "SELECT " MY_NOW : "SELECT " PG_NOW);
-}
-
-int64_t row_end(conn c)
-{
-    return number(c, "SELECT exp FROM {lock}") * (c.lite ? MS : 1);
-}
-
 int64_t row_owner(conn c)
 {
-    if (c.lite)
-        return number(c, "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}");
-    return number(c, c.my ? "SELECT ascii(substr(owner, 1, 1)) FROM {lock}"
-                          : "SELECT get_byte(owner, 0) FROM {lock}");
+    return number(c, bench.db->owner);
 }
 
 void let_it_run_out(conn c)
 {
-    if (c.lite)
-        run(c, "UPDATE {lock} SET exp = " LITE_NOW " - 1 WHERE owner IS NOT NULL");
-    else if (c.my)
-        run(c, "UPDATE {lock} SET exp = " MY_NOW " - 1 WHERE owner IS NOT NULL");
-    else
-        run(c, "UPDATE {lock} SET exp = " PG_NOW " - 1 WHERE owner IS NOT NULL");
+    run(c, "UPDATE {lock} SET exp = {now} - 1 WHERE owner IS NOT NULL");
 }

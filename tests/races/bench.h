@@ -4,37 +4,54 @@
 
 #include "races.h"
 
+/* What a database, or a mode of it, does in its own way; as races.h tells of each. */
+struct database {
+    const char *name, *mode; /* a line of a race is for either */
+    const char *driver;      /* for test_wants() */
+    const char *url;         /* the variable that has it; NULL: it needs no server */
+    unsigned bit;            /* ON_... */
+    const sqlock_dialect *dialect;
+    const char *now, *ms, *owner;     /* texts: {now}, {ms}, the first byte of a row's owner */
+    const char *held, *hold, *unhold; /* {hold}; what makes it wait, and ends that */
+    char quote;
+    int (*skips_locked)(void);
+    void (*create)(void); /* the test's schema, and who the server is */
+    conn (*open)(void);
+    void (*close)(conn c);
+    answer (*ask)(conn c, const script *s, const request *r);
+    void (*start)(conn c, const script *s, const request *r, int n);
+    int (*waits)(conn c);
+    int (*finish)(conn c, answer *out, int max);
+    int (*try_run)(conn c, const char *sql);
+    char *(*value)(conn c, const char *sql, int column); /* for keep(); NULL: no row, or NULL */
+    const char *(*error)(conn c);
+};
+extern const struct database postgres, mysql, sqlite_wal, sqlite_rollback;
+
 /* What belongs to the test that runs now; its teardown frees it, however the test ended. */
 struct bench {
-    const sqlock_dialect *dialect;
+    const struct database *db;
+    const char *where; /* the line of a race */
     char schema[64];
     char *dir, file[128];
-    conn conns[64];
+    conn conns[64], gate;
     int n_conns;
-    char *texts[1024];
+    char *texts[8192];
     int n_texts;
     int number;
 };
 extern struct bench bench;
 
+void bench_begin(const struct database *db);
+void bench_end(void);
+/* Fails the test, and tells where. */
+void broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 conn track(conn c);     /* the teardown closes it */
 char *keep(char *text); /* and frees this */
 void migrate(conn c);   /* as the library does */
+void introduce(conn c); /* the same, when it first meets a server */
 /* The request's parameters, in driver.h's order; returns how many. */
 int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v);
-
-answer pg_ask(PGconn *c, const script *s, const request *r);
-int64_t pg_number(PGconn *c, const char *sql);
-
-answer lite_ask(sqlite3 *db, const script *s, const request *r);
-int64_t lite_number(sqlite3 *db, const char *sql);
-void lite_remove(void); /* the test's files */
-
-answer my_ask(struct st_mysql *my, const script *s, const request *r);
-int my_try(struct st_mysql *my, const char *sql);
-int64_t my_count(struct st_mysql *my, const char *sql);
-void my_close(struct st_mysql *my);
-int is_mysql(void); /* the test's database */
 /* A step's positional placeholders become numbers, $1 as PostgreSQL's; free() it. */
 char *my_numbered(const sqlock_step *step);
 

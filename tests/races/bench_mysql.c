@@ -3,7 +3,6 @@
 #include "bench.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Texts of the dialect have `?` and an order; whoever changes them must not have to count. */
 char *my_numbered(const sqlock_step *step)
@@ -27,11 +26,6 @@ char *my_numbered(const sqlock_step *step)
 #include "tests/lib/my.h"
 
 extern const sqlock_dialect sqlock_mysql_dialect;
-
-int is_mysql(void)
-{
-    return bench.dialect == &sqlock_mysql_dialect;
-}
 
 /* ---- asking -----------------------------------------------------------------------------------
  */
@@ -160,121 +154,84 @@ static answer my_step(MYSQL *my, const script *s, int i, const request *r)
     return a;
 }
 
-answer my_ask(MYSQL *my, const script *s, const request *r)
+static answer my_ask(conn c, const script *s, const request *r)
 {
     answer a = {0};
     for (int i = 0; i < s->n && !a.rows && !a.error[0]; i++)
-        a = my_step(my, s, i, r);
+        a = my_step(c.my, s, i, r);
     return a;
 }
 
-int my_ask_array(conn c, const script *s, const request *r, int n, answer *out)
+static void my_start(conn c, const script *s, const request *r, int n)
 {
-    int rows = 0;
-    for (int i = 0; i < s->n && rows == 0; i++) {
-        char *sql = bound(s->step[i], s->stmt, r, n);
-        rows = collect(c.my, mysql_query(c.my, sql), out, n);
-        free(sql);
-    }
-    return rows;
+    char *sql = bound(s->step[0], s->stmt, r, n);
+    if (mysql_send_query(c.my, sql, (unsigned long)strlen(sql)) != 0)
+        broken("send: %s", mysql_error(c.my));
+    free(sql);
 }
 
-int my_try(MYSQL *my, const char *sql)
+static int my_finish(conn c, answer *out, int max)
+{
+    return collect(c.my, mysql_read_query_result(c.my), out, max);
+}
+
+static int my_try(conn c, const char *sql)
 {
     answer a;
-    collect(my, mysql_query(my, sql), &a, 1);
+    collect(c.my, mysql_query(c.my, sql), &a, 1);
     return a.error[0] ? -1 : 0;
 }
 
-int64_t my_count(MYSQL *my, const char *sql)
+static char *my_value(conn c, const char *sql, int column)
 {
-    MYSQL_RES *res = mysql_query(my, sql) == 0 ? mysql_store_result(my) : NULL;
+    MYSQL_RES *res = mysql_query(c.my, sql) == 0 ? mysql_store_result(c.my) : NULL;
     MYSQL_ROW row = res ? mysql_fetch_row(res) : NULL;
-    int64_t n = row && row[0] ? strtoll(row[0], NULL, 10) : -1;
+    char *out = row && row[column] ? strdup(row[column]) : NULL;
     if (!row)
-        fail_msg("%s: %s", sql, mysql_error(my));
+        broken("%s: %s", sql, mysql_error(c.my));
     mysql_free_result(res);
-    return n;
+    return out;
 }
 
-void my_close(MYSQL *my)
+static const char *my_error(conn c)
 {
-    if (my)
-        mysql_close(my);
+    return mysql_error(c.my);
 }
 
 /* ---- a test's database -------------------------------------------------------------------------
  */
 
-int my_missing(void)
-{
-    const char *strict = getenv("STRICT");
-    if (getenv("SQLOCK_TEST_MYSQL_URL"))
-        return 0;
-    printf("SKIP: SQLOCK_TEST_MYSQL_URL is not set: the races on MariaDB did not run\n");
-    return strict && strcmp(strict, "1") == 0 ? 2 : 1;
-}
-
-conn my_open(void)
+static conn my_open(void)
 {
     conn c = {.my = mysql_init(NULL)};
-    track(c);
     if (!mysql_real_connect(c.my, NULL, "root", "", NULL, 0, my_socket_path(),
                             CLIENT_MULTI_STATEMENTS))
-        fail_msg("connect: %s", mysql_error(c.my));
-    run(c,
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
-        "SET time_zone = '+00:00', innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES'");
+        broken("connect: %s", mysql_error(c.my));
+    /* the session that the driver sets */
+    if (my_try(c,
+               "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET time_zone = '+00:00',"
+               " innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES'") != 0)
+        broken("connect: %s", mysql_error(c.my));
     return c;
 }
 
-/* As the library does when it first meets a server. */
-static void introduce(conn c)
+static void my_close(conn c)
 {
-    script handshake = ours(SQLOCK_STMT_HANDSHAKE), meet = ours(SQLOCK_STMT_REINCARNATE);
-    request r = request_of('-', 0);
-    char *sql = bound(handshake.step[handshake.n - 1], handshake.stmt, &r, 1);
-    MYSQL_RES *res = mysql_query(c.my, sql) == 0 ? mysql_store_result(c.my) : NULL;
-    MYSQL_ROW row = res ? mysql_fetch_row(res) : NULL;
-    assert_non_null(row);
-    r = request_name(r, row[SQLOCK_COL_SERVER], mysql_fetch_lengths(res)[SQLOCK_COL_SERVER]);
-    EXPECT(my_ask(c.my, &meet, &r), SQLOCK_OUT_DONE);
-    run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
-    mysql_free_result(res);
-    free(sql);
+    mysql_close(c.my);
 }
 
-int my_setup(void **state)
+static void my_create(void)
 {
-    conn c;
-    (void)state;
-    bench.dialect = &sqlock_mysql_dialect;
-    snprintf(bench.schema, sizeof bench.schema, "race_%d_%d", (int)getpid(), ++bench.number);
-    c = my_open();
+    conn c = open_conn();
     run(c, "CREATE DATABASE {schema}");
     migrate(c);
     introduce(c);
-    return 0;
 }
 
 /* ---- held still --------------------------------------------------------------------------------
  */
 
-void my_start(conn c, const script *s, const request *r)
-{
-    char *sql = bound(s->step[0], s->stmt, r, 1);
-    assert_int_equal(mysql_send_query(c.my, sql, (unsigned long)strlen(sql)), 0);
-    free(sql);
-}
-
-answer my_finish(conn c)
-{
-    answer a;
-    collect(c.my, mysql_read_query_result(c.my), &a, 1);
-    return a;
-}
-
-int my_waits(conn c)
+static int my_waits(conn c)
 {
     conn watch = bench.conns[0]; /* of the setup: no test talks on it */
     char sql[400];
@@ -285,53 +242,45 @@ int my_waits(conn c)
              "  AND (state LIKE 'User lock' OR state LIKE 'Waiting for %%lock'))",
              mysql_thread_id(c.my), mysql_thread_id(c.my));
     for (int i = 0; i < 100; i++) {
-        if (my_count(watch.my, sql) > 0)
+        if (number(watch, sql) > 0)
             return 1;
         pause_ms(i < 50 ? 1 : 110); /* innodb_trx is made anew when nobody looked for 100 ms */
     }
-    fail_msg("a statement does not wait");
-    return -1;
-}
-
-void my_hold(conn c)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "DO GET_LOCK('race_%d', 20)", (int)getpid());
-    run(c, sql);
-}
-
-void my_unhold(conn c)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "DO RELEASE_LOCK('race_%d')", (int)getpid());
-    run(c, sql);
-}
-#else
-int is_mysql(void)
-{
     return 0;
 }
 
-answer my_ask(struct st_mysql *my, const script *s, const request *r)
+static int my_skips(void)
 {
-    (void)my, (void)s, (void)r;
-    return (answer){0};
+    return my_skips_locked();
 }
 
-int my_try(struct st_mysql *my, const char *sql)
-{
-    (void)my, (void)sql;
-    return -1;
-}
-
-int64_t my_count(struct st_mysql *my, const char *sql)
-{
-    (void)my, (void)sql;
-    return -1;
-}
-
-void my_close(struct st_mysql *my)
-{
-    (void)my;
-}
+const struct database mysql = {
+    .name = "mysql",
+    .mode = "mysql",
+    .driver = "mysql",
+    .url = "SQLOCK_TEST_MYSQL_URL",
+    .bit = ON_MYSQL,
+    .dialect = &sqlock_mysql_dialect,
+    .now = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +"
+           " TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
+    .ms = "1000",
+    .owner = "SELECT ascii(substr(owner, 1, 1)) FROM {lock}",
+    .held = "GET_LOCK('race_{pid}', 20) + RELEASE_LOCK('race_{pid}') = 2",
+    .hold = "DO GET_LOCK('race_{pid}', 20)",
+    .unhold = "DO RELEASE_LOCK('race_{pid}')",
+    .quote = '`',
+    .skips_locked = my_skips,
+    .create = my_create,
+    .open = my_open,
+    .close = my_close,
+    .ask = my_ask,
+    .start = my_start,
+    .waits = my_waits,
+    .finish = my_finish,
+    .try_run = my_try,
+    .value = my_value,
+    .error = my_error,
+};
+#else
+const struct database mysql = {.name = "mysql", .driver = "mysql"};
 #endif

@@ -1,10 +1,12 @@
-/* SQLite: a file for each test, requests that are run in parts, and writers that end their
- * transaction while somebody waits for them. */
+/* SQLite: a file for each test, and requests that wait for another one's transaction. */
 #include "bench.h"
 
-#include <stdlib.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "tests/lib/check.h"
+
+extern const sqlock_dialect sqlock_sqlite_dialect;
 
 /* ---- asking -----------------------------------------------------------------------------------
  */
@@ -52,8 +54,9 @@ static const char *lite_error(int rc)
                                               : sqlite3_errstr(rc);
 }
 
-answer lite_ask(sqlite3 *db, const script *s, const request *r)
+static answer lite_ask(conn c, const script *s, const request *r)
 {
+    sqlite3 *db = c.lite;
     answer a = {0};
     sqlock_value v[8];
     int n = bind_request(s->stmt, r, v), own = 0, rc = SQLITE_OK;
@@ -76,127 +79,157 @@ answer lite_ask(sqlite3 *db, const script *s, const request *r)
     return a;
 }
 
-int64_t lite_number(sqlite3 *db, const char *sql)
+static int lite_try(conn c, const char *sql)
+{
+    return sqlite3_exec(c.lite, sql, NULL, NULL, NULL);
+}
+
+static char *lite_value(conn c, const char *sql, int column)
 {
     sqlite3_stmt *st = NULL;
-    int64_t n = -1;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    if (sqlite3_column_type(st, 0) != SQLITE_NULL)
-        n = sqlite3_column_int64(st, 0);
+    const char *text = NULL;
+    char *out = NULL;
+    if (sqlite3_prepare_v2(c.lite, sql, -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW)
+        broken("%s: %s", sql, sqlite3_errmsg(c.lite));
+    text = (const char *)sqlite3_column_text(st, column);
+    out = text ? strdup(text) : NULL;
     sqlite3_finalize(st);
-    return n;
+    return out;
+}
+
+static const char *lite_error_text(conn c)
+{
+    return sqlite3_errmsg(c.lite);
 }
 
 /* ---- a test's file -----------------------------------------------------------------------------
  */
 
-conn lite_open(void)
+static conn lite_open(void)
 {
     conn c = {.lite = NULL};
     assert_int_equal(sqlite3_open(bench.file, &c.lite), SQLITE_OK);
     sqlite3_extended_result_codes(c.lite, 1);
-    return track(c);
+    return c;
 }
 
-void lite_close_all(void)
-{
-    while (bench.n_conns > 0)
-        sqlite3_close_v2(bench.conns[--bench.n_conns].lite);
-}
-
-static int lite_setup(const char *mode)
+static void lite_create(void)
 {
     conn c;
-    bench.dialect = &sqlock_sqlite_dialect;
     bench.dir = temp_dir();
     snprintf(bench.file, sizeof bench.file, "%s/locks.db", bench.dir);
-    c = lite_open();
-    run(c, mode);
+    c = open_conn();
+    run(c, bench.db == &sqlite_wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE");
     migrate(c);
-    return 0;
-}
-
-int lite_setup_wal(void **state)
-{
-    (void)state;
-    return lite_setup("PRAGMA journal_mode = WAL");
-}
-
-int lite_setup_rollback(void **state)
-{
-    (void)state;
-    return lite_setup("PRAGMA journal_mode = DELETE");
-}
-
-void lite_remove(void)
-{
-    temp_dir_remove(bench.dir);
-    bench.dir = NULL;
-}
-
-/* ---- a request in parts ------------------------------------------------------------------------
- */
-
-script after_the_read(script s)
-{
-    s.n--;
-    for (int i = 0; i < s.n; i++) {
-        s.step[i] = s.step[i + 1];
-        s.flags[i] = s.flags[i + 1];
-    }
-    return s;
-}
-
-script only_the_read(script s)
-{
-    s.n = 1;
-    return s;
-}
-
-/* Our acquire with another text in the place of its decision. */
-script read_then(const char *text)
-{
-    script s = ours(SQLOCK_STMT_ACQUIRE);
-    s.step[1] = fill(text);
-    s.n = 2;
-    return s;
-}
-
-/* A text for which the client computed a number beforehand. */
-script with_number(script s, int64_t n)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%lld", (long long)n);
-    return changed(s, "@number", digits);
 }
 
 /* ---- waiting for the write lock ----------------------------------------------------------------
  */
 
-struct writer {
+/* A request on a thread of its own: SQLite knows no other way not to wait for an answer. While it
+ * finds the file locked it stands still until finish(), so that it is in nobody's way. */
+struct pending {
     conn c;
-    int ms;
+    script s;
+    request r;
+    answer got;
+    pthread_t thread;
+    atomic_int asked, waits, goes_on, done;
 };
+static struct pending pending[8];
 
-static int end_of_writer(void *arg, int tries)
+static int stand_still(void *arg, int tries)
 {
-    struct writer *w = arg;
-    (void)tries;
-    if (sqlite3_get_autocommit(w->c.lite))
-        return 0;
-    pause_ms(w->ms);
-    return sqlite3_exec(w->c.lite, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
+    struct pending *p = arg;
+    atomic_store(&p->waits, 1);
+    while (!atomic_load(&p->goes_on))
+        pause_ms(1);
+    pause_ms(1);
+    return tries < 1000;
 }
 
-/* c asks while the writer has an open write transaction, which commits ms after c began to wait. */
-answer ask_behind(conn c, const script *s, request r, conn writer, int ms)
+static void *pending_main(void *arg)
 {
-    struct writer w = {writer, ms};
-    answer a;
-    sqlite3_busy_handler(c.lite, end_of_writer, &w);
-    a = ask(c, s, &r);
+    struct pending *p = arg;
+    p->got = lite_ask(p->c, &p->s, &p->r);
+    atomic_store(&p->done, 1);
+    return NULL;
+}
+
+static struct pending *pending_of(conn c)
+{
+    for (size_t i = 0; i < COUNT(pending); i++)
+        if (atomic_load(&pending[i].asked) && pending[i].c.lite == c.lite)
+            return &pending[i];
+    return NULL;
+}
+
+static void lite_start(conn c, const script *s, const request *r, int n)
+{
+    struct pending *p = pending;
+    assert_int_equal(n, 1);
+    while (atomic_load(&p->asked))
+        assert_true(++p < pending + COUNT(pending));
+    memset(p, 0, sizeof *p);
+    p->c = c, p->s = *s, p->r = *r;
+    atomic_store(&p->asked, 1);
+    sqlite3_busy_handler(c.lite, stand_still, p);
+    assert_int_equal(pthread_create(&p->thread, NULL, pending_main, p), 0);
+}
+
+static int lite_waits(conn c)
+{
+    struct pending *p = pending_of(c);
+    assert_non_null(p);
+    while (!atomic_load(&p->waits) && !atomic_load(&p->done))
+        pause_ms(1);
+    return !atomic_load(&p->done);
+}
+
+static int lite_finish(conn c, answer *out, int max)
+{
+    struct pending *p = pending_of(c);
+    assert_non_null(p);
+    assert_int_equal(max, 1);
+    atomic_store(&p->goes_on, 1);
+    pthread_join(p->thread, NULL);
     sqlite3_busy_handler(c.lite, NULL, NULL);
-    assert_int_equal(sqlite3_get_autocommit(writer.lite), 1); /* c did wait */
-    return a;
+    *out = p->got;
+    atomic_store(&p->asked, 0);
+    return out->rows;
 }
+
+static void lite_close(conn c)
+{
+    answer a;
+    if (pending_of(c))
+        lite_finish(c, &a, 1);
+    sqlite3_close_v2(c.lite);
+}
+
+void lite_close_all(void)
+{
+    while (bench.n_conns > 0)
+        lite_close(bench.conns[--bench.n_conns]);
+}
+
+static int lite_skips_locked(void)
+{
+    return 0;
+}
+
+#define SQLITE(mode_word, mode_bit)                                                                \
+    {                                                                                              \
+        .name = "sqlite", .mode = mode_word, .driver = "sqlite", .bit = mode_bit,                  \
+        .dialect = &sqlock_sqlite_dialect,                                                         \
+        .now = "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)",         \
+        .ms = "1", .owner = "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}",       \
+        .held = "{hold}", .quote = '"', .skips_locked = lite_skips_locked, .create = lite_create,  \
+        .open = lite_open, .close = lite_close, .ask = lite_ask, .start = lite_start,              \
+        .waits = lite_waits, .finish = lite_finish, .try_run = lite_try, .value = lite_value,      \
+        .error = lite_error_text,                                                                  \
+    }
+
+const struct database sqlite_wal = SQLITE("wal", ON_WAL);
+const struct database sqlite_rollback = SQLITE("rollback", ON_ROLLBACK);

@@ -91,7 +91,7 @@ static void *reaper_main(void *arg)
     return NULL;
 }
 
-static void stress_run(struct stress *s, conn (*open)(void), int64_t ttl, script prune)
+static void stress_run(struct stress *s, int64_t ttl, script prune)
 {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_t threads[STRESS_CLIENTS + REAPERS];
@@ -107,7 +107,7 @@ static void stress_run(struct stress *s, conn (*open)(void), int64_t ttl, script
     s->look.flags[0] = 0;
     end = clock_us() + STRESS_MS * MS;
     for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
-        k[i] = (struct client){s, open(), &mutex, 7u + (unsigned)i, i, end};
+        k[i] = (struct client){s, open_conn(), &mutex, 7u + (unsigned)i, i, end};
     for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL,
                                         i < STRESS_CLIENTS ? client_main : reaper_main, &k[i]),
@@ -130,25 +130,25 @@ static int stress_faults(const struct stress *s)
     return faults;
 }
 
-void tokens_rise(conn (*open)(void), int64_t ttl, int at_least, script pruner)
+void tokens_rise(int64_t ttl, int at_least, script pruner)
 {
     static struct stress s;
-    stress_run(&s, open, ttl, pruner);
+    stress_run(&s, ttl, pruner);
     assert_int_equal(s.errors, 0); /* no deadlock either */
     assert_true(s.grants > at_least);
     assert_int_equal(stress_faults(&s), 0);
-    assert_true(number(open(), "SELECT fence_floor FROM {meta}") > 0); /* rows did go */
+    assert_true(number(open_conn(), "SELECT fence_floor FROM {meta}") > 0); /* rows did go */
 }
 
-void tokens_fall(conn (*open)(void), int64_t ttl, script forgetful)
+void tokens_fall(int64_t ttl, script forgetful)
 {
     static struct stress s;
-    conn c = open();
+    conn c = open_conn();
     for (int i = 0, faults = 0; !faults; i++) { /* a busy machine may need a second round */
         assert_true(i < 5);
         run(c, "DELETE FROM {lock}");
         run(c, "UPDATE {meta} SET fence_floor = 0");
-        stress_run(&s, open, ttl, forgetful);
+        stress_run(&s, ttl, forgetful);
         faults = stress_faults(&s);
     }
 }

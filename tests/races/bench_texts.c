@@ -11,21 +11,7 @@ request request_of(char owner, int64_t ttl)
     return r;
 }
 
-request request_token(request r, int64_t token)
-{
-    r.token = token;
-    return r;
-}
-
-request request_name(request r, const char *name, size_t len)
-{
-    r.name = name;
-    r.name_len = len;
-    return r;
-}
-
-/* Every `from` becomes `to`; *hits counts them. Frees text. */
-static char *replaced(char *text, const char *from, const char *to, int *hits)
+char *replaced(char *text, const char *from, const char *to, int *hits)
 {
     char *out = NULL;
     size_t size = 0;
@@ -58,38 +44,41 @@ static char *unqualified(char *text)
     return replaced(text, "pg_catalog.", "", &hits);
 }
 
+/* {lock} is a table, and {lock:text} its name as a string. */
+static char *put_table(char *text, const char *table)
+{
+    const char *schema = bench.db->url != NULL ? bench.schema : "main";
+    char word[32], name[160], q = bench.db->quote;
+    int hits = 0;
+    snprintf(word, sizeof word, "{%s:text}", table);
+    snprintf(name, sizeof name, "'%c%s%c.%csqlock_%s%c'", q, schema, q, q, table, q);
+    text = replaced(text, word, name, &hits);
+    snprintf(word, sizeof word, "{%s}", table);
+    snprintf(name, sizeof name, "%c%s%c.%csqlock_%s%c", q, schema, q, q, table, q);
+    return replaced(text, word, name, &hits);
+}
+
 char *fill(const char *text)
 {
-    int pg = bench.dialect == &sqlock_postgres_dialect, my = is_mysql();
-    const char *words[] = {"{lock}",   "{meta}",      "{migration}", "{row}",          "{register}",
-                           "{broken}", "{lock:text}", "{meta:text}", "{register:text}"};
-    const char *tables[] = {"lock",   "meta", "migration", "row",     "register",
-                            "broken", "lock", "meta",      "register"};
-    char name[160];
-    char *out = NULL;
+    const char *tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
+    char pid[16];
+    char *out = strdup(text);
     int hits = 0;
-    if (my)
-        snprintf(name, sizeof name, "GET_LOCK('race_%d', 20) + RELEASE_LOCK('race_%d') = 2",
-                 (int)getpid(), (int)getpid());
-    else
-        snprintf(name, sizeof name, "(SELECT pg_advisory_xact_lock_shared(731205, %d)::text) = ''",
-                 (int)getpid());
-    out = replaced(strdup(text), "{hold}", name, &hits);
-    for (size_t i = 0; i < COUNT(words); i++) {
-        const char *q = strstr(words[i], ":text") ? "'" : "";
-        char i_q = my ? '`' : '"';
-        snprintf(name, sizeof name, "%s%c%s%c.%csqlock_%s%c%s", q, i_q,
-                 pg || my ? bench.schema : "main", i_q, i_q, tables[i], i_q, q);
-        out = replaced(out, words[i], name, &hits);
-    }
-    out = replaced(out, "{schema}", pg || my ? bench.schema : "main", &hits);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    out = replaced(out, "{hold}", bench.db->held, &hits);
+    out = replaced(out, "{pid}", pid, &hits);
+    out = replaced(out, "{now}", bench.db->now, &hits);
+    out = replaced(out, "{ms}", bench.db->ms, &hits);
+    for (size_t i = 0; i < COUNT(tables); i++)
+        out = put_table(out, tables[i]);
+    out = replaced(out, "{schema}", bench.db->url != NULL ? bench.schema : "main", &hits);
     out = replaced(out, "{prefix}", "sqlock_", &hits);
-    return keep(pg ? unqualified(out) : out);
+    return keep(bench.db == &postgres ? unqualified(out) : out);
 }
 
 static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
 {
-    script s = {stmt, n, {NULL}, {0}};
+    script s = {stmt, n, 0, {NULL}, {0}};
     assert_true(n >= 1 && n <= MAX_STEPS);
     for (int i = 0; i < n; i++) {
         char *text = my_numbered(&steps[i]);
@@ -103,16 +92,26 @@ static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
 
 script ours(sqlock_stmt stmt)
 {
-    const sqlock_script *from = &bench.dialect->scripts[stmt];
+    const sqlock_script *from = &bench.db->dialect->scripts[stmt];
     /* handshake has more steps than a race needs: the last one tells who the server is */
     int skip = from->n_steps > MAX_STEPS ? from->n_steps - MAX_STEPS : 0;
     return take(stmt, from->steps + skip, from->n_steps - skip);
 }
 
-script ours_array(sqlock_stmt stmt)
+script ours_many(sqlock_stmt stmt)
 {
-    const sqlock_script *from = &bench.dialect->scripts[stmt];
-    return take(stmt, from->array_steps, from->n_array_steps);
+    const sqlock_script *from = &bench.db->dialect->scripts[stmt];
+    script s = take(stmt, from->array_steps, from->n_array_steps);
+    s.many = 1;
+    return s;
+}
+
+script from_step(script s, int step)
+{
+    s.n -= step - 1;
+    memmove(s.step, s.step + step - 1, (size_t)s.n * sizeof *s.step);
+    memmove(s.flags, s.flags + step - 1, (size_t)s.n * sizeof *s.flags);
+    return s;
 }
 
 script written(sqlock_stmt stmt, const char *text)
@@ -128,7 +127,7 @@ script changed(script s, const char *from, const char *to)
     for (int i = 0; i < s.n; i++)
         s.step[i] = keep(replaced(strdup(s.step[i]), f, t, &hits));
     if (!hits)
-        fail_msg("the statement has no \"%s\" to change", f);
+        broken("the statement has no \"%s\" to change", f);
     return s;
 }
 
@@ -179,14 +178,13 @@ static sqlock_value parameter(const char *param, const request *r)
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))
             return known[i].value;
-    fail_msg("no test knows a value for %s", param);
-    return integer(0);
+    broken("no test knows a value for %s", param);
 }
 
 /* The request's parameters, in driver.h's order. */
 int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
 {
-    const sqlock_script *texts = &bench.dialect->scripts[stmt];
+    const sqlock_script *texts = &bench.db->dialect->scripts[stmt];
     const char *param = texts->params;
     for (int i = 0; i < texts->n_params; i++) {
         v[i] = parameter(param, r);

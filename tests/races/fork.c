@@ -26,7 +26,7 @@ static int forget(conn c)
     return close(PQsocket(c.pg)); /* the child's own number of it, and nothing more */
 }
 
-static int finish(conn c)
+static int finish_it(conn c)
 {
     PQfinish(c.pg);
     return 0;
@@ -35,7 +35,7 @@ static int finish(conn c)
 /* The parent is in the middle of a grant while its child ends. */
 static int commit_after(int (*fn)(conn c))
 {
-    conn a = pg_open();
+    conn a = open_conn();
     run(a, "DELETE FROM {lock}");
     run(a, "BEGIN");
     EXPECT(acquire(a, request_of('A', 5000 * MS)), SQLOCK_OUT_DONE);
@@ -43,14 +43,13 @@ static int commit_after(int (*fn)(conn c))
     return try_run(a, "COMMIT");
 }
 
-static void test_child_that_ends_leaves_its_parents_session_alone(void **state)
+static void child_that_ends_leaves_its_parents_session_alone(void)
 {
-    conn b = pg_open();
-    (void)state;
+    conn b = open_conn();
     assert_int_equal(commit_after(forget), 0);
     assert_int_equal(row_owner(b), 'A');
     /* Wrong: the child ends what it did not begin, and says goodbye in its parent's name. */
-    assert_int_not_equal(commit_after(finish), 0);
+    assert_int_not_equal(commit_after(finish_it), 0);
     assert_int_equal(number(b, "SELECT count(*) FROM {lock}"), 0);
 }
 
@@ -82,7 +81,7 @@ static int on_the_parents_connection(conn c)
  * the child asks. */
 static int asked_by_the_child(int (*fn)(conn c), int64_t *token_of_b)
 {
-    conn parent = lite_open(), b = lite_open();
+    conn parent = open_conn(), b = open_conn();
     int go[2], status = -1;
     char byte = 0;
     pid_t child = -1;
@@ -102,10 +101,9 @@ static int asked_by_the_child(int (*fn)(conn c), int64_t *token_of_b)
     return WEXITSTATUS(status);
 }
 
-static void test_child_leaves_its_parents_connection_alone(void **state)
+static void child_leaves_its_parents_connection_alone(void)
 {
     int64_t token_of_b = 0;
-    (void)state;
     assert_int_equal(asked_by_the_child(leave_alone, &token_of_b), 0);
     assert_true(token_of_b > 0);
     /* Wrong: the child's copy of its parent's connection believes that it may write, and that
@@ -114,17 +112,12 @@ static void test_child_leaves_its_parents_connection_alone(void **state)
     assert_true(token_of_b > 0);
 }
 
+static const struct race_test tests[] = {
+    RACE_TEST(child_that_ends_leaves_its_parents_session_alone, ON_POSTGRES),
+    RACE_TEST(child_leaves_its_parents_connection_alone, ON_WAL),
+};
+
 int main(void)
 {
-    const struct CMUnitTest postgres[] = {
-        ON_POSTGRES(test_child_that_ends_leaves_its_parents_session_alone),
-    };
-    const struct CMUnitTest sqlite[] = {
-        ON_WAL(test_child_leaves_its_parents_connection_alone),
-    };
-    int missing = pg_missing();
-    int failed = cmocka_run_group_tests_name("fork on SQLite", sqlite, NULL, NULL);
-    if (missing)
-        return failed + missing - 1;
-    return failed + cmocka_run_group_tests_name("fork on PostgreSQL", postgres, NULL, NULL);
+    return run_races("fork", tests, COUNT(tests));
 }

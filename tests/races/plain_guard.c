@@ -26,42 +26,25 @@ static char *read_statements(const char *dialect)
     return out;
 }
 
-static char *put_in(char *text, const char *word, const char *value)
-{
-    char *out = NULL, *at;
-    size_t size = 0, n = 0;
-    FILE *f = open_memstream(&out, &size);
-
-    for (char *rest = text;; rest = at + strlen(word)) {
-        at = strstr(rest, word);
-        fprintf(f, "%.*s%s", at != NULL ? (int)(at - rest) : (int)strlen(rest), rest,
-                at != NULL ? value : "");
-        if (at == NULL)
-            break;
-        n++;
-    }
-    fclose(f);
-    free(text);
-    if (n == 0 && strcmp(word, ":owner") != 0 && strcmp(word, ":ttl") != 0 &&
-        strcmp(word, "public.") != 0)
-        fail_msg("the guard has no %s", word);
-    return out;
-}
-
+/* What is not in the text of one database is in the others'. */
 static char *guard_for(const char *dialect, request r)
 {
     char owner[40] = "'", token[32];
-    char *text = put_in(read_statements(dialect), "public.", "");
-
+    const char *words[][2] = {{"public.", ""},   {"sqlock_lock", "{lock}"}, {":owner", owner},
+                              {":token", token}, {":ttl", "400"},           {":name", "'job'"},
+                              {":ns", "'app'"}};
+    char *text = read_statements(dialect);
     for (int i = 0; i < 16; i++)
         snprintf(owner + 1 + 2 * i, 4, "%02x'", r.owner[i]);
     snprintf(token, sizeof token, "%lld", (long long)r.token);
-    text = put_in(text, "sqlock_lock", "{lock}");
-    text = put_in(text, ":owner", owner);
-    text = put_in(text, ":token", token);
-    text = put_in(text, ":ttl", "400");
-    text = put_in(text, ":name", "'job'");
-    return put_in(text, ":ns", "'app'");
+    for (size_t i = 0; i < COUNT(words); i++) {
+        int hits = 0;
+        text = replaced(text, words[i][0], words[i][1], &hits);
+        if (hits == 0 && strcmp(words[i][0], ":owner") && strcmp(words[i][0], ":ttl") &&
+            strcmp(words[i][0], "public."))
+            fail_msg("the guard has no %s", words[i][0]);
+    }
+    return text;
 }
 
 /* 0: all of its statements were run. */
@@ -72,14 +55,18 @@ static int guard(conn app, const char *dialect, request r)
 
     for (char *end; rc == 0 && (end = strchr(rest, ';')) != NULL; rest = end + 1) {
         *end = '\0';
-        rc = try_run(app, fill(rest));
+        rc = try_run(app, rest);
     }
     free(text);
     return rc;
 }
 
-static void guards(const char *dialect, conn a, conn app, conn thief, int one_writer)
+static void plain_guard_holds(void)
 {
+    conn a = open_conn(), app = open_conn(), thief = open_conn();
+    int one_writer = a.lite != NULL;
+    const char *dialect = one_writer ? "sqlite" : a.pg != NULL ? "postgres" : "mysql";
+    script renew = ours(SQLOCK_STMT_RENEW);
     request r = request_of('A', 400 * MS), t = request_of('T', 400 * MS);
 
     r.token = acquire(a, r).token;
@@ -88,7 +75,7 @@ static void guards(const char *dialect, conn a, conn app, conn thief, int one_wr
     if (one_writer)
         pause_ms(450);
     for (int i = 0; !one_writer && i < 20; i++)
-        EXPECT(renew(a, r), SQLOCK_OUT_DONE);
+        EXPECT(ask(a, &renew, &r), SQLOCK_OUT_DONE);
     if (one_writer)
         assert_string_equal(acquire(thief, t).error, "BUSY");
     else
@@ -101,35 +88,9 @@ static void guards(const char *dialect, conn a, conn app, conn thief, int one_wr
     run(app, "ROLLBACK");
 }
 
-static void test_plain_guard_of_postgres(void **state)
-{
-    (void)state;
-    guards("postgres", pg_open(), pg_open(), pg_open(), 0);
-}
-
-static void test_plain_guard_of_mysql(void **state)
-{
-    (void)state;
-    guards("mysql", my_open(), my_open(), my_open(), 0);
-}
-
-static void test_plain_guard_of_sqlite(void **state)
-{
-    (void)state;
-    guards("sqlite", lite_open(), lite_open(), lite_open(), 1);
-}
+static const struct race_test tests[] = {RACE_TEST(plain_guard_holds, ON_ALL)};
 
 int main(void)
 {
-    const struct CMUnitTest sqlite[] = {ON_SQLITE(test_plain_guard_of_sqlite)};
-    const struct CMUnitTest postgres[] = {ON_POSTGRES(test_plain_guard_of_postgres)};
-    const struct CMUnitTest mysql[] = {ON_MYSQL(test_plain_guard_of_mysql)};
-    int failed = cmocka_run_group_tests_name("the plain guard on SQLite", sqlite, NULL, NULL);
-    int missing = pg_missing();
-
-    failed +=
-        missing ? missing - 1 : cmocka_run_group_tests_name("on PostgreSQL", postgres, NULL, NULL);
-    missing = my_missing();
-    return failed +
-           (missing ? missing - 1 : cmocka_run_group_tests_name("on MariaDB", mysql, NULL, NULL));
+    return run_races("plain_guard", tests, COUNT(tests));
 }

@@ -35,16 +35,15 @@ static int refused(conn c, const script *s, int64_t *wal)
  */
 #define UPSERT_REFUSED                                                                             \
     "INSERT INTO {lock} AS l (ns, name, owner, token, exp)"                                        \
-    " VALUES ($1, $2, $3, 1, " PG_NOW " + $4)"                                                     \
+    " VALUES ($1, $2, $3, 1, {now} + $4)"                                                          \
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = l.token + 1,"           \
-    "  exp = " PG_NOW " + $4 WHERE l.owner IS NULL OR l.exp <= " PG_NOW " RETURNING 0, 1, token"
+    "  exp = {now} + $4 WHERE l.owner IS NULL OR l.exp <= {now} RETURNING 0, 1, token"
 
-static void test_refusals_write_nothing(void **state)
+static void refusals_write_nothing(void)
 {
-    conn c = pg_open(), guard = pg_open();
+    conn c = open_conn(), guard = open_conn();
     script right = ours(SQLOCK_STMT_ACQUIRE), wrong = written(SQLOCK_STMT_ACQUIRE, UPSERT_REFUSED);
     int64_t wal = 0;
-    (void)state;
     EXPECT(acquire(c, request_of('A', 60000 * MS)), SQLOCK_OUT_DONE);
     assert_int_equal(refused(c, &right, &wal), 0);
     assert_int_equal(wal, 0);
@@ -53,7 +52,7 @@ static void test_refusals_write_nothing(void **state)
     run(guard, "BEGIN; SELECT 1 FROM {lock} FOR KEY SHARE");
     assert_int_equal(refused(c, &right, &wal), 0);
     assert_int_equal(wal, 0);
-    run(guard, "COMMIT; UPDATE {lock} SET exp = " PG_NOW " + 60000000");
+    run(guard, "COMMIT; UPDATE {lock} SET exp = {now} + 60000000");
     assert_int_equal(refused(c, &wrong, &wal), 1);
     assert_true(wal > 0);
 }
@@ -63,7 +62,7 @@ static void test_refusals_write_nothing(void **state)
 /* Of how many updates of CYCLES leases how many were HOT? */
 static void updates_of_cycles(int64_t *updates, int64_t *hot)
 {
-    conn c = {.pg = PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL"))}, watch = pg_open();
+    conn c = {.pg = PQconnectdb(getenv("SQLOCK_TEST_POSTGRES_URL"))}, watch = open_conn();
     script grant = ours(SQLOCK_STMT_ACQUIRE), extend = ours(SQLOCK_STMT_RENEW),
            end = ours(SQLOCK_STMT_RELEASE);
     int faults = 0;
@@ -92,11 +91,10 @@ static void updates_of_cycles(int64_t *updates, int64_t *hot)
     fail_msg("the statistics never came: %lld updates", (long long)*updates);
 }
 
-static void test_grants_renewals_and_releases_are_hot(void **state)
+static void grants_renewals_and_releases_are_hot(void)
 {
-    conn c = pg_open();
+    conn c = open_conn();
     int64_t updates = 0, hot = 0;
-    (void)state;
     updates_of_cycles(&updates, &hot);
     assert_int_equal(updates, 3 * CYCLES);
     /* Not all: an old snapshot of another program's test on this server keeps dead rows for a
@@ -108,14 +106,12 @@ static void test_grants_renewals_and_releases_are_hot(void **state)
     assert_true(hot * 20 < updates);
 }
 
+static const struct race_test tests[] = {
+    RACE_TEST(refusals_write_nothing, ON_POSTGRES),
+    RACE_TEST(grants_renewals_and_releases_are_hot, ON_POSTGRES),
+};
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_POSTGRES(test_refusals_write_nothing),
-        ON_POSTGRES(test_grants_renewals_and_releases_are_hot),
-    };
-    int missing = pg_missing();
-    if (missing)
-        return missing - 1;
-    return cmocka_run_group_tests_name("cost on PostgreSQL", tests, NULL, NULL);
+    return run_races("cost", tests, COUNT(tests));
 }

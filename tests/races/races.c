@@ -1,0 +1,154 @@
+/* Reads a file of races, and makes a test of each for each database that is there. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "play.h"
+#include "tests/lib/check.h"
+
+/* ---- a file ------------------------------------------------------------------------------------
+ */
+
+static struct line lines[1000];
+static int n_lines;
+static struct race races[40];
+static int n_races;
+
+/* A whole line, or what goes on with the one before. */
+static void take_line(int at, char *text)
+{
+    size_t len = strlen(text), indent = strspn(text, " ");
+    struct line *last = &lines[n_lines - 1];
+    while (len > 0 && strchr("\n ", text[len - 1]))
+        text[--len] = '\0';
+    if (len == 0 || text[indent] == '#')
+        return;
+    if (indent > 4) {
+        last->text = realloc(last->text, strlen(last->text) + len + 2);
+        strcat(strcat(last->text, "\n"), text + indent);
+        return;
+    }
+    assert(n_lines < (int)COUNT(lines));
+    lines[n_lines++] = (struct line){at, indent == 0, strdup(text + indent)};
+}
+
+static void read_races(const char *subject)
+{
+    const char *root = getenv("SQLOCK_SOURCE_DIR");
+    static char file[64];
+    char path[4096], text[512];
+    FILE *f = NULL;
+    snprintf(file, sizeof file, "tests/races/%s.races", subject);
+    snprintf(path, sizeof path, "%s/%s", root != NULL && *root != '\0' ? root : ".", file);
+    f = fopen(path, "r");
+    if (f == NULL)
+        return; /* all of them are in C */
+    for (int at = 1; fgets(text, sizeof text, f) != NULL; at++) {
+        assert(strchr(text, '\n') != NULL);
+        take_line(at, text);
+    }
+    fclose(f);
+    for (int i = 0; i < n_lines; i++) {
+        const char *known = " define race on ours wrong with steps ";
+        size_t len = strcspn(lines[i].text, " :");
+        if (lines[i].heading && memmem(known, strlen(known), lines[i].text, len) == NULL)
+            printf("%s:%d: what is %s?\n", file, lines[i].at, lines[i].text), abort();
+        if (lines[i].heading && strncmp(lines[i].text, "race ", 5) == 0)
+            races[n_races++] = (struct race){file, lines, lines + i, i, 0};
+        if (n_races > 0)
+            races[n_races - 1].n_lines++;
+        if (n_races > 1)
+            races[n_races - 1].n_defines = races[0].n_defines;
+    }
+}
+
+const char *defined(const char *word)
+{
+    return word_in(&races[0], word);
+}
+
+/* ---- tests -------------------------------------------------------------------------------------
+ */
+
+/* What a test is: a race of the file, or one in C. */
+struct job {
+    const struct database *db;
+    const struct race *race;
+    const struct race_test *test;
+    char name[160];
+};
+
+static int job_begin(void **state)
+{
+    struct job *job = *state;
+    bench_begin(job->db);
+    return 0;
+}
+
+static void job_run(void **state)
+{
+    struct job *job = *state;
+    if (job->race != NULL)
+        play(job->race);
+    else
+        job->test->run();
+}
+
+static int job_end(void **state)
+{
+    (void)state;
+    bench_end();
+    return 0;
+}
+
+static struct CMUnitTest unit_of(struct job *job, const char *name)
+{
+    snprintf(job->name, sizeof job->name, "test_%s_%s", name, job->db->mode);
+    return (struct CMUnitTest){job->name, job_run, job_begin, job_end, job};
+}
+
+/* 0: its server is there; else it says so, and main returns one less. */
+static int missing(const struct database *db)
+{
+    if (db->url == NULL || getenv(db->url))
+        return 0;
+    printf("SKIP: %s is not set: the races on %s did not run\n", db->url, db->name);
+    return test_strict() ? 2 : 1;
+}
+
+static int run_on(const struct database *db, const struct race_test *tests, size_t n)
+{
+    static struct job jobs[COUNT(races) + 40];
+    struct CMUnitTest units[COUNT(jobs)];
+    size_t n_units = 0;
+    char group[64];
+    int no_server = missing(db);
+    for (int i = 0; i < n_races; i++)
+        if (race_is_on(&races[i], db->name, db->mode)) {
+            jobs[n_units] = (struct job){db, &races[i], NULL, ""};
+            units[n_units] = unit_of(&jobs[n_units], races[i].lines[0].text + strlen("race "));
+            n_units++;
+        }
+    for (const struct race_test *t = tests; t < tests + n; t++)
+        if (t->on & db->bit) {
+            jobs[n_units] = (struct job){db, NULL, t, ""};
+            units[n_units] = unit_of(&jobs[n_units], t->name);
+            n_units++;
+        }
+    if (n_units == 0)
+        return 0;
+    if (no_server)
+        return no_server - 1;
+    snprintf(group, sizeof group, "races on %s", db->mode);
+    return _cmocka_run_group_tests(group, units, n_units, NULL, NULL);
+}
+
+int run_races(const char *subject, const struct race_test *tests, size_t n)
+{
+    const struct database *all[] = {&sqlite_wal, &sqlite_rollback, &postgres, &mysql};
+    int failed = 0;
+    read_races(subject);
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (all[i]->open != NULL && test_wants(all[i]->driver))
+            failed += run_on(all[i], tests, n);
+    return failed;
+}

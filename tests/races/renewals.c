@@ -1,0 +1,7 @@
+/* Renewals: renewals.races. */
+#include "races.h"
+
+int main(void)
+{
+    return run_races("renewals", NULL, 0);
+}

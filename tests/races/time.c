@@ -1,0 +1,7 @@
+/* Leases and the time: time.races. */
+#include "races.h"
+
+int main(void)
+{
+    return run_races("time", NULL, 0);
+}
