@@ -4,11 +4,9 @@
 #include "tests/lib/undo.h"
 
 #ifdef TEST_HAVE_POSTGRES
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <libpq-fe.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,69 +209,6 @@ void private_restart(int as_replica)
     else
         unlink(signal_path);
     assert_int_equal(control("restart"), 0);
-}
-
-/* The postmaster's children, which are in process groups of their own, go with it: nothing that it
- * knew is written any more. */
-void private_kill(void)
-{
-    PGconn *c = PQconnectdb(private_url());
-    char path[300];
-    FILE *f;
-    PGresult *res;
-    long first = 0;
-
-    find_bin();
-    snprintf(path, sizeof path, "%s/data/postmaster.pid", private_dir());
-    f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%ld", &first), 1);
-    fclose(f);
-    res = PQexec(c, "SELECT pid FROM pg_stat_activity");
-    assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
-    assert_int_equal(kill((pid_t)first, SIGKILL), 0);
-    for (int i = 0; i < PQntuples(res); i++)
-        kill((pid_t)strtol(PQgetvalue(res, i, 0), NULL, 10), SIGKILL);
-    PQclear(res);
-    PQfinish(c);
-    assert_soon(kill((pid_t)first, 0) != 0 && errno == ESRCH, 5000);
-}
-
-/* Processes that came after private_kill() looked end by themselves, but not at once; until then
- * their shared memory keeps a new server out. */
-void private_start(void)
-{
-    int64_t end = now_us() + patience_ms(15000) * INT64_C(1000);
-
-    while (control("start") != 0) {
-        assert_true(now_us() < end);
-        sleep_ms(100);
-    }
-}
-
-static void copy_folder(const char *from, const char *to)
-{
-    char command[1200];
-
-    snprintf(command, sizeof command, "rm -rf '%s/%s' && cp -a '%s/%s' '%s/%s'", dir, to, dir, from,
-             dir, to);
-    assert_int_equal(system(command), 0);
-}
-
-/* After a checkpoint, while nobody writes, the files are what a crash would leave. */
-void private_save(void)
-{
-    private_exec("CHECKPOINT");
-    copy_folder("data", "saved");
-}
-
-void private_restore(void)
-{
-    char path[300];
-
-    copy_folder("saved", "data");
-    snprintf(path, sizeof path, "%s/data/postmaster.pid", private_dir());
-    assert_int_equal(unlink(path), 0);
 }
 
 #else

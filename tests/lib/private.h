@@ -17,14 +17,6 @@ const char *private_dir(void);
 void private_hba(const char *lines);
 /* As a replica that follows nobody, or as itself again. */
 void private_restart(int as_replica);
-/* Its end without a word: all its processes are killed with -9. Then private_start(). */
-void private_kill(void);
-void private_start(void);
-/* Remember what is on its disk now, while nobody works on it; and after private_kill() go back to
- * that, as if nothing had been synced since. */
-void private_save(void);
-void private_restore(void);
-
 void private_exec(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t private_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
