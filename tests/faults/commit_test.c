@@ -20,7 +20,7 @@
 #define NAME "nightly"
 enum { LEASE = 2000, DELAY = 400 };
 
-static struct place place;
+static struct stage stage;
 
 /* An acquire on a thread of its own. */
 static struct caller {
@@ -322,16 +322,13 @@ static int teardown_sqlite(void **state)
     sqlite3_close(reader);
     reader = NULL;
     caller_join();
-    place_remove(&place);
+    stage_remove(&stage);
     return 0;
 }
 
 static void reader_starts(void)
 {
-    char path[300];
-
-    snprintf(path, sizeof path, "%s/locks.db", place.dir);
-    assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
+    assert_int_equal(sqlite3_open(stage_file(&stage), &reader), SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM sqlock_lock", NULL, NULL, NULL),
         SQLITE_OK);
@@ -346,9 +343,9 @@ static void reader_ends(void)
 static void sqlite_with_reader(void)
 {
     memset(&caller, 0, sizeof caller);
-    place_sqlite(&place);
+    stage_sqlite(&stage);
     for (int i = 0; i < 2; i++)
-        give_back(held(place_open(&place), NAME, LEASE, NULL));
+        give_back(held(stage_open(&stage), NAME, LEASE, NULL));
     reader_starts();
 }
 
@@ -356,11 +353,11 @@ static void test_lease_of_a_late_commit_ends_as_the_row_says_on_sqlite(void **st
 {
     (void)state;
     sqlite_with_reader();
-    caller_start(place.managers[0], 8000, NULL);
+    caller_start(stage.managers[0], 8000, NULL);
     sleep_ms(DELAY + 100);
     reader_ends();
     caller_join();
-    believes_no_longer_than_the_row(place.managers[1]);
+    believes_no_longer_than_the_row(stage.managers[1]);
     give_back(caller.lock);
 }
 
@@ -373,9 +370,9 @@ static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state
     (void)state;
 
     sqlite_with_reader();
-    before = row_of(place.managers[1], NAME).token;
+    before = row_of(stage.managers[1], NAME).token;
     assert_ok(sqlock_cancel_new(&cancel, &err), &err);
-    caller_start(place.managers[0], 8000, cancel);
+    caller_start(stage.managers[0], 8000, cancel);
     sleep_ms(200);
     sqlock_cancel_fire(cancel);
     caller_join();
@@ -383,9 +380,9 @@ static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state
     assert_int_equal(caller.rc, SQLOCK_ECANCELLED);
     assert_null(caller.lock);
     reader_ends();
-    assert_int_equal(row_of(place.managers[1], NAME).held, 0);
-    assert_int_equal(row_of(place.managers[1], NAME).token, before); /* nor drawn */
-    next = held(place.managers[1], NAME, LEASE, NULL);
+    assert_int_equal(row_of(stage.managers[1], NAME).held, 0);
+    assert_int_equal(row_of(stage.managers[1], NAME).token, before); /* nor drawn */
+    next = held(stage.managers[1], NAME, LEASE, NULL);
     assert_true(sqlock_lock_token(next) > before); /* nothing was left open */
     give_back(next);
 }

@@ -1,15 +1,9 @@
 #include "tests/faults/faults.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#ifdef TEST_HAVE_POSTGRES
-#include <sqlock/postgres.h>
-#endif
-#ifdef TEST_HAVE_SQLITE
-#include <sqlock/sqlite.h>
-#endif
+#include "tests/lib/postgres_quirks.h"
+#include "tests/lib/sqlite_quirks.h"
 
 /* ---- the watched driver ------------------------------------------------------------------------
  */
@@ -69,102 +63,94 @@ static void watch_driver(const sqlock_driver *driver)
 /* ---- a database --------------------------------------------------------------------------------
  */
 
-static sqlock_open_opts open_opts(const struct place *p)
+static sqlock_open_opts open_opts(const struct stage *s)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
 
-    opts.schema = p->schema;
-    opts.request_ms = 2000; /* so long does a try look for a server that is gone */
+    opts.schema = s->at.schema;
+    opts.request_ms = 1500; /* so long does a try look for a server that is gone */
     return opts;
 }
 
-static void migrate(const struct place *p)
+static void begin(struct stage *s, const struct quirks *q)
 {
-    sqlock_open_opts opts = open_opts(p);
+    sqlock_open_opts opts;
     sqlock_error err;
 
-    assert_ok(sqlock_migrate(&watched, p->url, &opts, NULL, &err), &err);
+    memset(s, 0, sizeof *s);
+    if (!test_wants(q->name))
+        skip();
+    q->make(&s->at);
+    s->q = q;
+    watch_driver(q->driver());
+    opts = open_opts(s);
+    assert_ok(sqlock_migrate(&watched, s->at.url, &opts, NULL, &err), &err);
 }
 
-void place_postgres(struct place *p)
+void stage_postgres(struct stage *s)
 {
-    memset(p, 0, sizeof *p);
-    p->name = "postgres";
 #ifdef TEST_HAVE_POSTGRES
-    p->schema = pg_schema_new();
-    p->url = strdup(pg_url());
-    watch_driver(sqlock_driver_postgres());
-    migrate(p);
+    begin(s, &postgres_quirks);
 #else
+    (void)s;
     skip();
 #endif
 }
 
-void place_proxied(struct place *p)
+void stage_proxied(struct stage *s)
 {
-    place_postgres(p);
-    p->proxy = proxy_start_pg();
+    stage_postgres(s);
+    s->proxy = proxy_start_pg();
 }
 
-void place_sqlite(struct place *p)
+void stage_sqlite(struct stage *s)
 {
-    memset(p, 0, sizeof *p);
-    p->name = "sqlite";
-    if (!test_wants("sqlite"))
-        skip();
 #ifdef TEST_HAVE_SQLITE
-    p->dir = temp_dir();
-    if (asprintf(&p->url, "sqlite:%s/locks.db", p->dir) < 0)
-        fail_msg("out of memory");
-    watch_driver(sqlock_driver_sqlite());
-    migrate(p);
+    begin(s, &sqlite_quirks);
+#else
+    (void)s;
+    skip();
 #endif
 }
 
-void place_remove(struct place *p)
+const char *stage_file(const struct stage *s)
+{
+    return s->at.url + strlen("sqlite:");
+}
+
+void stage_remove(struct stage *s)
 {
     atomic_store(&watch.stop_renewals, 0);
     atomic_store(&watch.stop_answers, 0);
-    for (int i = 0; i < PLACE_MANAGERS; i++)
-        sqlock_close(p->managers[i]);
-    proxy_stop(p->proxy);
-    if (p->schema != NULL)
-        pg_schema_drop(p->schema);
-    if (p->dir != NULL)
-        temp_dir_remove(p->dir);
-    free(p->url);
-    memset(p, 0, sizeof *p);
+    for (int i = 0; i < STAGE_MANAGERS; i++)
+        sqlock_close(s->managers[i]);
+    proxy_stop(s->proxy);
+    if (s->q != NULL)
+        s->q->drop(&s->at);
+    memset(s, 0, sizeof *s);
 }
 
-static sqlock *open_at(struct place *p, const char *url)
+static sqlock *open_at(struct stage *s, const char *url)
 {
-    sqlock_open_opts opts = open_opts(p);
+    sqlock_open_opts opts = open_opts(s);
     sqlock_error err;
     int i = 0;
 
-    while (i < PLACE_MANAGERS && p->managers[i] != NULL)
+    while (i < STAGE_MANAGERS && s->managers[i] != NULL)
         i++;
-    assert_true(i < PLACE_MANAGERS);
-    assert_ok(sqlock_open(&watched, url, &opts, &p->managers[i], &err), &err);
-    return p->managers[i];
+    assert_true(i < STAGE_MANAGERS);
+    assert_ok(sqlock_open(&watched, url, &opts, &s->managers[i], &err), &err);
+    return s->managers[i];
 }
 
-sqlock *place_open(struct place *p)
+sqlock *stage_open(struct stage *s)
 {
-    return open_at(p, p->url);
+    return open_at(s, s->at.url);
 }
 
-sqlock *place_open_cut(struct place *p)
+sqlock *stage_open_cut(struct stage *s)
 {
-    return open_at(p, proxy_url(p->proxy));
-}
-
-sqlock *place_open_child(const struct place *p)
-{
-    sqlock_open_opts opts = open_opts(p);
-    sqlock *m = NULL;
-
-    return sqlock_open(&watched, p->url, &opts, &m, NULL) == 0 ? m : NULL;
+    return open_at(s, proxy_url(s->proxy));
 }
 
 /* ---- locks -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include "tests/lib/check.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/place.h"
 #include "tests/lib/proxy.h"
 
 #define MS INT64_C(1000) /* in microseconds */
@@ -18,31 +19,28 @@
 /* ---- a database --------------------------------------------------------------------------------
  */
 
-enum { PLACE_MANAGERS = 8 };
+enum { STAGE_MANAGERS = 8 };
 
-struct place {
-    const char *name; /* of the driver */
-    char *url;
-    char *schema;        /* PostgreSQL's */
-    char *dir;           /* SQLite's */
+struct stage {
+    const struct quirks *q;
+    struct place at;
     struct proxy *proxy; /* PostgreSQL's, if asked for */
-    sqlock *managers[PLACE_MANAGERS];
+    sqlock *managers[STAGE_MANAGERS];
 };
 
-/* A new database, migrated; skips the test where the driver or the server is missing. No connection
- * of the library is open afterwards, so a child may be made. */
-void place_postgres(struct place *p);
-void place_proxied(struct place *p); /* PostgreSQL with a proxy before it */
-void place_sqlite(struct place *p);
-/* For a teardown: closes the managers and removes the database. A place of zeros is allowed. */
-void place_remove(struct place *p);
+/* A new database, migrated; skips the test where the driver or the server is missing. */
+void stage_postgres(struct stage *s);
+void stage_proxied(struct stage *s); /* PostgreSQL with a proxy before it */
+void stage_sqlite(struct stage *s);
+/* The path of SQLite's file. */
+const char *stage_file(const struct stage *s);
+/* For a teardown: closes the managers and removes the database. A stage of zeros is allowed. */
+void stage_remove(struct stage *s);
 
-/* A manager on this database by the watched driver: place_open() directly, place_open_cut() by way
- * of the proxy. It is closed by place_remove(). */
-sqlock *place_open(struct place *p);
-sqlock *place_open_cut(struct place *p);
-/* The same for a forked child, which must not use assertions: NULL is a failure. */
-sqlock *place_open_child(const struct place *p);
+/* A manager on this database by the watched driver: stage_open() directly, stage_open_cut() by way
+ * of the proxy. It is closed by stage_remove(). */
+sqlock *stage_open(struct stage *s);
+sqlock *stage_open_cut(struct stage *s);
 
 /* ---- locks -------------------------------------------------------------------------------------
  */
@@ -85,7 +83,7 @@ struct watch {
     atomic_int stop_answers;                /* they are done, but the library is not told */
 };
 extern struct watch watch;
-/* The driver of the place that was made last. */
+/* The driver of the stage that was made last. */
 const sqlock_driver *watched_driver(void);
 /* Calls of the driver by this thread so far: a getter must not add to them. */
 int driver_calls_here(void);

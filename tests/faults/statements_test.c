@@ -20,14 +20,14 @@ enum { PAIRS = 20 };
 #define NAME "nightly"
 
 static sqlock *manager;
-static struct place place;
+static struct stage stage;
 
 static int teardown(void **state)
 {
     (void)state;
     sqlock_close(manager);
     manager = NULL;
-    place_remove(&place);
+    stage_remove(&stage);
     return 0;
 }
 
@@ -122,8 +122,8 @@ static void counted_manager(void)
     opts.schema = SCHEMA;
     assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
     log_everything();
-    place.proxy = proxy_start_url(private_url());
-    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(place.proxy)) > 0);
+    stage.proxy = proxy_start_url(private_url());
+    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(stage.proxy)) > 0);
     assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &manager, &err), &err);
     free(url);
 }
@@ -143,8 +143,8 @@ static void test_acquire_and_release_are_one_prepared_statement_each_at_the_serv
     n = count_log(end, &end);
     assert_int_equal(n.parses, 4); /* acquire in three steps, release */
     assert_true(n.others > 0);     /* the renewals' connection has been opened */
-    requests = proxy_requests(place.proxy);
-    opened = proxy_accepted(place.proxy);
+    requests = proxy_requests(stage.proxy);
+    opened = proxy_accepted(stage.proxy);
     for (int i = 0; i < PAIRS; i++) {
         acquire_and_release();
         n = count_log(end, &end);
@@ -155,8 +155,8 @@ static void test_acquire_and_release_are_one_prepared_statement_each_at_the_serv
         assert_int_equal(n.releases, 1);
         assert_int_equal(n.others, 0);
     }
-    assert_int_equal(proxy_requests(place.proxy) - requests, 2 * PAIRS);
-    assert_int_equal(proxy_accepted(place.proxy), opened);
+    assert_int_equal(proxy_requests(stage.proxy) - requests, 2 * PAIRS);
+    assert_int_equal(proxy_accepted(stage.proxy), opened);
     log_nothing();
 }
 
@@ -175,7 +175,7 @@ static void test_count_sees_what_is_parsed_each_time(void **state)
     manager = NULL;
     opts.schema = SCHEMA;
     opts.flags = SQLOCK_OPEN_UNPREPARED;
-    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(place.proxy)) > 0);
+    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(stage.proxy)) > 0);
     assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &manager, &err), &err);
     free(url);
     acquire_and_release();
@@ -250,14 +250,12 @@ static struct traced since(void)
 
 static void traced_manager(void)
 {
-    static char path[300];
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     sqlock_error err;
 
-    place_sqlite(&place);
-    snprintf(path, sizeof path, "%s/locks.db", place.dir);
+    stage_sqlite(&stage);
     opts.connect = connect_traced;
-    opts.connect_user = path;
+    opts.connect_user = (void *)(uintptr_t)stage_file(&stage);
     assert_ok(sqlock_open(sqlock_driver_sqlite(), NULL, &opts, &manager, &err), &err);
 }
 

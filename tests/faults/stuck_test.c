@@ -15,7 +15,7 @@
 static sqlite3 *writer; /* of somebody else's */
 #endif
 
-static struct place place;
+static struct stage stage;
 static struct {
     atomic_int inside, go_on;
 } slow; /* a callback that does not return before it may go on */
@@ -28,7 +28,7 @@ static int teardown(void **state)
     sqlite3_close(writer);
     writer = NULL;
 #endif
-    place_remove(&place);
+    stage_remove(&stage);
     return 0;
 }
 
@@ -40,7 +40,7 @@ static int readable(int fd)
 }
 
 /* The driver's call outlasts its deadline, as a name resolution or a stalled disk may. */
-static void talker_stuck_in_the_driver(void)
+static void test_loss_is_told_on_time_while_the_talker_is_stuck(void **state)
 {
     struct events events = {0};
     sqlock_lock *lock;
@@ -48,8 +48,10 @@ static void talker_stuck_in_the_driver(void)
     sqlock *m;
     int64_t deadline;
     int fd, calls;
+    (void)state;
 
-    m = place_open(&place);
+    stage_sqlite(&stage);
+    m = stage_open(&stage);
     lock = held(m, "nightly", 900, &events);
     fd = sqlock_lock_fd(lock, &err);
     assert_true(fd >= 0);
@@ -78,20 +80,6 @@ static void talker_stuck_in_the_driver(void)
     sqlock_lock_free(lock);
 }
 
-static void test_loss_is_told_on_time_while_the_talker_is_stuck_on_postgres(void **state)
-{
-    (void)state;
-    place_postgres(&place);
-    talker_stuck_in_the_driver();
-}
-
-static void test_loss_is_told_on_time_while_the_talker_is_stuck_on_sqlite(void **state)
-{
-    (void)state;
-    place_sqlite(&place);
-    talker_stuck_in_the_driver();
-}
-
 #ifdef TEST_HAVE_SQLITE
 
 /* What a cut link is elsewhere: somebody has the file's write lock and keeps it. No renewal gets
@@ -102,16 +90,14 @@ static void test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file(void
     sqlock_lock *lock, *next;
     sqlock_error err;
     sqlock *m, *rival;
-    char path[300];
     int64_t deadline, token;
     int answered;
     (void)state;
 
-    place_sqlite(&place);
-    snprintf(path, sizeof path, "%s/locks.db", place.dir);
-    assert_int_equal(sqlite3_open(path, &writer), SQLITE_OK);
-    m = place_open(&place);
-    rival = place_open(&place);
+    stage_sqlite(&stage);
+    assert_int_equal(sqlite3_open(stage_file(&stage), &writer), SQLITE_OK);
+    m = stage_open(&stage);
+    rival = stage_open(&stage);
     lock = held(m, "nightly", 900, &events);
     token = sqlock_lock_token(lock);
     wait_renewed(lock);
@@ -177,9 +163,9 @@ static void test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept(vo
     int calls, late = 0, early = 0;
     (void)state;
 
-    place_sqlite(&place);
+    stage_sqlite(&stage);
     memset(&slow, 0, sizeof slow);
-    m = place_open(&place);
+    m = stage_open(&stage);
     slow_lock = held_unrenewed(m, "slow", 300, slow_callback, NULL);
     lock = held_unrenewed(m, "other", 900, note_event, &events);
     deadline = sqlock_lock_deadline_us(lock);
@@ -216,9 +202,9 @@ static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_ba
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     (void)state;
 
-    place_sqlite(&place);
+    stage_sqlite(&stage);
     memset(&slow, 0, sizeof slow);
-    m = place_open(&place);
+    m = stage_open(&stage);
     opts.lease_ms = 900;
     opts.on_event = slow_callback;
     atomic_store(&watch.stop_answers, 1);
@@ -242,8 +228,7 @@ static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_ba
 #define T(name) cmocka_unit_test_teardown(test_##name, teardown)
 
 static const struct CMUnitTest tests[] = {
-    T(loss_is_told_on_time_while_the_talker_is_stuck_on_postgres),
-    T(loss_is_told_on_time_while_the_talker_is_stuck_on_sqlite),
+    T(loss_is_told_on_time_while_the_talker_is_stuck),
 #ifdef TEST_HAVE_SQLITE
     T(loss_is_told_at_the_deadline_while_a_writer_keeps_the_file),
 #endif
