@@ -1,4 +1,4 @@
-/* acquire, renew, release, ls, show, break and migrate up, on each database. */
+/* acquire, renew, release, ls, show, break and migrate up. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,10 +10,8 @@
 
 /* ---- acquire, renew, release ----------------------------------------------------------------- */
 
-static void test_acquire_prints_what_release_takes(void **state)
+TEST(test_acquire_prints_what_release_takes, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant && sqlock $G show nightly");
     assert_said(0, "state       held", NULL);
     assert_sh("sqlock $G release nightly $(cat $D/grant) && sqlock $G show nightly");
@@ -23,13 +21,10 @@ static void test_acquire_prints_what_release_takes(void **state)
               "sqlock $G show nightly | grep \"^last token  $(cut -d' ' -f2 $D/next)$\"");
 }
 
-static void test_busy_tells_who_and_how_to_take_it_away(void **state)
+TEST(test_busy_tells_who_and_how_to_take_it_away, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n -m job=backup -m run=7 'the night'");
-    sh("sqlock $G acquire -n 'the night'");
-    assert_said(75, "", "'the night' is busy: held by host ");
+    assert_says(75, "", "'the night' is busy: held by host ", "sqlock $G acquire -n 'the night'");
     assert_said(75, "", "(job=backup run=7 script=");
     assert_said(75, "", ", since 20");
     assert_said(75, "", "expires in ");
@@ -41,10 +36,8 @@ static void test_busy_tells_who_and_how_to_take_it_away(void **state)
 
 /* acquire itself has ended before anybody can ask: its pid would be that of nobody, or of somebody
  * else by now. */
-static void test_acquire_is_told_as_the_script_that_asked(void **state)
+TEST(test_acquire_is_told_as_the_script_that_asked, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly; sqlock $G show --json nightly >$D/json; "
               "grep \"\\\"pid\\\":$$,\" $D/json");
     assert_said(0, "\"label\":\"script=sh\"", NULL);
@@ -54,104 +47,78 @@ static void test_acquire_is_told_as_the_script_that_asked(void **state)
 }
 
 /* With -v as on a terminal, a second after it began; not to those who do not look on. */
-static void test_who_waits_is_told_for_whom(void **state)
+TEST(test_who_waits_is_told_for_whom, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
-    sh("sqlock -v $G run -w 2s nightly true");
-    assert_said(75, "", "sqlock: waiting for \"nightly\", held by ");
+    assert_says(75, "", "sqlock: waiting for \"nightly\", held by ",
+                "sqlock -v $G run -w 1300ms nightly true");
     assert_said(75, "", " job=x script=sh for ");
     assert_said(75, "", "; Ctrl-C to give up\n");
-    assert_null(strstr(sh("sqlock $G acquire -w 2s nightly")->err, "waiting"));
+    assert_null(strstr(sh("sqlock $G acquire -w 1300ms nightly")->err, "waiting"));
     assert_null(strstr(sh("sqlock -v $G acquire -w 500ms nightly")->err, "waiting"));
 }
 
-static void test_wait_ends_on_time(void **state)
+TEST(test_wait_ends_on_time, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly");
-    sh("sqlock $G acquire -w 700ms nightly");
-    assert_said(75, NULL, "busy");
+    assert_says(75, NULL, "busy", "sqlock $G acquire -w 700ms nightly");
     assert_between(600, sh("sqlock $G acquire -w 700ms nightly")->took_ms, patience_ms(5000));
 }
 
-static void test_expired_lock_is_granted_to_who_waits(void **state)
+TEST(test_expired_lock_is_granted_to_who_waits, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 500ms nightly");
     assert_sh("t=$($D/token nightly); sqlock $G acquire -w 20s nightly >$D/grant && "
               "test $(cut -d' ' -f2 $D/grant) -gt $t");
 }
 
-static void test_renewed_lock_outlives_its_first_lease(void **state)
+TEST(test_renewed_lock_outlives_its_first_lease, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    assert_sh("sqlock $G acquire -n --ttl 2s nightly >$D/grant");
+    assert_sh("sqlock $G acquire -n --ttl 1s nightly >$D/grant");
     assert_sh("sqlock $G renew --ttl 1h nightly $(cat $D/grant)");
-    sh("sleep 2.5; sqlock $G acquire -n nightly");
-    assert_said(75, NULL, "expires in 59m");
+    assert_says(75, NULL, "expires in 59m", "sleep 1.5; sqlock $G acquire -n nightly");
 }
 
-static void test_grant_that_is_gone_is_answered_no(void **state)
+TEST(test_grant_that_is_gone_is_answered_no, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G break nightly --token $($D/token "
               "nightly)");
-    sh("sqlock $G renew nightly $(cat $D/grant)");
-    assert_said(1, "", "renew: this grant of \"nightly\" no longer exists (");
-    sh("sqlock $G release nightly $(cat $D/grant)");
-    assert_said(1, "", "release: this grant of \"nightly\" no longer exists (");
+    assert_says(1, "", "renew: this grant of \"nightly\" no longer exists (",
+                "sqlock $G renew nightly $(cat $D/grant)");
+    assert_says(1, "", "release: this grant of \"nightly\" no longer exists (",
+                "sqlock $G release nightly $(cat $D/grant)");
     /* Its successor is not touched by either. */
     assert_sh("sqlock $G acquire -n nightly");
-    sh("sqlock $G renew nightly $(cat $D/grant)");
-    assert_said(1, "", "nightly");
-    sh("sqlock $G release nightly $(cat $D/grant)");
-    assert_said(1, "", "nightly");
-    sh("sqlock $G show nightly");
-    assert_said(0, "held", NULL);
+    assert_says(1, "", "nightly", "sqlock $G renew nightly $(cat $D/grant)");
+    assert_says(1, "", "nightly", "sqlock $G release nightly $(cat $D/grant)");
+    assert_says(0, "held", NULL, "sqlock $G show nightly");
 }
 
-static void test_release_asked_again_is_released(void **state)
+TEST(test_release_asked_again_is_released, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G release nightly $(cat $D/grant)");
     assert_sh("sqlock $G release nightly $(cat $D/grant)");
 }
 
-static void test_owner_settles_what_it_was_granted(void **state)
+TEST(test_owner_settles_what_it_was_granted, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant");
     /* The same owner, asked again as after a lost reply: the same grant. */
     assert_sh("sqlock $G acquire -n --owner $(cut -d' ' -f1 $D/grant) nightly | cmp - $D/grant");
     assert_sh("sqlock $G release nightly $(cat $D/grant)");
-    sh("sqlock $G acquire -n --owner $(cut -d' ' -f1 $D/grant) nightly");
-    assert_said(1, "", NULL);
+    assert_says(1, "", NULL, "sqlock $G acquire -n --owner $(cut -d' ' -f1 $D/grant) nightly");
 }
 
-static void test_acquire_that_cannot_print_holds_nothing(void **state)
+TEST(test_acquire_that_cannot_print_holds_nothing, ON_ALL)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G acquire -n nightly >/dev/full");
-    assert_said(74, NULL, "standard output");
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(74, NULL, "standard output", "sqlock $G acquire -n nightly >/dev/full");
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-static void test_signal_ends_a_wait_and_leaves_nothing_behind(void **state)
+TEST(test_signal_ends_a_wait_and_leaves_nothing_behind, ON_SQLITE)
 {
     pid_t waiter;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
     waiter = sh_start("exec sqlock -v $G acquire nightly");
     sleep_ms(300);
@@ -167,53 +134,43 @@ static void test_signal_ends_a_wait_and_leaves_nothing_behind(void **state)
 
 /* ---- ls, show -------------------------------------------------------------------------------- */
 
-static void test_ls_picks_by_glob_state_and_age(void **state)
+TEST(test_ls_picks_by_glob_state_and_age, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 100ms a.old; sqlock $G acquire -n a.new;"
               "sqlock $G acquire -n b.new; sleep 1");
     assert_int_equal(4, atoi(sh("sqlock $G ls | wc -l")->out));
     assert_int_equal(3, atoi(sh("sqlock $G ls 'a.*' | wc -l")->out));
     assert_int_equal(2, atoi(sh("sqlock $G ls --expired | wc -l")->out));
-    sh("sqlock $G ls --expired");
-    assert_said(0, "a.old", NULL);
+    assert_says(0, "a.old", NULL, "sqlock $G ls --expired");
     assert_int_equal(2, atoi(sh("sqlock $G ls --held '*.[n]ew' | grep -c new")->out));
     assert_int_equal(0, atoi(sh("sqlock $G ls --older-than 1h | grep -c new")->out));
 }
 
 /* Its lease is over, and so is what it counts. */
-static void test_ls_tells_what_has_run_out_from_what_is_held(void **state)
+TEST(test_ls_tells_what_has_run_out_from_what_is_held, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    assert_sh("sqlock $G acquire -n --ttl 2s a; sqlock $G acquire -n b; sleep 4.5; "
+    assert_sh("sqlock $G acquire -n --ttl 1s a; sqlock $G acquire -n b; sleep 2.5; "
               "sqlock $G ls | tr -s ' ' | sed 's/ [0-9]\\{8,\\} / T /'");
-    assert_said(0, "\na T expired 2s -2.", NULL);
-    assert_said(0, "\nb T held 4.", NULL);
+    assert_said(0, "\na T expired 1s -1.", NULL);
+    assert_said(0, "\nb T held 2.", NULL);
 }
 
-static void test_ls_shows_control_characters_and_does_not_send_them(void **state)
+TEST(test_ls_shows_control_characters_and_does_not_send_them, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n \"$(printf 'a\\033[31m\\nb')\"");
-    sh("sqlock $G ls");
-    assert_said(0, "a\\x1b[31m\\nb ", NULL);
+    assert_says(0, "a\\x1b[31m\\nb ", NULL, "sqlock $G ls");
     assert_null(strchr(
         sh("sqlock $G ls; sqlock $G acquire -n \"$(printf 'a\\033[31m\\nb')\" 2>&1")->out, '\033'));
 }
 
 /* By display columns, which are neither bytes nor characters. */
-static void test_ls_keeps_its_columns_whatever_the_names(void **state)
+TEST(test_ls_keeps_its_columns_whatever_the_names, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("for n in plain caf\xc3\xa9 cafe\xcc\x81 "
               "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e '  b ' "
               "\"$(printf 'a\\033b')\"; do sqlock $G acquire -n \"$n\"; done");
-    sh("LC_ALL=C sqlock $G ls | sed 's/ [0-9]\\{16\\} /                1 /'");
-    assert_said(0, "\nplain                                   1  held ", NULL);
+    assert_says(0, "\nplain                                   1  held ", NULL,
+                "LC_ALL=C sqlock $G ls | sed 's/ [0-9]\\{16\\} /                1 /'");
     assert_said(0, "\ncaf\xc3\xa9                                    1  held ", NULL);
     assert_said(0, "\ncafe\xcc\x81                                    1  held ", NULL);
     assert_said(0,
@@ -221,14 +178,13 @@ static void test_ls_keeps_its_columns_whatever_the_names(void **state)
                 NULL);
     assert_said(0, "\n\"  b \"                                  1  held ", NULL);
     assert_said(0, "\na\\x1bb                                  1  held ", NULL);
-    sh("LC_ALL=C sqlock $G ls 'caf?'");
-    assert_said(0, "caf\xc3\xa9 ", NULL);
+    assert_says(0, "caf\xc3\xa9 ", NULL, "LC_ALL=C sqlock $G ls 'caf?'");
     assert_null(strstr(sh("sqlock $G ls 'caf?'")->out, "cafe"));
 }
 
 /* A blank at the end, one that is another character, one that has no width, text that runs to the
  * left: each is a name of its own, and looks like one. */
-static void test_names_that_differ_look_different(void **state)
+TEST(test_names_that_differ_look_different, ON_ALL)
 {
     static const char *const names[] = {"a b",
                                         "a b ",
@@ -242,8 +198,6 @@ static void test_names_that_differ_look_different(void **state)
         "\na b ",        "\n\"a b \" ",   "\n\"a  b\" ",       "\na\\u00a0b ",
         "\na\\u200b b ", "\na\\u202e b ", "\n\"\\\"a b\\\"\" "};
 
-    (void)state;
-    database_new();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_sh("sqlock $G acquire -n '%s'", names[i]);
     sh("sqlock $G ls");
@@ -253,10 +207,8 @@ static void test_names_that_differ_look_different(void **state)
     assert_said(0, "name        \"a b \"\n", NULL);
 }
 
-static void test_line_to_copy_works_for_names_that_cannot_be_shown(void **state)
+TEST(test_line_to_copy_works_for_names_that_cannot_be_shown, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("n=$(printf 'it'\\''s \\033[31m\\n\\302\\233 100%%%% \\\\ \\342\\200\\256'); sqlock "
               "$G acquire -n \"$n\";"
               "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*that has ended: //p' >$D/line;"
@@ -274,14 +226,12 @@ static json_t *json_of(const char *text)
     return json;
 }
 
-static void test_json_tells_all_of_a_lock(void **state)
+TEST(test_json_tells_all_of_a_lock, ON_ALL)
 {
     json_t *json, *row;
     json_int_t granted, token, pid;
     const char *name, *is, *owner, *label;
 
-    (void)state;
-    database_new();
     json = json_of(sh("sqlock $G --json acquire -n -m job=x 'a \"b\" \xc3\xa9'")->out);
     assert_int_equal(
         json_unpack(json, "{s:s, s:I, s:s}", "name", &name, "token", &granted, "owner", &owner), 0);
@@ -304,12 +254,10 @@ static void test_json_tells_all_of_a_lock(void **state)
     json_decref(json);
 }
 
-static void test_ls_of_nothing_is_an_empty_array(void **state)
+TEST(test_ls_of_nothing_is_an_empty_array, ON_ALL)
 {
     json_t *json;
 
-    (void)state;
-    database_new();
     json = json_of(sh("sqlock $G --json ls")->out);
     assert_true(json_is_array(json) && json_array_size(json) == 0);
     json_decref(json);
@@ -354,12 +302,10 @@ static int64_t on_this_machine(int ms)
     return (int64_t)(patience_ms(ms) * (1 + load / (double)processors));
 }
 
-static void test_ls_of_100000_locks_takes_less_than_a_second(void **state)
+TEST(test_ls_of_100000_locks_takes_less_than_a_second, ON_ALL)
 {
     int64_t words = INT64_MAX, json = INT64_MAX, limit = on_this_machine(1000);
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 7d -m job=import nightly");
     copy_lock();
     /* The best of some: what else runs on this machine is not the matter. */
@@ -378,24 +324,19 @@ static void test_ls_of_100000_locks_takes_less_than_a_second(void **state)
     assert_int_equal(10, atoi(sh("sqlock $G ls 'lock.9999?' | grep -c lock")->out));
 }
 
-static void test_ls_watches_until_nobody_reads(void **state)
+TEST(test_ls_watches_until_nobody_reads, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly");
     assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
 }
 
-static void test_show_of_nothing_is_no(void **state)
+TEST(test_show_of_nothing_is_no, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly.2");
-    sh("sqlock $G show nightly");
-    assert_said(1, "", "no lock \"nightly\"");
+    assert_says(1, "", "no lock \"nightly\"", "sqlock $G show nightly");
 }
 
-static void test_json_is_what_messages_are_too(void **state)
+TEST(test_json_is_what_messages_are_too, ON_ALL)
 {
     static const struct {
         const char *line, *level, *code;
@@ -408,8 +349,6 @@ static void test_json_is_what_messages_are_too(void **state)
         {"show \"$(printf 'a\\033\\042')\"", "note", NULL, 1},
     };
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n b");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         json_t *json = json_of(sh("sqlock --json $G %s", lines[i].line)->err);
@@ -425,115 +364,66 @@ static void test_json_is_what_messages_are_too(void **state)
 }
 
 /* What runs under a lock and asks about it means the same tables. */
-static void test_command_of_run_looks_where_run_did(void **state)
+TEST(test_command_of_run_looks_where_run_did, ON_ALL)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G --namespace one run nightly sh -c \"sqlock $G ls; sqlock $G --namespace '' ls\"");
-    assert_said(0, "\nnightly ", NULL);
+    assert_says(0, "\nnightly ", NULL,
+                "sqlock $G --namespace one run nightly sh -c \"sqlock $G ls; sqlock $G --namespace "
+                "'' ls\"");
     assert_int_equal(1, atoi(sh("sqlock $G --namespace one run nightly sh -c \"sqlock $G ls; "
                                 "sqlock $G --namespace '' ls\" | grep -c nightly")
                                  ->out));
-    sh("SQLOCK_NAMESPACE=one sqlock $G acquire -n a; sqlock $G --namespace one acquire -n a");
-    assert_said(75, NULL, "--namespace one break a");
+    assert_says(
+        75, NULL, "--namespace one break a",
+        "SQLOCK_NAMESPACE=one sqlock $G acquire -n a; sqlock $G --namespace one acquire -n a");
     assert_sh("sqlock $G --prefix other_ migrate up; sqlock $G --prefix other_ run nightly "
               "sh -c 'sqlock $G ls | grep nightly'");
 }
 
-static void test_namespaces_do_not_see_each_other(void **state)
+TEST(test_namespaces_do_not_see_each_other, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G --namespace one acquire -n nightly");
     assert_sh("sqlock $G --namespace two acquire -n nightly");
     sh("sqlock $G --namespace one acquire -n nightly");
     assert_sh(
         "sqlock $G --namespace one acquire -n nightly 2>&1 | "
         "grep -e \"--namespace one break nightly --token $($D/token --namespace one nightly)\"");
-    sh("sqlock $G show nightly");
-    assert_said(1, NULL, NULL);
+    assert_says(1, NULL, NULL, "sqlock $G show nightly");
 }
 
 /* ---- break ----------------------------------------------------------------------------------- */
 
-static void test_break_takes_only_the_grant_with_this_token(void **state)
+TEST(test_break_takes_only_the_grant_with_this_token, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly");
-    sh("sqlock $G break --token 1 nightly");
-    assert_said(1, "", "no grant");
-    sh("sqlock $G break nightly --token $($D/token nightly) --dry-run");
-    assert_said(0, "would be broken", NULL);
-    sh("sqlock $G show nightly");
-    assert_said(0, "held", NULL);
+    assert_says(1, "", "no grant", "sqlock $G break --token 1 nightly");
+    assert_says(0, "would be broken", NULL,
+                "sqlock $G break nightly --token $($D/token nightly) --dry-run");
+    assert_says(0, "held", NULL, "sqlock $G show nightly");
     assert_sh("sqlock $G break nightly --token $($D/token nightly)");
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-static void test_break_by_age_asks_first(void **state)
+TEST(test_break_by_age_asks_first, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n a.1; sqlock $G acquire -n a.2; sqlock $G acquire -n b");
     /* Without a terminal there is nobody to ask. */
-    sh("setsid -w sqlock $G break --older-than 0 'a.*'");
-    assert_said(64, NULL, "2 locks");
+    assert_says(64, NULL, "2 locks", "setsid -w sqlock $G break --older-than 0 'a.*'");
     assert_int_equal(3, atoi(sh("sqlock $G ls | grep -c held")->out));
     sh("setsid -w sqlock $G break --older-than 0 --dry-run 'a.*'");
     assert_sh("setsid -w sqlock $G break --older-than 0 --dry-run 'a.*' | "
               "grep \"^a.2: token $($D/token a.2): would be broken\"");
     assert_sh("setsid -w sqlock $G break --older-than 0 --yes 'a.*'");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
-    sh("setsid -w sqlock $G break --older-than 1h 'a.*'");
-    assert_said(0, "", "nothing to break: no lock that matches a.* was granted so long ago");
+    assert_says(0, "", "nothing to break: no lock that matches a.* was granted so long ago",
+                "setsid -w sqlock $G break --older-than 1h 'a.*'");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
 }
 
-static void test_without_its_schema_a_command_says_what_to_run(void **state)
+TEST(test_without_its_schema_a_command_says_what_to_run, ON_ALL | EMPTY)
 {
-    (void)state;
-    database_empty();
-    sh("sqlock $G ls");
-    assert_said(78, "", "no sqlock tables");
+    assert_says(78, "", "no sqlock tables", "sqlock $G ls");
     assert_said(78, "", "; run 'sqlock migrate up'\n");
     assert_sh("sqlock $G migrate up && sqlock $G ls");
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_acquire_prints_what_release_takes),
-        cmocka_unit_test(test_busy_tells_who_and_how_to_take_it_away),
-        cmocka_unit_test(test_acquire_is_told_as_the_script_that_asked),
-        cmocka_unit_test(test_who_waits_is_told_for_whom),
-        cmocka_unit_test(test_wait_ends_on_time),
-        cmocka_unit_test(test_expired_lock_is_granted_to_who_waits),
-        cmocka_unit_test(test_renewed_lock_outlives_its_first_lease),
-        cmocka_unit_test(test_grant_that_is_gone_is_answered_no),
-        cmocka_unit_test(test_release_asked_again_is_released),
-        cmocka_unit_test(test_owner_settles_what_it_was_granted),
-        cmocka_unit_test(test_acquire_that_cannot_print_holds_nothing),
-        cmocka_unit_test(test_signal_ends_a_wait_and_leaves_nothing_behind),
-        cmocka_unit_test(test_ls_picks_by_glob_state_and_age),
-        cmocka_unit_test(test_ls_tells_what_has_run_out_from_what_is_held),
-        cmocka_unit_test(test_ls_shows_control_characters_and_does_not_send_them),
-        cmocka_unit_test(test_ls_keeps_its_columns_whatever_the_names),
-        cmocka_unit_test(test_names_that_differ_look_different),
-        cmocka_unit_test(test_line_to_copy_works_for_names_that_cannot_be_shown),
-        cmocka_unit_test(test_json_tells_all_of_a_lock),
-        cmocka_unit_test(test_ls_of_nothing_is_an_empty_array),
-        cmocka_unit_test(test_ls_of_100000_locks_takes_less_than_a_second),
-        cmocka_unit_test(test_ls_watches_until_nobody_reads),
-        cmocka_unit_test(test_show_of_nothing_is_no),
-        cmocka_unit_test(test_json_is_what_messages_are_too),
-        cmocka_unit_test(test_command_of_run_looks_where_run_did),
-        cmocka_unit_test(test_namespaces_do_not_see_each_other),
-        cmocka_unit_test(test_break_takes_only_the_grant_with_this_token),
-        cmocka_unit_test(test_break_by_age_asks_first),
-        cmocka_unit_test(test_without_its_schema_a_command_says_what_to_run),
-    };
-
-    return RUN_ON_DATABASES(tests);
-}
+TEST_MAIN_OF_COMMAND

@@ -33,20 +33,15 @@ static void assert_all_end_with(int code, const char *words)
         "renew a 0123456789abcdef0123456789abcdef 1",
     };
 
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("sqlock $G %s", lines[i]);
-        assert_said(code, "", words);
-    }
-    sh("test -e $D/ran");
-    assert_said(1, NULL, NULL);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_says(code, "", words, "sqlock $G %s", lines[i]);
+    assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
 /* ---- 69 -------------------------------------------------------------------------------------- */
 
-static void test_unreachable_database_is_69(void **state)
+TEST(test_unreachable_database_is_69, ON_ALL)
 {
-    (void)state;
-    database_new();
     if (on_sqlite())
         setenv("SQLOCK_URL", "sqlite:/nonexistent/locks.db", 1);
     else if (on_postgres())
@@ -54,20 +49,17 @@ static void test_unreachable_database_is_69(void **state)
     else
         setenv("SQLOCK_URL", "mysql://root@localhost/x?socket=/nonexistent/s", 1);
     assert_all_end_with(69, NULL);
-    sh("sqlock $G migrate up");
-    assert_said(69, "", NULL);
+    assert_says(69, "", NULL, "sqlock $G migrate up");
     /* No table of nothing either. */
     assert_string_equal(sh("sqlock $G migrate status")->out, "");
     assert_said(69, NULL, NULL);
 }
 
 /* Waiting does not mend it. */
-static void test_url_that_names_nothing_is_78_at_once(void **state)
+TEST(test_url_that_names_nothing_is_78_at_once, ON_SERVERS)
 {
     char own[2100], url[4200];
 
-    (void)state;
-    database_new();
     snprintf(own, sizeof own, "%s%c", getenv("SQLOCK_URL"),
              strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
     snprintf(url, sizeof url, "%s%s", own, on_postgres() ? "sslmode=bogus" : "ssl-mode=bogus");
@@ -83,10 +75,8 @@ static void test_url_that_names_nothing_is_78_at_once(void **state)
     assert_said(78, "", "no_such_db");
 }
 
-static void test_wait_db_waits_for_the_database(void **state)
+TEST(test_wait_db_waits_for_the_database, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("mv $D/locks.db $D/away; SQLOCK_URL=sqlite:$D/later/locks.db; export SQLOCK_URL;"
               "(sleep 0.7; mkdir $D/soon; mv $D/away $D/soon/locks.db; mv $D/soon $D/later) & "
               "sqlock --wait-db 20s ls");
@@ -95,17 +85,14 @@ static void test_wait_db_waits_for_the_database(void **state)
     assert_said(69, "", NULL);
 }
 
-static void test_wait_db_waits_for_a_server(void **state)
+TEST(test_wait_db_waits_for_a_server, ON_POSTGRES)
 {
     struct proxy *proxy;
     pid_t waiter;
 
-    (void)state;
-    database_new();
     proxy = database_by_proxy();
     proxy_refuse(proxy, 1);
-    sh("sqlock $G --wait-db 500ms ls");
-    assert_said(69, "", NULL);
+    assert_says(69, "", NULL, "sqlock $G --wait-db 500ms ls");
     assert_between(400, sh("sqlock $G --wait-db 500ms run nightly touch $D/ran")->took_ms,
                    patience_ms(5000));
     assert_said(69, "", NULL);
@@ -122,26 +109,24 @@ static void test_wait_db_waits_for_a_server(void **state)
 /* ---- 75 -------------------------------------------------------------------------------------- */
 
 /* By an application's transaction, which has nobody's name; also when its lease has run out. */
-static void test_guarded_lock_is_75(void **state)
+TEST(test_guarded_lock_is_75, ON_POSTGRES)
 {
     pid_t guard;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n other; sqlock $G acquire -n --ttl 100ms nightly; sleep 0.3");
     guard = sh_start("(echo 'BEGIN; SELECT 1 FROM %s.sqlock_lock FOR KEY SHARE;'; "
                      "echo '\\! echo >$D/guarded'; sleep 100) | exec psql -Xq $SQLOCK_URL",
                      database_schema());
     wait_for("guarded");
-    sh("sqlock $G acquire -n nightly");
-    assert_said(75, "", "nightly is busy: ");
+    assert_says(75, "", "nightly is busy: ", "sqlock $G acquire -n nightly");
     assert_said(75, "", "guard");
-    sh("sqlock $G run -w 300ms -E 9 --status-fd 3 nightly touch $D/ran 3>$D/status");
-    assert_said(9, "", "guard");
+    assert_says(9, "", "guard",
+                "sqlock $G run -w 300ms -E 9 --status-fd 3 nightly touch $D/ran 3>$D/status");
     assert_non_null(strstr(text_of("status"), "\"outcome\":\"busy\",\"exit\":9"));
     /* Broken it is, each of them, though nobody gets it yet. */
-    sh("sqlock $G break --older-than 0 --yes >$D/broken; cut -d: -f3- $D/broken | sort | uniq -c");
-    assert_said(0, "      2  broken; an open transaction still guards the name\n", "");
+    assert_says(
+        0, "      2  broken; an open transaction still guards the name\n", "",
+        "sqlock $G break --older-than 0 --yes >$D/broken; cut -d: -f3- $D/broken | sort | uniq -c");
     kill(-guard, SIGKILL);
     child_wait(guard, patience_ms(5000));
     assert_sh("test ! -e $D/ran; sqlock $G run -w 20s nightly true");
@@ -149,10 +134,8 @@ static void test_guarded_lock_is_75(void **state)
 
 /* ---- 65, 77, 78, 74 -------------------------------------------------------------------------- */
 
-static void test_damaged_database_is_65(void **state)
+TEST(test_damaged_database_is_65, ON_ALL)
 {
-    (void)state;
-    database_new();
     if (on_sqlite())
         assert_sh("head -c 8192 /dev/urandom >$D/locks.db; rm -f $D/locks.db-*");
     else
@@ -160,10 +143,8 @@ static void test_damaged_database_is_65(void **state)
     assert_all_end_with(65, NULL);
 }
 
-static void test_refused_by_the_database_is_77(void **state)
+TEST(test_refused_by_the_database_is_77, ON_ALL)
 {
-    (void)state;
-    database_new();
     if (on_postgres()) {
         const char *url = pg_url();
         char *other = NULL;
@@ -175,9 +156,10 @@ static void test_refused_by_the_database_is_77(void **state)
     } else if (on_sqlite()) {
         /* root may do everything unless this is taken away */
         assert_sh("chmod 0 $D/locks.db*");
-        sh("if test $(id -u) = 0; then setpriv --bounding-set=-dac_override,-dac_read_search "
-           "sqlock ls; else sqlock ls; fi");
-        assert_said(77, "", NULL);
+        assert_says(
+            77, "", NULL,
+            "if test $(id -u) = 0; then setpriv --bounding-set=-dac_override,-dac_read_search "
+            "sqlock ls; else sqlock ls; fi");
         return;
     } else {
         char url[4200];
@@ -188,79 +170,58 @@ static void test_refused_by_the_database_is_77(void **state)
     assert_all_end_with(77, NULL);
 }
 
-static void test_row_of_a_newer_version_is_65(void **state)
+TEST(test_row_of_a_newer_version_is_65, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant");
     database_exec("UPDATE @lock SET kind = 7");
-    sh("sqlock $G acquire -n nightly");
-    assert_said(65, "", "does not know");
-    sh("sqlock $G run -n nightly touch $D/ran");
-    assert_said(65, "", "does not know");
-    sh("sqlock $G renew nightly $(cat $D/grant)");
-    assert_said(65, "", "does not know");
-    sh("sqlock $G release nightly $(cat $D/grant)");
-    assert_said(65, "", "does not know");
+    assert_says(65, "", "does not know", "sqlock $G acquire -n nightly");
+    assert_says(65, "", "does not know", "sqlock $G run -n nightly touch $D/ran");
+    assert_says(65, "", "does not know", "sqlock $G renew nightly $(cat $D/grant)");
+    assert_says(65, "", "does not know", "sqlock $G release nightly $(cat $D/grant)");
     assert_sh("test ! -e $D/ran; sqlock $G run -n another true");
 }
 
 static void assert_no_advice_to_migrate(void)
 {
-    sh("grep -c 'migrate up' $D/said");
-    assert_said(1, "0\n", NULL);
+    assert_says(1, "0\n", NULL, "grep -c 'migrate up' $D/said");
 }
 
 /* Migrating would not help, and is not what one is told to do. */
-static void test_schema_that_is_too_new_is_78(void **state)
+TEST(test_schema_that_is_too_new_is_78, ON_ALL)
 {
-    (void)state;
-    database_new();
     database_exec("UPDATE @meta SET version = 99, min_reader = 99");
     assert_all_end_with(78, "too new");
-    sh("sqlock $G reap 2>$D/said");
-    assert_said(78, "", NULL);
+    assert_says(78, "", NULL, "sqlock $G reap 2>$D/said");
     assert_no_advice_to_migrate();
-    sh("sqlock $G migrate up");
-    assert_said(78, "", "newer");
+    assert_says(78, "", "newer", "sqlock $G migrate up");
 }
 
-static void test_migration_of_another_file_is_78(void **state)
+TEST(test_migration_of_another_file_is_78, ON_ALL)
 {
-    (void)state;
-    database_new();
     database_exec("UPDATE @migration SET checksum = '0123456789abcdef' WHERE version = 1");
-    sh("sqlock $G migrate up 2>$D/said; code=$?; cat $D/said >&2; exit $code");
-    assert_said(78, "", "another file");
+    assert_says(78, "", "another file",
+                "sqlock $G migrate up 2>$D/said; code=$?; cat $D/said >&2; exit $code");
     assert_no_advice_to_migrate();
-    sh("sqlock $G migrate verify");
-    assert_said(78, "", "another file");
-    sh("sqlock $G migrate status");
-    assert_said(0, "drifted", "");
+    assert_says(78, "", "another file", "sqlock $G migrate verify");
+    assert_says(0, "drifted", "", "sqlock $G migrate status");
     /* Programs at work go on. */
     assert_sh("sqlock $G run -n nightly true");
 }
 
-static void test_tables_that_are_gone_are_78(void **state)
+TEST(test_tables_that_are_gone_are_78, ON_ALL)
 {
-    (void)state;
-    database_new();
     database_exec("DROP TABLE @lock");
-    sh("sqlock $G acquire -n nightly");
-    assert_said(78, "", "run 'sqlock migrate up'");
-    sh("sqlock $G run -n nightly touch $D/ran");
-    assert_said(78, "", NULL);
+    assert_says(78, "", "run 'sqlock migrate up'", "sqlock $G acquire -n nightly");
+    assert_says(78, "", NULL, "sqlock $G run -n nightly touch $D/ran");
     assert_sh("test ! -e $D/ran");
 }
 
-static void test_database_that_can_only_be_read_is_78(void **state)
+TEST(test_database_that_can_only_be_read_is_78, ON_SQLITE | ON_POSTGRES)
 {
-    (void)state;
-    database_new();
     if (on_sqlite()) {
-        sh("chmod 444 $D/locks.db*; if test $(id -u) = 0; then setpriv "
-           "--bounding-set=-dac_override,-dac_read_search sqlock ls; else sqlock ls; fi");
-        assert_said(78, "", NULL);
+        assert_says(78, "", NULL,
+                    "chmod 444 $D/locks.db*; if test $(id -u) = 0; then setpriv "
+                    "--bounding-set=-dac_override,-dac_read_search sqlock ls; else sqlock ls; fi");
         return;
     }
     setenv("PGOPTIONS", "-cdefault_transaction_read_only=on", 1);
@@ -270,32 +231,24 @@ static void test_database_that_can_only_be_read_is_78(void **state)
 }
 
 /* Another program's transaction, not a holder: so nobody is named, but the lock is. */
-static void test_lock_in_a_file_that_is_locked_is_busy_by_name(void **state)
+TEST(test_lock_in_a_file_that_is_locked_is_busy_by_name, ON_SQLITE)
 {
-    pid_t other;
+    pid_t other = sh_start("(echo 'BEGIN IMMEDIATE;'; echo '.shell echo >$D/locked'; sleep 30) | "
+                           "exec sqlite3 $D/locks.db");
 
-    (void)state;
-    database_new();
-    other = sh_start("(echo 'BEGIN IMMEDIATE;'; echo '.shell echo >$D/locked'; sleep 30) | "
-                     "exec sqlite3 $D/locks.db");
     wait_for("locked");
-    sh("sqlock acquire -w 300ms nightly");
-    assert_said(75, "", "sqlock: nightly is busy: ");
+    assert_says(75, "", "sqlock: nightly is busy: ", "sqlock acquire -w 300ms nightly");
     assert_said(75, "", "kept the database locked");
     kill(-other, SIGKILL);
     child_wait(other, patience_ms(5000));
     assert_sh("sqlock acquire -n nightly");
 }
 
-static void test_database_that_cannot_write_is_74(void **state)
+TEST(test_database_that_cannot_write_is_74, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     /* Files may not grow beyond a kilobyte: the journal cannot be written. */
-    sh("trap '' XFSZ; ulimit -f 1; sqlock acquire -n nightly");
-    assert_said(74, "", NULL);
-    sh("sqlock show nightly");
-    assert_said(1, NULL, NULL);
+    assert_says(74, "", NULL, "trap '' XFSZ; ulimit -f 1; sqlock acquire -n nightly");
+    assert_says(1, NULL, NULL, "sqlock show nightly");
 }
 
 /* A server's own disk: what it answers then, from a trigger on the lock's row. */
@@ -311,18 +264,13 @@ static void full_disk(void)
                       "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'disk full'");
 }
 
-static void test_server_that_cannot_write_is_74(void **state)
+TEST(test_server_that_cannot_write_is_74, ON_SERVERS)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant");
     full_disk();
-    sh("sqlock $G renew nightly $(cat $D/grant)");
-    assert_said(74, "", NULL);
-    sh("sqlock $G break nightly --token $($D/token nightly)");
-    assert_said(74, "", NULL);
-    sh("sqlock $G run -w 1s another touch $D/ran");
-    assert_said(74, "", NULL);
+    assert_says(74, "", NULL, "sqlock $G renew nightly $(cat $D/grant)");
+    assert_says(74, "", NULL, "sqlock $G break nightly --token $($D/token nightly)");
+    assert_says(74, "", NULL, "sqlock $G run -w 1s another touch $D/ran");
     assert_sh("test ! -e $D/ran");
 }
 
@@ -348,39 +296,34 @@ static void assert_unknown(pid_t waiter)
         fail_msg("it ended with %d: %s", code, text_of("err"));
 }
 
-static void test_lost_reply_is_79_and_its_owner_settles_it(void **state)
+TEST(test_lost_reply_is_79_and_its_owner_settles_it, ON_POSTGRES)
 {
     struct proxy *proxy;
     pid_t waiter;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
     proxy = database_by_proxy();
-    waiter = sh_start("exec sqlock $G acquire -w 12s --ttl 1h nightly");
+    waiter = sh_start("exec sqlock $G acquire -w 5s --ttl 1h nightly");
     database_directly();
     grant_unheard(proxy);
     assert_unknown(waiter);
     proxy_stop(proxy);
     assert_int_equal(strlen(text_of("out")), 33);
-    sh("sqlock $G show nightly");
-    assert_said(0, "held", NULL);
+    assert_says(0, "held", NULL, "sqlock $G show nightly");
     assert_sh("sqlock $G acquire -n --owner $(cat $D/out) nightly >$D/settled && "
               "test $(cut -d' ' -f2 $D/settled) = $($D/token nightly) && "
               "test $(cut -d' ' -f2 $D/settled) -gt $(cut -d' ' -f2 $D/grant)");
     assert_sh("sqlock $G release nightly $(cat $D/settled)");
 }
 
-static void test_run_gives_back_what_it_was_granted_without_hearing_of_it(void **state)
+TEST(test_run_gives_back_what_it_was_granted_without_hearing_of_it, ON_POSTGRES)
 {
     struct proxy *proxy;
     pid_t waiter;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
     proxy = database_by_proxy();
-    waiter = sh_start("exec sqlock $G run -w 12s --ttl 20s nightly touch $D/ran");
+    waiter = sh_start("exec sqlock $G run -w 5s --ttl 7s nightly touch $D/ran");
     database_directly();
     grant_unheard(proxy);
     assert_unknown(waiter);
@@ -424,50 +367,14 @@ static void assert_lost_reply_is_79(struct proxy *proxy, const char *verb)
         fail_msg("%s ended with %d: %s", verb, code, text_of("err"));
 }
 
-static void test_release_and_renew_whose_reply_is_lost_are_79(void **state)
+TEST(test_release_and_renew_whose_reply_is_lost_are_79, ON_POSTGRES)
 {
     struct proxy *proxy;
 
-    (void)state;
-    database_new();
     proxy = database_by_proxy();
     assert_lost_reply_is_79(proxy, "renew --ttl 1h");
     assert_lost_reply_is_79(proxy, "release");
     proxy_stop(proxy);
 }
 
-int main(void)
-{
-    static const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_unreachable_database_is_69),
-        cmocka_unit_test(test_damaged_database_is_65),
-        cmocka_unit_test(test_refused_by_the_database_is_77),
-        cmocka_unit_test(test_row_of_a_newer_version_is_65),
-        cmocka_unit_test(test_schema_that_is_too_new_is_78),
-        cmocka_unit_test(test_migration_of_another_file_is_78),
-        cmocka_unit_test(test_tables_that_are_gone_are_78),
-    };
-    /* Where a full disk is one line; and what is the same on all. */
-    static const struct CMUnitTest file[] = {
-        cmocka_unit_test(test_wait_db_waits_for_the_database),
-        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
-        cmocka_unit_test(test_lock_in_a_file_that_is_locked_is_busy_by_name),
-        cmocka_unit_test(test_database_that_cannot_write_is_74),
-    };
-    static const struct CMUnitTest postgres[] = {
-        cmocka_unit_test(test_guarded_lock_is_75),
-        cmocka_unit_test(test_database_that_can_only_be_read_is_78),
-    };
-    /* Where there is a network. */
-    static const struct CMUnitTest server[] = {
-        cmocka_unit_test(test_url_that_names_nothing_is_78_at_once),
-        cmocka_unit_test(test_wait_db_waits_for_a_server),
-        cmocka_unit_test(test_server_that_cannot_write_is_74),
-        cmocka_unit_test(test_lost_reply_is_79_and_its_owner_settles_it),
-        cmocka_unit_test(test_release_and_renew_whose_reply_is_lost_are_79),
-        cmocka_unit_test(test_run_gives_back_what_it_was_granted_without_hearing_of_it),
-    };
-
-    return RUN_ON_DATABASES(all) | RUN_ON("sqlite", file) | RUN_ON("postgres", postgres) |
-           RUN_ON("postgres", server) | RUN_ON("mysql", server);
-}
+TEST_MAIN_OF_COMMAND

@@ -1,5 +1,5 @@
 /* reap --metrics-file: what collectors find there, whenever they look, and when it cannot be
- * written. On each database. */
+ * written. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,7 @@ static double value_of(const char *name)
 /* Nothing but the files that the test made: no half one beside them. */
 static void assert_nothing_beside(const char *folder)
 {
-    sh("ls -A %s | grep '^\\.orders'", folder);
-    assert_said(1, "", NULL);
+    assert_says(1, "", NULL, "ls -A %s | grep '^\\.orders'", folder);
 }
 
 static void leave_expired(int n)
@@ -30,10 +29,8 @@ static void leave_expired(int n)
     assert_sh("for i in $(seq %d); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3", n);
 }
 
-static void test_metrics_tell_what_a_run_did(void **state)
+TEST(test_metrics_tell_what_a_run_did, ON_ALL)
 {
-    (void)state;
-    database_new();
     leave_expired(2);
     assert_sh("sqlock $G acquire -n --ttl 1h new");
     assert_sh("umask 027; before=$(date +%%s); sqlock $G -q reap --grace 0 " METRICS "; "
@@ -58,31 +55,27 @@ static void test_metrics_tell_what_a_run_did(void **state)
 
 /* Each family is announced once, each line is one that a parser takes, and the last one is the end.
  */
-static void test_metrics_are_text_that_collectors_read(void **state)
+TEST(test_metrics_are_text_that_collectors_read, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh(
         "mkdir \"$D/a\\\"b\"; sqlock $G -q reap --metrics-file \"$D/a\\\"b/it's \\\"x\\\".prom\"; "
         "cp \"$D/a\\\"b/it's \\\"x\\\".prom\" $D/orders.prom");
-    sh("grep -vE '^# (HELP|TYPE) sqlock_reap_[a-z_]+ .+$|^# EOF$|"
-       "^sqlock_reap_[a-z_]+\\{reaper=\"it.s \\\\\"x\\\\\"\"(,outcome=\"[a-z]+\")?\\} [0-9.]+$' "
-       "$D/orders.prom");
-    assert_said(1, "", NULL);
+    assert_says(
+        1, "", NULL,
+        "grep -vE '^# (HELP|TYPE) sqlock_reap_[a-z_]+ .+$|^# EOF$|"
+        "^sqlock_reap_[a-z_]+\\{reaper=\"it.s \\\\\"x\\\\\"\"(,outcome=\"[a-z]+\")?\\} [0-9.]+$' "
+        "$D/orders.prom");
     assert_string_equal(sh("tail -n 1 $D/orders.prom")->out, "# EOF\n");
     assert_string_equal(sh("sed -n 's/^# TYPE //p' $D/orders.prom | sort | uniq -d")->out, "");
     assert_sh("for n in $(sed -n 's/^\\(sqlock[a-z_]*\\).*/\\1/p' $D/orders.prom); do "
               "grep -q \"^# TYPE $n gauge\" $D/orders.prom || exit 1; done");
-    sh("grep -cF \"$SQLOCK_URL\" $D/orders.prom");
-    assert_said(1, "0\n", NULL);
+    assert_says(1, "0\n", NULL, "grep -cF \"$SQLOCK_URL\" $D/orders.prom");
 }
 
-static void test_metrics_of_a_second_reaper_say_busy(void **state)
+TEST(test_metrics_of_a_second_reaper_say_busy, ON_SQLITE)
 {
     pid_t first;
 
-    (void)state;
-    database_new();
     leave_expired(40);
     first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
     assert_sh(UNTIL_IT_REAPS);
@@ -95,17 +88,15 @@ static void test_metrics_of_a_second_reaper_say_busy(void **state)
     assert_int_equal(child_wait(first, patience_ms(20000)), 0);
 }
 
-static void test_metrics_of_a_failure_keep_the_last_success(void **state)
+TEST(test_metrics_of_a_failure_keep_the_last_success, ON_SQLITE)
 {
     double success;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G reap " METRICS);
     success = value_of("last_success_timestamp_seconds{reaper=\"orders\"}");
     assert_true(success > 0);
-    sh("sleep 1.1; sqlock -U sqlite:/nonexistent/x reap " METRICS);
-    assert_said(69, "", "/nonexistent/x");
+    assert_says(69, "", "/nonexistent/x",
+                "sleep 1.1; sqlock -U sqlite:/nonexistent/x reap " METRICS);
     assert_true(value_of("outcome{reaper=\"orders\",outcome=\"failed\"}") == 1);
     assert_true(value_of("exit_code{reaper=\"orders\"}") == 69);
     assert_true(value_of("last_success_timestamp_seconds{reaper=\"orders\"}") == success);
@@ -113,19 +104,15 @@ static void test_metrics_of_a_failure_keep_the_last_success(void **state)
     assert_true(value_of("rows_cleared{reaper=\"orders\"}") == -1);
     /* What was wrong on the command line was no run. */
     assert_sh("cp $D/orders.prom $D/copy");
-    sh("sqlock $G reap --batch 0 " METRICS);
-    assert_said(64, "", NULL);
-    sh("sqlock $G reap --dry-run " METRICS);
-    assert_said(64, "", "--dry-run");
+    assert_says(64, "", NULL, "sqlock $G reap --batch 0 " METRICS);
+    assert_says(64, "", "--dry-run", "sqlock $G reap --dry-run " METRICS);
     assert_sh("cmp $D/orders.prom $D/copy");
 }
 
-static void test_metrics_of_a_run_that_was_cut_say_so(void **state)
+TEST(test_metrics_of_a_run_that_was_cut_say_so, ON_SQLITE)
 {
     pid_t reaper;
 
-    (void)state;
-    database_new();
     leave_expired(40);
     reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 " METRICS);
     assert_sh(UNTIL_IT_REAPS);
@@ -140,13 +127,10 @@ static void test_metrics_of_a_run_that_was_cut_say_so(void **state)
 
 /* ---- whenever they look ---------------------------------------------------------------------- */
 
-static void test_metrics_are_never_half_there(void **state)
+TEST(test_metrics_are_never_half_there, ON_SQLITE)
 {
-    pid_t reaper;
+    pid_t reaper = sh_start("exec sqlock $G -q reap --loop 0 " METRICS);
 
-    (void)state;
-    database_new();
-    reaper = sh_start("exec sqlock $G -q reap --loop 0 " METRICS);
     wait_for("orders.prom");
     assert_sh("i=0; while [ $i -lt 300 ]; do i=$((i + 1)); "
               "t=$(cat $D/orders.prom) && case $t in *'# EOF') ;; *) exit 1 ;; esac; done");
@@ -156,28 +140,22 @@ static void test_metrics_are_never_half_there(void **state)
 }
 
 /* Who may write in the folder chooses what is replaced, if links are followed. */
-static void test_metrics_follow_no_link(void **state)
+TEST(test_metrics_follow_no_link, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh(
         "mkdir $D/there; echo old >$D/there/orders.prom; ln -s there/orders.prom $D/orders.prom");
-    sh("sqlock $G reap " METRICS);
-    assert_said(74, NULL, "it is a link");
+    assert_says(74, NULL, "it is a link", "sqlock $G reap " METRICS);
     assert_sh("test -L $D/orders.prom && echo old | cmp - $D/there/orders.prom");
     assert_nothing_beside("$D/there");
     /* Nor one that leads nowhere yet. */
     assert_sh("ln -sf there/new.prom $D/orders.prom");
-    sh("sqlock $G reap " METRICS);
-    assert_said(74, NULL, "it is a link");
+    assert_says(74, NULL, "it is a link", "sqlock $G reap " METRICS);
     assert_sh("test ! -e $D/there/new.prom");
 }
 
 /* A link of root's or our own on the way is what an administrator has made of the system. */
-static void test_metrics_follow_our_own_folders_only(void **state)
+TEST(test_metrics_follow_our_own_folders_only, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("mkdir $D/there; ln -s there $D/way; ln -s $D/way $D/far; "
               "sqlock $G reap --metrics-file $D/far/../way/orders.prom; "
               "grep -q EOF $D/there/orders.prom");
@@ -185,8 +163,8 @@ static void test_metrics_follow_our_own_folders_only(void **state)
         print_error("SKIP: not root: a link of another user's is not tested\n");
         skip();
     }
-    sh("echo old >$D/there/orders.prom; sqlock $G reap --metrics-file $D/far/orders.prom");
-    assert_said(74, NULL, "another user's");
+    assert_says(74, NULL, "another user's",
+                "echo old >$D/there/orders.prom; sqlock $G reap --metrics-file $D/far/orders.prom");
     assert_sh("echo old | cmp - $D/there/orders.prom");
     assert_nothing_beside("$D/there");
 }
@@ -197,15 +175,13 @@ static void test_metrics_follow_our_own_folders_only(void **state)
 static void assert_refused(const char *file, const char *why)
 {
     leave_expired(1);
-    sh("sqlock $G --json reap --grace 0 --metrics-file %s", file);
-    assert_said(74, "\"cleared\":1,", why);
+    assert_says(74, "\"cleared\":1,", why, "sqlock $G --json reap --grace 0 --metrics-file %s",
+                file);
     assert_said(74, NULL, "--metrics-file");
 }
 
-static void test_metrics_that_cannot_be_written_are_74(void **state)
+TEST(test_metrics_that_cannot_be_written_are_74, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("mkdir $D/folder; mkfifo $D/pipe");
     assert_refused("$D/folder", "Is a directory");
     assert_refused("$D/absent/orders.prom", "No such file");
@@ -219,37 +195,31 @@ static void test_metrics_that_cannot_be_written_are_74(void **state)
 #define AS_ANYBODY                                                                                 \
     "$(test $(id -u) != 0 || echo setpriv --bounding-set=-dac_override,-dac_read_search)"
 
-static void test_metrics_in_a_folder_that_is_closed_keep_the_old_file(void **state)
+TEST(test_metrics_in_a_folder_that_is_closed_keep_the_old_file, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("mkdir $D/closed; echo old >$D/closed/orders.prom; chmod 555 $D/closed");
-    sh(AS_ANYBODY " sqlock $G reap --metrics-file $D/closed/orders.prom");
-    assert_said(74, NULL, "Permission denied");
+    assert_says(74, NULL, "Permission denied",
+                AS_ANYBODY " sqlock $G reap --metrics-file $D/closed/orders.prom");
     assert_string_equal(sh("cat $D/closed/orders.prom; chmod 755 $D/closed")->out, "old\n");
     assert_nothing_beside("$D/closed");
 }
 
 /* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut.
  */
-static void test_metrics_cut_short_keep_the_old_file(void **state)
+TEST(test_metrics_cut_short_keep_the_old_file, ON_POSTGRES)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G reap " METRICS "; cp $D/orders.prom $D/copy");
     assert_sh("ulimit -f 0; trap '' XFSZ; sqlock $G reap " METRICS
               " >/dev/null 2>&1; test $? = 74");
     assert_sh("cmp $D/orders.prom $D/copy");
-    sh("ulimit -f 1; trap '' XFSZ; sqlock $G reap " METRICS " 2>&1 | grep too");
-    assert_said(0, "File too large", NULL);
+    assert_says(0, "File too large", NULL,
+                "ulimit -f 1; trap '' XFSZ; sqlock $G reap " METRICS " 2>&1 | grep too");
     assert_sh("cmp $D/orders.prom $D/copy");
     assert_nothing_beside("$D");
 }
 
-static void test_metrics_on_a_full_disk_keep_the_old_file(void **state)
+TEST(test_metrics_on_a_full_disk_keep_the_old_file, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     if (sh("unshare -m mount -t tmpfs none %s", folder())->code != 0) {
         print_error("SKIP: no file system can be mounted here: a full disk is not tested\n");
         skip();
@@ -272,13 +242,11 @@ static void test_metrics_on_a_full_disk_keep_the_old_file(void **state)
 }
 
 /* The disk is full for a while: the loop goes on. */
-static void test_loop_outlives_metrics_that_cannot_be_written(void **state)
+TEST(test_loop_outlives_metrics_that_cannot_be_written, ON_SQLITE)
 {
-    pid_t reaper;
+    pid_t reaper =
+        sh_start("exec sqlock $G -q reap --loop 50ms --metrics-file $D/later/orders.prom");
 
-    (void)state;
-    database_new();
-    reaper = sh_start("exec sqlock $G -q reap --loop 50ms --metrics-file $D/later/orders.prom");
     assert_soon(strstr(text_of("err"), "No such file") != NULL, patience_ms(10000));
     assert_false(child_ended(reaper));
     assert_sh("mkdir $D/later");
@@ -287,28 +255,4 @@ static void test_loop_outlives_metrics_that_cannot_be_written(void **state)
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
 }
 
-int main(void)
-{
-    static const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_metrics_tell_what_a_run_did),
-        cmocka_unit_test(test_metrics_are_text_that_collectors_read),
-        cmocka_unit_test(test_metrics_of_a_second_reaper_say_busy),
-        cmocka_unit_test(test_metrics_of_a_failure_keep_the_last_success),
-        cmocka_unit_test(test_metrics_of_a_run_that_was_cut_say_so),
-    };
-    /* Nothing of it is the database's; but a file of its own would be too large, too. */
-    static const struct CMUnitTest one[] = {
-        cmocka_unit_test(test_metrics_are_never_half_there),
-        cmocka_unit_test(test_metrics_follow_no_link),
-        cmocka_unit_test(test_metrics_follow_our_own_folders_only),
-        cmocka_unit_test(test_metrics_that_cannot_be_written_are_74),
-        cmocka_unit_test(test_metrics_in_a_folder_that_is_closed_keep_the_old_file),
-        cmocka_unit_test(test_metrics_on_a_full_disk_keep_the_old_file),
-        cmocka_unit_test(test_loop_outlives_metrics_that_cannot_be_written),
-    };
-    static const struct CMUnitTest server[] = {
-        cmocka_unit_test(test_metrics_cut_short_keep_the_old_file),
-    };
-
-    return RUN_ON_DATABASES(all) | RUN_ON("sqlite", one) | RUN_ON("postgres", server);
-}
+TEST_MAIN_OF_COMMAND

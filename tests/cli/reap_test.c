@@ -6,73 +6,52 @@
 
 #include "tests/cli/shell.h"
 
-static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
+TEST(test_reap_clears_what_ran_out_and_nothing_else, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 100ms old; sqlock $G acquire -n --ttl 1h new; sleep 0.3");
-    sh("sqlock $G reap");
-    assert_said(0, "cleared 0, pruned 0", NULL);
-    sh("sqlock $G reap --dry-run --grace 0");
-    assert_said(0, "would clear 1", NULL);
-    sh("sqlock $G show old");
-    assert_said(0, "expired", NULL);
-    sh("sqlock $G --json reap --grace 0");
-    assert_said(0, "\"cleared\":1", NULL);
-    sh("sqlock $G show old");
-    assert_said(0, "free", NULL);
-    sh("sqlock $G show new");
-    assert_said(0, "held", NULL);
+    assert_says(0, "cleared 0, pruned 0", NULL, "sqlock $G reap");
+    assert_says(0, "would clear 1", NULL, "sqlock $G reap --dry-run --grace 0");
+    assert_says(0, "expired", NULL, "sqlock $G show old");
+    assert_says(0, "\"cleared\":1", NULL, "sqlock $G --json reap --grace 0");
+    assert_says(0, "free", NULL, "sqlock $G show old");
+    assert_says(0, "held", NULL, "sqlock $G show new");
 }
 
-static void test_quiet_reaper_says_nothing_but_what_was_asked_for(void **state)
+TEST(test_quiet_reaper_says_nothing_but_what_was_asked_for, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     sh("sqlock $G -q reap");
     assert_string_equal(sh("sqlock $G -q reap 2>&1")->out, "");
     assert_said(0, NULL, NULL);
-    sh("sqlock $G -q --json reap");
-    assert_said(0, "\"cleared\":0", NULL);
-    sh("sqlock $G -q reap --batch 0");
-    assert_said(64, "", "invalid number \"0\"");
+    assert_says(0, "\"cleared\":0", NULL, "sqlock $G -q --json reap");
+    assert_says(64, "", "invalid number \"0\"", "sqlock $G -q reap --batch 0");
 }
 
-static void test_limit_ends_it_early(void **state)
+TEST(test_limit_ends_it_early, ON_ALL)
 {
-    (void)state;
-    database_new();
     assert_sh("for i in 1 2 3; do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
-    sh("sqlock $G reap --grace 0 --limit 2");
-    assert_said(0, "cleared 2, pruned 0", NULL);
+    assert_says(0, "cleared 2, pruned 0", NULL, "sqlock $G reap --grace 0 --limit 2");
     assert_said(0, "there may be more", NULL);
-    sh("sqlock $G reap --grace 0");
-    assert_said(0, "cleared 1, pruned 0", NULL);
+    assert_says(0, "cleared 1, pruned 0", NULL, "sqlock $G reap --grace 0");
 }
 
-static void test_second_reaper_does_nothing_and_ends_with_0(void **state)
+TEST(test_second_reaper_does_nothing_and_ends_with_0, ON_SQLITE)
 {
     pid_t first;
 
-    (void)state;
-    database_new();
     assert_sh("for i in $(seq 40); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
     first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
     assert_soon(strstr(sh("sqlock $G --json show old.1")->out, "\"free\"") != NULL,
                 patience_ms(10000)); /* it has begun */
     assert_false(child_ended(first));
-    sh("sqlock $G --json reap --grace 0");
-    assert_said(0, "\"ran\":false", NULL);
+    assert_says(0, "\"ran\":false", NULL, "sqlock $G --json reap --grace 0");
     assert_int_equal(child_wait(first, patience_ms(20000)), 0);
     assert_non_null(strstr(text_of("out"), "cleared 40"));
 }
 
-static void test_loop_goes_on_until_a_signal_and_leaves_no_lease(void **state)
+TEST(test_loop_goes_on_until_a_signal_and_leaves_no_lease, ON_SQLITE)
 {
     pid_t reaper;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 100ms one; sleep 0.2");
     reaper = sh_start("exec sqlock $G reap --grace 0 --loop 100ms");
     assert_soon(strstr(text_of("out"), "cleared 1,") != NULL, patience_ms(10000));
@@ -80,16 +59,13 @@ static void test_loop_goes_on_until_a_signal_and_leaves_no_lease(void **state)
     assert_soon(strstr(sh("sqlock $G show two")->out, "free") != NULL, patience_ms(10000));
     kill(reaper, SIGTERM);
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
-    sh("sqlock $G --json reap");
-    assert_said(0, "\"ran\":true", NULL);
+    assert_says(0, "\"ran\":true", NULL, "sqlock $G --json reap");
 }
 
-static void test_signal_cuts_a_long_run(void **state)
+TEST(test_signal_cuts_a_long_run, ON_SQLITE)
 {
     pid_t reaper;
 
-    (void)state;
-    database_new();
     assert_sh("for i in $(seq 40); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
     reaper = sh_start("exec sqlock $G --json reap --grace 0 --batch 1");
     assert_sh(UNTIL_IT_REAPS);
@@ -97,17 +73,14 @@ static void test_signal_cuts_a_long_run(void **state)
     kill(reaper, SIGINT);
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGINT);
     assert_null(strstr(text_of("out"), "\"cleared\":40,"));
-    sh("sqlock $G --json reap");
-    assert_said(0, "\"ran\":true", NULL);
+    assert_says(0, "\"ran\":true", NULL, "sqlock $G --json reap");
 }
 
 /* Somebody tidied up too much: the reaper finds out with its next renewal, and stops. */
-static void test_reaper_without_its_lease_stops_with_76(void **state)
+TEST(test_reaper_without_its_lease_stops_with_76, ON_POSTGRES)
 {
     pid_t reaper;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 100ms old; sleep 0.3");
     database_exec("INSERT INTO @lock (ns, name, owner, token, exp, since, label) "
                   "SELECT l.ns, convert_to('old.' || i, 'UTF8'), l.owner, l.token, l.exp, l.since, "
@@ -121,19 +94,4 @@ static void test_reaper_without_its_lease_stops_with_76(void **state)
     assert_sh("grep -q 'outcome=\"failed\"} 1' $D/prom && grep -q 'exit_code.* 76' $D/prom");
 }
 
-int main(void)
-{
-    static const struct CMUnitTest one[] = {
-        cmocka_unit_test(test_reaper_without_its_lease_stops_with_76),
-    };
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reap_clears_what_ran_out_and_nothing_else),
-        cmocka_unit_test(test_quiet_reaper_says_nothing_but_what_was_asked_for),
-        cmocka_unit_test(test_limit_ends_it_early),
-        cmocka_unit_test(test_second_reaper_does_nothing_and_ends_with_0),
-        cmocka_unit_test(test_loop_goes_on_until_a_signal_and_leaves_no_lease),
-        cmocka_unit_test(test_signal_cuts_a_long_run),
-    };
-
-    return RUN_ON_DATABASES(tests) | RUN_ON("postgres", one);
-}
+TEST_MAIN_OF_COMMAND

@@ -1,4 +1,4 @@
-/* `sqlock run`: what the command is given, and what comes back. On each database. */
+/* `sqlock run`: what the command is given, and what comes back. Little of it is the database's. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,140 +9,104 @@
 
 /* ---- exit codes ------------------------------------------------------------------------------ */
 
-static void test_exit_code_of_the_command_is_handed_on(void **state)
+TEST(test_exit_code_of_the_command_is_handed_on, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run nightly true");
-    assert_said(0, "", "");
-    sh("sqlock $G run nightly sh -c 'exit 3'");
-    assert_said(3, "", "");
-    sh("sqlock $G run nightly sh -c 'exit 255'");
-    assert_said(255, "", "");
-    sh("sqlock $G run nightly sh -c 'kill -9 $$'");
-    assert_said(128 + SIGKILL, "", "");
-    sh("sqlock $G run nightly $D/absent");
-    assert_said(127, "", "No such file");
-    sh("sqlock $G run nightly /etc/passwd");
-    assert_said(126, "", "Permission denied");
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(0, "", "", "sqlock $G run nightly true");
+    assert_says(3, "", "", "sqlock $G run nightly sh -c 'exit 3'");
+    assert_says(255, "", "", "sqlock $G run nightly sh -c 'exit 255'");
+    assert_says(128 + SIGKILL, "", "", "sqlock $G run nightly sh -c 'kill -9 $$'");
+    assert_says(127, "", "No such file", "sqlock $G run nightly $D/absent");
+    assert_says(126, "", "Permission denied", "sqlock $G run nightly /etc/passwd");
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-static void test_busy_is_75_or_what_was_asked_for(void **state)
+TEST(test_busy_is_75_or_what_was_asked_for, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly");
-    sh("sqlock $G run -n nightly touch $D/ran");
-    assert_said(75, "", "nightly is busy: held by host");
-    sh("sqlock $G run -w 300ms -E 7 nightly touch $D/ran");
-    assert_said(7, "", "nightly is busy");
-    sh("sqlock $G -q run -n -E 0 nightly touch $D/ran");
-    assert_said(0, "", "");
+    assert_says(75, "", "nightly is busy: held by host", "sqlock $G run -n nightly touch $D/ran");
+    assert_says(7, "", "nightly is busy", "sqlock $G run -w 300ms -E 7 nightly touch $D/ran");
+    assert_says(0, "", "", "sqlock $G -q run -n -E 0 nightly touch $D/ran");
     assert_string_equal("", sh("sqlock $G -q run -n -E 0 nightly touch $D/ran")->err);
-    sh("test -e $D/ran");
-    assert_said(1, NULL, NULL);
+    assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
-static void test_max_time_ends_a_command_that_ignores_term(void **state)
+TEST(test_max_time_ends_a_command_that_ignores_term, ON_SQLITE)
 {
     const struct said *said;
 
-    (void)state;
-    database_new();
     said = sh("sqlock $G run --max-time 300ms -k 200ms nightly sh -c 'trap \"\" TERM; sleep 100'");
     assert_said(124, "", "--max-time");
     assert_between(500, said->took_ms, patience_ms(10000));
-    sh("sqlock $G run -n nightly true");
-    assert_said(0, NULL, NULL);
+    assert_says(0, NULL, NULL, "sqlock $G run -n nightly true");
 }
 
-static void test_term_comes_before_kill(void **state)
+TEST(test_term_comes_before_kill, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run --max-time 300ms -k 20s -c nightly 'trap \"echo tidy; exit 9\" TERM; "
-       "echo up; while :; do sleep 0.02; done'");
-    assert_said(124, "up\ntidy\n", NULL);
+    assert_says(
+        124, "up\ntidy\n", NULL,
+        "sqlock $G run --max-time 300ms -k 20s -c nightly 'trap \"echo tidy; exit 9\" TERM; "
+        "echo up; while :; do sleep 0.02; done'");
     assert_between(0, sh("true")->took_ms, patience_ms(10000));
 }
 
 /* ---- what the command is given ----------------------------------------------------------------
  */
 
-static void test_command_finds_its_lock_in_the_environment(void **state)
+TEST(test_command_finds_its_lock_in_the_environment, ON_ALL)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run nightly sh -c 'echo $SQLOCK_NAME $SQLOCK_HELD; "
-       "sqlock $G show nightly >$D/shown; grep -c $SQLOCK_OWNER $D/shown; "
-       "grep -cw $SQLOCK_TOKEN $D/shown'");
-    assert_said(0, "nightly 1\n1\n1\n", NULL);
+    assert_says(0, "nightly 1\n1\n1\n", NULL,
+                "sqlock $G run nightly sh -c 'echo $SQLOCK_NAME $SQLOCK_HELD; "
+                "sqlock $G show nightly >$D/shown; grep -c $SQLOCK_OWNER $D/shown; "
+                "grep -cw $SQLOCK_TOKEN $D/shown'");
 }
 
-static void test_lock_is_held_at_least_so_long(void **state)
+TEST(test_lock_is_held_at_least_so_long, ON_SQLITE)
 {
     pid_t run;
 
-    (void)state;
-    database_new();
-    assert_between(1500,
-                   sh("sqlock $G run --ttl 500ms --at-least 1500ms a sh -c 'exit 7'")->took_ms,
+    assert_between(800, sh("sqlock $G run --ttl 500ms --at-least 800ms a sh -c 'exit 7'")->took_ms,
                    patience_ms(20000));
     assert_said(7, "", "");
     assert_between(0, sh("sqlock $G run --at-least 100ms a sleep 0.3")->took_ms, patience_ms(5000));
     run = sh_start("exec sqlock $G run --at-least 1h nightly touch $D/ran");
     assert_soon(sh("test -e $D/ran")->code == 0, patience_ms(10000));
     sleep_ms(500);
-    sh("sqlock $G acquire -n nightly");
-    assert_said(75, "", NULL);
+    assert_says(75, "", NULL, "sqlock $G acquire -n nightly");
     kill(run, SIGTERM);
     assert_int_equal(child_wait(run, patience_ms(10000)), 0);
     assert_sh("sqlock $G acquire -n nightly");
 }
 
 /* As flock -c: words behind the line would be $0 and $1 of it, not what they look like. */
-static void test_c_runs_one_line_of_shell(void **state)
+TEST(test_c_runs_one_line_of_shell, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run -c nightly 'echo \"a b\",c; exit 5'");
-    assert_said(5, "a b,c\n", NULL);
-    sh("sqlock $G run -c nightly echo a b");
-    assert_said(64, "", "-c takes one CMD, a line for sh: quote it");
+    assert_says(5, "a b,c\n", NULL, "sqlock $G run -c nightly 'echo \"a b\",c; exit 5'");
+    assert_says(64, "", "-c takes one CMD, a line for sh: quote it",
+                "sqlock $G run -c nightly echo a b");
 }
 
-static void test_options_behind_the_name_are_the_commands_own(void **state)
+TEST(test_options_behind_the_name_are_the_commands_own, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run nightly echo -n --json -q; echo .");
-    assert_said(0, "--json -q.", NULL);
+    assert_says(0, "--json -q.", NULL, "sqlock $G run nightly echo -n --json -q; echo .");
 }
 
-static void test_stdin_reaches_the_command(void **state)
+TEST(test_stdin_reaches_the_command, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("echo through the pipe | sqlock $G run nightly cat");
-    assert_said(0, "through the pipe\n", NULL);
+    assert_says(0, "through the pipe\n", NULL, "echo through the pipe | sqlock $G run nightly cat");
 }
 
-static void test_closed_stdin_stays_closed(void **state)
+TEST(test_closed_stdin_stays_closed, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     sh("sqlock $G run nightly sh -c 'ls /proc/self/fd | head -n 1; true <&0' <&- ");
     assert_true(sh("true")->code == 0);
-    sh("sqlock $G run nightly sh -c 'test -e /proc/self/fd/0 || echo closed' <&-");
-    assert_said(0, "closed\n", NULL);
-    sh("sqlock $G run nightly sh -c 'echo there >$D/there' <&- >&- 2>&- && cat $D/there");
-    assert_said(0, "there\n", NULL);
+    assert_says(0, "closed\n", NULL,
+                "sqlock $G run nightly sh -c 'test -e /proc/self/fd/0 || echo closed' <&-");
+    assert_says(0, "there\n", NULL,
+                "sqlock $G run nightly sh -c 'echo there >$D/there' <&- >&- 2>&- && cat $D/there");
 }
 
 /* The same descriptors, blocked and ignored signals, limits as without us. */
-static void test_command_inherits_what_it_would_without_sqlock(void **state)
+TEST(test_command_inherits_what_it_would_without_sqlock, ON_SQLITE)
 {
     static const char look[] =
         "ls /proc/self/fd; grep -E \"^Sig(Blk|Ign|Cgt)|^NoNew\" /proc/self/status";
@@ -150,8 +114,6 @@ static void test_command_inherits_what_it_would_without_sqlock(void **state)
         "env --ignore-signal=USR2 --ignore-signal=PIPE --ignore-signal=CHLD "
         "--block-signal=ALRM --block-signal=TERM";
 
-    (void)state;
-    database_new();
     assert_sh("exec 7</etc/passwd; "
               "%s perl -e 'exec @ARGV' sh -c '%s' >$D/without; "
               "%s sqlock $G run --status-fd 8 nightly perl -e 'exec @ARGV' sh -c '%s' >$D/with "
@@ -160,29 +122,24 @@ static void test_command_inherits_what_it_would_without_sqlock(void **state)
     assert_said(0, "SigIgn", NULL);
 }
 
-static void test_pipe_ends_when_the_command_closes_it(void **state)
+TEST(test_pipe_ends_when_the_command_closes_it, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    /* The reader comes to the end three seconds before sqlock does. */
-    sh("sqlock $G run nightly sh -c 'echo word; exec >&- 2>&-; sleep 3' | "
-       "(cat; date +%%s%%N >$D/eof); test $(($(date +%%s%%N) - $(cat $D/eof))) -gt 2000000000");
-    assert_said(0, "word\n", NULL);
+    /* The reader comes to the end a second before sqlock does. */
+    assert_says(
+        0, "word\n", NULL,
+        "sqlock $G run nightly sh -c 'echo word; exec >&- 2>&-; sleep 1' | "
+        "(cat; date +%%s%%N >$D/eof); test $(($(date +%%s%%N) - $(cat $D/eof))) -gt 500000000");
 }
 
 /* It would wait for itself, whatever is between the two. */
-static void test_run_inside_a_run_of_the_same_lock_is_refused(void **state)
+TEST(test_run_inside_a_run_of_the_same_lock_is_refused, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run t sqlock $G run t touch $D/ran");
-    assert_said(64, "", "t is held by a run that this one is inside of");
-    sh("sqlock $G run t sqlock $G run u sh -c 'sqlock $G run -w 1h t touch $D/ran'");
-    assert_said(64, "", "t is held by");
-    sh("sqlock $G run t sqlock $G acquire t");
-    assert_said(64, "", "t is held by");
-    sh("sqlock $G run t sqlock $G run -n t touch $D/ran");
-    assert_said(75, "", "t is busy");
+    assert_says(64, "", "t is held by a run that this one is inside of",
+                "sqlock $G run t sqlock $G run t touch $D/ran");
+    assert_says(64, "", "t is held by",
+                "sqlock $G run t sqlock $G run u sh -c 'sqlock $G run -w 1h t touch $D/ran'");
+    assert_says(64, "", "t is held by", "sqlock $G run t sqlock $G acquire t");
+    assert_says(75, "", "t is busy", "sqlock $G run t sqlock $G run -n t touch $D/ran");
     assert_sh("test ! -e $D/ran");
     /* Others are none of it: another name or namespace, one that others hold, one that was lost. */
     assert_sh("sqlock $G run t sqlock $G run u true");
@@ -193,10 +150,8 @@ static void test_run_inside_a_run_of_the_same_lock_is_refused(void **state)
 
 /* What the command prints or reports of its environment holds no password; and it does not go
  * elsewhere by DATABASE_URL either. The URL of the application is the application's. */
-static void test_url_with_a_password_is_not_the_commands(void **state)
+TEST(test_url_with_a_password_is_not_the_commands, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("export DATABASE_URL=\"sqlite:$D/elsewhere?password=app\" G=\"-U $SQLOCK_URL $G\"; "
               "export SQLOCK_URL='postgresql://u:s3cret@/db?host=/nonexistent'; "
               "sqlock $G run nightly env >$D/env; sqlock $G run --keep-url nightly env >$D/kept; "
@@ -206,19 +161,18 @@ static void test_url_with_a_password_is_not_the_commands(void **state)
     assert_non_null(strstr(text_of("kept"), "s3cret"));
     assert_non_null(strstr(text_of("ls"), "--keep-url"));
     /* One without is not secret. */
-    sh("SQLOCK_URL=sqlite:$D/x sqlock -U $SQLOCK_URL $G run nightly sh -c 'echo $SQLOCK_URL'");
-    assert_said(0, "/x\n", NULL);
+    assert_says(
+        0, "/x\n", NULL,
+        "SQLOCK_URL=sqlite:$D/x sqlock -U $SQLOCK_URL $G run nightly sh -c 'echo $SQLOCK_URL'");
 }
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-static void test_signals_are_handed_on(void **state)
+TEST(test_signals_are_handed_on, ON_SQLITE)
 {
     static const int signals[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     pid_t run;
 
-    (void)state;
-    database_new();
     run = sh_start(
         "exec sqlock $G run -c nightly 'for s in USR1 USR2 HUP INT QUIT; do "
         "trap \"echo $s >>$D/heard\" $s; done; trap \"echo TERM >>$D/heard; exit 6\" TERM; "
@@ -234,25 +188,19 @@ static void test_signals_are_handed_on(void **state)
     assert_string_equal(text_of("heard"), "USR1\nUSR2\nHUP\nINT\nQUIT\nTERM\n");
 }
 
-static void test_signal_that_ends_the_command_is_its_code(void **state)
+TEST(test_signal_that_ends_the_command_is_its_code, ON_SQLITE)
 {
-    pid_t run;
+    pid_t run = sh_start("exec sqlock $G run nightly sh -c 'echo >$D/ready; exec sleep 100'");
 
-    (void)state;
-    database_new();
-    run = sh_start("exec sqlock $G run nightly sh -c 'echo >$D/ready; exec sleep 100'");
     wait_for("ready");
     kill(run, SIGTERM);
     assert_int_equal(child_wait(run, patience_ms(10000)), 128 + SIGTERM);
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
 /* The guardian ends with orders that it has not read: its last report is heard all the same. */
-static void test_signals_at_the_end_do_not_hide_it(void **state)
+TEST(test_signals_at_the_end_do_not_hide_it, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     for (int i = 0; i < 100; i++) {
         pid_t run = sh_start("exec sqlock $G run -c nightly "
                              "'trap \"\" USR1; echo >$D/ready; read word <$D/ready; exit 5'");
@@ -266,14 +214,11 @@ static void test_signals_at_the_end_do_not_hide_it(void **state)
 }
 
 /* nohup sqlock run ... */
-static void test_ignored_signal_stays_ignored(void **state)
+TEST(test_ignored_signal_stays_ignored, ON_SQLITE)
 {
-    pid_t run;
-
-    (void)state;
-    database_new();
-    run =
+    pid_t run =
         sh_start("trap '' HUP; exec sqlock $G run -c nightly 'echo >$D/ready; sleep 0.5; echo on'");
+
     wait_for("ready");
     kill(run, SIGHUP);
     assert_int_equal(child_wait(run, patience_ms(10000)), 0);
@@ -281,24 +226,20 @@ static void test_ignored_signal_stays_ignored(void **state)
 }
 
 /* As Python and Perl start programs: then the kernel waits for children, and tells nobody. */
-static void test_ignored_sigchld_does_not_hide_the_end(void **state)
+TEST(test_ignored_sigchld_does_not_hide_the_end, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("env --ignore-signal=CHLD sqlock $G run nightly sh -c 'exit 3'");
-    assert_said(3, "", "");
-    sh("env --ignore-signal=CHLD --block-signal=CHLD sqlock $G run --max-time 300ms -k 0 nightly "
-       "sleep 100");
-    assert_said(124, "", NULL);
+    assert_says(3, "", "", "env --ignore-signal=CHLD sqlock $G run nightly sh -c 'exit 3'");
+    assert_says(
+        124, "", NULL,
+        "env --ignore-signal=CHLD --block-signal=CHLD sqlock $G run --max-time 300ms -k 0 nightly "
+        "sleep 100");
 }
 
-static void test_signal_while_waiting_starts_nothing(void **state)
+TEST(test_signal_while_waiting_starts_nothing, ON_SQLITE)
 {
     pid_t run;
     int code;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n nightly >$D/grant");
     run = sh_start("exec sqlock $G run --status-fd 3 nightly touch $D/ran 3>$D/status");
     sleep_ms(500);
@@ -306,35 +247,28 @@ static void test_signal_while_waiting_starts_nothing(void **state)
     code = child_wait(run, patience_ms(10000));
     assert_true(code == 128 + SIGINT || code == -SIGINT);
     assert_sh("sqlock $G release nightly $(cat $D/grant); sleep 0.2; test ! -e $D/ran");
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
 
-static void test_lease_is_renewed_as_long_as_the_command_runs(void **state)
+TEST(test_lease_is_renewed_as_long_as_the_command_runs, ON_SQLITE)
 {
-    pid_t run;
+    pid_t run = sh_start(
+        "exec sqlock $G run --ttl 1s nightly sh -c 'echo $SQLOCK_TOKEN >$D/ready; sleep 2'");
 
-    (void)state;
-    database_new();
-    run = sh_start(
-        "exec sqlock $G run --ttl 1s nightly sh -c 'echo $SQLOCK_TOKEN >$D/ready; sleep 3'");
     wait_for("ready");
-    sh("sqlock $G acquire -w 2s nightly");
-    assert_said(75, NULL, NULL);
+    assert_says(75, NULL, NULL, "sqlock $G acquire -w 1500ms nightly");
     assert_sh("test $($D/token nightly) = $(cat $D/ready)");
     assert_int_equal(child_wait(run, patience_ms(10000)), 0);
     assert_sh("sqlock $G acquire -n nightly && test $($D/token nightly) -gt $(cat $D/ready)");
 }
 
-static void test_what_is_left_behind_is_ended_before_the_release(void **state)
+TEST(test_what_is_left_behind_is_ended_before_the_release, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run -k 200ms nightly sh -c 'tests/cli/tree.sh $D stubborn & "
-       "while [ ! -e $D/ready ]; do sleep 0.02; done; exit 4'");
-    assert_said(4, NULL, "leftover process");
+    assert_says(4, NULL, "leftover process",
+                "sqlock $G run -k 200ms nightly sh -c 'tests/cli/tree.sh $D stubborn & "
+                "while [ ! -e $D/ready ]; do sleep 0.02; done; exit 4'");
     assert_sh("test $(wc -l <$D/pids) = 4; for p in $(cat $D/pids); do "
               "test ! -e /proc/$p || exit 1; done; sqlock $G run -n nightly true");
 }
@@ -368,12 +302,9 @@ static void assert_outcome(const char *word, int code, int child)
     json_decref(json);
 }
 
-static void test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75(void **state)
+TEST(test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock $G run --status-fd 3 nightly sh -c 'exit 75' 3>$D/status");
-    assert_said(75, NULL, NULL);
+    assert_says(75, NULL, NULL, "sqlock $G run --status-fd 3 nightly sh -c 'exit 75' 3>$D/status");
     assert_outcome("ended", 75, 75);
     sh("sqlock $G run --status-fd 3 nightly sh -c 'kill -TERM $$' 3>$D/status");
     assert_outcome("ended", 143, 143);
@@ -386,12 +317,10 @@ static void test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75(
     assert_outcome("busy", 75, -1);
 }
 
-static void test_status_line_tells_times_and_token(void **state)
+TEST(test_status_line_tells_times_and_token, ON_SQLITE)
 {
     json_t *json;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1s nightly;"
               "sqlock $G run --status-fd 3 nightly sleep 0.3 3>$D/status");
     json = status_line(text_of("status"));
@@ -402,34 +331,4 @@ static void test_status_line_tells_times_and_token(void **state)
     json_decref(json);
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exit_code_of_the_command_is_handed_on),
-        cmocka_unit_test(test_busy_is_75_or_what_was_asked_for),
-        cmocka_unit_test(test_max_time_ends_a_command_that_ignores_term),
-        cmocka_unit_test(test_term_comes_before_kill),
-        cmocka_unit_test(test_command_finds_its_lock_in_the_environment),
-        cmocka_unit_test(test_c_runs_one_line_of_shell),
-        cmocka_unit_test(test_lock_is_held_at_least_so_long),
-        cmocka_unit_test(test_options_behind_the_name_are_the_commands_own),
-        cmocka_unit_test(test_stdin_reaches_the_command),
-        cmocka_unit_test(test_closed_stdin_stays_closed),
-        cmocka_unit_test(test_command_inherits_what_it_would_without_sqlock),
-        cmocka_unit_test(test_pipe_ends_when_the_command_closes_it),
-        cmocka_unit_test(test_run_inside_a_run_of_the_same_lock_is_refused),
-        cmocka_unit_test(test_url_with_a_password_is_not_the_commands),
-        cmocka_unit_test(test_signals_are_handed_on),
-        cmocka_unit_test(test_signal_that_ends_the_command_is_its_code),
-        cmocka_unit_test(test_signals_at_the_end_do_not_hide_it),
-        cmocka_unit_test(test_ignored_signal_stays_ignored),
-        cmocka_unit_test(test_ignored_sigchld_does_not_hide_the_end),
-        cmocka_unit_test(test_signal_while_waiting_starts_nothing),
-        cmocka_unit_test(test_lease_is_renewed_as_long_as_the_command_runs),
-        cmocka_unit_test(test_what_is_left_behind_is_ended_before_the_release),
-        cmocka_unit_test(test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75),
-        cmocka_unit_test(test_status_line_tells_times_and_token),
-    };
-
-    return RUN_ON_DATABASES(tests);
-}
+TEST_MAIN_OF_COMMAND

@@ -1,11 +1,12 @@
-/* Servers as they come: behind a pooler, forgetful. The options that are about them, and what a
- * user who lacks one is told. */
+/* Servers as they come: behind a pooler, with a standby, forgetful. The options that are about
+ * them, and what a user who lacks one is told. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/cli/shell.h"
 #include "tests/lib/my_private.h"
+#include "tests/lib/pair.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/pooler.h"
 #include "tests/lib/private.h"
@@ -15,7 +16,6 @@ static void database_at(const char *url, const char *schema)
 {
     char text[300];
 
-    database_empty();
     setenv("SQLOCK_URL", url, 1);
     snprintf(text, sizeof text, "--schema %s", schema);
     setenv("G", text, 1);
@@ -29,29 +29,24 @@ static void assert_all_work(const char *option)
               "sqlock $G $O migrate status --exit-code");
     assert_sh("sqlock $G $O acquire -n nightly >$D/grant && "
               "sqlock $G $O renew nightly $(cat $D/grant)");
-    sh("sqlock $G $O run -n nightly true");
-    assert_said(75, "", "is busy");
+    assert_says(75, "", "is busy", "sqlock $G $O run -n nightly true");
     assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*that has ended: //p' >$D/line; "
               "grep -q -- \"$O\" $D/line && . $D/line");
-    sh("sqlock $G $O release nightly $(cat $D/grant)");
-    assert_said(1, "", NULL);
-    sh("sqlock $G $O run --ttl 500ms nightly sh -c 'sleep 1.5; sqlock $G $O show nightly'");
-    assert_said(0, "held", "");
-    sh("sqlock $G $O show nightly; sqlock $G $O ls; sqlock $G $O reap");
-    assert_said(0, "free", "");
+    assert_says(1, "", NULL, "sqlock $G $O release nightly $(cat $D/grant)");
+    assert_says(
+        0, "held", "",
+        "sqlock $G $O run --ttl 500ms nightly sh -c 'sleep 1.5; sqlock $G $O show nightly'");
+    assert_says(0, "free", "", "sqlock $G $O show nightly; sqlock $G $O ls; sqlock $G $O reap");
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* No other process would ever see it. */
-static void test_sqlite_in_memory_is_refused_by_name(void **state)
+TEST(test_sqlite_in_memory_is_refused_by_name, ON_SQLITE | EMPTY)
 {
-    (void)state;
-    database_empty();
-    sh("sqlock -U sqlite::memory: --accept-weak run nightly touch $D/ran");
-    assert_said(78, "", ":memory:");
-    sh("test -e $D/ran");
-    assert_said(1, NULL, NULL);
+    assert_says(78, "",
+                ":memory:", "sqlock -U sqlite::memory: --accept-weak run nightly touch $D/ran");
+    assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
 /* ---- pgbouncer ------------------------------------------------------------------------------- */
@@ -63,9 +58,8 @@ static const char *path_in_the_pool(void)
     return sh("psql -XAtc 'SHOW search_path' \"$SQLOCK_URL\"")->out;
 }
 
-static void test_unprepared_leaves_a_poolers_sessions_as_they_were(void **state)
+TEST(test_unprepared_leaves_a_poolers_sessions_as_they_were, ON_POSTGRES | EMPTY)
 {
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS guest CASCADE; CREATE SCHEMA guest");
     database_at(pooler_url(), "guest");
     assert_string_equal(path_in_the_pool(), "\"$user\", public\n");
@@ -80,9 +74,8 @@ static void test_unprepared_leaves_a_poolers_sessions_as_they_were(void **state)
 
 /* Each reads a number, waits, and writes the number after it; more of them than there are sessions.
  */
-static void test_jobs_behind_a_pooler_exclude_each_other(void **state)
+TEST(test_jobs_behind_a_pooler_exclude_each_other, ON_POSTGRES | EMPTY)
 {
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS jobs CASCADE; CREATE SCHEMA jobs");
     database_at(pooler_url(), "jobs");
     assert_sh("sqlock $G --unprepared migrate up; echo 0 >$D/n; for i in 1 2 3 4; do "
@@ -92,11 +85,10 @@ static void test_jobs_behind_a_pooler_exclude_each_other(void **state)
     assert_string_equal(text_of("n"), "20\n");
 }
 
-static void test_command_behind_a_pooler_that_is_gone_is_ended(void **state)
+TEST(test_command_behind_a_pooler_that_is_gone_is_ended, ON_POSTGRES | EMPTY)
 {
     pid_t run;
 
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS gone CASCADE; CREATE SCHEMA gone");
     database_at(pooler_url(), "gone");
     assert_sh("sqlock $G --unprepared migrate up");
@@ -105,10 +97,32 @@ static void test_command_behind_a_pooler_that_is_gone_is_ended(void **state)
     wait_for("ready");
     pooler_stop(NULL);
     setenv("SQLOCK_URL", private_url(), 1);
-    sh("sqlock $G run -w 30s nightly tests/cli/survivors.sh $D");
-    assert_said(0, "", NULL);
+    assert_says(0, "", NULL, "sqlock $G run -w 30s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
     assert_int_equal(child_wait(run, patience_ms(20000)), 76);
+}
+
+/* ---- a standby ------------------------------------------------------------------------------- */
+
+/* The URL names two servers, and the first one's end is not the command's. */
+TEST(test_P7_run_outlives_a_failover, ON_POSTGRES | EMPTY)
+{
+    struct pair *pair = pair_start(PAIR_POSTGRES);
+    pid_t run;
+
+    setenv("SQLOCK_URL", pair_url(pair), 1);
+    setenv("G", "", 1);
+    assert_sh("sqlock migrate up");
+    run =
+        sh_start("sqlock run --ttl 9s nightly sh -c 'echo on >$D/begun; sleep 6; echo >$D/ended'");
+    wait_for("begun");
+    pair_await(pair);
+    pair_kill(pair);
+    pair_promote(pair);
+    assert_int_equal(child_wait(run, patience_ms(30000)), 0);
+    assert_string_equal(text_of("ended"), "\n");
+    assert_sh("sqlock run -w 5s nightly true");
+    pair_stop(pair);
 }
 
 /* ---- weak durability ------------------------------------------------------------------------- */
@@ -127,18 +141,15 @@ static void assert_refused_as_weak(const char *why)
     static const char *const lines[] = {"ls", "acquire -n a", "run -n a touch $D/ran", "reap"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("sqlock $G %s", lines[i]);
-        assert_said(78, "", why);
+        assert_says(78, "", why, "sqlock $G %s", lines[i]);
         assert_said(78, "", "(--accept-weak accepts that)\n");
         assert_null(strstr(sh("sqlock $G %s", lines[i])->err, "SQLOCK_OPEN"));
     }
-    sh("test -e $D/ran");
-    assert_said(1, NULL, NULL);
+    assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
-static void test_postgres_without_fsync_is_refused_unless_accepted(void **state)
+TEST(test_postgres_without_fsync_is_refused_unless_accepted, ON_POSTGRES | EMPTY)
 {
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS weak CASCADE; CREATE SCHEMA weak");
     database_at(private_url(), "weak");
     assert_sh("sqlock $G migrate up");
@@ -150,15 +161,13 @@ static void test_postgres_without_fsync_is_refused_unless_accepted(void **state)
 }
 
 /* A session that is prepared says what it wants itself; one behind a pooler has what it finds. */
-static void test_postgres_that_commits_later_is_refused_where_it_counts(void **state)
+TEST(test_postgres_that_commits_later_is_refused_where_it_counts, ON_POSTGRES | EMPTY)
 {
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS later CASCADE; CREATE SCHEMA later");
     database_at(private_url(), "later");
     assert_sh("sqlock $G migrate up");
     setenv("PGOPTIONS", "-csynchronous_commit=off", 1);
-    sh("sqlock $G run -n nightly true");
-    assert_said(0, "", "");
+    assert_says(0, "", "", "sqlock $G run -n nightly true");
     sh("sqlock $G --unprepared run -n nightly true");
     unsetenv("PGOPTIONS");
     assert_said(78, "", "synchronous_commit");
@@ -171,20 +180,19 @@ static void test_postgres_that_commits_later_is_refused_where_it_counts(void **s
 #endif
 
 #ifdef TEST_HAVE_MYSQL
-static void test_mysql_that_flushes_later_is_refused_unless_accepted(void **state)
+TEST(test_mysql_that_flushes_later_is_refused_unless_accepted, ON_MYSQL | EMPTY)
 {
-    (void)state;
     my_private_exec("CREATE DATABASE IF NOT EXISTS weak");
     database_at(my_private_url(), "weak");
     assert_sh("sqlock $G migrate up");
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
     assert_refused_as_weak("innodb_flush_log_at_trx_commit");
     if (my_private_number("SELECT VERSION() LIKE '5.6.%%'") == 1) {
-        sh("sqlock $G --accept-weak ls");
-        assert_said(78, "", "does not tell when it was started");
-        return;
+        assert_says(78, "", "does not tell when it was started", "sqlock $G --accept-weak ls");
+    } else {
+        assert_all_work("--accept-weak");
     }
-    assert_all_work("--accept-weak");
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
 }
 #endif
 
@@ -217,16 +225,14 @@ static void assert_password_is_seen_nowhere(void)
               "SQLOCK_URL=$PW_URL sqlock -v $G run -n b $D/absent 2>>$D/all/said; true");
     assert_sh("grep -q 'a is busy' $D/all/said && grep -q sqlock_reap $D/all/reap.prom && "
               "grep -q -a 'lock-guardian.b' $D/all/seen.0 && grep -q token $D/all/status");
-    sh("grep -r -a -l 'h0rse\\|h0r%%73e' $D/all");
-    assert_said(1, "", NULL);
+    assert_says(1, "", NULL, "grep -r -a -l 'h0rse\\|h0r%%73e' $D/all");
 }
 
 #ifdef TEST_HAVE_POSTGRES
-static void test_password_for_postgres_is_seen_nowhere(void **state)
+TEST(test_password_for_postgres_is_seen_nowhere, ON_POSTGRES | EMPTY)
 {
     char url[400];
 
-    (void)state;
     private_exec("DROP SCHEMA IF EXISTS secret CASCADE; CREATE SCHEMA secret");
     database_at(private_url(), "secret");
     snprintf(url, sizeof url, "postgresql://postgres:h0rse@/postgres?host=%s", private_dir());
@@ -241,11 +247,10 @@ static void test_password_for_postgres_is_seen_nowhere(void **state)
 #endif
 
 #ifdef TEST_HAVE_MYSQL
-static void test_password_for_mysql_is_seen_nowhere(void **state)
+TEST(test_password_for_mysql_is_seen_nowhere, ON_MYSQL | EMPTY)
 {
     char url[400];
 
-    (void)state;
     my_private_exec("CREATE DATABASE IF NOT EXISTS secret; CREATE USER keeper@localhost "
                     "IDENTIFIED BY 'h0rse'; GRANT ALL ON *.* TO keeper@localhost");
     database_at(my_private_url(), "secret");
@@ -256,9 +261,8 @@ static void test_password_for_mysql_is_seen_nowhere(void **state)
     unsetenv("PW_URL");
 }
 
-static void test_mysql_that_can_only_be_read_is_78(void **state)
+TEST(test_mysql_that_can_only_be_read_is_78, ON_MYSQL | EMPTY)
 {
-    (void)state;
     my_private_exec("CREATE DATABASE IF NOT EXISTS frozen");
     database_at(my_private_url(), "frozen");
     assert_sh("sqlock $G migrate up");
@@ -270,36 +274,4 @@ static void test_mysql_that_can_only_be_read_is_78(void **state)
 }
 #endif
 
-int main(void)
-{
-    static const struct CMUnitTest file[] = {
-        cmocka_unit_test(test_sqlite_in_memory_is_refused_by_name),
-    };
-#ifdef TEST_HAVE_POSTGRES
-    static const struct CMUnitTest postgres[] = {
-        cmocka_unit_test(test_unprepared_leaves_a_poolers_sessions_as_they_were),
-        cmocka_unit_test(test_jobs_behind_a_pooler_exclude_each_other),
-        cmocka_unit_test(test_command_behind_a_pooler_that_is_gone_is_ended),
-        cmocka_unit_test(test_postgres_without_fsync_is_refused_unless_accepted),
-        cmocka_unit_test(test_postgres_that_commits_later_is_refused_where_it_counts),
-        cmocka_unit_test(test_password_for_postgres_is_seen_nowhere),
-    };
-#endif
-#ifdef TEST_HAVE_MYSQL
-    static const struct CMUnitTest mysql[] = {
-        cmocka_unit_test(test_mysql_that_can_only_be_read_is_78),
-        cmocka_unit_test(test_password_for_mysql_is_seen_nowhere),
-        cmocka_unit_test(test_mysql_that_flushes_later_is_refused_unless_accepted),
-    };
-#endif
-    int failed = 0;
-
-    failed |= RUN_ON("sqlite", file);
-#ifdef TEST_HAVE_POSTGRES
-    failed |= RUN_ON("postgres", postgres);
-#endif
-#ifdef TEST_HAVE_MYSQL
-    failed |= RUN_ON("mysql", mysql);
-#endif
-    return failed;
-}
+TEST_MAIN_OF_COMMAND

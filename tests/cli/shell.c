@@ -16,46 +16,14 @@
 #include "tests/lib/proxy.h"
 
 static const char *database;
-static char *test_folder;
+static const char *test_folder;
 static struct said last;
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-static const char *const databases[] = {
-#ifdef TEST_HAVE_SQLITE
-    "sqlite",
-#endif
-#ifdef TEST_HAVE_POSTGRES
-    "postgres",
-#endif
-#ifdef TEST_HAVE_MYSQL
-    "mysql",
-#endif
-};
-
 const char *database_name(void)
 {
     return database;
-}
-
-int run_on(const char *name, const struct CMUnitTest *tests, size_t n)
-{
-    if (!test_wants(name)) {
-        printf("SKIP: %s is left out\n", name);
-        return 0;
-    }
-    database = name;
-    return _cmocka_run_group_tests(name, tests, n, NULL, NULL) == 0 ? 0 : 1;
-}
-
-int run_on_databases(const struct CMUnitTest *tests, size_t n)
-{
-    int failed = 0;
-
-    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
-        if (test_wants(databases[i]))
-            failed |= run_on(databases[i], tests, n);
-    return failed;
 }
 
 /* $D/token NAME: of its last grant. */
@@ -91,7 +59,7 @@ static void folder_new(void)
     free(joined);
 }
 
-void database_empty(void)
+static void database_empty(void)
 {
     char text[4200];
 
@@ -115,6 +83,16 @@ void database_new(void)
 {
     database_empty();
     assert_sh("sqlock $G migrate up");
+}
+
+void database_again(const char *its_folder)
+{
+    char url[4200];
+
+    test_folder = its_folder;
+    setenv("D", its_folder, 1);
+    snprintf(url, sizeof url, "sqlite:%s/locks.db", its_folder);
+    setenv("SQLOCK_URL", url, 1);
 }
 
 void database_exec(const char *sql)
@@ -147,24 +125,81 @@ const char *database_schema(void)
 
 struct proxy *database_by_proxy(void)
 {
-    char url[4300];
-    struct proxy *proxy;
+    struct proxy *proxy = proxy_start_pg();
 
-    if (strcmp(database, "postgres") == 0) {
-        proxy = proxy_start_pg();
-        snprintf(url, sizeof url, "%s", proxy_url(proxy));
-    } else {
-        proxy = proxy_start_unix(my_socket_path());
-        snprintf(url, sizeof url, "mysql://root@localhost/test?socket=%s/.s.PGSQL.5432",
-                 proxy_dir(proxy));
-    }
-    setenv("SQLOCK_URL", url, 1);
+    setenv("SQLOCK_URL", proxy_url(proxy), 1);
     return proxy;
 }
 
 void database_directly(void)
 {
-    setenv("SQLOCK_URL", strcmp(database, "postgres") == 0 ? pg_url() : my_url(), 1);
+    setenv("SQLOCK_URL", pg_url(), 1);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    unsigned on;
+} databases[] = {
+#ifdef TEST_HAVE_SQLITE
+    {"sqlite", ON_SQLITE},
+#endif
+#ifdef TEST_HAVE_POSTGRES
+    {"postgres", ON_POSTGRES},
+#endif
+#ifdef TEST_HAVE_MYSQL
+    {"mysql", ON_MYSQL},
+#endif
+};
+
+static struct command_test *first, **end = &first;
+
+void command_test_add(struct command_test *test)
+{
+    *end = test;
+    end = &test->next;
+}
+
+static void run_on_its_database(void **state)
+{
+    const struct command_test *test = *state;
+
+    if (test->on & EMPTY)
+        database_empty();
+    else
+        database_new();
+    test->body();
+}
+
+static int run_on(const char *name, unsigned on)
+{
+    struct CMUnitTest tests[64];
+    size_t n = 0;
+
+    for (struct command_test *t = first; t != NULL; t = t->next)
+        if (t->on & on) {
+            assert_true(n < sizeof tests / sizeof *tests);
+            tests[n++] = (struct CMUnitTest){
+                .name = t->name, .test_func = run_on_its_database, .initial_state = t};
+        }
+    if (n == 0)
+        return 0;
+    if (!test_wants(name)) {
+        printf("SKIP: %s is left out\n", name);
+        return 0;
+    }
+    database = name;
+    return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+}
+
+int command_tests_run(void)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
+        failed += run_on(databases[i].name, databases[i].on);
+    return failed == 0 ? 0 : 1;
 }
 
 /* ---- shells ---------------------------------------------------------------------------------- */

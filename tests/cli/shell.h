@@ -4,27 +4,63 @@
 
 #include "tests/lib/check.h"
 
-/* The databases that a group of tests runs on, one after the other; main() of a program. */
-int run_on_databases(const struct CMUnitTest *tests, size_t n);
-#define RUN_ON_DATABASES(tests) run_on_databases(tests, sizeof(tests) / sizeof *(tests))
-/* On this one only, if it is built and wanted. */
-#define RUN_ON(database, tests) run_on(database, tests, sizeof(tests) / sizeof *(tests))
-int run_on(const char *database, const struct CMUnitTest *tests, size_t n);
-/* "sqlite", "postgres", "mysql": what the group that runs is about. */
+/* ---- tests --------------------------------------------------------------------------------------
+ * TEST(test_name, ON_SQLITE) { ... } is a test with a database of its own, which is new and
+ * migrated. It needs no line in a list; TEST_MAIN_OF_COMMAND stands at the end of the file. */
+
+enum {
+    ON_SQLITE = 1,
+    ON_POSTGRES = 2,
+    ON_MYSQL = 4,
+    ON_SERVERS = ON_POSTGRES | ON_MYSQL,
+    ON_ALL = ON_SQLITE | ON_SERVERS,
+    EMPTY = 8 /* its database is not migrated */
+};
+
+struct command_test {
+    const char *name;
+    void (*body)(void);
+    unsigned on;
+    struct command_test *next;
+};
+
+#define TEST(name, where)                                                                          \
+    static void name(void);                                                                        \
+    __attribute__((constructor)) static void name##_is_a_test(void)                                \
+    {                                                                                              \
+        static struct command_test test = {#name, name, where, NULL};                              \
+                                                                                                   \
+        command_test_add(&test);                                                                   \
+    }                                                                                              \
+    static void name(void)
+
+#define TEST_MAIN_OF_COMMAND                                                                       \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return command_tests_run();                                                                \
+    }
+
+void command_test_add(struct command_test *test);
+int command_tests_run(void);
+
+/* ---- databases ----------------------------------------------------------------------------------
+ */
+
+/* "sqlite", "postgres", "mysql": what the test runs on. */
 const char *database_name(void);
 
-/* An empty database: SQLOCK_URL leads to it, and $G, to be given to each command, holds options
- * that do. First in a test: it may skip. */
-void database_empty(void);
-/* The same, and migrated. */
+/* Another database for this test: SQLOCK_URL leads to it, and $G, to be given to each command,
+ * holds options that do. */
 void database_new(void);
+/* Back to that of another folder(), on SQLite. */
+void database_again(const char *its_folder);
 
 /* Run a statement past the library; in it @lock, @meta ... are the tables. */
 void database_exec(const char *sql);
 
 /* The schema or database of the test, on a server. */
 const char *database_schema(void);
-/* A server's database by way of a proxy; and back, while the proxy lives on. */
+/* PostgreSQL's database by way of a proxy; and back, while the proxy lives on. */
 struct proxy *database_by_proxy(void);
 void database_directly(void);
 
@@ -60,11 +96,13 @@ void wait_for(const char *file);
 #define assert_said(expected_code, out_words, err_words)                                           \
     check_said((expected_code), (out_words), (err_words), __FILE__, __LINE__)
 void check_said(int code, const char *out_words, const char *err_words, const char *file, int line);
-/* sh() with 0, or the test fails. */
-#define assert_sh(...)                                                                             \
+/* sh() of a line, which ends with this and says these words. */
+#define assert_says(expected_code, out_words, err_words, ...)                                      \
     do {                                                                                           \
         sh(__VA_ARGS__);                                                                           \
-        assert_said(0, NULL, NULL);                                                                \
+        assert_said(expected_code, out_words, err_words);                                          \
     } while (0)
+/* sh() with 0, or the test fails. */
+#define assert_sh(...) assert_says(0, NULL, NULL, __VA_ARGS__)
 
 #endif

@@ -54,12 +54,6 @@ pid_t start_tree(const char *options, const char *how)
     return run;
 }
 
-pid_t start_new_tree(const char *options, const char *how)
-{
-    database_new();
-    return start_tree(options, how);
-}
-
 pid_t start_until_ready(const char *words)
 {
     pid_t run = sh_start("exec sqlock $G run %s", words);

@@ -14,8 +14,6 @@
 /* `sqlock run OPTIONS nightly tests/cli/tree.sh $D HOW`: the lock is held, all of it is there. How:
  * "stubborn" or "obedient", and redirections. */
 pid_t start_tree(const char *options, const char *how);
-/* The same on a database of its own: first in a test, for it may skip. */
-pid_t start_new_tree(const char *options, const char *how);
 /* `sqlock run WORDS`, of which the command makes $D/ready. */
 pid_t start_until_ready(const char *words);
 /* Of a locker: its guardian, its waker, which are there soon after its start. */

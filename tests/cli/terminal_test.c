@@ -157,12 +157,10 @@ static void assert_ended(struct terminal *t, int code)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void test_ctrl_c_comes_once_and_the_command_decides(void **state)
+TEST(test_ctrl_c_comes_once_and_the_command_decides, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(
         &t,
         "exec sqlock $G run -c nightly 'trap \"echo INT >>$D/heard\" INT; echo >$D/ready; "
@@ -178,28 +176,23 @@ static void test_ctrl_c_comes_once_and_the_command_decides(void **state)
     close_terminal(&t);
 }
 
-static void test_ctrl_c_ends_a_command_that_does_not_care(void **state)
+TEST(test_ctrl_c_ends_a_command_that_does_not_care, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t, "exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     type(&t, "\003");
     assert_ended(&t, 128 + SIGINT);
     close_terminal(&t);
-    sh("sqlock $G show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-static void test_command_reads_the_terminal(void **state)
+TEST(test_command_reads_the_terminal, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t, "exec sqlock $G run -c nightly 'read line; echo \"read $line\"; test -t 0'",
                   FOREGROUND);
     type(&t, "a line\n");
@@ -210,12 +203,10 @@ static void test_command_reads_the_terminal(void **state)
 
 /* The command forks nothing here: while a shell waits for a vfork() whose child the same Ctrl-Z has
  * stopped, it is not stopped itself, with or without us. */
-static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
+TEST(test_ctrl_z_stops_the_job_and_fg_continues_it, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     assert_sh("mkfifo $D/go");
     open_terminal(&t,
                   "exec sqlock $G run -c nightly "
@@ -225,8 +216,7 @@ static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
     type(&t, "\032");
     assert_int_equal(next_event(&t).stopped, SIGTSTP);
     assert_sh("grep '^State:.T' /proc/$(cat $D/pids)/status");
-    sh("sqlock $G acquire -n nightly");
-    assert_said(75, NULL, NULL);
+    assert_says(75, NULL, NULL, "sqlock $G acquire -n nightly");
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_sh("echo word >$D/go");
     assert_ended(&t, 5);
@@ -234,12 +224,10 @@ static void test_ctrl_z_stops_the_job_and_fg_continues_it(void **state)
     close_terminal(&t);
 }
 
-static void test_stopped_job_that_stays_so_loses_its_command(void **state)
+TEST(test_stopped_job_that_stays_so_loses_its_command, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     assert_sh("mkfifo $D/go");
     open_terminal(&t,
                   "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
@@ -248,8 +236,7 @@ static void test_stopped_job_that_stays_so_loses_its_command(void **state)
     wait_for("ready");
     type(&t, "\032");
     assert_int_equal(next_event(&t).stopped, SIGTSTP);
-    sh("sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
-    assert_said(0, "", NULL);
+    assert_says(0, "", NULL, "sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_ended(&t, 76);
@@ -257,12 +244,10 @@ static void test_stopped_job_that_stays_so_loses_its_command(void **state)
     close_terminal(&t);
 }
 
-static void test_job_in_the_background_that_reads_is_stopped_as_a_job(void **state)
+TEST(test_job_in_the_background_that_reads_is_stopped_as_a_job, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t, "exec sqlock $G run -c nightly 'read line; test \"$line\" = word'",
                   BACKGROUND);
     assert_int_equal(next_event(&t).stopped, SIGTSTP);
@@ -272,12 +257,10 @@ static void test_job_in_the_background_that_reads_is_stopped_as_a_job(void **sta
     close_terminal(&t);
 }
 
-static void test_closed_terminal_ends_the_command_and_frees_the_lock(void **state)
+TEST(test_closed_terminal_ends_the_command_and_frees_the_lock, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t,
                   "exec sqlock $G run --ttl 10s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while :; do sleep 0.02; done'",
@@ -285,8 +268,7 @@ static void test_closed_terminal_ends_the_command_and_frees_the_lock(void **stat
     wait_for("ready");
     sleep_ms(100);
     close_terminal(&t);
-    sh("sqlock $G run -w 5s nightly tests/cli/survivors.sh $D");
-    assert_said(0, "", NULL);
+    assert_says(0, "", NULL, "sqlock $G run -w 5s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
 }
 
@@ -297,7 +279,6 @@ static void end_a_job(int signal)
     struct terminal t;
     pid_t locker;
 
-    database_new();
     open_terminal(&t,
                   "echo $$ >$D/locker; exec sqlock $G run --ttl 2s -k 300ms nightly "
                   "tests/cli/tree.sh $D stubborn",
@@ -305,31 +286,26 @@ static void end_a_job(int signal)
     wait_for("ready");
     locker = atoi(text_of("locker"));
     kill(signal == SIGSTOP ? -locker : locker, signal);
-    sh("sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
-    assert_said(0, "", NULL);
+    assert_says(0, "", NULL, "sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
     close_terminal(&t);
 }
 
-static void test_killed_locker_of_a_terminal_takes_its_command_along(void **state)
+TEST(test_killed_locker_of_a_terminal_takes_its_command_along, ON_SQLITE)
 {
-    (void)state;
     end_a_job(SIGKILL);
 }
 
-static void test_stopped_job_of_a_terminal_loses_its_command(void **state)
+TEST(test_stopped_job_of_a_terminal_loses_its_command, ON_SQLITE)
 {
-    (void)state;
     end_a_job(SIGSTOP);
 }
 
 /* As ssh -t starts it: the first process of the session, which alone is told that it is over. */
-static void test_closed_terminal_is_told_to_the_command_of_a_session_leader(void **state)
+TEST(test_closed_terminal_is_told_to_the_command_of_a_session_leader, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t,
                   "exec sqlock $G run --ttl 10s -c nightly 'trap \"echo HUP >$D/heard; exit\" HUP; "
                   "echo >$D/ready; while :; do sleep 0.02; done'",
@@ -341,53 +317,45 @@ static void test_closed_terminal_is_told_to_the_command_of_a_session_leader(void
     assert_sh("sqlock $G acquire -n nightly");
 }
 
-static void test_command_that_is_continued_alone_keeps_its_lock(void **state)
+TEST(test_command_that_is_continued_alone_keeps_its_lock, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t,
-                  "exec sqlock $G run --ttl 3s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+                  "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
                   FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     assert_sh("kill -STOP $(cat $D/pids)");
     assert_int_equal(next_event(&t).stopped, SIGTSTP);
-    assert_sh("kill -CONT $(cat $D/pids); sleep 4; touch $D/enough");
+    assert_sh("kill -CONT $(cat $D/pids); sleep 2.5; touch $D/enough");
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_ended(&t, 5);
     close_terminal(&t);
 }
 
 /* One that does not care goes on, and so does its lock. */
-static void test_closed_terminal_leaves_a_command_that_ignores_it(void **state)
+TEST(test_closed_terminal_leaves_a_command_that_ignores_it, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
-    open_terminal(
-        &t,
-        "exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2.5; "
-        "echo >$D/done'",
-        FOREGROUND);
+    open_terminal(&t,
+                  "exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2; "
+                  "echo >$D/done'",
+                  FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     close_terminal(&t);
-    sh("sqlock $G acquire -w 1500ms nightly");
-    assert_said(75, NULL, NULL);
+    assert_says(75, NULL, NULL, "sqlock $G acquire -w 1500ms nightly");
     wait_for("done");
     assert_sh("sqlock $G acquire -w 5s nightly");
 }
 
-static void test_wait_on_a_terminal_is_told_and_may_be_given_up(void **state)
+TEST(test_wait_on_a_terminal_is_told_and_may_be_given_up, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n --ttl 1h import");
     open_terminal(&t, "exec sqlock $G run import true", FOREGROUND);
     assert_soon(strstr(shown(&t), "waiting for \"import\", held by ") != NULL, patience_ms(20000));
@@ -398,12 +366,10 @@ static void test_wait_on_a_terminal_is_told_and_may_be_given_up(void **state)
     close_terminal(&t);
 }
 
-static void test_break_asks_with_holder_and_age(void **state)
+TEST(test_break_asks_with_holder_and_age, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     assert_sh("sqlock $G acquire -n -m job=x import");
     open_terminal(&t, "exec sqlock $G break --older-than 0", FOREGROUND);
     assert_soon(strstr(shown(&t), "Break 1 lock? [y/N] ") != NULL, patience_ms(20000));
@@ -416,12 +382,10 @@ static void test_break_asks_with_holder_and_age(void **state)
 }
 
 /* Only --watch begins with an empty screen. */
-static void test_ls_leaves_what_the_terminal_shows(void **state)
+TEST(test_ls_leaves_what_the_terminal_shows, ON_SQLITE)
 {
     struct terminal t;
 
-    (void)state;
-    database_new();
     open_terminal(&t, "exec sqlock $G ls", FOREGROUND);
     assert_ended(&t, 0);
     assert_non_null(strstr(shown(&t), "NAME"));
@@ -429,25 +393,4 @@ static void test_ls_leaves_what_the_terminal_shows(void **state)
     close_terminal(&t);
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ls_leaves_what_the_terminal_shows),
-        cmocka_unit_test(test_wait_on_a_terminal_is_told_and_may_be_given_up),
-        cmocka_unit_test(test_break_asks_with_holder_and_age),
-        cmocka_unit_test(test_ctrl_c_comes_once_and_the_command_decides),
-        cmocka_unit_test(test_ctrl_c_ends_a_command_that_does_not_care),
-        cmocka_unit_test(test_command_reads_the_terminal),
-        cmocka_unit_test(test_ctrl_z_stops_the_job_and_fg_continues_it),
-        cmocka_unit_test(test_stopped_job_that_stays_so_loses_its_command),
-        cmocka_unit_test(test_job_in_the_background_that_reads_is_stopped_as_a_job),
-        cmocka_unit_test(test_closed_terminal_ends_the_command_and_frees_the_lock),
-        cmocka_unit_test(test_killed_locker_of_a_terminal_takes_its_command_along),
-        cmocka_unit_test(test_stopped_job_of_a_terminal_loses_its_command),
-        cmocka_unit_test(test_closed_terminal_is_told_to_the_command_of_a_session_leader),
-        cmocka_unit_test(test_command_that_is_continued_alone_keeps_its_lock),
-        cmocka_unit_test(test_closed_terminal_leaves_a_command_that_ignores_it),
-    };
-
-    return RUN_ON("sqlite", tests); /* nothing of it is the database's */
-}
+TEST_MAIN_OF_COMMAND

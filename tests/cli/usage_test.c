@@ -13,7 +13,7 @@ static const char *const commands[] = {"run",  "acquire", "renew",   "release", 
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
-static void test_wrong_usage_is_64_before_any_database(void **state)
+TEST(test_wrong_usage_is_64_before_any_database, ON_SQLITE)
 {
     static const char *const lines[] = {
         "",
@@ -84,33 +84,23 @@ static void test_wrong_usage_is_64_before_any_database(void **state)
         "ls --version",
     };
 
-    (void)state;
-    database_new();
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("SQLOCK_URL=sqlite:/nonexistent/x sqlock %s", lines[i]);
-        assert_said(64, "", "sqlock: ");
-    }
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_says(64, "", "sqlock: ", "SQLOCK_URL=sqlite:/nonexistent/x sqlock %s", lines[i]);
 }
 
-static void test_wrong_usage_says_where_to_look(void **state)
+TEST(test_wrong_usage_says_where_to_look, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock");
-    assert_said(64, "", "sqlock: no command given; try 'sqlock help'\n");
-    sh("sqlock nonsense");
-    assert_said(64, "", "unknown command \"nonsense\"; see `sqlock help`\n");
-    sh("sqlock help nonsense");
-    assert_said(64, "", "unknown command \"nonsense\"; see `sqlock help`\n");
-    sh("sqlock ls --older-than 5x");
-    assert_said(64, "", "invalid duration \"5x\" (use ");
-    sh("sqlock run a");
-    assert_said(64, "", "; see `sqlock help run`\n");
+    assert_says(64, "", "sqlock: no command given; try 'sqlock help'\n", "sqlock");
+    assert_says(64, "", "unknown command \"nonsense\"; see `sqlock help`\n", "sqlock nonsense");
+    assert_says(64, "", "unknown command \"nonsense\"; see `sqlock help`\n",
+                "sqlock help nonsense");
+    assert_says(64, "", "invalid duration \"5x\" (use ", "sqlock ls --older-than 5x");
+    assert_says(64, "", "; see `sqlock help run`\n", "sqlock run a");
 }
 
 /* Of every long option each beginning that is none itself: one that is taken for the whole is
  * another option for whoever meant another one, and for the next version. */
-static void test_beginning_of_an_option_is_not_the_option(void **state)
+TEST(test_beginning_of_an_option_is_not_the_option, ON_SQLITE)
 {
     static const char *const lines[] = {
         "--wait-d 1 ls",    "--name x ls",          "--l ls",
@@ -119,12 +109,8 @@ static void test_beginning_of_an_option_is_not_the_option(void **state)
         "reap --metrics=x", "run --on=kill a true",
     };
 
-    (void)state;
-    database_new();
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("sqlock %s", lines[i]);
-        assert_said(64, "", "unknown option --");
-    }
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_says(64, "", "unknown option --", "sqlock %s", lines[i]);
     /* On each that help knows, cut by one byte. */
     assert_sh("for c in '' run acquire renew ls break reap migrate; do for o in "
               "$(sqlock help $c | sed -n 's/^  [ -].\\{3\\}\\(--[a-z-]*\\).*/\\1/p'); do "
@@ -133,70 +119,50 @@ static void test_beginning_of_an_option_is_not_the_option(void **state)
               "done >$D/taken; test $(wc -l <$D/options) -gt 30 && ! grep . $D/taken");
 }
 
-static void test_options_are_those_of_flock(void **state)
+TEST(test_options_are_those_of_flock, ON_SQLITE)
 {
     static const char *const lines[] = {"--wait 300ms a", "--wait=0.3 a", "-w0.3 a", "--nonblock a",
                                         "-nq a",          "a --wait 0",   "a -n"};
 
-    (void)state;
-    database_new();
     assert_sh("sqlock acquire --nonblock a");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("sqlock acquire %s", lines[i]);
-        assert_said(75, "", NULL);
-        sh("sqlock run %s true", lines[i]);
-        assert_said(75, "", NULL);
+        assert_says(75, "", NULL, "sqlock acquire %s", lines[i]);
+        assert_says(75, "", NULL, "sqlock run %s true", lines[i]);
     }
-    sh("sqlock run a -n -c 'echo \"ran\"'");
-    assert_said(75, "", NULL);
-    sh("sqlock run b -n -c 'echo \"ran\"'");
-    assert_said(0, "ran\n", "");
+    assert_says(75, "", NULL, "sqlock run a -n -c 'echo \"ran\"'");
+    assert_says(0, "ran\n", "", "sqlock run b -n -c 'echo \"ran\"'");
 }
 
-static void test_options_may_stand_behind_operands(void **state)
+TEST(test_options_may_stand_behind_operands, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("sqlock acquire a --ttl 1h --json");
     assert_said(0, "{\"name\":\"a\"", NULL);
-    sh("sqlock show a --json");
-    assert_said(0, "{\"name\":\"a\"", NULL);
-    sh("sqlock ls 'a*' --held -q --json");
-    assert_said(0, "[{\"name\":\"a\"", NULL);
-    sh("sqlock migrate status --json");
-    assert_said(0, "[{", NULL);
-    sh("sqlock migrate --exit-code --json status");
-    assert_said(0, "[{", NULL);
+    assert_says(0, "{\"name\":\"a\"", NULL, "sqlock show a --json");
+    assert_says(0, "[{\"name\":\"a\"", NULL, "sqlock ls 'a*' --held -q --json");
+    assert_says(0, "[{", NULL, "sqlock migrate status --json");
+    assert_says(0, "[{", NULL, "sqlock migrate --exit-code --json status");
     assert_sh("sqlock acquire -n -- -a && sqlock show -- -a && "
               "sqlock break --token $($D/token -- -a) -- -a");
-    sh("sqlock show -a");
-    assert_said(64, "", "unknown option -a");
+    assert_says(64, "", "unknown option -a", "sqlock show -a");
 }
 
-static void test_two_dashes_may_stand_before_the_command_of_run(void **state)
+TEST(test_two_dashes_may_stand_before_the_command_of_run, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock run -n a -- echo -n --json; sqlock run -n -- a -- echo -n b; sqlock run -n -- a "
-       "echo c");
-    assert_said(0, "--jsonbc\n", "");
-    sh("sqlock run -n a echo -- b");
-    assert_said(0, "-- b\n", "");
+    assert_says(
+        0, "--jsonbc\n", "",
+        "sqlock run -n a -- echo -n --json; sqlock run -n -- a -- echo -n b; sqlock run -n -- a "
+        "echo c");
+    assert_says(0, "-- b\n", "", "sqlock run -n a echo -- b");
 }
 
-static void test_name_that_cannot_be_is_wrong_usage(void **state)
+TEST(test_name_that_cannot_be_is_wrong_usage, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock acquire -n ''");
-    assert_said(64, "", "name");
-    sh("sqlock acquire -n \"$(printf '\\377')\"");
-    assert_said(64, "", "name");
-    sh("sqlock run -n \"$(printf '%%256s' x)\" true");
-    assert_said(64, "", "name");
+    assert_says(64, "", "name", "sqlock acquire -n ''");
+    assert_says(64, "", "name", "sqlock acquire -n \"$(printf '\\377')\"");
+    assert_says(64, "", "name", "sqlock run -n \"$(printf '%%256s' x)\" true");
 }
 
-static void test_what_comes_later_is_refused_by_name(void **state)
+TEST(test_what_comes_later_is_refused_by_name, ON_SQLITE)
 {
     static const char *const lines[] = {
         "waits",
@@ -212,47 +178,34 @@ static void test_what_comes_later_is_refused_by_name(void **state)
         "run --slots 2 a true",
     };
 
-    (void)state;
-    database_new();
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        sh("sqlock %s", lines[i]);
-        assert_said(64, "", "this version does not have it yet");
-    }
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_says(64, "", "this version does not have it yet", "sqlock %s", lines[i]);
 }
 
-static void test_durations_are_what_people_write(void **state)
+TEST(test_durations_are_what_people_write, ON_SQLITE)
 {
     static const char *const good[] = {"500ms", "30s",  "5m", "2h",    "1d",       "7",
                                        "0.5s",  "1.5h", "0",  "1h30m", "1w2d500ms"};
 
-    (void)state;
-    database_new();
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_sh("sqlock ls --older-than %s", good[i]);
     assert_sh("sqlock acquire -n --ttl 1.5h nightly");
-    sh("sqlock show nightly");
-    assert_said(0, "1h2", NULL);
+    assert_says(0, "1h2", NULL, "sqlock show nightly");
     assert_sh("sqlock acquire -n --ttl 1h59m59s999ms nightly.2");
-    sh("sqlock show nightly.2");
-    assert_said(0, "1h59m", NULL);
-    sh("sqlock ls --older-than 3w6d23h");
-    assert_said(64, "", "too long (at most 24d)");
-    sh("sqlock acquire -w 0.3 nightly");
-    assert_said(75, NULL, NULL);
+    assert_says(0, "1h59m", NULL, "sqlock show nightly.2");
+    assert_says(64, "", "too long (at most 24d)", "sqlock ls --older-than 3w6d23h");
+    assert_says(75, NULL, NULL, "sqlock acquire -w 0.3 nightly");
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static void test_help_fits_and_goes_to_stdout(void **state)
+TEST(test_help_fits_and_goes_to_stdout, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        sh("sqlock help %s && sqlock %s --help >/dev/null", commands[i], commands[i]);
-        assert_said(0, "Usage: sqlock [GLOBAL]", "");
+        assert_says(0, "Usage: sqlock [GLOBAL]", "",
+                    "sqlock help %s && sqlock %s --help >/dev/null", commands[i], commands[i]);
         assert_sh("sqlock help | grep -q '^  %s '", commands[i]);
-        sh("sqlock help %s | awk 'length > 80'", commands[i]);
-        assert_said(0, "", "");
+        assert_says(0, "", "", "sqlock help %s | awk 'length > 80'", commands[i]);
         assert_string_equal(sh("sqlock help %s | awk 'length > 80'", commands[i])->out, "");
     }
     assert_string_equal(sh("sqlock --help | awk 'length > 80'")->out, "");
@@ -261,89 +214,65 @@ static void test_help_fits_and_goes_to_stdout(void **state)
         "sqlock help run >$D/a; sqlock run -h | cmp - $D/a; sqlock run a -n --help | cmp - $D/a");
 }
 
-static void test_version_is_that_of_the_header(void **state)
+TEST(test_version_is_that_of_the_header, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock --version");
-    assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
-    sh("sqlock -V");
-    assert_said(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL);
-    sh("sqlock --json --version");
-    assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
-    sh("sqlock --version --json");
-    assert_said(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL);
+    assert_says(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL,
+                "sqlock --version");
+    assert_says(0, "sqlock " SQLOCK_VERSION " (library " SQLOCK_VERSION ")\n", NULL, "sqlock -V");
+    assert_says(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL, "sqlock --json --version");
+    assert_says(0, "{\"command\":\"" SQLOCK_VERSION "\",", NULL, "sqlock --version --json");
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void test_output_that_fails_is_74(void **state)
+TEST(test_output_that_fails_is_74, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock help >/dev/full");
-    assert_said(74, NULL, "standard output");
-    sh("sqlock ls >&-");
-    assert_said(74, NULL, "standard output");
-    sh("sqlock --json acquire -n nightly >&-");
-    assert_said(74, NULL, "standard output");
-    sh("sqlock show nightly");
-    assert_said(0, "free", NULL);
+    assert_says(74, NULL, "standard output", "sqlock help >/dev/full");
+    assert_says(74, NULL, "standard output", "sqlock ls >&-");
+    assert_says(74, NULL, "standard output", "sqlock --json acquire -n nightly >&-");
+    assert_says(0, "free", NULL, "sqlock show nightly");
 }
 
 /* ---- the URL --------------------------------------------------------------------------------- */
 
-static void test_without_a_url_nothing_is_locked(void **state)
+TEST(test_without_a_url_nothing_is_locked, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("unset SQLOCK_URL; HOME=$D sqlock run nightly touch $D/ran");
-    assert_said(78, "", "no database given: set SQLOCK_URL, or use --url");
-    sh("SQLOCK_URL= HOME=$D sqlock run nightly touch $D/ran");
-    assert_said(78, "", "no database given: set SQLOCK_URL, or use --url");
-    sh("test -e $D/ran");
-    assert_said(1, NULL, NULL);
+    assert_says(78, "", "no database given: set SQLOCK_URL, or use --url",
+                "unset SQLOCK_URL; HOME=$D sqlock run nightly touch $D/ran");
+    assert_says(78, "", "no database given: set SQLOCK_URL, or use --url",
+                "SQLOCK_URL= HOME=$D sqlock run nightly touch $D/ran");
+    assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
-static void test_option_goes_before_environment(void **state)
+TEST(test_option_goes_before_environment, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("export U=$SQLOCK_URL; unset SQLOCK_URL; DATABASE_URL=$U sqlock ls");
     assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=$U DATABASE_URL=sqlite:/nonexistent/x sqlock ls");
     assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=sqlite:/nonexistent/x sqlock -U $U ls");
     assert_sh("export U=$SQLOCK_URL; SQLOCK_URL=sqlite:/nonexistent/x sqlock ls --url=$U");
     assert_sh("echo $SQLOCK_URL >$D/url; SQLOCK_URL=sqlite:/nonexistent/x "
               "sqlock --url-file $D/url ls");
-    sh("sqlock --url-file $D/absent ls");
-    assert_said(78, "", "absent");
-    sh("sqlock --url-file /dev/null ls");
-    assert_said(78, "", "no URL");
+    assert_says(78, "", "absent", "sqlock --url-file $D/absent ls");
+    assert_says(78, "", "no URL", "sqlock --url-file /dev/null ls");
 }
 
-static void test_local_is_a_file_of_the_user(void **state)
+TEST(test_local_is_a_file_of_the_user, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("unset SQLOCK_URL XDG_STATE_HOME; HOME=$D/home sqlock --local run -n nightly true");
     assert_sh("test \"$(stat -c %%a $D/home/.local/state/sqlock)\" = 700");
     assert_sh("unset SQLOCK_URL; XDG_STATE_HOME=$D/state sqlock --local acquire -n nightly");
-    sh("unset SQLOCK_URL; XDG_STATE_HOME=$D/state sqlock --local run -n nightly true");
-    assert_said(75, NULL, "sqlock --local break nightly");
-    sh("unset SQLOCK_URL XDG_STATE_HOME HOME; sqlock --local ls");
-    assert_said(78, NULL, "HOME");
+    assert_says(75, NULL, "sqlock --local break nightly",
+                "unset SQLOCK_URL; XDG_STATE_HOME=$D/state sqlock --local run -n nightly true");
+    assert_says(78, NULL, "HOME", "unset SQLOCK_URL XDG_STATE_HOME HOME; sqlock --local ls");
 }
 
-static void test_unknown_scheme_is_not_repeated(void **state)
+TEST(test_unknown_scheme_is_not_repeated, ON_SQLITE)
 {
-    (void)state;
-    database_new();
-    sh("sqlock -U s3cret ls");
-    assert_said(78, "", "sqlite:");
+    assert_says(78, "", "sqlite:", "sqlock -U s3cret ls");
     assert_null(strstr(sh("sqlock -U s3cret:s3cret@host ls")->err, "s3cret"));
 }
 
-static void test_password_is_neither_listed_nor_told(void **state)
+TEST(test_password_is_neither_listed_nor_told, ON_SQLITE)
 {
     static const char *const urls[] = {
         "postgresql://user:s3cret@/db?host=/nonexistent",
@@ -353,8 +282,6 @@ static void test_password_is_neither_listed_nor_told(void **state)
         "sqlite:/nonexistent/x?password=s3cret",
     };
 
-    (void)state;
-    database_new();
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i]);
         assert_null(
@@ -364,7 +291,7 @@ static void test_password_is_neither_listed_nor_told(void **state)
 }
 
 /* A message that repeats what was typed tells all of it. */
-static void test_password_in_the_wrong_place_is_not_told(void **state)
+TEST(test_password_in_the_wrong_place_is_not_told, ON_SQLITE)
 {
     static const char *const lines[] = {
         "$U ls",
@@ -383,8 +310,6 @@ static void test_password_in_the_wrong_place_is_not_told(void **state)
         "mysql://host/db?password=s3cret",
     };
 
-    (void)state;
-    database_new();
     for (size_t i = 0; i < 2 * (sizeof lines / sizeof *lines); i++) {
         assert_null(strstr(sh("U='%s'; sqlock %s", urls[i % 2], lines[i / 2])->err, "s3cret"));
         assert_said(64, "", "sqlock: ");
@@ -392,13 +317,11 @@ static void test_password_in_the_wrong_place_is_not_told(void **state)
 }
 
 #ifdef TEST_HAVE_POSTGRES
-static void test_password_leaves_the_process_list(void **state)
+TEST(test_password_leaves_the_process_list, ON_SQLITE)
 {
     const struct said *said;
     pid_t pid;
 
-    (void)state;
-    database_new();
     pid = sh_start("exec sqlock -U 'postgresql://user:s3cret@/db?host=/nonexistent' "
                    "--wait-db 20s run nightly true");
     assert_soon(strstr(sh("tr '\\0' ' ' </proc/%d/cmdline", (int)pid)->out, "****") != NULL,
@@ -416,46 +339,14 @@ static void test_password_leaves_the_process_list(void **state)
 
 /* ---- drivers --------------------------------------------------------------------------------- */
 
-static void test_missing_driver_says_what_to_install(void **state)
+TEST(test_missing_driver_says_what_to_install, ON_SQLITE)
 {
-    (void)state;
-    database_new();
     assert_sh("mkdir $D/bin; cp -L $(dirname $(command -v sqlock))/libsqlock.so.0 $D/bin; "
               "cp $(command -v sqlock) $D/bin");
-    sh("$D/bin/sqlock ls");
-    assert_said(78, "", "install the driver libsqlock-sqlite");
-    sh("$D/bin/sqlock -U postgresql:///x ls");
-    assert_said(78, "", "install the driver libsqlock-postgres");
-    sh("$D/bin/sqlock -U mariadb://x/y ls");
-    assert_said(78, "", "install the driver libsqlock-mysql");
+    assert_says(78, "", "install the driver libsqlock-sqlite", "$D/bin/sqlock ls");
+    assert_says(78, "", "install the driver libsqlock-postgres",
+                "$D/bin/sqlock -U postgresql:///x ls");
+    assert_says(78, "", "install the driver libsqlock-mysql", "$D/bin/sqlock -U mariadb://x/y ls");
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_usage_is_64_before_any_database),
-        cmocka_unit_test(test_wrong_usage_says_where_to_look),
-        cmocka_unit_test(test_beginning_of_an_option_is_not_the_option),
-        cmocka_unit_test(test_options_are_those_of_flock),
-        cmocka_unit_test(test_options_may_stand_behind_operands),
-        cmocka_unit_test(test_two_dashes_may_stand_before_the_command_of_run),
-        cmocka_unit_test(test_name_that_cannot_be_is_wrong_usage),
-        cmocka_unit_test(test_what_comes_later_is_refused_by_name),
-        cmocka_unit_test(test_durations_are_what_people_write),
-        cmocka_unit_test(test_help_fits_and_goes_to_stdout),
-        cmocka_unit_test(test_version_is_that_of_the_header),
-        cmocka_unit_test(test_output_that_fails_is_74),
-        cmocka_unit_test(test_without_a_url_nothing_is_locked),
-        cmocka_unit_test(test_option_goes_before_environment),
-        cmocka_unit_test(test_local_is_a_file_of_the_user),
-        cmocka_unit_test(test_unknown_scheme_is_not_repeated),
-        cmocka_unit_test(test_password_is_neither_listed_nor_told),
-        cmocka_unit_test(test_password_in_the_wrong_place_is_not_told),
-#ifdef TEST_HAVE_POSTGRES
-        cmocka_unit_test(test_password_leaves_the_process_list),
-#endif
-        cmocka_unit_test(test_missing_driver_says_what_to_install),
-    };
-
-    return RUN_ON("sqlite", tests);
-}
+TEST_MAIN_OF_COMMAND
