@@ -37,9 +37,8 @@ static int guard(struct scene *s, sqlock_error *err)
     return sqlock_guard(s->lock, s->conn, err);
 }
 
-static void check_guarded(struct scene *s, int rc, const sqlock_error *err)
+static void check_guarded(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc != SQLOCK_ELOST && rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED);
     assert_true(is_ours(s, s->lock));
     if (rc != 0)
@@ -67,10 +66,9 @@ static int row_lock(struct scene *s, sqlock_error *err)
     return rc;
 }
 
-static void check_locked(struct scene *s, int rc, const sqlock_error *err)
+static void check_locked(struct scene *s, int rc)
 {
     (void)s;
-    (void)err;
     assert_true(rc <= 0 && rc != SQLOCK_EBUSY && rc != SQLOCK_EREFUSED);
 }
 
@@ -113,9 +111,8 @@ static int cas_update(struct scene *s, sqlock_error *err)
 
 /* A failure that does not end the transaction has changed nothing, for it goes on as if the call
  * had not been made. */
-static void check_updated(struct scene *s, int rc, const sqlock_error *err)
+static void check_updated(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc <= 0);
     assert_int_equal(app_value(s, "n", s->row + 1), rc == 0 ? 77 : 10);
     assert_int_equal(app_value(s, "version", s->row + 1), rc == 0 ? s->number : 1);
@@ -134,9 +131,8 @@ static int cas_conflict(struct scene *s, sqlock_error *err)
     return rc;
 }
 
-static void check_unchanged(struct scene *s, int rc, const sqlock_error *err)
+static void check_unchanged(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc == SQLOCK_CONFLICT || rc < 0);
     assert_int_equal(app_value(s, "n", s->row + 1), 10);
     assert_int_equal(app_value(s, "version", s->row + 1), 1);
@@ -151,9 +147,8 @@ static int cas_delete(struct scene *s, sqlock_error *err)
     return sqlock_cas_delete(s->conn, &row, &version, err);
 }
 
-static void check_deleted(struct scene *s, int rc, const sqlock_error *err)
+static void check_deleted(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc <= 0);
     assert_int_equal(app_value(s, "n", s->row + 1), rc == 0 ? -1 : 10);
 }
@@ -168,9 +163,8 @@ static int cas_insert(struct scene *s, sqlock_error *err)
     return sqlock_cas_insert(s->conn, &row, &version, &set, 1, err);
 }
 
-static void check_inserted(struct scene *s, int rc, const sqlock_error *err)
+static void check_inserted(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc <= 0);
     assert_int_equal(app_value(s, "n", -1 - s->row), rc == 0 ? 5 : -1);
 }
@@ -183,9 +177,8 @@ static int fence(struct scene *s, sqlock_error *err)
     return sqlock_fence(s->conn, &row, "fence", 12, err);
 }
 
-static void check_fenced(struct scene *s, int rc, const sqlock_error *err)
+static void check_fenced(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc <= 0 && rc != SQLOCK_ELOST);
     assert_int_equal(app_value(s, "fence", s->row + 1), rc == 0 ? 12 : -1);
 }

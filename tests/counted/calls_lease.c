@@ -27,22 +27,21 @@ static int acquire_wait(struct scene *s, sqlock_error *err)
     return acquire_for(s, patience_ms(1500), err);
 }
 
-static void check_granted(struct scene *s, int rc, const sqlock_error *err)
+static void check_granted(struct scene *s, int rc)
 {
     assert_true((s->lock != NULL) == (rc == 0 || rc == SQLOCK_EUNSURE));
     if (rc == 0)
         assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
     else if (rc == SQLOCK_EUNSURE)
         assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_UNSURE);
-    else if (!(err->flags & SQLOCK_MAYBE))
-        assert_false(row_of(s, s->name).held);
+    else if (!(s->err->flags & SQLOCK_MAYBE))
+        assert_false(row_of(s->others, s->name).held);
     assert_true(rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ELOST);
 }
 
 /* Theirs stays theirs. */
-static void check_refused(struct scene *s, int rc, const sqlock_error *err)
+static void check_refused(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc < 0);
     assert_true((s->lock != NULL) == (rc == SQLOCK_EUNSURE));
     assert_true(sqlock_is_held(s->theirs));
@@ -92,9 +91,8 @@ static int acquire_for_a_dead_process(struct scene *s, sqlock_error *err)
     return sqlock_acquire(s->m, s->name, &o, &s->lock, err);
 }
 
-static void check_recovered(struct scene *s, int rc, const sqlock_error *err)
+static void check_recovered(struct scene *s, int rc)
 {
-    (void)err;
     assert_true((s->lock != NULL) == (rc == 0 || rc == SQLOCK_EUNSURE));
     if (rc == 0)
         assert_int_equal(sqlock_lock_token(s->lock), sqlock_lock_token(s->theirs));
@@ -110,9 +108,8 @@ static int import(struct scene *s, sqlock_error *err)
                          sqlock_lock_token(s->theirs), NULL, &s->lock, err);
 }
 
-static void check_imported(struct scene *s, int rc, const sqlock_error *err)
+static void check_imported(struct scene *s, int rc)
 {
-    (void)err;
     assert_true((s->lock != NULL) == (rc == 0));
     assert_true(is_ours(s, s->theirs));
 }
@@ -146,10 +143,9 @@ static int renew_loop(struct scene *s, sqlock_error *err)
 }
 
 /* Whatever became of the renewal, the lease is far from its end. */
-static void check_still_held(struct scene *s, int rc, const sqlock_error *err)
+static void check_still_held(struct scene *s, int rc)
 {
     (void)rc;
-    (void)err;
     assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
 }
 
@@ -179,10 +175,9 @@ static int release_scope(struct scene *s, sqlock_error *err)
 }
 
 /* It never comes back: released, or on its way there. */
-static void check_released(struct scene *s, int rc, const sqlock_error *err)
+static void check_released(struct scene *s, int rc)
 {
     sqlock_state state = sqlock_lock_state(s->lock);
-    (void)err;
 
     assert_int_equal(state, rc == 0 ? SQLOCK_RELEASED : SQLOCK_UNSURE);
     assert_true(rc != SQLOCK_ELOST && rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED);
@@ -193,18 +188,17 @@ static int settle(struct scene *s, sqlock_error *err)
     return sqlock_settle(s->lock, 0, err);
 }
 
-static void check_settled(struct scene *s, int rc, const sqlock_error *err)
+static void check_settled(struct scene *s, int rc)
 {
     sqlock_state state = sqlock_lock_state(s->lock);
-    (void)err;
 
     assert_int_equal(state, rc == 0 ? SQLOCK_HELD : SQLOCK_UNSURE);
 }
 
-static void check_settled_import(struct scene *s, int rc, const sqlock_error *err)
+static void check_settled_import(struct scene *s, int rc)
 {
     if (s->lock != NULL)
-        check_settled(s, rc, err);
+        check_settled(s, rc);
     assert_true(is_ours(s, s->theirs));
 }
 
@@ -240,36 +234,39 @@ static int free_and_close(struct scene *s, sqlock_error *err)
 
 const struct call lease_calls[] = {
     {"acquire that tries once", "sqlock_acquire", 0, 1, 0, acquire_try, check_granted, NULL},
-    {"acquire that may wait", "sqlock_acquire", 0, 1, 0, acquire_wait, check_granted, NULL},
+    {"acquire that may wait", "sqlock_acquire", OF_THE_CORE, 1, 0, acquire_wait, check_granted,
+     NULL},
     {"acquire of what others hold", "sqlock_acquire", NEEDS_OTHERS, 1, SQLOCK_EBUSY, acquire_try,
      check_refused, NULL},
     {"acquire for a process that died", "sqlock_acquire", NEEDS_OTHERS, 1, 0,
      acquire_for_a_dead_process, check_recovered, NULL},
     {"acquire in an event loop",
-     "sqlock_acquire_start sqlock_op_fd sqlock_op_step sqlock_op_finish", 0, 1, 0, acquire_loop,
-     check_granted, NULL},
-    {"acquire in an event loop that is cancelled", "sqlock_op_cancel", NEEDS_OTHERS, 1,
-     SQLOCK_ECANCELLED, acquire_cancelled, check_refused, NULL},
-    {"import", "sqlock_import", NEEDS_OTHERS, 0, 0, import, check_imported, NULL},
-    {"settling what was imported", "sqlock_settle", NEEDS_OTHERS, 1, 0, settle_imported,
-     check_settled_import, NULL},
+     "sqlock_acquire_start sqlock_op_fd sqlock_op_step sqlock_op_finish", OF_THE_CORE, 1, 0,
+     acquire_loop, check_granted, NULL},
+    {"acquire in an event loop that is cancelled", "sqlock_op_cancel", OF_THE_CORE | NEEDS_OTHERS,
+     1, SQLOCK_ECANCELLED, acquire_cancelled, check_refused, NULL},
+    {"import", "sqlock_import", OF_THE_CORE | NEEDS_OTHERS, 0, 0, import, check_imported, NULL},
+    {"settling what was imported", "sqlock_settle", OF_THE_CORE | NEEDS_OTHERS, 1, 0,
+     settle_imported, check_settled_import, NULL},
     {"release of what was imported", "sqlock_release", NEEDS_OTHERS, 1, 0, release_imported, NULL,
      NULL},
     {"renew", "sqlock_renew", NEEDS_LOCK, 1, 0, renew, check_still_held, NULL},
-    {"renew in an event loop", "sqlock_renew_start", NEEDS_LOCK, 1, 0, renew_loop, check_still_held,
-     NULL},
+    {"renew in an event loop", "sqlock_renew_start", OF_THE_CORE | NEEDS_LOCK, 1, 0, renew_loop,
+     check_still_held, NULL},
     {"release", "sqlock_release", NEEDS_LOCK, 1, 0, release, check_released, NULL},
-    {"release in an event loop", "sqlock_release_start", NEEDS_LOCK, 1, 0, release_loop,
-     check_released, NULL},
-    {"the end of a scope", "sqlock_scope_end", NEEDS_LOCK, 1, 0, release_scope, NULL, NULL},
+    {"release in an event loop", "sqlock_release_start", OF_THE_CORE | NEEDS_LOCK, 1, 0,
+     release_loop, check_released, NULL},
+    {"the end of a scope", "sqlock_scope_end", OF_THE_CORE | NEEDS_LOCK, 1, 0, release_scope, NULL,
+     NULL},
     {"settling an acquire whose reply was lost", "sqlock_settle", NEEDS_UNSURE, 1, 0, settle,
      check_settled, NULL},
     {"release of an acquire whose reply was lost", "sqlock_release", NEEDS_UNSURE, 1, 0, release,
      check_released, NULL},
-    {"a cancel object", "sqlock_cancel_new sqlock_cancel_fire sqlock_cancel_free", 0, 0, 0,
-     cancel_new, NULL, NULL},
-    {"a lock's descriptor", "sqlock_lock_fd", NEEDS_LOCK, 0, 0, lock_fd, check_still_held, NULL},
-    {"freeing and closing", "sqlock_lock_free sqlock_close", NEEDS_LOCK, 0, 0, free_and_close, NULL,
-     NULL},
+    {"a cancel object", "sqlock_cancel_new sqlock_cancel_fire sqlock_cancel_free", OF_THE_CORE, 0,
+     0, cancel_new, NULL, NULL},
+    {"a lock's descriptor", "sqlock_lock_fd", OF_THE_CORE | NEEDS_LOCK, 0, 0, lock_fd,
+     check_still_held, NULL},
+    {"freeing and closing", "sqlock_lock_free sqlock_close", OF_THE_CORE | NEEDS_LOCK, 0, 0,
+     free_and_close, NULL, NULL},
     {0},
 };

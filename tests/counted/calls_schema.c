@@ -22,11 +22,10 @@ static void mend(struct scene *s)
     assert_ok(sqlock_migration_verify(s->q->driver(), s->place.url, &o, &err), &err);
 }
 
-static void check_migrated(struct scene *s, int rc, const sqlock_error *err)
+static void check_migrated(struct scene *s, int rc)
 {
     sqlock_open_opts o = scene_opts(s);
     sqlock_error second;
-    (void)err;
 
     if (rc == 0)
         assert_ok(sqlock_migration_verify(s->q->driver(), s->place.url, &o, &second), &second);
@@ -58,9 +57,8 @@ static int status(struct scene *s, sqlock_error *err)
     return sqlock_migration_status(s->driver, s->place.url, &o, count, s, err);
 }
 
-static void check_status(struct scene *s, int rc, const sqlock_error *err)
+static void check_status(struct scene *s, int rc)
 {
-    (void)err;
     assert_int_equal(s->number,
                      rc == 0 ? (int64_t)s->q->driver()->dialect->n_migrations : INT64_C(0));
     mend(s);
@@ -73,9 +71,8 @@ static int verify(struct scene *s, sqlock_error *err)
     return sqlock_migration_verify(s->driver, s->place.url, &o, err);
 }
 
-static void check_verified(struct scene *s, int rc, const sqlock_error *err)
+static void check_verified(struct scene *s, int rc)
 {
-    (void)err;
     assert_true(rc != SQLOCK_ESCHEMA);
     mend(s);
 }
@@ -104,9 +101,8 @@ static int sql(struct scene *s, sqlock_error *err)
                                 swallow, s, err);
 }
 
-static void check_written(struct scene *s, int rc, const sqlock_error *err)
+static void check_written(struct scene *s, int rc)
 {
-    (void)err;
     if (rc == 0)
         assert_true(s->number > 100);
     mend(s);

@@ -10,40 +10,9 @@
 /* ---- what others see ---------------------------------------------------------------------------
  */
 
-struct finder {
-    const char *name;
-    struct row row;
-};
-
-static int find(const sqlock_info *info, void *user)
-{
-    struct finder *f = user;
-
-    if (strcmp(info->name, f->name) != 0)
-        return 0;
-    f->row.n++;
-    f->row.held = info->held;
-    f->row.token = info->holder.token;
-    f->row.left_ms = info->holder.left_ms;
-    memcpy(f->row.owner, info->owner, sizeof f->row.owner);
-    return 0;
-}
-
-struct row row_of(struct scene *s, const char *name)
-{
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
-    struct finder f = {.name = name};
-    sqlock_error err;
-
-    opts.flags = SQLOCK_LIST_FREE;
-    opts.prefix = name;
-    assert_ok(sqlock_list(s->others, &opts, find, &f, &err), &err);
-    return f.row;
-}
-
 bool is_ours(struct scene *s, sqlock_lock *lock)
 {
-    struct row row = row_of(s, sqlock_lock_name(lock, NULL));
+    struct row row = row_of(s->others, sqlock_lock_name(lock, NULL));
 
     return row.held && memcmp(row.owner, sqlock_lock_owner(lock), sizeof row.owner) == 0;
 }
@@ -288,7 +257,7 @@ static void judge_lock(struct scene *s, sqlock_lock *lock)
     }
     if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK) {
         assert_true(is_ours(s, lock));
-        assert_int_equal(sqlock_lock_token(lock), row_of(s, s->name).token);
+        assert_int_equal(sqlock_lock_token(lock), row_of(s->others, s->name).token);
         assert_true(sqlock_is_held(lock));
         assert_in_range(sqlock_lock_deadline_us(lock), sqlock_now_us(),
                         sqlock_now_us() + LEASE_MS * INT64_C(1000));
@@ -337,11 +306,12 @@ static void judge_manager(struct scene *s)
 
 void scene_judge(struct scene *s, int rc, const sqlock_error *err)
 {
+    s->err = err;
     judge_code(rc, err);
     if (s->app != NULL)
         judge_app(s, rc);
     if (s->call->check != NULL)
-        s->call->check(s, rc, err);
+        s->call->check(s, rc);
     if (s->lock != NULL && s->others != NULL)
         judge_lock(s, s->lock);
     if (s->m != NULL)
@@ -373,7 +343,7 @@ void scene_heal(struct scene *s)
 
     if (s->others == NULL)
         s->others = open_others(s);
-    row = row_of(s, s->name);
+    row = row_of(s->others, s->name);
     assert_in_range(row.n, 0, 1);
     assert_true(row.left_ms <= LEASE_MS || !row.held);
     if (row.held && row.left_ms > 0)

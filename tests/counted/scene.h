@@ -9,6 +9,7 @@
 
 #include "tests/lib/adopt_app.h"
 #include "tests/lib/place.h"
+#include "tests/lib/row.h"
 
 enum { LEASE_MS = 30000 };
 
@@ -25,6 +26,8 @@ enum { LEASE_MS = 30000 };
 
 #define NEEDS_PLACE  0x200u /* a place of its own with a schema, where no other scene has been */
 #define NEEDS_GUARDS 0x400u /* a server that tells others of a row's lock: MySQL since 8.0 */
+/* What it adds to other calls is the core's alone: on servers it is not tried but at length. */
+#define OF_THE_CORE 0x800u
 
 #define OLD_VALUE   "before"
 #define OWN_PLACE   (NEEDS_BARE | NEEDS_SCHEMA | NEEDS_PLACE)
@@ -46,7 +49,7 @@ struct scene {
     sqlock_cancel *cancel;
     void *app;
     sqlock_conn *conn;
-    bool out; /* what the call says that it handed out */
+    const sqlock_error *err; /* of the call, for its check */
     int64_t number;
 };
 
@@ -61,7 +64,7 @@ struct call {
     int (*make)(struct scene *s, sqlock_error *err);
     /* What its code promises, beyond what is true of all. NULL: nothing. In an application's
      * transaction it is asked when that has ended, committed unless the code forbids it. */
-    void (*check)(struct scene *s, int rc, const sqlock_error *err);
+    void (*check)(struct scene *s, int rc);
     /* After the death of a process that was in it; s has others. NULL: nothing. */
     void (*heal)(struct scene *s);
 };
@@ -87,13 +90,6 @@ void scene_heal(struct scene *s);
 /* ---- what calls ask ----------------------------------------------------------------------------
  */
 
-/* The row of a name, as others see it. */
-struct row {
-    int n, held;
-    unsigned char owner[SQLOCK_OWNER_SIZE];
-    int64_t token, left_ms;
-};
-struct row row_of(struct scene *s, const char *name);
 /* The row is this handle's. */
 bool is_ours(struct scene *s, sqlock_lock *lock);
 /* A value of app_row, committed: -1 is NULL or no row. */

@@ -185,36 +185,6 @@ void wait_renewed(sqlock_lock *lock)
     assert_soon(sqlock_lock_deadline_us(lock) > before, patience_ms(5000));
 }
 
-struct finder {
-    const char *name;
-    struct row row;
-};
-
-static int find(const sqlock_info *info, void *user)
-{
-    struct finder *f = user;
-
-    if (strcmp(info->name, f->name) != 0)
-        return 0;
-    f->row.n++;
-    f->row.held = info->held;
-    f->row.token = info->holder.token;
-    f->row.left_ms = info->holder.left_ms;
-    return 0;
-}
-
-struct row row_of(sqlock *m, const char *name)
-{
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
-    struct finder f = {name, {0}};
-    sqlock_error err;
-
-    opts.flags = SQLOCK_LIST_FREE;
-    opts.prefix = name;
-    assert_ok(sqlock_list(m, &opts, find, &f, &err), &err);
-    return f.row;
-}
-
 void note_event(sqlock_lock *lock, sqlock_state state, void *user)
 {
     struct events *e = user;

@@ -13,6 +13,7 @@
 #include "tests/lib/pg.h"
 #include "tests/lib/place.h"
 #include "tests/lib/proxy.h"
+#include "tests/lib/row.h"
 
 #define MS INT64_C(1000) /* in microseconds */
 
@@ -53,15 +54,6 @@ int take(sqlock *m, const char *name, int32_t lease_ms, int32_t wait_ms, struct 
 sqlock_lock *held(sqlock *m, const char *name, int32_t lease_ms, struct events *events);
 /* Wait until an automatic renewal moved the deadline: the next one is as far away as can be. */
 void wait_renewed(sqlock_lock *lock);
-
-/* The row of a name, as the database tells it. */
-struct row {
-    int n; /* rows of that name */
-    int held;
-    int64_t token;
-    int64_t left_ms;
-};
-struct row row_of(sqlock *m, const char *name);
 
 /* What the callback was told, and how the world was at that moment. Times are of sqlock_now_us().
  */
