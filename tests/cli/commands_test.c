@@ -263,29 +263,6 @@ TEST(test_ls_of_nothing_is_an_empty_array, ON_ALL)
     json_decref(json);
 }
 
-/* The row of the one lock that is there, 100,000 times. */
-static void copy_lock(void)
-{
-    static const char digits[] = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL "
-                                 "SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL "
-                                 "SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL "
-                                 "SELECT 9)";
-    const char *name = strcmp(database_name(), "sqlite") == 0
-                           ? "CAST('lock.' || printf('%05d', i.n) AS BLOB)"
-                       : strcmp(database_name(), "postgres") == 0
-                           ? "convert_to('lock.' || lpad(i.n::text, 5, '0'), 'UTF8')"
-                           : "CONCAT('lock.', LPAD(i.n, 5, '0'))";
-    char sql[4096];
-
-    snprintf(sql, sizeof sql,
-             "INSERT INTO @lock (ns, name, owner, token, exp, since, label) "
-             "SELECT l.ns, %s, l.owner, l.token, l.exp, l.since, l.label "
-             "FROM @lock l, (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS n "
-             "FROM %s a, %s b, %s c, %s e, %s f) i",
-             name, digits, digits, digits, digits, digits);
-    database_exec(sql);
-}
-
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -306,22 +283,20 @@ TEST(test_ls_of_100000_locks_takes_less_than_a_second, ON_ALL)
 {
     int64_t words = INT64_MAX, json = INT64_MAX, limit = on_this_machine(1000);
 
-    assert_sh("sqlock $G acquire -n --ttl 7d -m job=import nightly");
-    copy_lock();
+    database_leave(100000);
     /* The best of some: what else runs on this machine is not the matter. */
     for (int i = 0; i < 8 && (words > limit || json > limit); i++) {
         words = lesser(words, sh("sqlock $G ls >$D/ls")->took_ms);
         json = lesser(json, sh("sqlock $G --json ls >$D/json")->took_ms);
     }
-    print_message("ls of 100001 locks on %s: %d ms, as JSON %d ms, of %d\n", database_name(),
+    print_message("ls of 100000 locks on %s: %d ms, as JSON %d ms, of %d\n", database_name(),
                   (int)words, (int)json, (int)limit);
-    assert_string_equal(sh("wc -l <$D/ls")->out, "100002\n");
-    assert_string_equal(sh("grep -o \"\\\"token\\\":$($D/token nightly),\" $D/json | wc -l")->out,
-                        "100001\n");
+    assert_string_equal(sh("wc -l <$D/ls")->out, "100001\n");
+    assert_string_equal(sh("grep -o '\"token\":1,' $D/json | wc -l")->out, "100000\n");
     assert_between(1, words, limit);
     assert_between(1, json, limit);
-    assert_between(1, sh("sqlock $G ls 'lock.9999?'")->took_ms, limit / 2);
-    assert_int_equal(10, atoi(sh("sqlock $G ls 'lock.9999?' | grep -c lock")->out));
+    assert_between(1, sh("sqlock $G ls 'dead/0009999?'")->took_ms, limit / 2);
+    assert_int_equal(10, atoi(sh("sqlock $G ls 'dead/0009999?' | grep -c dead")->out));
 }
 
 TEST(test_ls_watches_until_nobody_reads, ON_SQLITE)

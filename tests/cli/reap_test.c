@@ -28,7 +28,7 @@ TEST(test_quiet_reaper_says_nothing_but_what_was_asked_for, ON_SQLITE)
 
 TEST(test_limit_ends_it_early, ON_ALL)
 {
-    assert_sh("for i in 1 2 3; do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
+    database_leave(3);
     assert_says(0, "cleared 2, pruned 0", NULL, "sqlock $G reap --grace 0 --limit 2");
     assert_said(0, "there may be more", NULL);
     assert_says(0, "cleared 1, pruned 0", NULL, "sqlock $G reap --grace 0");
@@ -38,9 +38,9 @@ TEST(test_second_reaper_does_nothing_and_ends_with_0, ON_SQLITE)
 {
     pid_t first;
 
-    assert_sh("for i in $(seq 40); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
+    database_leave(40);
     first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
-    assert_soon(strstr(sh("sqlock $G --json show old.1")->out, "\"free\"") != NULL,
+    assert_soon(strstr(sh("sqlock $G --json show dead/00000001")->out, "\"free\"") != NULL,
                 patience_ms(10000)); /* it has begun */
     assert_false(child_ended(first));
     assert_says(0, "\"ran\":false", NULL, "sqlock $G --json reap --grace 0");
@@ -66,7 +66,7 @@ TEST(test_signal_cuts_a_long_run, ON_SQLITE)
 {
     pid_t reaper;
 
-    assert_sh("for i in $(seq 40); do sqlock $G acquire -n --ttl 100ms old.$i; done; sleep 0.3");
+    database_leave(40);
     reaper = sh_start("exec sqlock $G --json reap --grace 0 --batch 1");
     assert_sh(UNTIL_IT_REAPS);
     assert_false(child_ended(reaper));
@@ -81,10 +81,7 @@ TEST(test_reaper_without_its_lease_stops_with_76, ON_POSTGRES)
 {
     pid_t reaper;
 
-    assert_sh("sqlock $G acquire -n --ttl 100ms old; sleep 0.3");
-    database_exec("INSERT INTO @lock (ns, name, owner, token, exp, since, label) "
-                  "SELECT l.ns, convert_to('old.' || i, 'UTF8'), l.owner, l.token, l.exp, l.since, "
-                  "l.label FROM @lock l, generate_series(1, 1500) i");
+    database_leave(1500);
     reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 --metrics-file $D/prom");
     sleep_ms(1000);
     assert_false(child_ended(reaper));

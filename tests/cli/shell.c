@@ -11,11 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/my.h"
+#include "tests/lib/mysql_quirks.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/postgres_quirks.h"
 #include "tests/lib/proxy.h"
+#include "tests/lib/sqlite_quirks.h"
 
-static const char *database;
+static const struct quirks *database;
+static struct place place;
 static const char *test_folder;
 static struct said last;
 
@@ -23,7 +26,7 @@ static struct said last;
 
 const char *database_name(void)
 {
-    return database;
+    return database->name;
 }
 
 /* $D/token NAME: of its last grant. */
@@ -59,24 +62,19 @@ static void folder_new(void)
     free(joined);
 }
 
+/* SQLite's file is in the test's folder. */
 static void database_empty(void)
 {
-    char text[4200];
+    static char url[4200], options[300];
 
     folder_new();
-    if (database == NULL || strcmp(database, "sqlite") == 0) {
-        snprintf(text, sizeof text, "sqlite:%s/locks.db", test_folder);
-        setenv("SQLOCK_URL", text, 1);
-        setenv("G", "", 1);
-    } else if (strcmp(database, "postgres") == 0) {
-        setenv("SQLOCK_URL", pg_url(), 1);
-        snprintf(text, sizeof text, "--schema %s", pg_schema_new());
-        setenv("G", text, 1);
-    } else {
-        setenv("SQLOCK_URL", my_url(), 1);
-        snprintf(text, sizeof text, "--schema %s", my_database_new());
-        setenv("G", text, 1);
-    }
+    snprintf(url, sizeof url, "sqlite:%s/locks.db", test_folder);
+    place = (struct place){.url = url};
+    if (database->has_schemas)
+        database->make(&place);
+    snprintf(options, sizeof options, "--schema %s", place.schema);
+    setenv("SQLOCK_URL", place.url, 1);
+    setenv("G", place.schema != NULL ? options : "", 1);
 }
 
 void database_new(void)
@@ -97,30 +95,30 @@ void database_again(const char *its_folder)
 
 void database_exec(const char *sql)
 {
-    char tables[100] = "sqlock_", *text = NULL;
+    char *text = NULL;
     size_t len;
     FILE *to = open_memstream(&text, &len);
 
-    if (strcmp(database, "sqlite") != 0)
-        snprintf(tables, sizeof tables, "%s.sqlock_", database_schema());
     for (; *sql != '\0'; sql++)
-        if (*sql == '@')
-            fputs(tables, to);
+        if (*sql == '@' && place.schema != NULL)
+            fprintf(to, "%s.sqlock_", place.schema);
+        else if (*sql == '@')
+            fputs("sqlock_", to);
         else
             fputc(*sql, to);
     fclose(to);
-    if (strcmp(database, "postgres") == 0)
-        pg_exec("%s", text);
-    else if (strcmp(database, "mysql") == 0)
-        my_exec(text);
-    else
-        assert_sh("sqlite3 -bail $D/locks.db <<'END'\n%s;\nEND", text);
+    database->execute(&place, text);
     free(text);
+}
+
+void database_leave(int n)
+{
+    database->leave(&place, n);
 }
 
 const char *database_schema(void)
 {
-    return getenv("G") + strlen("--schema ");
+    return place.schema;
 }
 
 struct proxy *database_by_proxy(void)
@@ -139,17 +137,17 @@ void database_directly(void)
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name;
+    const struct quirks *quirks;
     unsigned on;
 } databases[] = {
 #ifdef TEST_HAVE_SQLITE
-    {"sqlite", ON_SQLITE},
+    {&sqlite_quirks, ON_SQLITE},
 #endif
 #ifdef TEST_HAVE_POSTGRES
-    {"postgres", ON_POSTGRES},
+    {&postgres_quirks, ON_POSTGRES},
 #endif
 #ifdef TEST_HAVE_MYSQL
-    {"mysql", ON_MYSQL},
+    {&mysql_quirks, ON_MYSQL},
 #endif
 };
 
@@ -172,7 +170,7 @@ static void run_on_its_database(void **state)
     test->body();
 }
 
-static int run_on(const char *name, unsigned on)
+static int run_on(const struct quirks *quirks, unsigned on)
 {
     struct CMUnitTest tests[64];
     size_t n = 0;
@@ -185,12 +183,12 @@ static int run_on(const char *name, unsigned on)
         }
     if (n == 0)
         return 0;
-    if (!test_wants(name)) {
-        printf("SKIP: %s is left out\n", name);
+    if (!test_wants(quirks->name)) {
+        printf("SKIP: %s is left out\n", quirks->name);
         return 0;
     }
-    database = name;
-    return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+    database = quirks;
+    return _cmocka_run_group_tests(quirks->name, tests, n, NULL, NULL);
 }
 
 int command_tests_run(void)
@@ -198,7 +196,7 @@ int command_tests_run(void)
     int failed = 0;
 
     for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
-        failed += run_on(databases[i].name, databases[i].on);
+        failed += run_on(databases[i].quirks, databases[i].on);
     return failed == 0 ? 0 : 1;
 }
 

@@ -57,6 +57,8 @@ void database_again(const char *its_folder);
 
 /* Run a statement past the library; in it @lock, @meta ... are the tables. */
 void database_exec(const char *sql);
+/* n rows whose holders died: dead/00000001 and so on. */
+void database_leave(int n);
 
 /* The schema or database of the test, on a server. */
 const char *database_schema(void);
