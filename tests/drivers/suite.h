@@ -127,6 +127,11 @@ extern const struct part suite_deadlock; /* the same, of a request of ours; MySQ
 /* Also where a server knows no NOWAIT. */
 extern const struct part suite_rowlock_race, suite_rowlock_refused;
 
+/* A test of what core decides whatever the driver does: arguments, options, states, callbacks,
+ * loops. It is run where quirks have tries_core; on servers it would only last longer. */
+#define core_test(f) cmocka_unit_test_setup(f, decided_in_core)
+int decided_in_core(void **state);
+
 #define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 
 #endif

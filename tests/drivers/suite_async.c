@@ -224,12 +224,12 @@ static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_lock *busy = take(a, "busy"), *held = take_for(b, "held", patience_ms(1000), 0);
+    sqlock_lock *busy = take(a, "busy"), *held = take_for(b, "held", patience_ms(600), 0);
     sqlock_op *ops[5];
 
     for (int i = 0; i < 5; i++)
         ops[i] = start(b, "busy", SQLOCK_WAIT_FOREVER);
-    for (int64_t end = now_us() + patience_ms(2500) * INT64_C(1000); now_us() < end; sleep_ms(5))
+    for (int64_t end = now_us() + patience_ms(1400) * INT64_C(1000); now_us() < end; sleep_ms(5))
         assert_true(sqlock_is_held(held));
     for (int i = 0; i < 5; i++) {
         sqlock_op_cancel(ops[i]);
@@ -249,14 +249,14 @@ static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
     (void)state;
     (void)user;
     atomic_fetch_add(&slow.begun, 1);
-    sleep_ms(800);
+    sleep_ms(500);
     atomic_fetch_add(&slow.ended, 1);
 }
 
 /* A lock at risk, with its callback running. */
 static sqlock_lock *take_with_slow_callback(sqlock *m)
 {
-    sqlock_acquire_opts o = wait_opts(0, 900, SQLOCK_NO_RENEW);
+    sqlock_acquire_opts o = wait_opts(0, 600, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     atomic_store(&slow.begun, 0);
@@ -315,19 +315,19 @@ static void test_close_ends_what_is_under_way(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_loop_acquires_renews_and_releases),
-    cmocka_unit_test(test_loop_that_waits_is_woken_by_the_grant),
-    cmocka_unit_test(test_loop_is_told_who_holds_the_lock),
-    cmocka_unit_test(test_loops_timed_wait_ends_on_time),
-    cmocka_unit_test(test_loop_cancels_a_waiting_acquire),
-    cmocka_unit_test(test_cancel_after_the_end_changes_nothing),
-    cmocka_unit_test(test_finish_waits_for_what_is_under_way),
-    cmocka_unit_test(test_finish_without_a_place_for_the_lock_frees_it),
-    cmocka_unit_test(test_second_release_wakes_the_loop_too),
-    cmocka_unit_test(test_many_requests_are_under_way_at_once),
-    cmocka_unit_test(test_waiting_requests_do_not_keep_renewals_waiting),
-    cmocka_unit_test(test_start_of_a_release_does_not_wait_for_a_callback),
-    cmocka_unit_test(test_release_gives_the_lock_back_before_it_waits_for_a_callback),
-    cmocka_unit_test(test_close_ends_what_is_under_way),
+    core_test(test_loop_acquires_renews_and_releases),
+    core_test(test_loop_that_waits_is_woken_by_the_grant),
+    core_test(test_loop_is_told_who_holds_the_lock),
+    core_test(test_loops_timed_wait_ends_on_time),
+    core_test(test_loop_cancels_a_waiting_acquire),
+    core_test(test_cancel_after_the_end_changes_nothing),
+    core_test(test_finish_waits_for_what_is_under_way),
+    core_test(test_finish_without_a_place_for_the_lock_frees_it),
+    core_test(test_second_release_wakes_the_loop_too),
+    core_test(test_many_requests_are_under_way_at_once),
+    core_test(test_waiting_requests_do_not_keep_renewals_waiting),
+    core_test(test_start_of_a_release_does_not_wait_for_a_callback),
+    core_test(test_release_gives_the_lock_back_before_it_waits_for_a_callback),
+    core_test(test_close_ends_what_is_under_way),
 };
 PART(suite_async, tests);

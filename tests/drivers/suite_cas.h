@@ -6,7 +6,7 @@
 
 #include "tests/drivers/suite_guest.h"
 
-#define REQUEST_MS patience_ms(1000) /* some tests wait for its end */
+#define REQUEST_MS patience_ms(600) /* some tests wait for its end */
 
 /* app_offer: number 1 has the price 10 and the version 1000, number 2 no version. */
 struct cas_stage {

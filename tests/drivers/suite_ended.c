@@ -252,11 +252,11 @@ static void test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold
 static void test_renew_by_hand_ends_with_the_longest_hold(void **state)
 {
     struct world *w = world(state);
-    sqlock_acquire_opts o = wait_opts(patience_ms(10000), patience_ms(1000), SQLOCK_NO_RENEW);
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), patience_ms(600), SQLOCK_NO_RENEW);
     sqlock_error err = {0};
     sqlock_lock *lock;
 
-    o.max_hold_ms = patience_ms(300);
+    o.max_hold_ms = patience_ms(200);
     lock = take_with(open_manager(w, NULL), "nightly", &o);
     assert_ok(sqlock_renew(lock, &err), &err);
     sleep_ms(o.max_hold_ms + 10);
@@ -359,8 +359,8 @@ static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
-    int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(2000);
+    sqlock_lock *lock = take_for(m, "nightly", 1000, SQLOCK_NO_RENEW);
+    int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(1000);
 
     await_loss(lock);
     assert_lost(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
@@ -370,9 +370,9 @@ static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_release_twice_says_released_both_times),
-    cmocka_unit_test(test_second_release_does_not_free_successor),
-    cmocka_unit_test(test_renew_after_release_is_a_wrong_state),
+    core_test(test_release_twice_says_released_both_times),
+    core_test(test_second_release_does_not_free_successor),
+    core_test(test_renew_after_release_is_a_wrong_state),
     cmocka_unit_test(test_release_after_break_says_broken),
     cmocka_unit_test(test_release_after_break_and_take_over_says_broken_and_frees_nobody),
     cmocka_unit_test(test_renew_after_break_says_broken),
@@ -382,14 +382,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break),
     cmocka_unit_test(test_release_whose_reply_was_lost_says_released_after_others_without_a_break),
     cmocka_unit_test(test_release_whose_reply_was_lost_after_two_breaks_says_broken),
-    cmocka_unit_test(test_renew_after_the_deadline_says_expired_without_a_request),
-    cmocka_unit_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
-    cmocka_unit_test(test_renew_by_hand_ends_with_the_longest_hold),
+    core_test(test_renew_after_the_deadline_says_expired_without_a_request),
+    core_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
+    core_test(test_renew_by_hand_ends_with_the_longest_hold),
     cmocka_unit_test(test_release_after_expiry_and_take_over_says_lost),
     cmocka_unit_test(test_acquire_by_the_same_owner_is_the_same_grant),
     cmocka_unit_test(test_acquire_by_an_owner_that_has_released_says_lost),
-    cmocka_unit_test(test_settle_without_a_doubt_tells_the_state),
-    cmocka_unit_test(test_renew_counts_a_full_lease_from_its_call),
+    core_test(test_settle_without_a_doubt_tells_the_state),
+    core_test(test_renew_counts_a_full_lease_from_its_call),
     cmocka_unit_test(test_release_of_an_expired_lock_gives_back_what_is_left),
 };
 PART(suite_ended, tests);

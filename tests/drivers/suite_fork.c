@@ -307,10 +307,10 @@ static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_handles_are_dead_in_a_child_and_live_in_the_parent),
-    cmocka_unit_test(test_handles_are_dead_in_a_child_with_the_parents_pid),
-    cmocka_unit_test(test_scope_that_ends_in_a_child_releases_nothing),
-    cmocka_unit_test(test_child_cannot_finish_a_request_of_the_parent),
-    cmocka_unit_test(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent),
+    core_test(test_handles_are_dead_in_a_child_with_the_parents_pid),
+    core_test(test_scope_that_ends_in_a_child_releases_nothing),
+    core_test(test_child_cannot_finish_a_request_of_the_parent),
+    core_test(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent),
     cmocka_unit_test(test_no_descriptor_is_inherited_by_an_executed_program),
 };
 PART(suite_fork, tests);

@@ -6,7 +6,7 @@
 
 #include "tests/drivers/suite_guest.h"
 
-enum { LEASE_MS = 600 };
+enum { LEASE_MS = 400 };
 
 /* A holder, a thief with little patience, and the holder's adopted connection. */
 static struct stage {
@@ -108,7 +108,7 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
 /* ---- and nobody guards --------------------------------------------------------------------------
  */
 
-enum { TRIERS = 8, TRYING_MS = 1500 };
+enum { TRIERS = 8, TRYING_MS = 700 };
 
 struct trier {
     pthread_t thread;
@@ -324,8 +324,8 @@ static void await_state(sqlock_state wanted, int ms)
 /* The guard has extended the lease, which nobody could renew meanwhile. */
 static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state)
 {
-    set_stage(state, 2000, 0);
-    sleep_ms(600);
+    set_stage(state, 1000, 0);
+    sleep_ms(300);
     app_exec(g.app, "BEGIN IMMEDIATE");
     assert_ok(guard(), &s.err);
     await_state(SQLOCK_UNSURE, 2000);
@@ -339,7 +339,7 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
     app_exec(g.app, "BEGIN IMMEDIATE");
     assert_ok(guard(), &s.err);
     await_state(SQLOCK_UNSURE, 2500);
-    sleep_ms(600);
+    sleep_ms(400);
     app_exec(g.app, "COMMIT");
     await_state(SQLOCK_LOST, 1000);
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
@@ -348,8 +348,8 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
 
 static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
 {
-    set_stage(state, 2000, SQLOCK_NO_RENEW);
-    sleep_ms(600);
+    set_stage(state, 1000, SQLOCK_NO_RENEW);
+    sleep_ms(300);
     app_exec(g.app, "BEGIN IMMEDIATE");
     assert_ok(guard(), &s.err);
     await_state(SQLOCK_UNSURE, 2000);

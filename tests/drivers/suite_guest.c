@@ -34,12 +34,17 @@ void assert_restart(int rc, const sqlock_error *err)
     assert_code(expected, rc, err);
 }
 
+void be_impatient(void *app)
+{
+    if (g.side->impatient)
+        app_exec(app, g.side->impatient);
+}
+
 void *app_connect_impatient(void)
 {
     void *app = app_connect();
 
-    if (g.side->impatient)
-        app_exec(app, g.side->impatient);
+    be_impatient(app);
     return app;
 }
 

@@ -45,8 +45,10 @@ bool go_out(void *app, const struct way *way,
 
 /* One more connection of the application's, closed when the test ends. */
 void *app_connect(void);
-/* It gives up soon where somebody else has locked a row for good. */
+/* It gives up soon where somebody else has locked a row for good; and a connection that does from
+ * now on. */
 void *app_connect_impatient(void);
+void be_impatient(void *app);
 void app_exec(void *app, const char *sql);
 int64_t app_number(void *app, const char *sql);
 int64_t seen_by(void *app); /* n of row 1 */

@@ -380,14 +380,14 @@ static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void *
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_imported_grant_is_unsure_and_nothing_was_sent),
-    cmocka_unit_test(test_import_takes_the_length_of_the_name),
-    cmocka_unit_test(test_import_of_what_cannot_be_is_refused_before_any_request),
-    cmocka_unit_test(test_unsettled_import_is_lost_with_its_manager),
+    core_test(test_imported_grant_is_unsure_and_nothing_was_sent),
+    core_test(test_import_takes_the_length_of_the_name),
+    core_test(test_import_of_what_cannot_be_is_refused_before_any_request),
+    core_test(test_unsettled_import_is_lost_with_its_manager),
     cmocka_unit_test(test_settled_import_is_the_same_grant_for_a_full_lease),
-    cmocka_unit_test(test_settled_import_is_renewed_when_its_first_holder_is_gone),
-    cmocka_unit_test(test_settled_import_that_is_not_to_be_renewed_runs_out),
-    cmocka_unit_test(test_loss_of_a_settled_import_is_told),
+    core_test(test_settled_import_is_renewed_when_its_first_holder_is_gone),
+    core_test(test_settled_import_that_is_not_to_be_renewed_runs_out),
+    core_test(test_loss_of_a_settled_import_is_told),
     cmocka_unit_test(test_import_is_released_without_being_settled),
     cmocka_unit_test(test_holder_learns_that_another_handle_released_its_grant),
     cmocka_unit_test(test_import_of_a_released_grant_settles_as_lost),

@@ -210,7 +210,7 @@ static void test_freed_handle_keeps_the_lock_for_its_lease(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(a, "nightly", 1200, 0);
+    sqlock_lock *lock = take_for(a, "nightly", 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
     sqlock_lock_free(lock);
@@ -222,13 +222,13 @@ static void test_freed_handle_keeps_the_lock_for_its_lease(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_holder_at_a_time),
-    cmocka_unit_test(test_second_acquire_by_the_same_program_is_busy),
-    cmocka_unit_test(test_owners_differ_from_grant_to_grant),
+    core_test(test_second_acquire_by_the_same_program_is_busy),
+    core_test(test_owners_differ_from_grant_to_grant),
     cmocka_unit_test(test_tokens_rise_whatever_ends_a_grant),
     cmocka_unit_test(test_expired_lock_is_taken_over_without_a_reaper),
     cmocka_unit_test(test_threads_take_turns_and_tokens_rise),
     cmocka_unit_test(test_late_release_does_not_free_successor),
-    cmocka_unit_test(test_late_free_does_not_free_successor),
-    cmocka_unit_test(test_freed_handle_keeps_the_lock_for_its_lease),
+    core_test(test_late_free_does_not_free_successor),
+    core_test(test_freed_handle_keeps_the_lock_for_its_lease),
 };
 PART(suite_lease, tests);

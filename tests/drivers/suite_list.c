@@ -352,7 +352,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_tells_free_rows_only_when_asked),
     cmocka_unit_test(test_list_tells_a_lease_that_ran_out),
     cmocka_unit_test(test_list_by_prefix),
-    cmocka_unit_test(test_list_stops_when_it_is_told_to),
+    core_test(test_list_stops_when_it_is_told_to),
     cmocka_unit_test(test_list_keeps_to_its_namespace),
     cmocka_unit_test(test_list_goes_over_many_pages),
     cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),

@@ -136,11 +136,11 @@ static void test_renewal_keeps_the_descriptor_quiet(void **state)
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
     sqlock_error err = {0};
-    sqlock_lock *lock = take_for(m, "nightly", 1000, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(m, "nightly", 600, SQLOCK_NO_RENEW);
     int fd = sqlock_lock_fd(lock, &err);
     int64_t first = sqlock_lock_deadline_us(lock);
 
-    sleep_ms(500);
+    sleep_ms(300);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_between(first + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
     assert_false(readable_within(fd, (int32_t)((first - sqlock_now_us()) / 1000) + 50));
@@ -156,10 +156,10 @@ static void test_risk_is_told_before_loss(void **state)
     sqlock *m = open_manager(w, NULL);
     struct told t;
     int64_t begun = sqlock_now_us();
-    sqlock_lock *lock = take_told(m, &t, 900, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_told(m, &t, 600, SQLOCK_NO_RENEW);
 
     assert_soon(atomic_load(&t.at_risk) == 1, patience_ms(3000));
-    assert_between(begun + 600000, sqlock_now_us(), sqlock_lock_deadline_us(lock));
+    assert_between(begun + 400000, sqlock_now_us(), sqlock_lock_deadline_us(lock));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
     assert_true(sqlock_is_held(lock));
@@ -176,7 +176,7 @@ static void test_renewal_ends_the_risk(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_error err = {0};
     struct told t;
-    sqlock_lock *lock = take_told(m, &t, 2000, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_told(m, &t, 1200, SQLOCK_NO_RENEW);
 
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
     assert_ok(sqlock_renew(lock, &err), &err);
@@ -302,7 +302,7 @@ static void test_close_loses_the_locks_that_are_held(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
     struct told t;
-    sqlock_lock *lock = take_told(a, &t, 1500, 0);
+    sqlock_lock *lock = take_told(a, &t, 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
 
@@ -320,19 +320,19 @@ static void test_close_loses_the_locks_that_are_held(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_deadline_counts_from_within_the_call),
-    cmocka_unit_test(test_state_turns_lost_at_the_deadline_without_a_request),
-    cmocka_unit_test(test_loss_is_told_at_the_deadline),
-    cmocka_unit_test(test_descriptor_made_after_the_loss_is_readable),
-    cmocka_unit_test(test_renewal_keeps_the_descriptor_quiet),
-    cmocka_unit_test(test_risk_is_told_before_loss),
-    cmocka_unit_test(test_renewal_ends_the_risk),
-    cmocka_unit_test(test_release_tells_nothing),
-    cmocka_unit_test(test_loss_that_was_not_told_before_the_release_is_not_told),
-    cmocka_unit_test(test_callback_may_ask_the_getters),
-    cmocka_unit_test(test_free_waits_for_a_running_callback),
-    cmocka_unit_test(test_callback_may_free_its_lock),
-    cmocka_unit_test(test_break_is_told_to_the_holder),
-    cmocka_unit_test(test_close_loses_the_locks_that_are_held),
+    core_test(test_deadline_counts_from_within_the_call),
+    core_test(test_state_turns_lost_at_the_deadline_without_a_request),
+    core_test(test_loss_is_told_at_the_deadline),
+    core_test(test_descriptor_made_after_the_loss_is_readable),
+    core_test(test_renewal_keeps_the_descriptor_quiet),
+    core_test(test_risk_is_told_before_loss),
+    core_test(test_renewal_ends_the_risk),
+    core_test(test_release_tells_nothing),
+    core_test(test_loss_that_was_not_told_before_the_release_is_not_told),
+    core_test(test_callback_may_ask_the_getters),
+    core_test(test_free_waits_for_a_running_callback),
+    core_test(test_callback_may_free_its_lock),
+    core_test(test_break_is_told_to_the_holder),
+    core_test(test_close_loses_the_locks_that_are_held),
 };
 PART(suite_loss, tests);

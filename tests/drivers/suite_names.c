@@ -265,13 +265,13 @@ static void test_namespace_has_up_to_63_bytes_of_utf8(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_names_that_are_empty_or_too_long_are_refused),
-    cmocka_unit_test(test_names_with_a_nul_are_refused),
-    cmocka_unit_test(test_names_that_are_not_utf8_are_refused),
+    core_test(test_names_that_are_empty_or_too_long_are_refused),
+    core_test(test_names_with_a_nul_are_refused),
+    core_test(test_names_that_are_not_utf8_are_refused),
     cmocka_unit_test(test_names_that_differ_in_a_byte_are_different_locks),
     cmocka_unit_test(test_name_of_255_bytes_is_a_name),
-    cmocka_unit_test(test_length_of_a_name_is_taken_as_it_is_given),
-    cmocka_unit_test(test_name_with_a_length_needs_no_nul_behind_it),
+    core_test(test_length_of_a_name_is_taken_as_it_is_given),
+    core_test(test_name_with_a_length_needs_no_nul_behind_it),
     cmocka_unit_test(test_namespaces_are_separate),
     cmocka_unit_test(test_namespace_has_up_to_63_bytes_of_utf8),
 };

@@ -113,7 +113,7 @@ static pid_t start_holder(struct side *s)
 /* P10 */
 static void test_lock_of_a_killed_process_is_free_after_its_lease(void **state)
 {
-    struct side s = {.w = world(state), .lease_ms = 1500};
+    struct side s = {.w = world(state), .lease_ms = 700};
     pid_t child = start_holder(&s);
     sqlock *m = open_manager(s.w, NULL);
     int64_t killed = now_us();
@@ -122,7 +122,7 @@ static void test_lock_of_a_killed_process_is_free_after_its_lease(void **state)
     assert_int_equal(child_wait(child, patience_ms(5000)), -SIGKILL);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     sqlock_lock *lock = take(m, "nightly");
-    assert_between(0, now_us() - killed, (1500 + patience_ms(1500)) * INT64_C(1000));
+    assert_between(0, now_us() - killed, (700 + patience_ms(1500)) * INT64_C(1000));
     give(lock);
     close(s.pipe[0]);
 }
@@ -242,9 +242,9 @@ static void test_process_gives_back_what_another_was_granted(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_processes_take_turns),
-    cmocka_unit_test(test_lock_of_a_killed_process_is_free_after_its_lease),
-    cmocka_unit_test(test_stopped_process_stops_believing_before_its_successor_comes),
+    core_test(test_lock_of_a_killed_process_is_free_after_its_lease),
+    core_test(test_stopped_process_stops_believing_before_its_successor_comes),
     cmocka_unit_test(test_processes_may_migrate_at_once),
-    cmocka_unit_test(test_process_gives_back_what_another_was_granted),
+    core_test(test_process_gives_back_what_another_was_granted),
 };
 PART(suite_processes, tests);

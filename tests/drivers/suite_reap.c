@@ -367,12 +367,12 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_reap_of_smaller_tokens_leaves_the_floor_where_it_is),
     cmocka_unit_test(test_reap_does_not_prune_what_it_just_cleared),
     cmocka_unit_test(test_reap_keeps_idle_rows_when_it_is_told_to),
-    cmocka_unit_test(test_reap_stops_at_its_limits),
+    core_test(test_reap_stops_at_its_limits),
     cmocka_unit_test(test_dry_run_counts_and_changes_nothing),
-    cmocka_unit_test(test_second_reaper_goes_away_quietly),
-    cmocka_unit_test(test_reap_can_be_cancelled),
+    core_test(test_second_reaper_goes_away_quietly),
+    core_test(test_reap_can_be_cancelled),
     cmocka_unit_test(test_reapers_own_lease_meets_no_users_name),
-    cmocka_unit_test(test_reap_checks_its_arguments_before_any_request),
-    cmocka_unit_test(test_report_is_filled_as_far_as_the_caller_knows_it),
+    core_test(test_reap_checks_its_arguments_before_any_request),
+    core_test(test_report_is_filled_as_far_as_the_caller_knows_it),
 };
 PART(suite_reap, tests);

@@ -9,7 +9,7 @@ static void test_short_lease_is_held_for_many_leases(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    int32_t lease_ms = patience_ms(2000);
+    int32_t lease_ms = patience_ms(900);
     sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
     int64_t token = sqlock_lock_token(lock), end = sqlock_now_us() + lease_ms * INT64_C(3000);
     long seen = spy_requests(SQLOCK_STMT_RENEW);
@@ -32,9 +32,9 @@ static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
 
-    o.renew_ms = 100;
+    o.renew_ms = 50;
     sqlock_lock *lock = take_with(m, "nightly", &o);
-    sleep_ms(1050);
+    sleep_ms(525);
     assert_between(3, spy_requests(SQLOCK_STMT_RENEW), 14);
     give(lock);
 }
@@ -43,15 +43,15 @@ static void test_longest_hold_ends_renewals(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_acquire_opts o = wait_opts(0, 900, 0);
+    sqlock_acquire_opts o = wait_opts(0, 400, 0);
     int64_t begun = sqlock_now_us();
 
-    o.max_hold_ms = 2100;
+    o.max_hold_ms = 700;
     sqlock_lock *lock = take_with(a, "nightly", &o);
     await_loss(lock);
     /* The last renewal is before the end of the hold, and lasts for one lease. */
-    assert_between(begun + 2100000, sqlock_lock_deadline_us(lock),
-                   begun + (2100 + 900 + patience_ms(300)) * INT64_C(1000));
+    assert_between(begun + 700000, sqlock_lock_deadline_us(lock),
+                   begun + (700 + 400 + patience_ms(300)) * INT64_C(1000));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
     give(take(b, "nightly"));
     sqlock_lock_free(lock);
@@ -100,7 +100,7 @@ static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 400, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
     await_loss(lock);
@@ -114,15 +114,15 @@ static void test_renewals_end_with_release(void **state)
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
-    sqlock_lock *lock = take_for(a, "nightly", 600, 0), *next = NULL;
+    sqlock_lock *lock = take_for(a, "nightly", 300, 0), *next = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
     long seen;
 
-    sleep_ms(700);
+    sleep_ms(350);
     assert_ok(sqlock_release(lock, &err), &err);
     next = take_with(b, "nightly", &o); /* at once */
     seen = spy_runs(SQLOCK_STMT_RENEW);
-    sleep_ms(700);
+    sleep_ms(350);
     /* One may have been on its way. */
     assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
     assert_true(sqlock_is_held(next));
@@ -159,7 +159,7 @@ static void test_renewals_end_with_loss(void **state)
     sqlock_lock_free(lock);
 }
 
-enum { MANY = 200 };
+enum { MANY = 100 };
 
 /* One statement for many, and each of them is renewed. */
 static void test_many_leases_are_renewed_together(void **state)
@@ -167,7 +167,7 @@ static void test_many_leases_are_renewed_together(void **state)
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *locks[MANY];
-    int32_t lease_ms = patience_ms(4000);
+    int32_t lease_ms = patience_ms(2000);
     char name[32];
     long runs, renewals;
 
@@ -200,7 +200,7 @@ static void test_long_lease_does_not_delay_a_short_one(void **state)
     sqlock_lock *slow = take_for(m, "long", 3600000, 0);
     sqlock_lock *fast = take_for(m, "short", patience_ms(300), 0);
 
-    sleep_ms(patience_ms(1000));
+    sleep_ms(patience_ms(700));
     assert_true(sqlock_is_held(fast));
     assert_true(sqlock_is_held(slow));
     give(fast);
@@ -208,15 +208,15 @@ static void test_long_lease_does_not_delay_a_short_one(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_short_lease_is_held_for_many_leases),
-    cmocka_unit_test(test_renewals_come_as_often_as_they_are_asked_for),
-    cmocka_unit_test(test_longest_hold_ends_renewals),
-    cmocka_unit_test(test_renewal_that_is_denied_once_is_asked_again),
-    cmocka_unit_test(test_lock_that_renews_by_hand_is_not_renewed),
-    cmocka_unit_test(test_renewals_end_with_release),
-    cmocka_unit_test(test_renewals_end_with_free),
-    cmocka_unit_test(test_renewals_end_with_loss),
+    core_test(test_short_lease_is_held_for_many_leases),
+    core_test(test_renewals_come_as_often_as_they_are_asked_for),
+    core_test(test_longest_hold_ends_renewals),
+    core_test(test_renewal_that_is_denied_once_is_asked_again),
+    core_test(test_lock_that_renews_by_hand_is_not_renewed),
+    core_test(test_renewals_end_with_release),
+    core_test(test_renewals_end_with_free),
+    core_test(test_renewals_end_with_loss),
     cmocka_unit_test(test_many_leases_are_renewed_together),
-    cmocka_unit_test(test_long_lease_does_not_delay_a_short_one),
+    core_test(test_long_lease_does_not_delay_a_short_one),
 };
 PART(suite_renewal, tests);

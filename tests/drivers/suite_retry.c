@@ -89,8 +89,8 @@ static void test_lock_that_is_not_to_be_had_is_the_end(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_attempts_after_the_optimistic_ones_have_the_lock),
-    cmocka_unit_test(test_lock_that_was_lost_is_taken_anew),
-    cmocka_unit_test(test_lock_that_is_not_to_be_had_is_the_end),
+    core_test(test_attempts_after_the_optimistic_ones_have_the_lock),
+    core_test(test_lock_that_was_lost_is_taken_anew),
+    core_test(test_lock_that_is_not_to_be_had_is_the_end),
 };
 PART(suite_retry, tests);

@@ -130,6 +130,7 @@ static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **sta
     int64_t expected = 10;
 
     set_row_stage(state);
+    be_impatient(rs.other_app);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         int rc;
 

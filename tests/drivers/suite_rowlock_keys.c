@@ -181,6 +181,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_names_that_are_none_are_refused_unsent),
     cmocka_unit_test(test_name_is_not_cut_to_another_tables),
     cmocka_unit_test(test_values_are_never_executed),
-    cmocka_unit_test(test_arguments_are_checked),
+    core_test(test_arguments_are_checked),
 };
 PART(suite_rowlock_keys, tests);

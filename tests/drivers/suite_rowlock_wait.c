@@ -206,6 +206,7 @@ static void test_wait_that_is_cancelled_leaves_the_transaction_usable(void **sta
     int64_t began;
 
     set_row_stage(state);
+    be_impatient(g.app);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         if (strncmp(*begin, "SAVEPOINT", 9) == 0)
             continue; /* ended in another way */

@@ -34,8 +34,8 @@ static void test_session_without_prepared_statements_works(void **state)
         return;
     }
     m = open_manager(w, &o);
-    sqlock_lock *lock = take_for(m, "nightly", 600, 0);
-    sleep_ms(700);
+    sqlock_lock *lock = take_for(m, "nightly", 300, 0);
+    sleep_ms(350);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
@@ -61,7 +61,7 @@ static void test_open_without_options_takes_the_defaults(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_second_migration_finds_nothing_to_do),
     cmocka_unit_test(test_session_without_prepared_statements_works),
-    cmocka_unit_test(test_open_without_options_takes_the_defaults),
+    core_test(test_open_without_options_takes_the_defaults),
 };
 PART(suite_schema, tests);
 
@@ -290,13 +290,13 @@ __attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, co
                                                              sqlock_why why)
 {
     sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", patience_ms(900), 0);
+    sqlock_lock *lock = take_for(m, "nightly", patience_ms(600), 0);
     int64_t begun = sqlock_now_us();
 
     change(w, sql, "lock");
     await_loss(lock);
     /* Told by the answer, not by the deadline. */
-    assert_between(0, sqlock_now_us() - begun, patience_ms(700) * INT64_C(1000));
+    assert_between(0, sqlock_now_us() - begun, patience_ms(450) * INT64_C(1000));
     assert_int_equal(sqlock_lock_why(lock), why);
     sqlock_lock_free(lock);
     close_manager(w, m);

@@ -118,10 +118,10 @@ static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_work_is_done_under_the_lock),
-    cmocka_unit_test(test_work_is_not_done_without_the_lock),
-    cmocka_unit_test(test_work_that_outlived_its_lock_is_told_lost),
-    cmocka_unit_test(test_scope_gives_back_the_lock_on_every_way_out),
-    cmocka_unit_test(test_acquire_that_cannot_be_settled_is_withdrawn),
+    core_test(test_work_is_done_under_the_lock),
+    core_test(test_work_is_not_done_without_the_lock),
+    core_test(test_work_that_outlived_its_lock_is_told_lost),
+    core_test(test_scope_gives_back_the_lock_on_every_way_out),
+    core_test(test_acquire_that_cannot_be_settled_is_withdrawn),
 };
 PART(suite_scope, tests);

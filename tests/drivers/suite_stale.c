@@ -9,7 +9,7 @@
 
 #include "tests/drivers/suite_guest.h"
 
-enum { LEASE_MS = 1500, LOST_IT = 7 };
+enum { LEASE_MS = 700, LOST_IT = 7 };
 
 struct sale {
     bool guarded;

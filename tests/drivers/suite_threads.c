@@ -325,11 +325,11 @@ static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_threads_share_a_manager_with_two_connections),
-    cmocka_unit_test(test_manager_starts_two_threads_at_the_most),
+    core_test(test_manager_starts_two_threads_at_the_most),
     cmocka_unit_test(test_nothing_is_left_open_after_close),
-    cmocka_unit_test(test_handlers_of_the_application_never_run_on_our_threads),
+    core_test(test_handlers_of_the_application_never_run_on_our_threads),
     cmocka_unit_test(test_signals_do_not_cut_calls_short),
     cmocka_unit_test(test_thread_that_is_cancelled_leaves_the_manager_whole),
-    cmocka_unit_test(test_work_that_is_cancelled_gives_the_lock_back),
+    core_test(test_work_that_is_cancelled_gives_the_lock_back),
 };
 PART(suite_threads, tests);

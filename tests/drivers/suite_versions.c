@@ -373,17 +373,17 @@ static void test_driver_takes_the_options_of_a_newer_core(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_driver_of_every_size_from_the_first_release_on_works),
-    cmocka_unit_test(test_driver_whose_table_is_gone_after_open_works),
-    cmocka_unit_test(test_driver_with_a_size_that_cannot_be_is_refused),
-    cmocka_unit_test(test_driver_that_lacks_a_required_slot_is_refused),
-    cmocka_unit_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
-    cmocka_unit_test(test_older_driver_with_a_newer_bit_is_refused),
-    cmocka_unit_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
-    cmocka_unit_test(test_older_driver_without_registers_has_locks),
+    core_test(test_driver_of_every_size_from_the_first_release_on_works),
+    core_test(test_driver_whose_table_is_gone_after_open_works),
+    core_test(test_driver_with_a_size_that_cannot_be_is_refused),
+    core_test(test_driver_that_lacks_a_required_slot_is_refused),
+    core_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
+    core_test(test_older_driver_with_a_newer_bit_is_refused),
+    core_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
+    core_test(test_older_driver_without_registers_has_locks),
     cmocka_unit_test(test_older_driver_without_notes_breaks_all_the_same),
-    cmocka_unit_test(test_newer_driver_with_more_requests_works),
-    cmocka_unit_test(test_driver_whose_requests_differ_is_refused),
+    core_test(test_newer_driver_with_more_requests_works),
+    core_test(test_driver_whose_requests_differ_is_refused),
     cmocka_unit_test(test_driver_reads_no_further_than_the_options_of_an_older_core),
     cmocka_unit_test(test_driver_takes_the_options_of_a_newer_core),
 };

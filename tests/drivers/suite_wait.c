@@ -93,7 +93,7 @@ static int wait_once(sqlock *m, int32_t wait_ms, sqlock_error *err)
 /* Not early but for the last round trip, and not late. */
 static void test_timed_wait_ends_on_time(void **state)
 {
-    const int32_t waits[] = {40, 300, 700};
+    const int32_t waits[] = {40, 400};
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
@@ -361,12 +361,12 @@ static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
     give(take(b, "other")); /* it is connected */
     for (int i = 0; i < 4; i++)
         spinners[i] = child_start(spin, NULL);
-    int busy = busy_in_a_crowd(b, 1, 500, 8, 2);
+    int busy = busy_in_a_crowd(b, 1, 500, 5, 1);
     for (int i = 0; i < 4; i++) {
         kill(spinners[i], SIGKILL);
         child_wait(spinners[i], patience_ms(5000));
     }
-    assert_between(6, busy, 8);
+    assert_between(4, busy, 5);
     give(lock);
 }
 
@@ -378,7 +378,7 @@ static void test_many_who_wait_together_end_as_busy(void **state)
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
-    assert_int_equal(busy_in_a_crowd(b, 16, 1000, 1, 0), 16);
+    assert_int_equal(busy_in_a_crowd(b, 16, 600, 1, 0), 16);
     give(lock);
 }
 
@@ -461,7 +461,7 @@ static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_error err = {0};
     sqlock_holder h = {.size = sizeof h};
-    sqlock_acquire_opts o = wait_opts(600, 0, 0);
+    sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
 
     o.holder = &h;
@@ -474,21 +474,21 @@ static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_try_returns_at_once),
-    cmocka_unit_test(test_timed_wait_ends_on_time),
-    cmocka_unit_test(test_shortest_wait_ends_on_time),
-    cmocka_unit_test(test_endless_wait_is_granted_after_release),
-    cmocka_unit_test(test_timed_wait_is_granted_when_the_lease_ends),
-    cmocka_unit_test(test_cancel_cuts_an_endless_wait),
-    cmocka_unit_test(test_cancel_cuts_every_wait_that_uses_it),
-    cmocka_unit_test(test_cancel_that_was_fired_before_cuts_at_once),
-    cmocka_unit_test(test_cancel_that_is_not_fired_cuts_nothing),
-    cmocka_unit_test(test_all_of_a_crowd_get_their_turn),
-    cmocka_unit_test(test_wait_ends_as_busy_while_the_machine_is_loaded),
-    cmocka_unit_test(test_many_who_wait_together_end_as_busy),
-    cmocka_unit_test(test_short_waits_on_one_connection_end_as_busy),
+    core_test(test_try_returns_at_once),
+    core_test(test_timed_wait_ends_on_time),
+    core_test(test_shortest_wait_ends_on_time),
+    core_test(test_endless_wait_is_granted_after_release),
+    core_test(test_timed_wait_is_granted_when_the_lease_ends),
+    core_test(test_cancel_cuts_an_endless_wait),
+    core_test(test_cancel_cuts_every_wait_that_uses_it),
+    core_test(test_cancel_that_was_fired_before_cuts_at_once),
+    core_test(test_cancel_that_is_not_fired_cuts_nothing),
+    core_test(test_all_of_a_crowd_get_their_turn),
+    core_test(test_wait_ends_as_busy_while_the_machine_is_loaded),
+    core_test(test_many_who_wait_together_end_as_busy),
+    core_test(test_short_waits_on_one_connection_end_as_busy),
     cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
-    cmocka_unit_test(test_holder_is_told_in_as_much_room_as_its_size_says),
-    cmocka_unit_test(test_wait_that_ran_out_tells_who_holds_the_lock),
+    core_test(test_holder_is_told_in_as_much_room_as_its_size_says),
+    core_test(test_wait_that_ran_out_tells_who_holds_the_lock),
 };
 PART(suite_wait, tests);

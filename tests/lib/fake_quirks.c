@@ -20,6 +20,7 @@ static void age(const struct place *p, int64_t ms)
 const struct quirks fake_quirks = {.name = "fake",
                                    .driver = sqlock_driver_fake,
                                    .born_migrated = true,
+                                   .tries_core = true,
                                    .grain_ms = 1,
                                    .make = make,
                                    .drop = drop,

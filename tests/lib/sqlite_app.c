@@ -180,5 +180,6 @@ const struct adopt_app sqlite_app = {
     .ways = ways,
     .table_of_types =
         "CREATE TABLE app_types (t TEXT PRIMARY KEY, s INTEGER, b INTEGER, n NUMERIC, o BLOB)",
+    .impatient = "PRAGMA busy_timeout = 400",
     .tells_locked = true};
 #endif

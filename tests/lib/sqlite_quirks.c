@@ -77,6 +77,7 @@ static void leave(const struct place *p, int32_t n)
 const struct quirks sqlite_quirks = {.name = "sqlite",
                                      .driver = driver,
                                      .between_processes = true,
+                                     .tries_core = true,
                                      .grain_ms = 1,
                                      .tokens_leave_gaps = true,
                                      .make = make,
