@@ -18,7 +18,7 @@ static int adopt_native(MYSQL *my, void (*library)(void))
     sqlock_adopt_opts o = {
         .size = sizeof o, .native = my, .library = library, .scripts = g.scripts};
     void *conn = NULL;
-    int rc = g.driver->adopt(&o, &conn, &g.err);
+    int rc = g.driver->adopt(&o, &conn, &said);
 
     if (rc == 0)
         g.driver->close(conn);
@@ -34,10 +34,10 @@ static void test_connection_that_reconnects_is_refused(void **state)
     begin_app(state);
     mysql_options(my, MYSQL_OPT_RECONNECT, &on);
     connect_native(my, 0, NULL);
-    assert_code(SQLOCK_ESTATE, adopt_native(my, NULL), &g.err);
+    says(SQLOCK_ESTATE, adopt_native(my, NULL));
     on = 0;
     mysql_options(my, MYSQL_OPT_RECONNECT, &on);
-    assert_ok(adopt_native(my, NULL), &g.err);
+    ok(adopt_native(my, NULL));
     mysql_close(my);
 }
 
@@ -46,7 +46,7 @@ static void test_connection_that_is_not_connected_is_refused(void **state)
     MYSQL *my = mysql_init(NULL);
 
     begin_app(state);
-    assert_code(SQLOCK_ESTATE, adopt_native(my, NULL), &g.err);
+    says(SQLOCK_ESTATE, adopt_native(my, NULL));
     mysql_close(my);
 }
 
@@ -92,13 +92,12 @@ static void test_other_copy_of_the_client_library_is_refused(void **state)
     FIND(mysql_init, copy);
     FIND(mysql_real_connect, copy);
     FIND(mysql_close, copy);
-    assert_ok(adopt_native(native(g.app), (void (*)(void))mysql_init), &g.err);
-    assert_code(SQLOCK_EREFUSED, adopt_native(native(g.app), (void (*)(void))their_mysql_init),
-                &g.err);
+    ok(adopt_native(native(g.app), (void (*)(void))mysql_init));
+    says(SQLOCK_EREFUSED, adopt_native(native(g.app), (void (*)(void))their_mysql_init));
     assert_non_null(my = their_mysql_init(NULL));
     assert_non_null(their_mysql_real_connect(my, NULL, "root", "", NULL, 0, my_socket_path(), 0));
-    assert_code(SQLOCK_EREFUSED, adopt_native(my, (void (*)(void))mysql_init), &g.err);
-    assert_code(SQLOCK_EREFUSED, adopt_native(my, NULL), &g.err);
+    says(SQLOCK_EREFUSED, adopt_native(my, (void (*)(void))mysql_init));
+    says(SQLOCK_EREFUSED, adopt_native(my, NULL));
     their_mysql_close(my);
 }
 
@@ -114,10 +113,10 @@ static void test_connection_that_was_made_anew_is_lost(void **state)
     app_exec(g.app, "BEGIN");
     assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
     assert_true(run(OUR_READ) < 0);
-    assert_true(g.err.flags & SQLOCK_RECONNECT);
+    assert_true(said.flags & SQLOCK_RECONNECT);
     assert_true(point(SQLOCK_SAVEPOINT_SET) < 0);
     end_guest();
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     be_a_guest();
     end_guest();
 }
@@ -142,7 +141,7 @@ static void test_autocommit_off_is_an_open_transaction(void **state)
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "SET autocommit = 1");
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
-    assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
+    says(SQLOCK_ESTATE, run(OUR_WRITE));
     end_guest();
 }
 
@@ -171,9 +170,9 @@ static void test_statement_in_a_read_only_transaction_fails_alone(void **state)
     begin_guest(state);
     app_exec(g.app, "START TRANSACTION READ ONLY");
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_code(SQLOCK_EREADONLY, run(OUR_WRITE), &g.err);
+    says(SQLOCK_EREADONLY, run(OUR_WRITE));
     undo_failed();
-    assert_ok(run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"), &g.err);
+    ok(run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"));
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
     end_guest();
@@ -310,9 +309,8 @@ static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **s
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
     id = app_number(g.app, "SELECT LAST_INSERT_ID()");
-    assert_ok(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n"
-                  "SELECT 0, LAST_INSERT_ID()"),
-              &g.err);
+    ok(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n"
+           "SELECT 0, LAST_INSERT_ID()"));
     assert_int_equal(rows_int(g.rows, 0, 1, -1), 11);
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
     assert_true(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n" OUR_WRONG) < 0);
@@ -374,11 +372,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_compressed_connection_is_as_good),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return mysql_is_missing(&code)
-               ? code
-               : suite_run_tests(&mysql_quirks, "mysql_adopt", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(mysql, tests)

@@ -49,10 +49,9 @@ static void test_settings_of_the_session_change_no_answer(void **state)
 
         app_exec(g.app, hostile[i]);
         app_exec(g.app, "START TRANSACTION");
-        assert_ok(ask("UPDATE app_row SET n = n + 1 WHERE id + 0 = 2", NULL, 0), &g.err);
-        assert_ok(ask("SELECT ? FROM app_row a JOIN app_row b WHERE a.id + 0 = 1 AND b.n + 0 = 21",
-                      &bytes, 1),
-                  &g.err);
+        ok(ask("UPDATE app_row SET n = n + 1 WHERE id + 0 = 2", NULL, 0));
+        ok(ask("SELECT ? FROM app_row a JOIN app_row b WHERE a.id + 0 = 1 AND b.n + 0 = 21", &bytes,
+               1));
         assert_int_equal(sqlock_rows_count(g.rows), 1);
         got = rows_bytes(g.rows, 0, 0, &len);
         assert_int_equal(len, bytes.len);
@@ -78,12 +77,12 @@ static void test_numbers_in_wide_characters_are_refused(void **state)
     if (rc == 0 && !is_maria()) {
         assert_int_equal(rows_int(g.rows, 0, 1, -1), 1);
     } else {
-        assert_code(SQLOCK_EREFUSED, rc, &g.err);
+        says(SQLOCK_EREFUSED, rc);
         assert_int_equal(sqlock_rows_count(g.rows), 0);
     }
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "SET character_set_results = utf8mb4");
-    assert_ok(ask("SELECT 0, 1", NULL, 0), &g.err);
+    ok(ask("SELECT 0, 1", NULL, 0));
     app_exec(g.app, "ROLLBACK");
     end_guest();
 }
@@ -114,8 +113,8 @@ static void test_text_is_read_in_the_character_set_of_the_session(void **state)
         app_exec(g.app, modes[i % 2]);
         app_exec(g.app, names[i / 2][0]);
         app_exec(g.app, "BEGIN");
-        assert_ok(ask("INSERT INTO app_text VALUES (?)", &value, 1), &g.err);
-        assert_ok(ask("SELECT t FROM app_text WHERE t = ?", &value, 1), &g.err);
+        ok(ask("INSERT INTO app_text VALUES (?)", &value, 1));
+        ok(ask("SELECT t FROM app_text WHERE t = ?", &value, 1));
         assert_int_equal(sqlock_rows_count(g.rows), 1);
         got = rows_bytes(g.rows, 0, 0, &len);
         assert_int_equal(len, value.len);
@@ -132,11 +131,10 @@ static void test_names_may_hold_what_parts_texts(void **state)
     begin_guest(state);
     app_exec(g.app, "CREATE TABLE `a?b``;\n?` (`;\n?` INT, n INT) ENGINE=InnoDB");
     app_exec(g.app, "BEGIN");
-    assert_ok(ask("INSERT INTO `a?b``;\n?` (`;\n?`, n) VALUES (1, ?)", &value, 1), &g.err);
-    assert_ok(ask("UPDATE `a?b``;\n?` SET `;\n?` = n;\n"
-                  "SELECT `;\n?` FROM `a?b``;\n?` WHERE n = ?",
-                  &value, 1),
-              &g.err);
+    ok(ask("INSERT INTO `a?b``;\n?` (`;\n?`, n) VALUES (1, ?)", &value, 1));
+    ok(ask("UPDATE `a?b``;\n?` SET `;\n?` = n;\n"
+           "SELECT `;\n?` FROM `a?b``;\n?` WHERE n = ?",
+           &value, 1));
     assert_int_equal(rows_int(g.rows, 0, 0, -1), 7);
     end_guest();
 }
@@ -148,9 +146,7 @@ static void test_number_that_does_not_fit_comes_as_it_is(void **state)
 
     begin_guest(state);
     app_exec(g.app, "BEGIN");
-    assert_ok(
-        ask("SELECT 18446744073709551615, -9223372036854775808, 1.5, 9223372036854775807", NULL, 0),
-        &g.err);
+    ok(ask("SELECT 18446744073709551615, -9223372036854775808, 1.5, 9223372036854775807", NULL, 0));
     bytes = rows_bytes(g.rows, 0, 0, &len);
     assert_int_equal(len, 20);
     assert_memory_equal(bytes, "18446744073709551615", 20);
@@ -167,10 +163,9 @@ static void test_statements_of_a_step_know_of_each_other(void **state)
 {
     begin_mysql(state);
     app_exec(g.app, "BEGIN");
-    assert_ok(run("SET @sqlock_test = 5;\n"
-                  "UPDATE app_row SET n = n + @sqlock_test WHERE id <= 2;\n"
-                  "SELECT 0, ROW_COUNT(), @sqlock_test"),
-              &g.err);
+    ok(run("SET @sqlock_test = 5;\n"
+           "UPDATE app_row SET n = n + @sqlock_test WHERE id <= 2;\n"
+           "SELECT 0, ROW_COUNT(), @sqlock_test"));
     assert_int_equal(rows_int(g.rows, 0, 1, -1), 2);
     assert_int_equal(rows_int(g.rows, 0, 2, -1), 5);
     assert_int_equal(seen_by(g.app), 15);
@@ -220,10 +215,10 @@ static void judge_deadlock(void **state, const char *begin, sqlock_tx_state afte
     other = app_connect();
     app_exec(g.app, begin);
     die_in_a_deadlock(other, 1);
-    assert_string_equal(g.err.sqlstate, "40P01");
-    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
+    assert_string_equal(said.sqlstate, "40P01");
+    assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
-    assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
+    says(SQLOCK_ESTATE, run(OUR_WRITE));
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(tx(), after_rollback);
@@ -252,8 +247,8 @@ static void test_transaction_that_died_before_is_not_worked_in(void **state)
     begin_mysql(state);
     app_exec(g.app, "START TRANSACTION");
     die_in_a_deadlock(app_connect(), 0);
-    assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
-    assert_int_equal(g.err.flags, 0);
+    says(SQLOCK_ESTATE, run(OUR_WRITE));
+    assert_int_equal(said.flags, 0);
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
     assert_int_equal(mysql_errno(native(g.app)), 1213);
     assert_int_equal(seen_by(g.app), 10);
@@ -265,7 +260,7 @@ static void test_savepoint_finds_that_the_transaction_died_before(void **state)
     begin_mysql(state);
     app_exec(g.app, "START TRANSACTION");
     die_in_a_deadlock(app_connect(), 0);
-    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
     end_guest();
 }
@@ -275,8 +270,7 @@ static void test_query_outside_of_a_transaction_is_no_success(void **state)
     begin_mysql(state);
     app_exec(g.app, "START TRANSACTION");
     die_in_a_deadlock(app_connect(), 0);
-    assert_code(SQLOCK_ESTATE, run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"),
-                &g.err);
+    says(SQLOCK_ESTATE, run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"));
     assert_int_equal(sqlock_rows_count(g.rows), 0);
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
     end_guest();
@@ -303,7 +297,7 @@ static void test_rollback_on_timeout_takes_no_transaction_unseen(void **state)
     stays = is_maria();
     app_exec(g.app, "CREATE TABLE app_row (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
     app_exec(g.app, "INSERT INTO app_row VALUES (1, 10), (2, 20)");
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     app_exec(other, "BEGIN");
     app_exec(other, "UPDATE app_row SET n = 50 WHERE id = 1");
     app_exec(g.app, "BEGIN");
@@ -390,9 +384,9 @@ static void test_link_that_is_silent_is_ended(void **state)
     app_exec(g.app, "BEGIN");
     proxy_mode_set(p, PROXY_HOLD_DOWN);
     begun = now_us();
-    assert_code(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, in_ms(200)), &g.err);
+    says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, in_ms(200)));
     assert_between(200000, now_us() - begun, patience_ms(10000) * INT64_C(1000));
-    assert_int_equal(g.err.flags, SQLOCK_RECONNECT);
+    assert_int_equal(said.flags, SQLOCK_RECONNECT);
     assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
     proxy_mode_set(p, PROXY_PASS);
     assert_false(g.side->exec(g.app, "SELECT 1"));
@@ -420,11 +414,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_link_that_is_silent_is_ended),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return mysql_is_missing(&code)
-               ? code
-               : suite_run_tests(&mysql_quirks, "mysql_ask", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(mysql, tests)

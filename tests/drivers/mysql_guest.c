@@ -37,7 +37,7 @@ void begin_mysql_as(void **state, MYSQL *my, unsigned long flags, const char *so
     mysql_close(app->my);
     assert_non_null(app->my = mysql_init(my));
     connect_native(app->my, flags, socket);
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
 }
 
 sqlock_tx_state tx(void)
@@ -50,9 +50,9 @@ void assert_in_the_middle(void)
     void *conn = NULL;
 
     assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
-    assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
-    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
-    assert_code(SQLOCK_ESTATE, adopt(g.app, &conn), &g.err);
+    says(SQLOCK_ESTATE, run(OUR_WRITE));
+    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+    says(SQLOCK_ESTATE, adopt(g.app, &conn));
     assert_null(conn);
 }
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/sql/rows.h"
-#include "tests/lib/check.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 
 /* A request of the test's own. */
@@ -14,7 +14,6 @@ static struct limited {
     sqlock_step step;
     sqlock_script scripts[SQLOCK_STMT_COUNT];
     sqlock_rows *rows;
-    sqlock_error err;
 } l;
 
 static int64_t soon(void)
@@ -29,7 +28,7 @@ static void connect_as(const char *user)
 
     snprintf(url, sizeof url, "mysql://%s@localhost/?socket=%s", user, my_socket_path());
     o.url = url;
-    assert_ok(sqlock_driver_mysql()->open(&o, soon(), &l.conn, &l.err), &l.err);
+    ok(sqlock_driver_mysql()->open(&o, soon(), &l.conn, &said));
     assert_non_null(l.rows = rows_new());
 }
 
@@ -44,7 +43,7 @@ static int run(const char *sql)
     l.step = (sqlock_step){.sql = sql};
     l.scripts[SQLOCK_STMT_GUARDED] =
         (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &l.step};
-    return sqlock_driver_mysql()->run(l.conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), l.rows, &l.err);
+    return sqlock_driver_mysql()->run(l.conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), l.rows, &said);
 }
 
 static void test_limit_of_a_user_does_not_bind_our_connections(void **state)
@@ -55,7 +54,7 @@ static void test_limit_of_a_user_does_not_bind_our_connections(void **state)
         skip(); /* MySQL has no such limit */
     my_exec("CREATE OR REPLACE USER limited@localhost WITH MAX_STATEMENT_TIME 0.05");
     connect_as("limited");
-    assert_ok(run("SELECT 0, 1 FROM DUAL WHERE SLEEP(0.2) = 0"), &l.err);
+    ok(run("SELECT 0, 1 FROM DUAL WHERE SLEEP(0.2) = 0"));
     disconnect();
     my_exec("DROP USER limited@localhost");
 }
@@ -67,14 +66,12 @@ static void test_limit_of_a_statement_is_not_told_as_contention(void **state)
     if (!my_is_mariadb())
         skip();
     connect_as("root");
-    assert_code(SQLOCK_EDB,
-                run("SET STATEMENT max_statement_time = 0.05 FOR SELECT 0, 1 FROM DUAL "
-                    "WHERE SLEEP(0.2) = 0"),
-                &l.err);
-    assert_string_equal(l.err.sqlstate, "57014");
-    assert_int_equal(l.err.native, 1969);
-    assert_true((l.err.flags & SQLOCK_RETRY) != 0);
-    assert_ok(run("SELECT 0, 1"), &l.err); /* the connection goes on */
+    says(SQLOCK_EDB, run("SET STATEMENT max_statement_time = 0.05 FOR SELECT 0, 1 FROM DUAL "
+                         "WHERE SLEEP(0.2) = 0"));
+    assert_string_equal(said.sqlstate, "57014");
+    assert_int_equal(said.native, 1969);
+    assert_true((said.flags & SQLOCK_RETRY) != 0);
+    ok(run("SELECT 0, 1")); /* the connection goes on */
     disconnect();
 }
 

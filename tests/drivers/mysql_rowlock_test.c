@@ -18,7 +18,6 @@ static struct stage {
     sqlock_conn *conn;
     char schema[80];
     int32_t wait_ms; /* none, where the server can tell so */
-    sqlock_error err;
 } s;
 
 static void set_stage(void **state)
@@ -51,7 +50,7 @@ static int lock_in(const char *schema, const char *table, const char *column, sq
     sqlock_row row = {sizeof row, schema, table, key, 1};
 
     o.wait_ms = s.wait_ms;
-    return sqlock_row_lock(s.conn, &row, 1, &o, &s.err);
+    return sqlock_row_lock(s.conn, &row, 1, &o, &said);
 }
 
 static int lock(const char *column, sqlock_value value)
@@ -67,18 +66,18 @@ static void test_values_of_another_kind_are_refused(void **state)
                     "UNIQUE, b VARBINARY(20) UNIQUE, d DATETIME UNIQUE) ENGINE=InnoDB");
     app_exec(g.app, "BEGIN");
     assert_int_equal(lock("i", sqlock_int(5)), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("i", sqlock_text("5")), &s.err);
-    assert_code(SQLOCK_EREFUSED, lock("i", sqlock_bytes("5", 1)), &s.err);
+    says(SQLOCK_EREFUSED, lock("i", sqlock_text("5")));
+    says(SQLOCK_EREFUSED, lock("i", sqlock_bytes("5", 1)));
     assert_int_equal(lock("t", sqlock_text("5")), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("t", sqlock_int(5)), &s.err);
-    assert_code(SQLOCK_EREFUSED, lock("t", sqlock_bytes("5", 1)), &s.err);
+    says(SQLOCK_EREFUSED, lock("t", sqlock_int(5)));
+    says(SQLOCK_EREFUSED, lock("t", sqlock_bytes("5", 1)));
     assert_int_equal(lock("l", sqlock_text("a")), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("l", sqlock_text("\xE2\x82\xAC")), &s.err);
+    says(SQLOCK_EREFUSED, lock("l", sqlock_text("\xE2\x82\xAC")));
     assert_int_equal(lock("m", sqlock_text("\xE2\x82\xAC")), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("m", sqlock_text("\xF0\x9F\x98\x80")), &s.err);
+    says(SQLOCK_EREFUSED, lock("m", sqlock_text("\xF0\x9F\x98\x80")));
     assert_int_equal(lock("b", sqlock_bytes("\0\xFF", 2)), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("b", sqlock_int(1)), &s.err);
-    assert_code(SQLOCK_EREFUSED, lock("d", sqlock_text("2026-01-01")), &s.err);
+    says(SQLOCK_EREFUSED, lock("b", sqlock_int(1)));
+    says(SQLOCK_EREFUSED, lock("d", sqlock_text("2026-01-01")));
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -100,7 +99,7 @@ static void test_indexes_that_do_not_make_a_key(void **state)
         app_exec(g.app, bad[i]);
         app_exec(g.app, "BEGIN");
         if (lock("k", sqlock_int(1)) != SQLOCK_EREFUSED)
-            fail_msg("%s: %s", bad[i], s.err.text);
+            fail_msg("%s: %s", bad[i], said.text);
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, strncmp(bad[i], "CREATE VIEW", 11) == 0 ? "DROP VIEW x" : "DROP TABLE x");
     }
@@ -116,7 +115,7 @@ static void test_lock_without_an_index_is_on_the_whole_table(void **state)
     assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2"));
     app_exec(g.app, "ROLLBACK");
     app_exec(g.app, "BEGIN");
-    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     app_exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2");
     assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
     app_exec(g.app, "ROLLBACK");
@@ -129,7 +128,7 @@ static void test_lock_by_a_second_key_is_on_the_row(void **state)
     set_stage(state);
     app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
     app_exec(g.app, "BEGIN");
-    assert_ok(lock_in(NULL, "app_row", "n", sqlock_int(10)), &s.err);
+    ok(lock_in(NULL, "app_row", "n", sqlock_int(10)));
     assert_false(g.side->exec(s.other_app, "DELETE FROM app_row WHERE id = 1"));
     app_exec(s.other_app, "DELETE FROM app_row WHERE id = 2");
     app_exec(g.app, "ROLLBACK");
@@ -142,12 +141,12 @@ static void test_index_that_has_gone_since_is_an_error_and_locks_nothing(void **
     set_stage(state);
     app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
     app_exec(g.app, "BEGIN");
-    assert_ok(lock_in(s.schema, "app_row", "n", sqlock_int(10)), &s.err);
+    ok(lock_in(s.schema, "app_row", "n", sqlock_int(10)));
     app_exec(g.app, "COMMIT");
     app_exec(s.other_app, "DROP INDEX by_n ON app_row");
     app_exec(g.app, "BEGIN");
-    assert_code(SQLOCK_EDB, lock_in(s.schema, "app_row", "n", sqlock_int(10)), &s.err);
-    assert_int_equal(s.err.native, 1176);
+    says(SQLOCK_EDB, lock_in(s.schema, "app_row", "n", sqlock_int(10)));
+    assert_int_equal(said.native, 1176);
     app_exec(s.other_app, "UPDATE app_row SET n = n + 1");
     app_exec(g.app, "ROLLBACK");
     strike_stage();
@@ -176,9 +175,9 @@ static void test_first_read_under_the_lock_is_new(void **state)
 {
     set_stage(state);
     app_exec(g.app, "BEGIN");
-    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(2)), &s.err);
+    ok(lock_in(NULL, "app_row", "id", sqlock_int(2)));
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(99)), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "n", sqlock_int(99)), &s.err);
+    says(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "n", sqlock_int(99)));
     app_exec(s.other_app, "UPDATE app_row SET n = 55 WHERE id = 1");
     assert_int_equal(seen_by(g.app), 55);
     app_exec(g.app, "ROLLBACK");
@@ -189,7 +188,7 @@ static void test_lock_works_with_autocommit_off(void **state)
 {
     set_stage(state);
     app_exec(g.app, "SET autocommit = 0");
-    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
     app_exec(g.app, "COMMIT");
     app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
@@ -200,10 +199,10 @@ static void test_selected_database_is_followed(void **state)
 {
     set_stage(state);
     app_exec(g.app, "BEGIN");
-    assert_ok(lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
+    ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     app_exec(g.app, "USE information_schema");
-    assert_code(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "id", sqlock_int(1)), &s.err);
-    assert_ok(lock_in(s.schema, "app_row", "id", sqlock_int(1)), &s.err);
+    says(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "id", sqlock_int(1)));
+    ok(lock_in(s.schema, "app_row", "id", sqlock_int(1)));
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -224,7 +223,7 @@ static void test_lock_wait_timeout_of_the_application_does_not_end_a_wait(void *
     app_exec(g.app, "BEGIN");
     o.wait_ms = 2500;
     began = sqlock_now_us();
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
     assert_in_range(sqlock_now_us() - began, 2500000, 2500000 + patience_ms(2000) * 1000);
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
     app_exec(g.app, "ROLLBACK");
@@ -253,7 +252,6 @@ static void test_busy_row_never_ends_the_transaction(void **state)
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
     sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
     sqlock_row row = {sizeof row, NULL, "x", key, 1};
-    sqlock_error err;
     sqlock_conn *conn;
     sqlock *m;
     MYSQL *app, *other;
@@ -262,22 +260,22 @@ static void test_busy_row_never_ends_the_transaction(void **state)
     (void)state;
     my_private_url();
     my_private_restart("--innodb-rollback-on-timeout=ON");
-    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), NULL, &m, &err), &err);
+    ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &said));
+    ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), NULL, &m, &said));
     app = private_client();
     other = private_client();
     say(app, "CREATE TABLE x (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
     say(app, "INSERT INTO x VALUES (1, 10), (2, 20)");
     say(other, "BEGIN");
     say(other, "UPDATE x SET n = 11 WHERE id = 1");
-    assert_ok(sqlock_adopt_mysql(m, app, &conn, &err), &err);
+    ok(sqlock_adopt_mysql(m, app, &conn, &said));
     say(app, "BEGIN");
     say(app, "UPDATE x SET n = 21 WHERE id = 2");
     busy = my_private_number("SELECT VERSION() LIKE '%%MariaDB%%' OR VERSION() LIKE '5.%%'") == 1
                ? SQLOCK_EREFUSED
                : SQLOCK_EBUSY;
     for (o.wait_ms = 0; o.wait_ms <= 200; o.wait_ms += 200)
-        assert_code(busy, sqlock_row_lock(conn, &row, 1, &o, &err), &err);
+        says(busy, sqlock_row_lock(conn, &row, 1, &o, &said));
     say(app, "COMMIT");
     assert_int_equal(my_private_number("SELECT n FROM test.x WHERE id = 2"), 21);
     sqlock_conn_free(conn);
@@ -308,14 +306,14 @@ static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
              s.schema);
     my_exec(sql);
     snprintf(url, sizeof url, "mysql://modest@localhost/%s?socket=%s", s.schema, my_socket_path());
-    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &s.err), &s.err);
+    ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &said));
     conn = adopted(m, g.app);
     app_exec(s.other_app, "BEGIN");
     app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     o.wait_ms = 700;
     o.blocker = &b;
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &s.err), &s.err);
+    says(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &said));
     assert_int_equal(b.sessions, 0);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "ROLLBACK");
@@ -340,11 +338,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_selected_database_is_followed),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return mysql_is_missing(&code) ? code
-                                   : suite_run_tests(&mysql_quirks, "mysql_rowlock", tests,
-                                                     sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(mysql, tests)

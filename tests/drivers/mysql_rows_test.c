@@ -4,7 +4,7 @@
 
 #include <sqlock/mysql.h>
 
-#include "tests/lib/check.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/undo.h"
 
@@ -31,13 +31,12 @@ static void other(const char *sql)
 static void begin(int dead)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
 
     test.database = my_database_new();
     test.skips = my_skips_locked();
     o.schema = test.database;
-    assert_ok(sqlock_migrate(sqlock_driver_mysql(), my_url(), &o, NULL, &err), &err);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), my_url(), &o, &test.m, &err), &err);
+    ok(sqlock_migrate(sqlock_driver_mysql(), my_url(), &o, NULL, &said));
+    ok(sqlock_open(sqlock_driver_mysql(), my_url(), &o, &test.m, &said));
     assert_non_null(test.other = mysql_init(NULL));
     assert_non_null(
         mysql_real_connect(test.other, NULL, "root", "", test.database, 0, my_socket_path(), 0));
@@ -77,10 +76,9 @@ static void guard_b(void)
 static sqlock_reap_report reap(void)
 {
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err;
     int64_t begun = now_us();
 
-    assert_ok(sqlock_reap(test.m, NULL, &r, &err), &err);
+    ok(sqlock_reap(test.m, NULL, &r, &said));
     assert_between(0, now_us() - begun,
                    patience_ms(test.skips ? AT_ONCE_MS : WAITED_MS) * INT64_C(1000));
     return r;
@@ -91,7 +89,6 @@ static void test_locked_row_delays_no_other_name(void **state)
 {
     sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err;
     int64_t begun;
 
     (void)state;
@@ -99,9 +96,9 @@ static void test_locked_row_delays_no_other_name(void **state)
     once.wait_ms = 0;
     keep_b();
     begun = now_us();
-    assert_ok(sqlock_acquire(test.m, "a", &once, &lock, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_acquire(test.m, "a", &once, &lock, &said));
+    ok(sqlock_renew(lock, &said));
+    ok(sqlock_release(lock, &said));
     assert_between(0, now_us() - begun, patience_ms(AT_ONCE_MS) * INT64_C(1000));
     sqlock_lock_free(lock);
     other("COMMIT");
@@ -114,15 +111,13 @@ static void test_P7_a_locked_row_ends_no_lease_but_its_own(void **state)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *locks[4];
-    sqlock_error err;
 
     o.lease_ms = 3000;
     for (int kept = 0; kept < 2; kept++) {
         begin(0);
         for (int i = 0; i < 4; i++)
-            assert_ok(sqlock_acquire(test.m, ((const char *[]){"a", "b", "c", "d"})[i], &o,
-                                     &locks[i], &err),
-                      &err);
+            ok(sqlock_acquire(test.m, ((const char *[]){"a", "b", "c", "d"})[i], &o, &locks[i],
+                              &said));
         other("BEGIN");
         other(kept == 0 ? "SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'a' FOR UPDATE"
                         : "SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'b' FOR UPDATE");
@@ -168,7 +163,6 @@ static void test_reaper_frees_a_guarded_row_and_the_guard_stands(void **state)
 {
     sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err;
     int64_t begun;
 
     (void)state;
@@ -177,13 +171,13 @@ static void test_reaper_frees_a_guarded_row_and_the_guard_stands(void **state)
     guard_b();
     assert_int_equal(reap().cleared, 2);
     begun = now_us();
-    assert_code(SQLOCK_EGUARDED, sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
+    says(SQLOCK_EGUARDED, sqlock_acquire(test.m, "b", &once, &lock, &said));
     assert_between(0, now_us() - begun,
                    patience_ms(test.skips ? AT_ONCE_MS : WAITED_MS) * INT64_C(1000));
     other("COMMIT");
-    assert_ok(sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
+    ok(sqlock_acquire(test.m, "b", &once, &lock, &said));
     assert_true(sqlock_lock_token(lock) > 1);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     sqlock_lock_free(lock);
 }
 
@@ -192,13 +186,12 @@ static void test_try_on_a_row_that_stays_locked_is_busy(void **state)
 {
     sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err;
 
     (void)state;
     begin(0);
     once.wait_ms = 0;
     keep_b();
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(test.m, "b", &once, &lock, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_acquire(test.m, "b", &once, &lock, &said));
     assert_null(lock);
     other("COMMIT");
 }

@@ -7,7 +7,7 @@
 #include <sqlock/mysql.h>
 #include <sqlock/transaction.h>
 
-#include "tests/lib/check.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
 
@@ -15,13 +15,12 @@
 static sqlock_lock *take_in(const char *database, sqlock **out_m)
 {
     sqlock_lock *lock = NULL;
-    sqlock_error err;
     char url[400];
 
     snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, my_socket_path());
-    assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &err), &err);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, out_m, &err), &err);
-    assert_ok(sqlock_acquire(*out_m, "sale", NULL, &lock, &err), &err);
+    ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &said));
+    ok(sqlock_open(sqlock_driver_mysql(), url, NULL, out_m, &said));
+    ok(sqlock_acquire(*out_m, "sale", NULL, &lock, &said));
     return lock;
 }
 
@@ -37,7 +36,6 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     sqlock *m = NULL, *other = NULL;
     sqlock_lock *lock = NULL, *others = NULL, *thiefs = NULL;
     sqlock_conn *conn = NULL;
-    sqlock_error err;
     MYSQL *my;
 
     (void)state;
@@ -47,19 +45,19 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     others = take_in(elsewhere, &other);
     assert_non_null(my = mysql_init(NULL));
     assert_non_null(mysql_real_connect(my, NULL, "root", "", database, 0, my_socket_path(), 0));
-    assert_ok(sqlock_adopt_mysql(m, my, &conn, &err), &err);
+    ok(sqlock_adopt_mysql(m, my, &conn, &said));
     snprintf(use, sizeof use, "UPDATE `%s`.sqlock_lock SET token = %lld", elsewhere,
              (long long)sqlock_lock_token(lock));
     say(my, use);
     snprintf(use, sizeof use, "USE `%s`", elsewhere);
     say(my, use);
     say(my, "START TRANSACTION");
-    assert_ok(sqlock_guard(lock, conn, &err), &err);
-    assert_code(SQLOCK_EGUARDED, sqlock_break(m, "sale", 4, sqlock_lock_token(lock), &err), &err);
+    ok(sqlock_guard(lock, conn, &said));
+    says(SQLOCK_EGUARDED, sqlock_break(m, "sale", 4, sqlock_lock_token(lock), &said));
     say(my, "ROLLBACK");
-    assert_ok(sqlock_acquire(m, "sale", NULL, &thiefs, &err), &err);
+    ok(sqlock_acquire(m, "sale", NULL, &thiefs, &said));
     say(my, "START TRANSACTION");
-    assert_code(SQLOCK_ELOST, sqlock_guard(lock, conn, &err), &err);
+    says(SQLOCK_ELOST, sqlock_guard(lock, conn, &said));
     say(my, "ROLLBACK");
     sqlock_conn_free(conn);
     mysql_close(my);
@@ -77,7 +75,6 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
     sqlock *m = NULL;
     sqlock_lock *lock = NULL;
     sqlock_conn *conn = NULL;
-    sqlock_error err;
     MYSQL *my;
 
     (void)state;
@@ -86,12 +83,12 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
     lock = take_in(database, &m);
     my_private_exec("CREATE DATABASE `%s`", database);
     snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, my_private_socket());
-    assert_ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &err), &err);
+    ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &said));
     assert_non_null(my = mysql_init(NULL));
     assert_non_null(mysql_real_connect(my, NULL, "root", "", database, 0, my_private_socket(), 0));
-    assert_ok(sqlock_adopt_mysql(m, my, &conn, &err), &err);
+    ok(sqlock_adopt_mysql(m, my, &conn, &said));
     say(my, "START TRANSACTION");
-    assert_code(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &err), &err); /* no row: not lost */
+    says(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &said)); /* no row: not lost */
     say(my, "ROLLBACK");
     for (int i = 0; i < SQLOCK_OWNER_SIZE; i++)
         snprintf(hex + 2 * i, 3, "%02x", sqlock_lock_owner(lock)[i]);
@@ -99,12 +96,12 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
                     "VALUES ('', 'sale', %lld, X'%s', 4000000000000000, 1)",
                     database, (long long)sqlock_lock_token(lock), hex);
     say(my, "START TRANSACTION");
-    assert_code(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &err), &err);
-    assert_non_null(strstr(err.text, "another server"));
+    says(SQLOCK_EREFUSED, sqlock_guard(lock, conn, &said));
+    assert_non_null(strstr(said.text, "another server"));
     say(my, "ROLLBACK");
     sqlock_conn_free(conn);
     mysql_close(my);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     sqlock_lock_free(lock);
     sqlock_close(m);
     my_private_exec("DROP DATABASE `%s`", database);

@@ -14,7 +14,6 @@ static struct {
     sqlock *m;
     sqlock_lock *lock;
     sqlock_conn *conn;
-    sqlock_error err;
 } s;
 
 static void begin(void **state)
@@ -22,7 +21,7 @@ static void begin(void **state)
     begin_mysql(state);
     s.m = open_manager(g.w, NULL);
     s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
-    assert_ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &s.err), &s.err);
+    ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &said));
 }
 
 static void end(void)
@@ -34,7 +33,7 @@ static void end(void)
 
 static int guard(void)
 {
-    return sqlock_guard(s.lock, s.conn, &s.err);
+    return sqlock_guard(s.lock, s.conn, &said);
 }
 
 /* A guard as it is written by hand keeps nobody out there: so this is what is refused. */
@@ -49,7 +48,7 @@ static void test_prepared_transaction_of_mariadb_lets_go_of_share_locks(void **s
     app_exec(g.app, "SELECT 1 FROM sqlock_lock FORCE INDEX (nt) WHERE ns = '' AND name = 'sale' "
                     "LOCK IN SHARE MODE");
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
-    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    ok(sqlock_release(s.lock, &said));
     assert_int_equal(try_once(s.m, "sale"), SQLOCK_EGUARDED);
     app_exec(g.app, "XA END 'order'");
     app_exec(g.app, "XA PREPARE 'order'");
@@ -64,9 +63,9 @@ static void test_guard_is_refused_in_an_xa_transaction_which_goes_on(void **stat
 {
     begin(state);
     app_exec(g.app, "XA START 'order'");
-    assert_code(SQLOCK_EREFUSED, guard(), &s.err); /* nothing was said in it yet */
+    says(SQLOCK_EREFUSED, guard()); /* nothing was said in it yet */
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
-    assert_code(SQLOCK_EREFUSED, guard(), &s.err);
+    says(SQLOCK_EREFUSED, guard());
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (2)");
     app_exec(g.app, "XA END 'order'");
     app_exec(g.app, "XA PREPARE 'order'");
@@ -86,10 +85,10 @@ static void test_guard_in_other_transactions_disturbs_nothing(void **state)
         skip();
     for (int i = 0; i < 2; i++) {
         app_exec(g.app, begins[i]);
-        assert_ok(guard(), &s.err);
+        ok(guard());
         snprintf(sql, sizeof sql, "INSERT INTO app_new (n) VALUES (%d)", i);
         app_exec(g.app, sql);
-        assert_ok(guard(), &s.err);
+        ok(guard());
         assert_int_equal(mysql_errno(native(g.app)), 0);
         assert_true(mysql_affected_rows(native(g.app)) == 1);
         assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
@@ -105,11 +104,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_guard_in_other_transactions_disturbs_nothing),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return mysql_is_missing(&code)
-               ? code
-               : suite_run_tests(&mysql_quirks, "mysql_xa", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(mysql, tests)

@@ -44,7 +44,7 @@ static void test_notice_processor_of_the_application_hears_nothing_of_ours(void 
     begin_shouting(state);
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
     be_a_guest();
-    assert_ok(run("SELECT 0, 1 FROM shout()"), &g.err);
+    ok(run("SELECT 0, 1 FROM shout()"));
     app_exec(g.app, "SET LOCAL client_min_messages = debug5");
     n_notices = 0;
     be_a_guest();
@@ -63,7 +63,7 @@ static void test_notice_receiver_of_the_application_stays_in_its_place(void **st
     PQsetNoticeReceiver(native(g.app), receive_notice, &n_notices);
     be_a_guest();
     assert_int_equal(n_notices, 0);
-    assert_ok(run("SELECT 0, 1 FROM shout()"), &g.err);
+    ok(run("SELECT 0, 1 FROM shout()"));
     assert_int_equal(n_notices, 1); /* as the README says of triggers */
     app_exec(g.app, "SELECT shout()");
     assert_int_equal(n_notices, 2);
@@ -77,8 +77,8 @@ static void test_last_words_of_the_server_are_handed_on(void **state)
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
     g.side->kill(g.app);
     assert_true(run(OUR_READ) < 0);
-    assert_int_equal(g.err.flags & SQLOCK_RECONNECT, SQLOCK_RECONNECT);
-    assert_string_equal(g.err.sqlstate, "57P01");
+    assert_int_equal(said.flags & SQLOCK_RECONNECT, SQLOCK_RECONNECT);
+    assert_string_equal(said.sqlstate, "57P01");
     assert_int_equal(n_notices, 1);
     assert_non_null(strstr(last_notice, "terminating connection"));
     end_guest();
@@ -128,7 +128,7 @@ static void test_mode_of_waiting_is_as_before(void **state)
         be_a_guest();
         assert_int_equal(PQisnonblocking(native(g.app)), nonblocking);
         point_ok(SQLOCK_SAVEPOINT_SET);
-        assert_code(SQLOCK_ETIMEOUT, run_until(g.side->slow, sqlock_now_us() + 50000), &g.err);
+        says(SQLOCK_ETIMEOUT, run_until(g.side->slow, sqlock_now_us() + 50000));
         assert_int_equal(PQisnonblocking(native(g.app)), nonblocking);
         undo_failed();
         app_exec(g.app, "COMMIT");
@@ -169,9 +169,9 @@ static void refused_as_busy(void)
     void *conn = NULL;
 
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
-    assert_code(SQLOCK_ESTATE, run(OUR_READ), &g.err);
-    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
-    assert_code(SQLOCK_ESTATE, adopt(g.app, &conn), &g.err);
+    says(SQLOCK_ESTATE, run(OUR_READ));
+    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+    says(SQLOCK_ESTATE, adopt(g.app, &conn));
     assert_null(conn);
 }
 
@@ -230,10 +230,10 @@ static void test_connection_that_is_not_connected_is_refused(void **state)
 
     begin_app(state);
     app.pg = PQconnectStart(g.w->place.url);
-    assert_code(SQLOCK_ESTATE, adopt(&app, &conn), &g.err);
+    says(SQLOCK_ESTATE, adopt(&app, &conn));
     PQfinish(app.pg);
     app.pg = PQconnectdb("host=/nonexistent");
-    assert_code(SQLOCK_ESTATE, adopt(&app, &conn), &g.err);
+    says(SQLOCK_ESTATE, adopt(&app, &conn));
     PQfinish(app.pg);
     assert_null(conn);
 }
@@ -291,9 +291,8 @@ static const char *const session_settings[] = {
 static sqlock_conn *adopt_here(sqlock *m)
 {
     sqlock_conn *conn = NULL;
-    sqlock_error err = {0};
 
-    assert_ok(sqlock_adopt_postgres(m, native(g.app), &conn, &err), &err);
+    ok(sqlock_adopt_postgres(m, native(g.app), &conn, &said));
     return conn;
 }
 
@@ -302,7 +301,6 @@ static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
     sqlock *m;
     sqlock_lock *lock;
     sqlock_conn *conn;
-    sqlock_error err = {0};
 
     begin_app(state);
     m = open_manager(g.w, NULL);
@@ -317,7 +315,7 @@ static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
         app_exec(g.app, "BEGIN");
         before = g.side->settings(g.app);
         n_notices = 0;
-        assert_ok(sqlock_guard(lock, conn, &err), &err);
+        ok(sqlock_guard(lock, conn, &said));
         assert_int_equal(n_notices, 0);
         after = g.side->settings(g.app);
         assert_string_equal(before, after);
@@ -336,7 +334,6 @@ static void test_functions_before_those_of_pg_catalog_are_not_called(void **stat
     sqlock *m;
     sqlock_lock *lock;
     sqlock_conn *conn;
-    sqlock_error err = {0};
     char sql[128];
 
     begin_app(state);
@@ -353,7 +350,7 @@ static void test_functions_before_those_of_pg_catalog_are_not_called(void **stat
                                        "'UTC')"),
                      2100);
     app_exec(g.app, "BEGIN");
-    assert_ok(sqlock_guard(lock, conn, &err), &err);
+    ok(sqlock_guard(lock, conn, &said));
     app_exec(g.app, "COMMIT");
     sqlock_conn_free(conn);
     give(lock);
@@ -369,12 +366,12 @@ static void test_name_that_the_encoding_would_change_is_refused(void **state)
     app_exec(g.app, "CREATE TABLE \"gr\xc3\xb6\xc3\x9f"
                     "e\" AS SELECT 1 AS n");
     app_exec(g.app, "BEGIN");
-    assert_ok(run(sql), &g.err);
+    ok(run(sql));
     app_exec(g.app, "SET client_encoding = 'SQL_ASCII'");
-    assert_ok(run(sql), &g.err);
+    ok(run(sql));
     app_exec(g.app, "SET client_encoding = 'LATIN1'");
-    assert_code(SQLOCK_EREFUSED, run(sql), &g.err);
-    assert_non_null(strstr(g.err.text, "LATIN1"));
+    says(SQLOCK_EREFUSED, run(sql));
+    assert_non_null(strstr(said.text, "LATIN1"));
     be_a_guest();
     app_exec(g.app, "COMMIT");
     end_guest();
@@ -391,9 +388,9 @@ static void test_error_of_another_encoding_is_told_in_utf8(void **state)
         app_exec(g.app, latin1 ? "SET client_encoding = 'LATIN1'" : "SELECT 1");
         point_ok(SQLOCK_SAVEPOINT_SET);
         assert_true(run("SELECT 0, 1 FROM fail()") < 0);
-        assert_string_equal(g.err.text, latin1 ? "gr??e"
-                                               : "gr\xc3\xb6\xc3\x9f"
-                                                 "e");
+        assert_string_equal(said.text, latin1 ? "gr??e"
+                                              : "gr\xc3\xb6\xc3\x9f"
+                                                "e");
         undo_failed();
     }
     end_guest();
@@ -420,11 +417,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_error_of_another_encoding_is_told_in_utf8),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres_adopt", tests,
-                                                        sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

@@ -30,12 +30,12 @@ static void test_timeouts_of_the_application_end_ours_and_not_its_transaction(vo
     app_exec(g.app, "SET LOCAL statement_timeout = '100ms'");
     point_ok(SQLOCK_SAVEPOINT_SET);
     assert_true(run(g.side->slow) < 0);
-    assert_string_equal(g.err.sqlstate, "57014");
+    assert_string_equal(said.sqlstate, "57014");
     undo_failed();
     app_exec(g.app, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '100ms'");
     point_ok(SQLOCK_SAVEPOINT_SET);
     assert_true(run(OUR_WRITE) < 0);
-    assert_string_equal(g.err.sqlstate, "55P03");
+    assert_string_equal(said.sqlstate, "55P03");
     undo_failed();
     assert_int_equal(
         app_number(g.app, "SELECT setting FROM pg_settings WHERE name = 'lock_timeout'"), 100);
@@ -65,9 +65,9 @@ static void test_session_that_ends_during_a_statement_is_told(void **state)
     assert_int_equal(pthread_create(&thread, NULL, terminate_soon, g.app), 0);
     rc = run(g.side->slow);
     pthread_join(thread, NULL);
-    assert_code(SQLOCK_EUNREACH, rc, &g.err);
-    assert_string_equal(g.err.sqlstate, "57P01");
-    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+    says(SQLOCK_EUNREACH, rc);
+    assert_string_equal(said.sqlstate, "57P01");
+    assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
     end_guest();
@@ -90,8 +90,8 @@ static int run_close_to_the_deadline(int times)
         point_ok(SQLOCK_SAVEPOINT_SET);
         rc = run_until(sql, sqlock_now_us() + 1000);
         if (rc != 0) {
-            assert_code(SQLOCK_ETIMEOUT, rc, &g.err);
-            assert_int_equal(g.err.flags & SQLOCK_RECONNECT, 0);
+            says(SQLOCK_ETIMEOUT, rc);
+            assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
             n_cut += g.driver->tx_state(g.conn) == SQLOCK_TX_FAILED; /* else it was not sent */
         }
         point_ok(rc == 0 ? SQLOCK_SAVEPOINT_RELEASE : SQLOCK_SAVEPOINT_UNDO);
@@ -133,10 +133,10 @@ static void test_cancel_never_hits_a_statement_of_the_application(void **state)
 /* What is found after the link had to be cut. */
 static void assert_severed(int rc, int64_t begun, int32_t wait_ms)
 {
-    assert_code(SQLOCK_ETIMEOUT, rc, &g.err);
+    says(SQLOCK_ETIMEOUT, rc);
     assert_between(wait_ms * INT64_C(1000), sqlock_now_us() - begun,
                    (wait_ms + CUT_MS + patience_ms(1500)) * INT64_C(1000));
-    assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+    assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
 }
@@ -148,7 +148,7 @@ static void begin_behind(struct proxy *proxy)
     g.app = app_connect();
     g.driver->close(g.conn);
     g.conn = NULL;
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     app_exec(g.app, "BEGIN");
 }
 
@@ -167,7 +167,7 @@ static void test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left(void *
         proxy_mode_set(proxy, modes[i]);
         begun = sqlock_now_us();
         rc = i < 2 ? run_until("SELECT 0, 1, 4711", begun + 100000)
-                   : g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, begun + 100000, &g.err);
+                   : g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, begun + 100000, &said);
         proxy_mode_set(proxy, PROXY_PASS);
         assert_severed(rc, begun, 100);
         assert_false(g.side->exec(g.app, "SELECT 1"));
@@ -207,7 +207,7 @@ static void test_statement_that_ends_a_little_late_is_answered(void **state)
     proxy_refuse(proxy, 1);
     rc = run_until("SELECT 0, 1 FROM pg_catalog.pg_sleep(1)", sqlock_now_us() + 100000);
     proxy_refuse(proxy, 0);
-    assert_ok(rc, &g.err);
+    ok(rc);
     assert_int_equal(rows_int(g.rows, 0, SQLOCK_COL_OUTCOME, -1), 1);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     end_guest();
@@ -228,7 +228,7 @@ static void test_server_that_is_stopped_is_not_waited_for(void **state)
     private_exec("CREATE SCHEMA IF NOT EXISTS %s", g.w->place.schema);
     g.app = app_connect();
     end_guest();
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     for (int whole = 0; whole < 2; whole++) {
         backend = PQbackendPID(native(g.app));
         app_exec(g.app, "BEGIN");
@@ -242,7 +242,7 @@ static void test_server_that_is_stopped_is_not_waited_for(void **state)
         assert_severed(rc, begun, 100);
         PQreset(native(g.app));
         end_guest();
-        assert_ok(adopt(g.app, &g.conn), &g.err);
+        ok(adopt(g.app, &g.conn));
     }
     end_guest();
 }
@@ -257,11 +257,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_server_that_is_stopped_is_not_waited_for),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres_cut", tests,
-                                                        sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

@@ -26,7 +26,6 @@ static void connect_limited(unsigned flags)
     sqlock_conn_opts o = {
         .size = sizeof o, .flags = flags, .scripts = limited.scripts, .wake_fd = -1};
     char url[600];
-    sqlock_error err;
 
     snprintf(limited.role, sizeof limited.role, "%s_limited", g.w->place.schema);
     pg_exec("CREATE ROLE %s SUPERUSER LOGIN", limited.role);
@@ -35,7 +34,7 @@ static void connect_limited(unsigned flags)
     snprintf(url, sizeof url, "%s%cuser=%s", pg_url(), strchr(pg_url(), '?') ? '&' : '?',
              limited.role);
     o.url = url;
-    assert_ok(g.driver->open(&o, soon(), &limited.conn, &err), &err);
+    ok(g.driver->open(&o, soon(), &limited.conn, &said));
 }
 
 static void disconnect_limited(void)
@@ -80,13 +79,11 @@ static int run_meanwhile_locked(sqlock_error *err)
 
 static void test_limits_of_a_role_do_not_bind_our_connections(void **state)
 {
-    sqlock_error err;
-
     begin_app(state);
     connect_limited(0);
-    assert_ok(run_meanwhile_locked(&err), &err);
+    ok(run_meanwhile_locked(&said));
     assert_int_equal(seen_by(g.app), 12);
-    assert_ok(run_limited(SLEEPS, &err), &err);
+    ok(run_limited(SLEEPS, &said));
     disconnect_limited();
     end_guest();
 }
@@ -95,16 +92,14 @@ static void test_limits_of_a_role_do_not_bind_our_connections(void **state)
  * the row, the other nothing of the kind. */
 static void test_limits_where_nothing_may_be_set_are_told(void **state)
 {
-    sqlock_error err;
-
     begin_app(state);
     connect_limited(SQLOCK_OPEN_UNPREPARED);
-    assert_code(SQLOCK_EDB, run_meanwhile_locked(&err), &err);
-    assert_string_equal(err.sqlstate, "55P03");
-    assert_int_equal(err.flags, SQLOCK_RETRY);
-    assert_code(SQLOCK_EDB, run_limited(SLEEPS, &err), &err);
-    assert_string_equal(err.sqlstate, "57014");
-    assert_int_equal(err.flags, SQLOCK_RETRY);
+    says(SQLOCK_EDB, run_meanwhile_locked(&said));
+    assert_string_equal(said.sqlstate, "55P03");
+    assert_int_equal(said.flags, SQLOCK_RETRY);
+    says(SQLOCK_EDB, run_limited(SLEEPS, &said));
+    assert_string_equal(said.sqlstate, "57014");
+    assert_int_equal(said.flags, SQLOCK_RETRY);
     disconnect_limited();
     end_guest();
 }
@@ -120,21 +115,20 @@ static int64_t waiting(void)
 static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **state)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
     int64_t version;
     sqlock *m;
 
     begin_guest(state);
     o.request_ms = 500;
     m = open_manager(g.w, &o);
-    assert_ok(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &err), &err);
+    ok(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &said));
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "SELECT 1 FROM sqlock_register FOR UPDATE");
     for (int i = 0; i < 3; i++)
-        assert_true(sqlock_register_set(m, "r", 1, "y", 1, version, NULL, &err) < 0);
+        assert_true(sqlock_register_set(m, "r", 1, "y", 1, version, NULL, &said) < 0);
     assert_soon(waiting() == 0, patience_ms(6000));
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_register_set(m, "r", 1, "z", 1, version, &version, &err), &err);
+    ok(sqlock_register_set(m, "r", 1, "z", 1, version, &version, &said));
     end_guest();
 }
 
@@ -144,11 +138,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_limits_where_nothing_may_be_set_are_told),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres_limits", tests,
-                                                        sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

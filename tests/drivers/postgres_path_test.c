@@ -15,7 +15,7 @@
 #include <sqlock/register.h>
 #include <sqlock/rows.h>
 
-#include "tests/lib/check.h"
+#include "tests/drivers/suite.h"
 #include "tests/lib/private.h"
 
 #define STRIKES                                                                                    \
@@ -74,7 +74,6 @@ static const char shadows[] =
 
 static struct {
     const char *path;
-    sqlock_error err;
 } our;
 
 static void say(PGconn *pg, const char *sql)
@@ -152,7 +151,7 @@ static void make_hostile(void)
     PQfinish(pg);
 }
 
-#define OK(call) assert_ok(call, &our.err)
+#define OK(call) ok(call)
 
 static int see(const sqlock_info *info, void *user)
 {
@@ -176,31 +175,31 @@ static void use_leases(sqlock *m)
     int n = 0;
 
     o.wait_ms = 0;
-    OK(sqlock_acquire(m, "a", &o, &lock, &our.err));
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "a", &o, &other, &our.err), &our.err);
-    OK(sqlock_renew(lock, &our.err));
+    OK(sqlock_acquire(m, "a", &o, &lock, &said));
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "a", &o, &other, &said));
+    OK(sqlock_renew(lock, &said));
     OK(sqlock_import(m, "a", SQLOCK_LEN_STRING, sqlock_lock_owner(lock), sqlock_lock_token(lock),
-                     &o, &import, &our.err));
-    OK(sqlock_settle(import, 0, &our.err));
-    OK(sqlock_list(m, NULL, see, &n, &our.err));
+                     &o, &import, &said));
+    OK(sqlock_settle(import, 0, &said));
+    OK(sqlock_list(m, NULL, see, &n, &said));
     assert_int_equal(n, 1);
-    OK(sqlock_release(lock, &our.err));
+    OK(sqlock_release(lock, &said));
     sqlock_lock_free(import);
     sqlock_lock_free(lock);
-    OK(sqlock_acquire(m, "a", &o, &lock, &our.err));
-    OK(sqlock_break(m, "a", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &our.err));
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &our.err), &our.err);
+    OK(sqlock_acquire(m, "a", &o, &lock, &said));
+    OK(sqlock_break(m, "a", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     sqlock_lock_free(lock);
     o.lease_ms = 200;
     o.flags = SQLOCK_NO_RENEW;
-    OK(sqlock_acquire(m, "short", &o, &lock, &our.err));
+    OK(sqlock_acquire(m, "short", &o, &lock, &said));
     sqlock_lock_free(lock);
     sleep_ms(300);
     reap.grace_ms = 0;
     reap.idle_ms = 7200000;
-    OK(sqlock_reap(m, &reap, NULL, &our.err));
+    OK(sqlock_reap(m, &reap, NULL, &said));
     private_exec("UPDATE ours.sqlock_lock SET idle_since = idle_since - 8000000000");
-    OK(sqlock_reap(m, &reap, NULL, &our.err));
+    OK(sqlock_reap(m, &reap, NULL, &said));
 }
 
 static void use_registers(sqlock *m)
@@ -209,11 +208,11 @@ static void use_registers(sqlock *m)
     size_t len;
     int64_t version;
 
-    OK(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &our.err));
-    OK(sqlock_register_set(m, "r", 1, "y", 1, version, &version, &our.err));
-    assert_int_equal(sqlock_register_set(m, "r", 1, "z", 1, 1, NULL, &our.err), SQLOCK_CONFLICT);
-    OK(sqlock_register_get(m, "r", 1, buf, sizeof buf, &len, &version, &our.err));
-    OK(sqlock_ensure(m, "row", 3, &our.err));
+    OK(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &said));
+    OK(sqlock_register_set(m, "r", 1, "y", 1, version, &version, &said));
+    assert_int_equal(sqlock_register_set(m, "r", 1, "z", 1, 1, NULL, &said), SQLOCK_CONFLICT);
+    OK(sqlock_register_get(m, "r", 1, buf, sizeof buf, &len, &version, &said));
+    OK(sqlock_ensure(m, "row", 3, &said));
 }
 
 static const sqlock_column key[] = {{.name = "id", .value = {SQLOCK_INT, 1, NULL, 0}},
@@ -226,14 +225,14 @@ static void use_rows(sqlock_conn *conn, PGconn *pg, sqlock_conn *rival, PGconn *
     sqlock_blocker blocker = {.size = sizeof blocker};
 
     o.wait_ms = 0;
-    OK(sqlock_name_lock(conn, "row", 3, NULL, &our.err));
-    OK(sqlock_row_lock(conn, &thing, 1, &o, &our.err));
+    OK(sqlock_name_lock(conn, "row", 3, NULL, &said));
+    OK(sqlock_row_lock(conn, &thing, 1, &o, &said));
     o.blocker = &blocker;
     say(rivals, "BEGIN");
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &our.err), &our.err);
+    says(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &said));
     assert_int_equal(blocker.sessions, 1);
     o.wait_ms = 100;
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &our.err), &our.err);
+    says(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &said));
     assert_int_equal(blocker.session, PQbackendPID(pg));
     say(rivals, "ROLLBACK");
 }
@@ -243,15 +242,15 @@ static void use_versions(sqlock_conn *conn, const char *column, unsigned flags)
     sqlock_row_version v = {sizeof v, flags, column, sqlock_null(), sqlock_null()};
     sqlock_column note = {.name = "note", .value = sqlock_text("n")};
 
-    assert_int_equal(sqlock_cas_insert(conn, &thing, &v, &note, 1, &our.err), SQLOCK_CONFLICT);
+    assert_int_equal(sqlock_cas_insert(conn, &thing, &v, &note, 1, &said), SQLOCK_CONFLICT);
     v.expected = v.found;
-    OK(sqlock_cas_update(conn, &thing, &v, &note, 1, &our.err));
-    assert_int_equal(sqlock_cas_update(conn, &thing, &v, &note, 1, &our.err), SQLOCK_CONFLICT);
+    OK(sqlock_cas_update(conn, &thing, &v, &note, 1, &said));
+    assert_int_equal(sqlock_cas_update(conn, &thing, &v, &note, 1, &said), SQLOCK_CONFLICT);
     v.expected = v.found;
-    OK(sqlock_cas_delete(conn, &thing, &v, &our.err));
-    OK(sqlock_cas_insert(conn, &thing, &v, &note, 1, &our.err));
-    OK(sqlock_fence(conn, &thing, "fence", 5, &our.err));
-    assert_code(SQLOCK_ELOST, sqlock_fence(conn, &thing, "fence", 4, &our.err), &our.err);
+    OK(sqlock_cas_delete(conn, &thing, &v, &said));
+    OK(sqlock_cas_insert(conn, &thing, &v, &note, 1, &said));
+    OK(sqlock_fence(conn, &thing, "fence", 5, &said));
+    says(SQLOCK_ELOST, sqlock_fence(conn, &thing, "fence", 4, &said));
 }
 
 static sqlock_conn *adopt_one(sqlock *m, PGconn **out_pg)
@@ -259,8 +258,8 @@ static sqlock_conn *adopt_one(sqlock *m, PGconn **out_pg)
     sqlock_conn *conn = NULL;
     void *pg = NULL;
 
-    OK(connect_here(NULL, &pg, &our.err));
-    OK(sqlock_adopt(m, pg, 0, (void (*)(void))PQlibVersion, &conn, &our.err));
+    OK(connect_here(NULL, &pg, &said));
+    OK(sqlock_adopt(m, pg, 0, (void (*)(void))PQlibVersion, &conn, &said));
     *out_pg = pg;
     return conn;
 }
@@ -271,10 +270,10 @@ static void use_transactions(sqlock *m)
     sqlock_conn *conn = adopt_one(m, &pg), *rival = adopt_one(m, &rivals);
     sqlock_lock *lock = NULL;
 
-    OK(sqlock_acquire(m, "guarded", NULL, &lock, &our.err));
+    OK(sqlock_acquire(m, "guarded", NULL, &lock, &said));
     say(pg, "BEGIN");
-    OK(sqlock_guard(lock, conn, &our.err));
-    assert_code(SQLOCK_EGUARDED, sqlock_release(lock, &our.err), &our.err);
+    OK(sqlock_guard(lock, conn, &said));
+    says(SQLOCK_EGUARDED, sqlock_release(lock, &said));
     sqlock_lock_free(lock);
     say(pg, "COMMIT; BEGIN; INSERT INTO app.thing VALUES (1, 'k') ON CONFLICT DO NOTHING; COMMIT;"
             "BEGIN");
@@ -300,18 +299,18 @@ static void use_all(const char *path, unsigned flags)
     o.connect = connect_here;
     o.flags = flags;
     o.schema = "ours";
-    OK(sqlock_migrate(d, NULL, &o, NULL, &our.err));
-    OK(sqlock_migrate_to(d, NULL, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &our.err));
-    OK(sqlock_migrate(d, NULL, &o, NULL, &our.err));
-    OK(sqlock_migration_status(d, NULL, &o, migrations, &n, &our.err));
-    OK(sqlock_migration_verify(d, NULL, &o, &our.err));
-    OK(sqlock_migration_baseline(d, NULL, &o, SQLOCK_SCHEMA_LATEST, &our.err));
-    OK(sqlock_open(d, NULL, &o, &m, &our.err));
+    OK(sqlock_migrate(d, NULL, &o, NULL, &said));
+    OK(sqlock_migrate_to(d, NULL, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &said));
+    OK(sqlock_migrate(d, NULL, &o, NULL, &said));
+    OK(sqlock_migration_status(d, NULL, &o, migrations, &n, &said));
+    OK(sqlock_migration_verify(d, NULL, &o, &said));
+    OK(sqlock_migration_baseline(d, NULL, &o, SQLOCK_SCHEMA_LATEST, &said));
+    OK(sqlock_open(d, NULL, &o, &m, &said));
     use_leases(m);
     use_registers(m);
     use_transactions(m);
     sqlock_close(m);
-    OK(sqlock_migrate_to(d, NULL, &o, 0, SQLOCK_MIGRATE_DOWN, NULL, &our.err));
+    OK(sqlock_migrate_to(d, NULL, &o, 0, SQLOCK_MIGRATE_DOWN, NULL, &said));
     private_exec("DROP TABLE ours.sqlock_meta, ours.sqlock_migration");
     assert_int_equal(private_number("SELECT is_called::int FROM public.ran"), 0);
 }

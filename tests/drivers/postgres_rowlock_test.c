@@ -13,7 +13,6 @@ static struct stage {
     sqlock *m;
     void *other_app;
     sqlock_conn *conn;
-    sqlock_error err;
 } s;
 
 static void set_stage(void **state)
@@ -38,7 +37,7 @@ static int lock(const char *table, const char *column, sqlock_value value, unsig
 
     o.wait_ms = 0;
     o.flags = flags;
-    return sqlock_row_lock(s.conn, &row, 1, &o, &s.err);
+    return sqlock_row_lock(s.conn, &row, 1, &o, &said);
 }
 
 /* Made, asked about, and gone again. */
@@ -69,7 +68,7 @@ static void test_indexes_that_make_a_key(void **state)
     set_stage(state);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (lock_in(good[i], "x", "k") != SQLOCK_ABSENT)
-            fail_msg("%s: %s", good[i], s.err.text);
+            fail_msg("%s: %s", good[i], said.text);
     strike_stage();
 }
 
@@ -97,7 +96,7 @@ static void test_indexes_that_do_not_make_a_key(void **state)
     set_stage(state);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (lock_in(bad[i], "x", "k") != SQLOCK_EREFUSED)
-            fail_msg("%s: %s", bad[i], s.err.text);
+            fail_msg("%s: %s", bad[i], said.text);
     strike_stage();
 }
 
@@ -109,7 +108,7 @@ static void test_invalid_index_is_no_key(void **state)
     app_exec(g.app, "INSERT INTO x VALUES (1), (1)");
     assert_false(g.side->exec(g.app, "CREATE UNIQUE INDEX CONCURRENTLY ON x (k)"));
     app_exec(g.app, "BEGIN");
-    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0), &s.err);
+    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0));
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -124,7 +123,7 @@ static void test_search_path_is_followed(void **state)
     app_exec(g.app, "CREATE SCHEMA \"of others\"");
     app_exec(g.app, "CREATE TABLE \"of others\".x (k int)");
     app_exec(g.app, "SET LOCAL search_path = \"of others\"");
-    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0), &s.err);
+    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0));
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -135,14 +134,14 @@ static void test_bytes_are_for_bytea_and_nothing_else(void **state)
     app_exec(g.app, "CREATE TABLE x (k bytea PRIMARY KEY, i int UNIQUE)");
     app_exec(g.app, "INSERT INTO x VALUES ('\\x610062', 5)");
     app_exec(g.app, "BEGIN");
-    assert_ok(lock("x", "k", sqlock_bytes("a\0b", 3), 0), &s.err);
+    ok(lock("x", "k", sqlock_bytes("a\0b", 3), 0));
     assert_int_equal(lock("x", "k", sqlock_bytes("a", 1), 0), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock("x", "k", sqlock_text("a"), 0), &s.err);
-    assert_code(SQLOCK_EREFUSED, lock("x", "i", sqlock_bytes("\0\0\0\5", 4), 0), &s.err);
-    assert_ok(lock("x", "i", sqlock_text("5"), 0), &s.err);
-    assert_code(SQLOCK_EDB, lock("x", "i", sqlock_text("5 OR true"), 0), &s.err);
-    assert_string_equal(s.err.sqlstate, "22P02");
-    assert_ok(lock("x", "i", sqlock_int(5), 0), &s.err); /* it goes on */
+    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_text("a"), 0));
+    says(SQLOCK_EREFUSED, lock("x", "i", sqlock_bytes("\0\0\0\5", 4), 0));
+    ok(lock("x", "i", sqlock_text("5"), 0));
+    says(SQLOCK_EDB, lock("x", "i", sqlock_text("5 OR true"), 0));
+    assert_string_equal(said.sqlstate, "22P02");
+    ok(lock("x", "i", sqlock_int(5), 0)); /* it goes on */
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -153,7 +152,7 @@ static bool children_wait(unsigned flags)
     bool waited;
 
     app_exec(g.app, "BEGIN");
-    assert_ok(lock("app_row", "id", sqlock_int(1), flags), &s.err);
+    ok(lock("app_row", "id", sqlock_int(1), flags));
     app_exec(s.other_app, "SET lock_timeout = '100ms'");
     waited = !g.side->exec(s.other_app, "INSERT INTO app_child VALUES (1)");
     assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 0 WHERE id = 1"));
@@ -187,7 +186,7 @@ static void test_row_that_was_made_anew_during_the_wait_is_found(void **state)
     assert_int_equal(PQsendQuery(other, "SELECT pg_sleep(0.3); COMMIT"), 1);
     app_exec(g.app, "BEGIN");
     o.wait_ms = patience_ms(10000);
-    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
     assert_int_equal(seen_by(g.app), 77);
     app_exec(g.app, "ROLLBACK");
     strike_stage();
@@ -201,7 +200,7 @@ static void test_right_that_is_missing_is_told(void **state)
     app_exec(g.app, "GRANT SELECT ON app_row TO sqlock_reader_of_rows");
     app_exec(g.app, "SET LOCAL ROLE sqlock_reader_of_rows");
     assert_true(lock("app_row", "id", sqlock_int(1), 0) < 0);
-    assert_true(s.err.code == SQLOCK_EDENIED || s.err.code == SQLOCK_EREFUSED);
+    assert_true(said.code == SQLOCK_EDENIED || said.code == SQLOCK_EREFUSED);
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -221,13 +220,13 @@ static void test_timeouts_of_the_application_are_kept_apart(void **state)
     app_exec(g.app, "SET LOCAL lock_timeout = '100ms'");
     o.wait_ms = 500;
     began = sqlock_now_us();
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
     assert_in_range(sqlock_now_us() - began, 500000, 500000 + patience_ms(2000) * 1000);
     app_exec(g.app, "SET LOCAL lock_timeout = 0");
     app_exec(g.app, "SET LOCAL statement_timeout = '200ms'");
     o.wait_ms = SQLOCK_WAIT_FOREVER;
-    assert_code(SQLOCK_EDB, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
-    assert_string_equal(s.err.sqlstate, "57014");
+    says(SQLOCK_EDB, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    assert_string_equal(said.sqlstate, "57014");
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
     strike_stage();
@@ -256,13 +255,13 @@ static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state
     snprintf(url, sizeof url, "%s%cuser=%s_modest", pg_url(), strchr(pg_url(), '?') ? '&' : '?',
              schema);
     place_opts(g.w, &opts);
-    assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &m, &s.err), &s.err);
+    ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &m, &said));
     conn = adopted(m, g.app);
     app_exec(s.other_app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     o.blocker = &b;
     for (o.wait_ms = 0; o.wait_ms <= 700; o.wait_ms += 700) {
-        assert_code(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &s.err), &s.err);
+        says(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &said));
         assert_int_equal(b.sessions, 1);
         assert_int_equal(b.session, app_number(s.other_app, "SELECT pg_backend_pid()"));
         assert_int_equal(b.open_ms, -1);
@@ -300,19 +299,19 @@ static void test_row_that_a_policy_keeps_is_refused_and_not_called_busy(void **s
     app_exec(g.app, sql);
     for (o.wait_ms = 0; o.wait_ms <= 20; o.wait_ms += 20) {
         key.value.i = 1;
-        assert_code(SQLOCK_EREFUSED, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+        says(SQLOCK_EREFUSED, sqlock_row_lock(s.conn, &row, 1, &o, &said));
         key.value.i = 2;
-        assert_code(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+        says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
         key.value.i = 3;
-        assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), SQLOCK_ABSENT);
+        assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &said), SQLOCK_ABSENT);
     }
     o.flags = SQLOCK_ROW_SKIP_LOCKED;
     key.value.i = 2;
-    assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), SQLOCK_CONFLICT);
+    assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &said), SQLOCK_CONFLICT);
     app_exec(s.other_app, "ROLLBACK");
-    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
     o.flags = SQLOCK_ROW_KEEPS_KEY;
-    assert_ok(sqlock_row_lock(s.conn, &row, 1, &o, &s.err), &s.err);
+    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
     app_exec(g.app, "ROLLBACK");
     pg_exec("DROP OWNED BY %s; DROP ROLE %s", role, role);
     strike_stage();
@@ -332,11 +331,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_right_that_is_missing_is_told),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres_rowlock", tests,
-                                                        sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

@@ -92,7 +92,7 @@ static struct proxy *begin_watched(void **state)
     g.app = app_connect();
     g.driver->close(g.conn);
     g.conn = NULL;
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     app_exec(g.app, "BEGIN");
     proxy_refuse(proxy, 1);
     setenv("PGPASSWORD", PASSWORD, 1);
@@ -125,9 +125,9 @@ static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, pro
 {
     int64_t deadline = sqlock_now_us() + wait_ms * INT64_C(1000);
 
-    assert_ok(g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &g.err), &g.err);
+    ok(g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &said));
     proxy_mode_set(proxy, mode);
-    assert_code(SQLOCK_ETIMEOUT, run_until(sql, deadline), &g.err);
+    says(SQLOCK_ETIMEOUT, run_until(sql, deadline));
     assert_true(sqlock_now_us() >= deadline);
     assert_int_equal(thief.met, 0);
 }
@@ -162,7 +162,7 @@ static void test_cancel_says_no_name_and_no_password(void **state)
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
     rc = run(g.side->slow);
     pthread_join(thread, NULL);
-    assert_code(SQLOCK_ECANCELLED, rc, &g.err);
+    says(SQLOCK_ECANCELLED, rc);
     sleep_ms(100);
     assert_true(thief.met > 0);
     never_said(PASSWORD);
@@ -178,11 +178,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cancel_says_no_name_and_no_password),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres_secret", tests,
-                                                        sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

@@ -25,7 +25,7 @@ static void test_version_that_a_trigger_puts_back_asks_for_a_restart(void **stat
 {
     set_cas_stage(state);
     trigger("NEW.version = OLD.version; RETURN NEW");
-    assert_code(SQLOCK_ETXRESTART, set_price(cas.conn, 1, sqlock_int(1000), 11), &cas.err);
+    says(SQLOCK_ETXRESTART, set_price(cas.conn, 1, sqlock_int(1000), 11));
     app_exec(g.app, "ROLLBACK");
     strike_cas_stage();
 }
@@ -34,7 +34,7 @@ static void test_row_that_a_trigger_keeps_is_refused(void **state)
 {
     set_cas_stage(state);
     trigger("RETURN NULL");
-    assert_code(SQLOCK_EREFUSED, set_price(cas.conn, 1, sqlock_int(1000), 11), &cas.err);
+    says(SQLOCK_EREFUSED, set_price(cas.conn, 1, sqlock_int(1000), 11));
     assert_int_equal(price_of(g.app, 1), 10);
     app_exec(g.app, "ROLLBACK");
     strike_cas_stage();
@@ -45,11 +45,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_row_that_a_trigger_keeps_is_refused),
 };
 
-int main(void)
-{
-    int code = 0;
-
-    return postgres_is_missing(&code) ? code
-                                      : suite_run_tests(&postgres_quirks, "postgres: triggers",
-                                                        tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(postgres, tests)

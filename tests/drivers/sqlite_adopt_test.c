@@ -41,7 +41,7 @@ static void *begin(void **state, const char *mode)
     sqlite3_busy_timeout(native(g.app), 0);
     sqlite3_busy_timeout(native(other), 0);
     use_journal(mode);
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     return other;
 }
 
@@ -70,7 +70,7 @@ static void test_guard_that_waited_extends_the_lease_from_its_answer(void **stat
     app_exec(other, "BEGIN IMMEDIATE");
     app_exec(g.app, "BEGIN");
     sqlite3_busy_handler(native(g.app), let_go_of, other);
-    assert_ok(sqlock_guard(lock, conn, &g.err), &g.err);
+    ok(sqlock_guard(lock, conn, &said));
     sleep_ms(1400); /* 2.6 s after it was sent */
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     app_exec(g.app, "ROLLBACK");
@@ -87,19 +87,19 @@ enum { JOURNALS = sizeof journals / sizeof *journals };
 static void write_and_undo(void)
 {
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_ok(run(OUR_WRITE), &g.err);
+    ok(run(OUR_WRITE));
     point_ok(SQLOCK_SAVEPOINT_RELEASE);
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_ok(run(OUR_WRITE), &g.err);
+    ok(run(OUR_WRITE));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
 }
 
 /* The request failed like this, and the transaction is as before. */
 static void refused(const char *sql, int code, const char *sqlstate)
 {
-    assert_code(code, run(sql), &g.err);
-    assert_string_equal(g.err.sqlstate, sqlstate);
-    assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+    says(code, run(sql));
+    assert_string_equal(said.sqlstate, sqlstate);
+    assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
     assert_int_equal(sqlock_rows_count(g.rows), 0);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
 }
@@ -154,9 +154,9 @@ static void test_writing_statement_at_a_row_refuses_the_savepoint(void **state)
     other = begin(state, "WAL");
     app_exec(g.app, "BEGIN");
     writing = begin_reading("UPDATE app_row SET n = n + 1 RETURNING id");
-    assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
-    assert_non_null(strstr(g.err.text, "in progress"));
-    assert_int_equal(g.err.flags, 0);
+    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+    assert_non_null(strstr(said.text, "in progress"));
+    assert_int_equal(said.flags, 0);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     assert_int_equal(read_on(writing), 2);
     write_and_undo();
@@ -206,7 +206,7 @@ static void test_busy_timeout_of_the_application_stays_and_delays_nothing(void *
         begun = sqlock_now_us();
         point_ok(SQLOCK_SAVEPOINT_SET);
         refused(OUR_WRITE, SQLOCK_EDB, "55P03");
-        assert_int_equal(g.err.flags, SQLOCK_RETRY);
+        assert_int_equal(said.flags, SQLOCK_RETRY);
         point_ok(SQLOCK_SAVEPOINT_UNDO);
         assert_between(0, sqlock_now_us() - begun, patience_ms(20000) * INT64_C(1000));
         assert_int_equal(app_number(g.app, "PRAGMA busy_timeout"), 60000);
@@ -233,8 +233,8 @@ static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
     app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     sqlite3_progress_handler(native(g.app), 1, on_progress, &calls);
-    assert_code(SQLOCK_EDB, run(OUR_WRITE), &g.err);
-    assert_non_null(strstr(g.err.text, "by the application"));
+    says(SQLOCK_EDB, run(OUR_WRITE));
+    assert_non_null(strstr(said.text, "by the application"));
     assert_true(calls > 0);
     calls = 0;
     assert_int_equal(try_exec(g.app, "SELECT count(*) FROM app_row"), SQLITE_INTERRUPT);
@@ -269,10 +269,10 @@ static void test_authorizer_stays_and_its_refusal_is_told(void **state)
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused(OUR_WRITE, SQLOCK_EDENIED, "42501");
-    assert_ok(run(OUR_READ), &g.err);
+    ok(run(OUR_READ));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     z.denied = SQLITE_SAVEPOINT;
-    assert_code(SQLOCK_EDENIED, point(SQLOCK_SAVEPOINT_SET), &g.err);
+    says(SQLOCK_EDENIED, point(SQLOCK_SAVEPOINT_SET));
     z.denied = SQLITE_PRAGMA; /* then we read no setting, and change none */
     write_and_undo();
     z.calls = 0;
@@ -288,7 +288,7 @@ static void test_extended_result_codes_stay_off(void **state)
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused("UPDATE main.app_row SET n = 7 WHERE id = 1", SQLOCK_EDB, "23514");
-    assert_int_equal(g.err.native, SQLITE_CONSTRAINT_CHECK);
+    assert_int_equal(said.native, SQLITE_CONSTRAINT_CHECK);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 7"), SQLITE_CONSTRAINT);
     end_guest();
@@ -299,7 +299,7 @@ static void test_last_insert_rowid_is_given_back(void **state)
     begin(state, "WAL");
     app_exec(g.app, "BEGIN; INSERT INTO app_row VALUES (50, 0)");
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_ok(run("INSERT INTO main.app_row VALUES (60, 0)"), &g.err);
+    ok(run("INSERT INTO main.app_row VALUES (60, 0)"));
     assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
     assert_true(run("INSERT INTO main.app_row VALUES (60, 7)") < 0);
     assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
@@ -321,7 +321,7 @@ static void test_transaction_that_has_read_nothing_may_try_again(void **state)
         app_exec(g.app, "BEGIN");
         point_ok(SQLOCK_SAVEPOINT_SET);
         refused(OUR_WRITE, SQLOCK_EDB, "55P03");
-        assert_int_equal(g.err.flags, SQLOCK_RETRY);
+        assert_int_equal(said.flags, SQLOCK_RETRY);
         point_ok(SQLOCK_SAVEPOINT_UNDO);
         app_exec(other, "COMMIT");
         write_and_undo();
@@ -336,7 +336,7 @@ static void only_a_restart_helps(void)
 {
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused(OUR_WRITE, SQLOCK_EDB, "40001");
-    assert_non_null(strstr(g.err.text, "restart"));
+    assert_non_null(strstr(said.text, "restart"));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(seen_by(g.app), 10);
 }
@@ -370,7 +370,7 @@ static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(voi
     assert_int_equal(seen_by(g.app), 10);
     app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
     only_a_restart_helps();
-    assert_int_equal(g.err.code, SQLOCK_EDB);
+    assert_int_equal(said.code, SQLOCK_EDB);
     app_exec(g.app, "ROLLBACK");
     end_guest();
 }
@@ -384,14 +384,13 @@ static void test_transaction_that_a_full_disk_ended_is_told(void **state)
         app_exec(g.app, "PRAGMA max_page_count = 1");
         app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
         point_ok(SQLOCK_SAVEPOINT_SET);
-        assert_code(SQLOCK_EFULL, run("INSERT INTO main.app_row VALUES (60, zeroblob(90000))"),
-                    &g.err);
-        assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+        says(SQLOCK_EFULL, run("INSERT INTO main.app_row VALUES (60, zeroblob(90000))"));
+        assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
         /* What core must not do then is refused, and begins nothing. */
-        assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_UNDO), &g.err);
-        assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
-        assert_code(SQLOCK_ESTATE, run(OUR_WRITE), &g.err);
+        says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_UNDO));
+        says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+        says(SQLOCK_ESTATE, run(OUR_WRITE));
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
         assert_int_equal(seen_by(other), 10);
     }
@@ -403,8 +402,8 @@ static void test_connection_without_a_journal_is_refused(void **state)
 {
     begin(state, "OFF");
     app_exec(g.app, "BEGIN");
-    assert_code(SQLOCK_EREFUSED, point(SQLOCK_SAVEPOINT_SET), &g.err);
-    assert_non_null(strstr(g.err.text, "journal_mode"));
+    says(SQLOCK_EREFUSED, point(SQLOCK_SAVEPOINT_SET));
+    assert_non_null(strstr(said.text, "journal_mode"));
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "COMMIT");
     end_guest();
@@ -421,9 +420,9 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     assert_int_equal(mkdir(journal, 0700), 0);
-    assert_code(SQLOCK_EFULL, run(OUR_WRITE), &g.err);
-    assert_int_equal(g.err.native & 0xff, SQLITE_IOERR);
-    assert_int_equal(g.err.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
+    says(SQLOCK_EFULL, run(OUR_WRITE));
+    assert_int_equal(said.native & 0xff, SQLITE_IOERR);
+    assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
     assert_int_equal(rmdir(journal), 0);
     app_exec(g.app, "BEGIN");
@@ -439,9 +438,9 @@ static void test_file_that_was_replaced_is_told(void **state)
     begin(state, "DELETE");
     assert_int_equal(unlink(database_file(g.app)), 0);
     app_exec(g.app, "BEGIN");
-    assert_code(SQLOCK_EDB, run(OUR_WRITE), &g.err);
-    assert_int_equal(g.err.flags, SQLOCK_RECONNECT);
-    assert_non_null(strstr(g.err.text, "replaced"));
+    says(SQLOCK_EDB, run(OUR_WRITE));
+    assert_int_equal(said.flags, SQLOCK_RECONNECT);
+    assert_non_null(strstr(said.text, "replaced"));
     end_guest();
 }
 
@@ -451,7 +450,7 @@ static void test_connection_that_can_only_read_is_told(void **state)
     app_exec(g.app, "PRAGMA query_only = 1; BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused(OUR_WRITE, SQLOCK_EREADONLY, "25006");
-    assert_ok(run(OUR_READ), &g.err);
+    ok(run(OUR_READ));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     end_guest();
 }
@@ -468,7 +467,7 @@ static void test_connections_that_share_a_cache_keep_each_other_out(void **state
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused(OUR_WRITE, SQLOCK_EDB, "55P03");
-    assert_int_equal(g.err.native, SQLITE_LOCKED_SHAREDCACHE);
+    assert_int_equal(said.native, SQLITE_LOCKED_SHAREDCACHE);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     app_exec(other, "COMMIT");
     write_and_undo();
@@ -498,7 +497,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_connections_that_share_a_cache_keep_each_other_out),
 };
 
-int main(void)
-{
-    return suite_run_tests(&sqlite_quirks, "sqlite_adopt", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(sqlite, tests)

@@ -20,7 +20,7 @@ static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
     sqlock_adopt_opts o = {.size = sizeof o, .native = db, .library = library};
 
     o.scripts = g.scripts;
-    return g.driver->adopt(&o, out_conn, &g.err);
+    return g.driver->adopt(&o, out_conn, &said);
 }
 
 static void test_connection_without_locks_is_refused(void **state)
@@ -33,7 +33,7 @@ static void test_connection_without_locks_is_refused(void **state)
     snprintf(url, sizeof url, "file:%s?nolock=1", database_file(g.app));
     assert_int_equal(sqlite3_open_v2(url, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL),
                      SQLITE_OK);
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, db, &conn), &g.err);
+    says(SQLOCK_EREFUSED, adopt_by(NULL, db, &conn));
     assert_null(conn);
     sqlite3_close(db);
     end_guest();
@@ -47,7 +47,7 @@ static void test_connection_that_did_not_open_is_refused(void **state)
     begin_guest(state);
     assert_int_equal(sqlite3_open_v2("/no/such/folder/db", &db, SQLITE_OPEN_READWRITE, NULL),
                      SQLITE_CANTOPEN);
-    assert_code(SQLOCK_ESTATE, adopt_by(NULL, db, &conn), &g.err);
+    says(SQLOCK_ESTATE, adopt_by(NULL, db, &conn));
     sqlite3_close(db);
     end_guest();
 }
@@ -83,7 +83,7 @@ static int adopt_from_a_second_copy(void *arg)
         return NOT_HERE;
     found = symbol(RTLD_DEFAULT, "sqlite3_libversion_number");
     memcpy(&library, &found, sizeof library);
-    assert_ok(adopt_by(library, native(g.app), &conn), &g.err); /* looked up: the same copy */
+    ok(adopt_by(library, native(g.app), &conn)); /* looked up: the same copy */
     g.driver->close(conn);
     snprintf(copy, sizeof copy, "%.*s/libother.so",
              (int)(strrchr(database_file(g.app), '/') - database_file(g.app)),
@@ -97,17 +97,15 @@ static int adopt_from_a_second_copy(void *arg)
     assert_int_equal(open_other(":memory:", &db), SQLITE_OK);
     found = symbol(object, "sqlite3_libversion_number");
     memcpy(&library, &found, sizeof library);
-    assert_code(SQLOCK_EREFUSED, adopt_by(library, db, &conn), &g.err);
-    assert_non_null(strstr(g.err.text, "two copies"));
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn),
-                &g.err); /* not told: looked for */
-    assert_non_null(strstr(g.err.text, "libother.so"));
+    says(SQLOCK_EREFUSED, adopt_by(library, db, &conn));
+    assert_non_null(strstr(said.text, "two copies"));
+    says(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn)); /* not told: looked for */
+    assert_non_null(strstr(said.text, "libother.so"));
     /* Not the truth: the connection is of the other one. */
     if (DEEPBIND == 0)
         return 0;
-    assert_code(SQLOCK_EREFUSED, adopt_by((void (*)(void))sqlite3_libversion_number, db, &conn),
-                &g.err);
-    assert_non_null(strstr(g.err.text, "second copy"));
+    says(SQLOCK_EREFUSED, adopt_by((void (*)(void))sqlite3_libversion_number, db, &conn));
+    assert_non_null(strstr(said.text, "second copy"));
     return 0;
 }
 
@@ -130,7 +128,7 @@ static int adopt_in_a_child(void *arg)
     void *conn;
 
     (void)arg;
-    assert_code(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn), &g.err);
+    says(SQLOCK_EREFUSED, adopt_by(NULL, native(g.app), &conn));
     return 0;
 }
 
@@ -150,7 +148,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_child_of_a_process_with_a_manager_adopts_nothing),
 };
 
-int main(void)
-{
-    return suite_run_tests(&sqlite_quirks, "sqlite_copies", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(sqlite, tests)

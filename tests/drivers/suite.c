@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+_Thread_local sqlock_error said;
+
 /* ---- the driver that counts ------------------------------------------------------------------ */
 
 static const sqlock_driver *real;
@@ -219,6 +221,7 @@ static int world_begin(void **state)
         return -1;
     w->q = *state;
     *state = w;
+    said = (sqlock_error){0};
     return 0;
 }
 
@@ -294,6 +297,13 @@ sqlock *open_manager(struct world *w, const sqlock_open_opts *opts)
         assert_ok(open_here(w, opts, &m, &err), &err);
     w->managers[w->n_managers++] = m;
     return m;
+}
+
+sqlock *manager(void **state)
+{
+    struct world *w = *state;
+
+    return open_manager(w->made ? w : world(state), NULL);
 }
 
 void close_manager(struct world *w, sqlock *m)
@@ -434,14 +444,16 @@ int decided_in_core(void **state)
 int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
                     size_t n)
 {
-    struct CMUnitTest *run = calloc(n, sizeof *run);
-    int failed;
+    struct CMUnitTest *run;
+    int failed, code = 0;
 
+    if (q->missing && q->missing(&code))
+        return code;
     if (!test_wants(q->name)) {
         printf("SKIP: %s is not among the drivers to test\n", q->name);
-        free(run);
         return 0;
     }
+    run = calloc(n, sizeof *run);
     for (size_t i = 0; run && i < n; i++) {
         run[i] = tests[i];
         run[i].setup_func = world_begin;
@@ -535,5 +547,9 @@ static int run_suite(const struct quirks *q)
 /* What asks the server what it can do is a use of the client library already. */
 int suite_run(const struct quirks *q)
 {
+    int code = 0;
+
+    if (q->missing && q->missing(&code))
+        return code;
     return getenv(ENV_NAME) ? run_executed(q) : run_suite(q);
 }

@@ -25,6 +25,23 @@ int suite_run(const struct quirks *q);
 int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
                     size_t n);
 
+/* int main() of a program with tests on one server, sqlite or another one with quirks. */
+#define TEST_MAIN_ON(server, tests)                                                                \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return suite_run_tests(&server##_quirks, __FILE__, tests, sizeof tests / sizeof *tests);   \
+    }
+
+/* ---- what a call said -------------------------------------------------------------------------
+ */
+
+/* The error of the test's calls. Each thread has its own, empty when a test begins. */
+extern _Thread_local sqlock_error said;
+
+/* The call, which was given it, succeeds; or says this code. */
+#define ok(call)             check_code(SQLOCK_OK, (call), &said, #call, __FILE__, __LINE__)
+#define says(expected, call) check_code((expected), (call), &said, #call, __FILE__, __LINE__)
+
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
 enum { WORLD_MANAGERS = 32, WORLD_APPS = 8 };
@@ -47,6 +64,8 @@ struct world *world_bare(void **state);
  * ends, unless close_manager() did it before. */
 sqlock *open_manager(struct world *w, const sqlock_open_opts *opts);
 void close_manager(struct world *w, sqlock *m);
+/* One in the test's world, which is made if this is the first. */
+sqlock *manager(void **state);
 /* The same for whoever looks at the result, and need not close what failed. */
 int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err);

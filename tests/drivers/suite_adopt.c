@@ -16,18 +16,18 @@ static void test_adopting_asks_for_the_callers_view_of_the_library(void **state)
     g.side->offer(g.app, &o);
     other = o;
     other.library = (void (*)(void))abort;
-    assert_code(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &g.err), &g.err);
+    says(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &said));
     other.library = NULL;
-    assert_ok(g.driver->adopt(&other, &conn, &g.err), &g.err);
+    ok(g.driver->adopt(&other, &conn, &said));
     g.driver->close(conn);
     if (o.native_size > 0) {
         other = o;
         other.native_size--;
-        assert_code(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &g.err), &g.err);
+        says(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &said));
     }
     other = o;
     other.native = NULL;
-    assert_code(SQLOCK_EINVAL, g.driver->adopt(&other, &conn, &g.err), &g.err);
+    says(SQLOCK_EINVAL, g.driver->adopt(&other, &conn, &said));
 }
 
 static void test_adopted_connection_is_closed_after_the_applications_own(void **state)
@@ -97,7 +97,7 @@ static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **s
     app_exec(g.app, g.side->begins[0]);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_ok(run(OUR_WRITE), &g.err);
+    ok(run(OUR_WRITE));
     assert_int_equal(seen_by(g.app), 111);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(seen_by(g.app), 11);
@@ -167,19 +167,17 @@ static void test_values_are_fitted_to_the_columns_of_the_application(void **stat
 
     begin_app(state);
     app_exec(g.app, g.side->table_of_types);
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(ask("INSERT INTO app_types (t, s, b, n, o) VALUES (?, ?, ?, ?, ?)", insert, 5),
-              &g.err);
+    ok(ask("INSERT INTO app_types (t, s, b, n, o) VALUES (?, ?, ?, ?, ?)", insert, 5));
     assert_int_equal(sqlock_rows_count(g.rows), 0);
-    assert_ok(ask("SELECT 0, 1, s FROM app_types WHERE t = ?", insert, 1), &g.err);
+    ok(ask("SELECT 0, 1, s FROM app_types WHERE t = ?", insert, 1));
     assert_int_equal(asked(), -32768);
-    assert_ok(ask("SELECT 0, 1, b FROM app_types WHERE s = ? AND b = ?", insert + 1, 2), &g.err);
+    ok(ask("SELECT 0, 1, b FROM app_types WHERE s = ? AND b = ?", insert + 1, 2));
     assert_true(asked() == INT64_MIN);
-    assert_ok(ask("SELECT 0, 1, 7 FROM app_types WHERE o = ? AND n IS NULL", insert + 4, 1),
-              &g.err);
+    ok(ask("SELECT 0, 1, 7 FROM app_types WHERE o = ? AND n IS NULL", insert + 4, 1));
     assert_int_equal(asked(), 7);
-    assert_ok(ask("UPDATE app_types SET b = s + ?", &more, 1), &g.err);
+    ok(ask("UPDATE app_types SET b = s + ?", &more, 1));
     app_exec(g.app, "COMMIT");
     assert_int_equal(app_number(g.app, "SELECT b FROM app_types"), 1000 - 32768);
     end_guest();
@@ -192,7 +190,7 @@ static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
     begin_guest(state);
     app_exec(g.app, g.side->begins[0]);
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2), &g.err);
+    ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2));
     assert_int_equal(seen_by(g.app), 5);
     assert_true(ask("UPDATE no_such_table SET n = ? WHERE id = ?", values, 2) < 0);
     undo_failed();
@@ -214,9 +212,9 @@ static void test_half_read_answer_is_left_alone(void **state)
     g.side->start_reading(g.app);
     if (g.side->one_answer) {
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
-        assert_code(SQLOCK_ESTATE, run(OUR_READ), &g.err);
-        assert_code(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET), &g.err);
-        assert_code(SQLOCK_ESTATE, adopt(g.app, &conn), &g.err);
+        says(SQLOCK_ESTATE, run(OUR_READ));
+        says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+        says(SQLOCK_ESTATE, adopt(g.app, &conn));
         assert_null(conn);
     } else {
         be_a_guest();
@@ -234,7 +232,7 @@ static void test_settings_and_handlers_are_as_before(void **state)
     begin_app(state);
     app_exec(g.app, g.side->begins[0]);
     before = g.side->settings(g.app);
-    assert_ok(adopt(g.app, &g.conn), &g.err);
+    ok(adopt(g.app, &g.conn));
     be_a_guest();
     within = g.side->settings(g.app);
     app_exec(g.app, "COMMIT");

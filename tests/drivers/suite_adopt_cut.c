@@ -22,7 +22,7 @@ static void test_statement_is_cut_at_the_deadline(void **state)
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     begun = sqlock_now_us();
-    assert_code(SQLOCK_ETIMEOUT, run_until(g.side->slow, begun + 200000), &g.err);
+    says(SQLOCK_ETIMEOUT, run_until(g.side->slow, begun + 200000));
     assert_between(200000, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
     goes_on();
     end_guest();
@@ -32,8 +32,8 @@ static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
 {
     begin_guest(state);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1), &g.err);
-    assert_int_equal(g.err.flags & SQLOCK_RECONNECT, 0);
+    says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1));
+    assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
@@ -60,7 +60,7 @@ static void test_statement_is_cut_by_cancel(void **state)
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
     rc = run(g.side->slow);
     pthread_join(thread, NULL);
-    assert_code(SQLOCK_ECANCELLED, rc, &g.err);
+    says(SQLOCK_ECANCELLED, rc);
     assert_between(0, sqlock_now_us() - begun, patience_ms(5000) * INT64_C(1000));
     goes_on();
     end_guest();
@@ -73,9 +73,9 @@ static void test_cancel_cuts_the_next_run_and_no_other(void **state)
     app_exec(g.app, g.side->begins[0]);
     g.driver->cancel(g.conn);
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_code(SQLOCK_ECANCELLED, run(OUR_WRITE), &g.err);
+    says(SQLOCK_ECANCELLED, run(OUR_WRITE));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
-    assert_ok(run(OUR_READ), &g.err);
+    ok(run(OUR_READ));
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
     end_guest();
@@ -114,7 +114,7 @@ static void test_end_of_the_session_is_told(void **state)
         point_ok(SQLOCK_SAVEPOINT_SET);
         g.side->kill(g.app);
         assert_true(run(OUR_WRITE) < 0);
-        assert_int_equal(g.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+        assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
         assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
     }

@@ -9,17 +9,16 @@
 
 static void refused_open(struct world *w, const sqlock_open_opts *opts)
 {
-    sqlock_error err = {0};
     sqlock *m = (sqlock *)w; /* must not stay */
     sqlock_open_opts o = *opts;
     long opens = spy_opens();
 
     o.connect = w->place.connect;
     o.connect_user = w->place.connect_user;
-    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), w->place.url, &o, &m, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_open(spied_driver(), w->place.url, &o, &m, &said));
     assert_null(m);
-    assert_int_equal(err.code, SQLOCK_EINVAL);
-    assert_code(SQLOCK_EINVAL, sqlock_migrate(spied_driver(), w->place.url, &o, NULL, &err), &err);
+    assert_int_equal(said.code, SQLOCK_EINVAL);
+    says(SQLOCK_EINVAL, sqlock_migrate(spied_driver(), w->place.url, &o, NULL, &said));
     assert_int_equal(spy_opens(), opens);
 }
 
@@ -107,14 +106,13 @@ static void test_open_refuses_urls_of_others(void **state)
                                       "x",         "://x",         ":x",
                                       " sqlite:x", "/tmp/file.db", "oracle://root:secret@db/x"};
     struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock *m = NULL;
     long opens = spy_opens();
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), bad[i], NULL, &m, &err), &err);
+        says(SQLOCK_EINVAL, sqlock_open(spied_driver(), bad[i], NULL, &m, &said));
         assert_null(m);
-        assert_null(strstr(err.text, "secret")); /* a password is nobody's business */
+        assert_null(strstr(said.text, "secret")); /* a password is nobody's business */
     }
     assert_int_equal(spy_opens(), opens);
     (void)w;
@@ -131,18 +129,17 @@ static void test_open_wants_a_driver_and_either_url_or_factory(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock *m = NULL;
     char url[64];
     long opens = spy_opens();
 
     snprintf(url, sizeof url, "%.*s:x", (int)strcspn(spied_driver()->schemes, " "),
              spied_driver()->schemes);
-    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), NULL, NULL, &m, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_open(NULL, url, NULL, &m, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, NULL, NULL, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_open(spied_driver(), NULL, NULL, &m, &said));
+    says(SQLOCK_EINVAL, sqlock_open(NULL, url, NULL, &m, &said));
+    says(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, NULL, NULL, &said));
     o.connect = connect_never;
-    assert_code(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, &o, &m, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, &o, &m, &said));
     assert_null(m);
     assert_int_equal(spy_opens(), opens);
     (void)w;
@@ -170,7 +167,6 @@ static void in_capitals(char *out, size_t size, const char *url)
 static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock *m = NULL;
     sqlock_driver noting = *spied_driver();
     char plain[256], loud[256];
@@ -180,18 +176,18 @@ static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
              noting.schemes);
     in_capitals(loud, sizeof loud, plain);
     noting.open = note_url;
-    assert_code(SQLOCK_EUNREACH, sqlock_open(&noting, loud, NULL, &m, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_open(&noting, loud, NULL, &m, &said));
     assert_string_equal(noted_url, plain);
-    assert_code(SQLOCK_EUNREACH, sqlock_migrate(&noting, loud, NULL, NULL, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_migrate(&noting, loud, NULL, NULL, &said));
     assert_string_equal(noted_url, plain);
     loud[strlen(loud) - strlen(":///Some/Path") - 1] = 'x';
-    assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud, NULL, &m, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_open(&noting, loud + 1, NULL, &m, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_open(&noting, loud, NULL, &m, &said));
+    says(SQLOCK_EINVAL, sqlock_open(&noting, loud + 1, NULL, &m, &said));
     if (w->place.url == NULL)
         return; /* a database without URLs: all that there is to see of it */
     in_capitals(loud, sizeof loud, w->place.url);
     place_opts(w, &o);
-    assert_ok(sqlock_open(spied_driver(), loud, &o, &m, &err), &err);
+    ok(sqlock_open(spied_driver(), loud, &o, &m, &said));
     give(take(m, "nightly"));
     sqlock_close(m);
 }
@@ -201,13 +197,12 @@ static void test_open_tells_why_the_factory_failed(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     o.connect = connect_never;
-    assert_code(SQLOCK_EUNREACH, sqlock_open(spied_driver(), NULL, &o, &m, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_open(spied_driver(), NULL, &o, &m, &said));
     assert_null(m);
-    assert_non_null(strstr(err.text, "the factory was called"));
+    assert_non_null(strstr(said.text, "the factory was called"));
     (void)w;
 }
 
@@ -215,13 +210,12 @@ static void test_open_tells_why_the_factory_failed(void **state)
 
 static void refused_acquire(sqlock *m, const sqlock_acquire_opts *o)
 {
-    sqlock_error err = {0};
     sqlock_lock *lock = (sqlock_lock *)m; /* must not stay */
     long requests = spy_runs(-1);
 
-    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", o, &lock, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", o, &lock, &said));
     assert_null(lock);
-    assert_int_equal(err.code, SQLOCK_EINVAL);
+    assert_int_equal(said.code, SQLOCK_EINVAL);
     assert_int_equal(spy_runs(-1), requests);
 }
 
@@ -234,8 +228,7 @@ static void refused_acquire(sqlock *m, const sqlock_acquire_opts *o)
 
 static void test_acquire_refuses_bad_numbers(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 1000, 0);
 
     REFUSED_ACQUIRE(m, wait_ms, -2);
@@ -281,8 +274,7 @@ static void test_largest_durations_are_no_trouble(void **state)
 
 static void test_smallest_lease_works(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
 
     give(take_for(m, "nightly", SQLOCK_LEASE_MIN_MS, 0));
 }
@@ -297,9 +289,7 @@ static int count_info(const sqlock_info *info, void *user)
 /* A program that was built with an older header: what its struct lacks is taken as the default. */
 static void test_older_and_smaller_options_are_read_no_further_than_their_size(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_acquire_opts o;
     sqlock_list_opts lo;
     sqlock_lock *lock = NULL;
@@ -308,24 +298,23 @@ static void test_older_and_smaller_options_are_read_no_further_than_their_size(v
     memset(&o, 0xFF, sizeof o);
     o.size = offsetof(sqlock_acquire_opts, lease_ms);
     o.wait_ms = 0;
-    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    ok(sqlock_acquire(m, "nightly", &o, &lock, &said));
     assert_between(sqlock_now_us() + 20000000, sqlock_lock_deadline_us(lock), INT64_MAX);
     give(lock);
     memset(&o, 0xFF, sizeof o);
     o.size = sizeof o.size;
-    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    ok(sqlock_acquire(m, "nightly", &o, &lock, &said));
     give(lock);
     memset(&lo, 0xFF, sizeof lo);
     lo.size = sizeof lo.size;
-    assert_ok(sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    ok(sqlock_list(m, &lo, count_info, &seen, &said));
     assert_int_equal(seen, 0); /* they are free */
 }
 
 /* A program that was built with a newer header. */
 static void test_newer_and_larger_options_are_accepted(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct {
         sqlock_acquire_opts o;
         char more[64];
@@ -362,26 +351,24 @@ static void test_init_functions_write_what_the_macros_say(void **state)
 
 static void test_other_calls_refuse_bad_arguments(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_list_opts lo = SQLOCK_LIST_OPTS_INIT;
     sqlock_lock *lock = take(m, "nightly");
     long requests = spy_runs(-1);
     int seen = 0;
 
-    assert_code(SQLOCK_EINVAL, sqlock_settle(lock, -2, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, 0, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, -1, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX + 1, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, INT64_MAX, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_with(m, "nightly", NULL, NULL, NULL, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", NULL, NULL, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_settle(lock, -2, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, 0, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, -1, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX + 1, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, INT64_MAX, &said));
+    says(SQLOCK_EINVAL, sqlock_with(m, "nightly", NULL, NULL, NULL, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", NULL, NULL, &said));
     lo.flags = 0x2u;
-    assert_code(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &said));
     lo.flags = 0;
     lo.size = 0;
-    assert_code(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &said));
     assert_int_equal(seen, 0);
     assert_int_equal(spy_runs(-1), requests);
     give(lock);
@@ -392,8 +379,7 @@ static void test_other_calls_refuse_bad_arguments(void **state)
 /* P18: written on failure, left alone on success, and nobody must pass one. */
 static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_error err, before;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = NULL, *none = NULL;
@@ -415,27 +401,25 @@ static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
  * would do so twice. */
 static void test_failed_start_leaves_no_handle(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
-    sqlock_op *op = (sqlock_op *)&err;
+    sqlock_op *op = (sqlock_op *)&said;
     long before = spy_runs(-1);
 
-    assert_code(SQLOCK_EINVAL, sqlock_acquire_start(m, "", NULL, &op, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_acquire_start(m, "", NULL, &op, &said));
     assert_null(op);
-    op = (sqlock_op *)&err;
-    assert_code(SQLOCK_EINVAL, sqlock_renew_start(NULL, &op, &err), &err);
+    op = (sqlock_op *)&said;
+    says(SQLOCK_EINVAL, sqlock_renew_start(NULL, &op, &said));
     assert_null(op);
-    op = (sqlock_op *)&err;
-    assert_code(SQLOCK_EINVAL, sqlock_release_start(NULL, &op, &err), &err);
+    op = (sqlock_op *)&said;
+    says(SQLOCK_EINVAL, sqlock_release_start(NULL, &op, &said));
     assert_null(op);
-    assert_code(SQLOCK_EINVAL, sqlock_acquire_start(m, "x", NULL, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_renew_start(lock, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_release_start(lock, NULL, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_acquire_start(m, "x", NULL, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_renew_start(lock, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_release_start(lock, NULL, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD); /* no release has begun */
-    assert_code(SQLOCK_EINVAL, sqlock_list(m, NULL, NULL, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_cancel_new(NULL, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_list(m, NULL, NULL, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_cancel_new(NULL, &said));
     assert_int_equal(spy_runs(-1), before);
     give(lock);
 }

@@ -16,11 +16,10 @@ static int loop_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
 static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms)
 {
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(wait_ms, 0, 0);
     sqlock_op *op = NULL;
 
-    assert_ok(sqlock_acquire_start(m, name, &o, &op, &err), &err);
+    ok(sqlock_acquire_start(m, name, &o, &op, &said));
     assert_non_null(op);
     assert_between(0, sqlock_op_fd(op), INT32_MAX);
     return op;
@@ -28,23 +27,21 @@ static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms)
 
 static void test_loop_acquires_renews_and_releases(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
     int64_t deadline;
 
-    assert_ok(loop_finish(start(m, "nightly", 0), &lock, &err), &err);
+    ok(loop_finish(start(m, "nightly", 0), &lock, &said));
     assert_true(sqlock_is_held(lock));
     deadline = sqlock_lock_deadline_us(lock);
     sleep_ms(5);
-    assert_ok(sqlock_renew_start(lock, &op, &err), &err);
-    assert_ok(loop_finish(op, NULL, &err), &err);
+    ok(sqlock_renew_start(lock, &op, &said));
+    ok(loop_finish(op, NULL, &said));
     assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
-    assert_ok(sqlock_release_start(lock, &op, &err), &err);
+    ok(sqlock_release_start(lock, &op, &said));
     assert_false(sqlock_is_held(lock));
-    assert_ok(loop_finish(op, NULL, &err), &err);
+    ok(loop_finish(op, NULL, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     sqlock_lock_free(lock);
     assert_true(is_free(m, "nightly"));
@@ -52,43 +49,37 @@ static void test_loop_acquires_renews_and_releases(void **state)
 
 static void test_loop_that_waits_is_woken_by_the_grant(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly"), *next = NULL;
     sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
 
     assert_false(readable_within(sqlock_op_fd(op), 300));
     assert_int_equal(sqlock_op_step(op), 0);
     give(lock);
-    assert_ok(loop_finish(op, &next, &err), &err);
+    ok(loop_finish(op, &next, &said));
     give(next);
 }
 
 static void test_loop_is_told_who_holds_the_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
     sqlock_op *op = NULL;
 
     o.holder = &h;
-    assert_ok(sqlock_acquire_start(b, "nightly", &o, &op, &err), &err);
-    assert_code(SQLOCK_EBUSY, loop_finish(op, &none, &err), &err);
+    ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
+    says(SQLOCK_EBUSY, loop_finish(op, &none, &said));
     assert_null(none);
     assert_int_equal(h.token, sqlock_lock_token(lock));
-    assert_non_null(strstr(err.text, h.label));
+    assert_non_null(strstr(said.text, h.label));
     give(lock);
 }
 
 static void test_loops_timed_wait_ends_on_time(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
     sqlock_op *op;
     int64_t begun;
@@ -96,7 +87,7 @@ static void test_loops_timed_wait_ends_on_time(void **state)
     give(take(b, "other")); /* so that the renewals' connection is there */
     begun = now_us();
     op = start(b, "nightly", 300);
-    assert_code(SQLOCK_EBUSY, loop_finish(op, &none, &err), &err);
+    says(SQLOCK_EBUSY, loop_finish(op, &none, &said));
     assert_between(290000, now_us() - begun, (300 + patience_ms(100)) * INT64_C(1000));
     give(lock);
 }
@@ -105,28 +96,26 @@ static void test_loops_timed_wait_ends_on_time(void **state)
  * not, for somebody else has the lock; if its manager is closed, nobody tells any more. */
 static void finish_cut(sqlock_op *op, bool closed)
 {
-    sqlock_error err = {0};
     sqlock_lock *unsure = NULL;
     int64_t begun = now_us();
-    int rc = loop_finish(op, &unsure, &err);
+    int rc = loop_finish(op, &unsure, &said);
 
     assert_between(0, now_us() - begun, patience_ms(200) * INT64_C(1000));
     if (rc != SQLOCK_EUNSURE) {
-        assert_code(SQLOCK_ECANCELLED, rc, &err);
+        says(SQLOCK_ECANCELLED, rc);
         assert_null(unsure);
         return;
     }
     assert_non_null(unsure);
     assert_false(sqlock_is_held(unsure));
     if (!closed)
-        assert_code(SQLOCK_EBUSY, sqlock_settle(unsure, patience_ms(10000), &err), &err);
+        says(SQLOCK_EBUSY, sqlock_settle(unsure, patience_ms(10000), &said));
     sqlock_lock_free(unsure);
 }
 
 static void test_loop_cancels_a_waiting_acquire(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
 
@@ -140,56 +129,48 @@ static void test_loop_cancels_a_waiting_acquire(void **state)
 
 static void test_cancel_after_the_end_changes_nothing(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = NULL;
     sqlock_op *op = start(m, "nightly", 0);
 
     assert_soon(sqlock_op_step(op) == 1, patience_ms(5000));
     sqlock_op_cancel(op);
-    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    ok(sqlock_op_finish(op, &lock, &said));
     assert_true(sqlock_is_held(lock));
     give(lock);
 }
 
 static void test_finish_waits_for_what_is_under_way(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = NULL;
 
-    assert_ok(sqlock_op_finish(start(m, "nightly", 0), &lock, &err), &err);
+    ok(sqlock_op_finish(start(m, "nightly", 0), &lock, &said));
     give(lock);
 }
 
 /* As sqlock_lock_free() does: the row's lease runs out by itself. */
 static void test_finish_without_a_place_for_the_lock_frees_it(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 300, 0);
     sqlock_op *op = NULL;
 
-    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
-    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
+    ok(sqlock_op_finish(op, NULL, &said));
     give(take(m, "nightly"));
 }
 
 /* A loop has nothing but the descriptor to wait for: also for an answer that was known before. */
 static void test_second_release_wakes_the_loop_too(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     sqlock_op *op = NULL;
 
     for (int i = 0; i < 2; i++) {
-        assert_ok(sqlock_release_start(lock, &op, &err), &err);
-        assert_ok(loop_finish(op, NULL, &err), &err);
+        ok(sqlock_release_start(lock, &op, &said));
+        ok(loop_finish(op, NULL, &said));
     }
     sqlock_lock_free(lock);
 }
@@ -198,9 +179,7 @@ enum { AT_ONCE = 20 };
 
 static void test_many_requests_are_under_way_at_once(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *locks[AT_ONCE] = {NULL};
     sqlock_op *ops[AT_ONCE];
     char name[32];
@@ -210,11 +189,11 @@ static void test_many_requests_are_under_way_at_once(void **state)
         ops[i] = start(m, name, patience_ms(10000));
     }
     for (int i = AT_ONCE - 1; i >= 0; i--)
-        assert_ok(loop_finish(ops[i], &locks[i], &err), &err);
+        ok(loop_finish(ops[i], &locks[i], &said));
     for (int i = 0; i < AT_ONCE; i++)
-        assert_ok(sqlock_release_start(locks[i], &ops[i], &err), &err);
+        ok(sqlock_release_start(locks[i], &ops[i], &said));
     for (int i = 0; i < AT_ONCE; i++) {
-        assert_ok(loop_finish(ops[i], NULL, &err), &err);
+        ok(loop_finish(ops[i], NULL, &said));
         sqlock_lock_free(locks[i]);
     }
 }
@@ -222,8 +201,7 @@ static void test_many_requests_are_under_way_at_once(void **state)
 /* P7: the same thread does both. */
 static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *busy = take(a, "busy"), *held = take_for(b, "held", patience_ms(600), 0);
     sqlock_op *ops[5];
 
@@ -270,15 +248,13 @@ static sqlock_lock *take_with_slow_callback(sqlock *m)
 /* P8: a loop that waited for its own program's callback would stand still with it. */
 static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_with_slow_callback(m);
     sqlock_op *op = NULL;
     int64_t begun = now_us();
 
-    assert_ok(sqlock_release_start(lock, &op, &err), &err);
-    assert_ok(loop_finish(op, NULL, &err), &err);
+    ok(sqlock_release_start(lock, &op, &said));
+    ok(loop_finish(op, NULL, &said));
     assert_between(0, now_us() - begun, patience_ms(300) * INT64_C(1000));
     assert_int_equal(atomic_load(&slow.ended), 0);
     sqlock_lock_free(lock);
@@ -289,12 +265,10 @@ static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
 /* Whoever waits for the lock does not wait for the callback; who released it does. */
 static void test_release_gives_the_lock_back_before_it_waits_for_a_callback(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_with_slow_callback(m);
 
-    assert_ok(sqlock_release(lock, &err), &err); /* its lease ends before the callback does */
+    ok(sqlock_release(lock, &said)); /* its lease ends before the callback does */
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_int_equal(atomic_load(&slow.ended), 1);
     sqlock_lock_free(lock);

@@ -14,22 +14,22 @@ static void test_row_is_changed_only_from_its_expected_version(void **state)
     set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++, version++) {
         go_in(g.app, way);
-        cas.err.code = 12345;
+        said.code = 12345;
         assert_int_equal(set_price(cas.conn, 1, sqlock_int(version - 1), 66), SQLOCK_CONFLICT);
         found_version(version);
         assert_int_equal(set_price(cas.conn, 1, sqlock_null(), 66), SQLOCK_CONFLICT);
         assert_int_equal(set_price(cas.conn, 9, sqlock_int(version), 66), SQLOCK_ABSENT);
-        assert_int_equal(cas.err.code, 12345); /* they are no errors */
+        assert_int_equal(said.code, 12345); /* they are no errors */
         assert_int_equal(price_of(g.app, 1), 10);
-        assert_ok(set_price(cas.conn, 1, sqlock_int(version), 11), &cas.err);
+        ok(set_price(cas.conn, 1, sqlock_int(version), 11));
         found_version(version + 1);
         assert_int_equal(price_of(g.app, 1), 11);
         assert_int_equal(set_price(cas.conn, 1, sqlock_int(version), 12), SQLOCK_CONFLICT);
-        assert_ok(set_price(cas.conn, 1, sqlock_int(version + 1), 10), &cas.err); /* once more */
+        ok(set_price(cas.conn, 1, sqlock_int(version + 1), 10)); /* once more */
         go_out(g.app, way, "ROLLBACK");
         assert_int_equal(version_of(g.app, 1), version);
         go_in(g.app, way);
-        assert_ok(set_price(cas.conn, 1, sqlock_int(version), 10), &cas.err); /* the same price */
+        ok(set_price(cas.conn, 1, sqlock_int(version), 10)); /* the same price */
         assert_true(go_out(g.app, way, "COMMIT"));
         assert_int_equal(version_of(cas.other, 1), version + 1);
     }
@@ -50,7 +50,7 @@ static void test_conflict_is_told_only_where_reading_again_helps(void **state)
         version = version_of(g.app, 1);
         if (!g.side->exec(cas.other,
                           "UPDATE app_offer SET price = 5, version = version + 1 WHERE id = 1")) {
-            assert_ok(set_price(cas.conn, 1, sqlock_int(version), 11), &cas.err);
+            ok(set_price(cas.conn, 1, sqlock_int(version), 11));
             go_out(g.app, way, "ROLLBACK");
             continue;
         }
@@ -59,17 +59,17 @@ static void test_conflict_is_told_only_where_reading_again_helps(void **state)
             conflicts++;
             found_version(version + 1);
             assert_int_equal(version_of(g.app, 1), version + 1);
-            assert_ok(set_price(cas.conn, 1, sqlock_int(version + 1), 11), &cas.err);
+            ok(set_price(cas.conn, 1, sqlock_int(version + 1), 11));
         } else {
             restarts++;
-            assert_restart(rc, &cas.err);
+            assert_restart(rc, &said);
         }
         go_out(g.app, way, "ROLLBACK");
         now = version_of(cas.other, 1);
         assert_int_equal(now, version + 1);
         go_in(g.app, way); /* begun again, it succeeds */
         assert_int_equal(set_price(cas.conn, 1, sqlock_int(version), 11), SQLOCK_CONFLICT);
-        assert_ok(set_price(cas.conn, 1, cas.version.found, 11), &cas.err);
+        ok(set_price(cas.conn, 1, cas.version.found, 11));
         go_out(g.app, way, "ROLLBACK");
     }
     assert_true(conflicts + restarts > 0 || (g.driver->caps & SQLOCK_CAP_ONE_WRITER));
@@ -90,13 +90,13 @@ static void test_row_that_a_snapshot_does_not_know_of_is_no_conflict(void **stat
                          "INSERT INTO app_offer (id, price, version) VALUES (3, 3, 3)")) {
             rc = set_price(cas.conn, 2, sqlock_null(), 1);
             if (rc != SQLOCK_ABSENT)
-                assert_restart(rc, &cas.err);
+                assert_restart(rc, &said);
             else
                 assert_int_equal(price_of(g.app, 2), -1); /* it sees that, too */
             if (rc == SQLOCK_ABSENT) {                    /* else the transaction may have ended */
                 rc = insert_offer(3, 8);
                 if (rc != SQLOCK_CONFLICT)
-                    assert_restart(rc, &cas.err);
+                    assert_restart(rc, &said);
                 else
                     assert_int_equal(version_of(g.app, 3), 3);
             }
@@ -114,11 +114,11 @@ static void test_missing_version_is_a_version(void **state)
     app_exec(g.app, g.side->begins[0]);
     assert_int_equal(set_price(cas.conn, 2, sqlock_int(0), 1), SQLOCK_CONFLICT);
     assert_int_equal(cas.version.found.type, SQLOCK_NULL);
-    assert_ok(set_price(cas.conn, 2, sqlock_null(), 21), &cas.err);
+    ok(set_price(cas.conn, 2, sqlock_null(), 21));
     assert_int_equal(cas.version.found.type, SQLOCK_INT);
     assert_true(cas.version.found.i > 0 && cas.version.found.i <= INT64_C(1) << 52);
     assert_int_equal(set_price(cas.conn, 2, sqlock_null(), 1), SQLOCK_CONFLICT);
-    assert_ok(set_price(cas.conn, 2, cas.version.found, 22), &cas.err);
+    ok(set_price(cas.conn, 2, cas.version.found, 22));
     assert_int_equal(price_of(g.app, 2), 22);
     app_exec(g.app, "COMMIT");
     strike_cas_stage();
@@ -129,7 +129,7 @@ static int erase(int64_t id, sqlock_value expected)
     sqlock_column key = {"id", sqlock_int(id), NULL};
     sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_delete(cas.conn, &row, expect_version(expected), &cas.err);
+    return sqlock_cas_delete(cas.conn, &row, expect_version(expected), &said);
 }
 
 /* Deleted and inserted, a row is another one: who read the first must not change the second. */
@@ -142,14 +142,14 @@ static void test_deleted_rows_versions_do_not_come_back(void **state)
         go_in(g.app, way);
         assert_int_equal(erase(1, sqlock_int(999)), SQLOCK_CONFLICT);
         assert_int_equal(erase(9, sqlock_int(1000)), SQLOCK_ABSENT);
-        assert_ok(erase(1, sqlock_int(1000)), &cas.err);
+        ok(erase(1, sqlock_int(1000)));
         found_version(1000);
         assert_int_equal(erase(1, sqlock_int(1000)), SQLOCK_ABSENT);
-        assert_ok(insert_offer(1, 70), &cas.err);
+        ok(insert_offer(1, 70));
         first = cas.version.found.i;
         assert_int_equal(version_of(g.app, 1), first);
-        assert_ok(erase(1, sqlock_int(first)), &cas.err);
-        assert_ok(insert_offer(1, 70), &cas.err);
+        ok(erase(1, sqlock_int(first)));
+        ok(insert_offer(1, 70));
         assert_true(first != cas.version.found.i);
         assert_int_equal(set_price(cas.conn, 1, sqlock_int(first), 1), SQLOCK_CONFLICT);
         go_out(g.app, way, "ROLLBACK");
@@ -166,8 +166,8 @@ static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
         found_version(1000);
         assert_int_equal(insert_offer(2, 8), SQLOCK_CONFLICT);
         assert_int_equal(cas.version.found.type, SQLOCK_NULL);
-        assert_code(SQLOCK_EDB, insert_offer(3, 7), &cas.err); /* code 7 is number 1's */
-        assert_ok(insert_offer(3, 8), &cas.err);
+        says(SQLOCK_EDB, insert_offer(3, 7)); /* code 7 is number 1's */
+        ok(insert_offer(3, 8));
         assert_true(go_out(g.app, way, "COMMIT"));
         assert_int_equal(price_of(cas.other, 3), 77);
         app_exec(cas.other, "DELETE FROM app_offer WHERE id = 3");
@@ -180,20 +180,20 @@ static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
 static void test_nothing_is_done_without_a_fit_transaction(void **state)
 {
     set_cas_stage(state);
-    assert_code(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1), &cas.err);
+    says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
     app_exec(g.app, g.side->begins[0]);
     if (g.side->fails_whole) {
         assert_false(g.side->exec(g.app, OUR_WRONG));
-        assert_code(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1), &cas.err);
+        says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, g.side->begins[0]);
     }
     if (g.side->one_answer) {
         g.side->start_reading(g.app);
-        assert_code(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1), &cas.err);
+        says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
         assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
     }
-    assert_ok(set_price(cas.conn, 1, sqlock_int(1000), 12), &cas.err);
+    ok(set_price(cas.conn, 1, sqlock_int(1000), 12));
     app_exec(g.app, "COMMIT");
     assert_int_equal(price_of(cas.other, 1), 12);
     strike_cas_stage();
@@ -205,12 +205,12 @@ static void test_failure_leaves_the_transaction_as_it_was(void **state)
     for (const struct way *way = g.side->ways; way->name; way++) {
         go_in(g.app, way);
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
-        assert_code(SQLOCK_EDB, assign("code", sqlock_int(9), NULL), &cas.err); /* number 2's */
+        says(SQLOCK_EDB, assign("code", sqlock_int(9), NULL)); /* number 2's */
         assert_true(assign("price", sqlock_null(), "no_such_function(1)") < 0);
         assert_true(assign("price", sqlock_null(), ")") < 0);
         assert_true(assign("no_such_column", sqlock_int(1), NULL) < 0);
-        assert_true(cas.err.code != SQLOCK_ETXRESTART && cas.err.code != SQLOCK_ETXGONE);
-        assert_ok(set_price(cas.conn, 1, sqlock_int(version_of(g.app, 1)), 12), &cas.err);
+        assert_true(said.code != SQLOCK_ETXRESTART && said.code != SQLOCK_ETXGONE);
+        ok(set_price(cas.conn, 1, sqlock_int(version_of(g.app, 1)), 12));
         assert_true(go_out(g.app, way, "COMMIT"));
         assert_int_equal(price_of(cas.other, 1), 12);
     }
@@ -229,12 +229,11 @@ static void test_application_finds_its_session_as_it_was(void **state)
         app_exec(g.app, "SAVEPOINT a");
         app_exec(g.app, "INSERT INTO app_row VALUES (2, 20), (3, 30)");
         last = g.side->last(g.app);
-        assert_ok(insert_offer(5, 50), &cas.err);
+        ok(insert_offer(5, 50));
         assert_int_equal(insert_offer(5, 51), SQLOCK_CONFLICT);
-        assert_ok(set_price(cas.conn, 5, cas.version.found, 1), &cas.err);
+        ok(set_price(cas.conn, 5, cas.version.found, 1));
         assert_int_equal(set_price(cas.conn, 5, sqlock_int(0), 1), SQLOCK_CONFLICT);
-        assert_code(SQLOCK_EDB, assign_from(1000, (sqlock_column){"code", sqlock_int(9), NULL}),
-                    &cas.err);
+        says(SQLOCK_EDB, assign_from(1000, (sqlock_column){"code", sqlock_int(9), NULL}));
         now = g.side->last(g.app);
         app_exec(g.app, "ROLLBACK TO SAVEPOINT a");
         assert_string_equal(last, now);
@@ -293,7 +292,7 @@ static void test_row_that_stays_locked_is_given_up_in_time(void **state)
             continue;
         go_in(g.app, way);
         before = sqlock_now_us();
-        assert_code(SQLOCK_ETIMEOUT, set_price(cas.conn, 1, sqlock_int(1000), 11), &cas.err);
+        says(SQLOCK_ETIMEOUT, set_price(cas.conn, 1, sqlock_int(1000), 11));
         assert_true(sqlock_now_us() - before >= REQUEST_MS * 1000 / 2);
         assert_true(sqlock_now_us() - before < (REQUEST_MS + patience_ms(2000)) * 1000);
         assert_int_equal(seen_by(g.app), 10); /* it goes on */

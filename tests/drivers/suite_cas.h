@@ -14,7 +14,6 @@ struct cas_stage {
     sqlock_conn *conn;
     void *other; /* somebody else's connection */
     sqlock_row_version version;
-    sqlock_error err;
 };
 extern struct cas_stage cas;
 

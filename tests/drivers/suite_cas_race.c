@@ -63,15 +63,14 @@ static void *add_all(void *arg)
 {
     struct client *c = arg;
     sqlock_retry_opts o = SQLOCK_RETRY_OPTS_INIT;
-    sqlock_error err;
 
     o.attempts = 1000;
     o.base_ms = 2;
     o.cap_ms = 50;
     o.total_ms = patience_ms(60000);
     for (int i = 0; i < ADDED; i++)
-        if (sqlock_retry(NULL, add_one, c, &o, &err) != 0) {
-            fprintf(stderr, "not added: %s\n", err.text);
+        if (sqlock_retry(NULL, add_one, c, &o, &said) != 0) {
+            fprintf(stderr, "not added: %s\n", said.text);
             c->failed++;
         }
     return NULL;

@@ -38,7 +38,7 @@ int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t pric
     sqlock_column set = {"price", sqlock_int(price), NULL};
     sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_update(conn, &row, expect_version(expected), &set, 1, &cas.err);
+    return sqlock_cas_update(conn, &row, expect_version(expected), &set, 1, &said);
 }
 
 int insert_offer(int64_t id, int64_t code)
@@ -47,7 +47,7 @@ int insert_offer(int64_t id, int64_t code)
     sqlock_column set[] = {{"price", sqlock_int(77), NULL}, {"code", sqlock_int(code), NULL}};
     sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_insert(cas.conn, &row, expect_version(sqlock_null()), set, 2, &cas.err);
+    return sqlock_cas_insert(cas.conn, &row, expect_version(sqlock_null()), set, 2, &said);
 }
 
 int assign_from(int64_t version, sqlock_column set)
@@ -55,8 +55,7 @@ int assign_from(int64_t version, sqlock_column set)
     sqlock_column key = {"id", sqlock_int(1), NULL};
     sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_update(cas.conn, &row, expect_version(sqlock_int(version)), &set, 1,
-                             &cas.err);
+    return sqlock_cas_update(cas.conn, &row, expect_version(sqlock_int(version)), &set, 1, &said);
 }
 
 int assign(const char *column, sqlock_value value, const char *expression)

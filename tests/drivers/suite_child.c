@@ -14,9 +14,8 @@ struct family {
 
 static int open_code(struct world *w)
 {
-    sqlock_error err = {0};
     sqlock *m = NULL;
-    int rc = open_here(w, NULL, &m, &err);
+    int rc = open_here(w, NULL, &m, &said);
 
     sqlock_close(m);
     return rc;
@@ -27,11 +26,10 @@ static int open_code(struct world *w)
 static int open_own(void *arg)
 {
     const struct family *f = arg;
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     sqlock_close(f->inherited);
-    assert_ok(open_here(f->w, NULL, &m, &err), &err);
+    ok(open_here(f->w, NULL, &m, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* the parent's */
     for (int i = 0; i < 5; i++)
         give(take_for(m, "child", 200, 0));
@@ -48,7 +46,6 @@ static void test_child_opens_a_manager_of_its_own(void **state)
     skip();
 #endif
     struct family f = {.w = world(state)};
-    sqlock_error err = {0};
 
     f.inherited = open_manager(f.w, NULL);
     sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
@@ -56,7 +53,7 @@ static void test_child_opens_a_manager_of_its_own(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(child_wait(child_start(open_own, &f), patience_ms(20000)), 0);
     assert_true(sqlock_is_held(lock));
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     give(lock);
 }
 
@@ -64,14 +61,13 @@ static void test_child_opens_a_manager_of_its_own(void **state)
 
 static int is_refused(struct world *w)
 {
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
-    assert_code(SQLOCK_EREFUSED, open_here(w, NULL, &m, &err), &err);
+    says(SQLOCK_EREFUSED, open_here(w, NULL, &m, &said));
     assert_null(m);
-    assert_non_null(strstr(err.text, "forked"));
-    assert_non_null(strstr(err.text, "exec"));
-    assert_code(SQLOCK_EREFUSED, migrate_here(w, NULL, &err), &err);
+    assert_non_null(strstr(said.text, "forked"));
+    assert_non_null(strstr(said.text, "exec"));
+    says(SQLOCK_EREFUSED, migrate_here(w, NULL, &said));
     return 0;
 }
 
@@ -92,12 +88,11 @@ static int be_refused_after_closing(void *arg)
 static void test_child_of_a_process_with_a_manager_is_refused_one(void **state)
 {
     struct family f = {.w = world(state)};
-    sqlock_error err = {0};
 
     f.inherited = open_manager(f.w, NULL);
     sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
     assert_int_equal(child_wait(child_start(be_refused_after_closing, &f), patience_ms(20000)), 0);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_int_equal(open_code(f.w), 0); /* here it may have as many as it likes */
     give(lock);
 }
@@ -114,11 +109,10 @@ static int be_refused_later(void *arg)
 static int open_first_and_last(void *arg)
 {
     const struct family *f = arg;
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
-    assert_ok(migrate_here(f->w, NULL, &err), &err);
-    assert_ok(open_here(f->w, NULL, &m, &err), &err);
+    ok(migrate_here(f->w, NULL, &said));
+    ok(open_here(f->w, NULL, &m, &said));
     give(take(m, "nightly"));
     sqlock_close(m);
     assert_int_equal(open_code(f->w), 0);

@@ -6,15 +6,13 @@
 /* P5 */
 static void test_release_twice_says_released_both_times(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
 
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_false(sqlock_is_held(lock));
     sqlock_lock_free(lock);
@@ -23,14 +21,12 @@ static void test_release_twice_says_released_both_times(void **state)
 /* P3 */
 static void test_second_release_does_not_free_successor(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *old = take(m, "nightly"), *new = NULL;
 
-    assert_ok(sqlock_release(old, &err), &err);
+    ok(sqlock_release(old, &said));
     new = take(m, "nightly");
-    assert_ok(sqlock_release(old, &err), &err);
+    ok(sqlock_release(old, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     sqlock_lock_free(old);
     give(new);
@@ -38,13 +34,11 @@ static void test_second_release_does_not_free_successor(void **state)
 
 static void test_renew_after_release_is_a_wrong_state(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
 
-    assert_ok(sqlock_release(lock, &err), &err);
-    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
+    says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     sqlock_lock_free(lock);
 }
@@ -66,12 +60,10 @@ struct broken {
 /* A lock of a that has been broken; NO_RENEW, so that nobody has told its holder. */
 static struct broken broken_lock(void **state)
 {
-    struct world *w = world(state);
-    struct broken s = {.a = open_manager(w, NULL), .b = open_manager(w, NULL)};
-    sqlock_error err = {0};
+    struct broken s = {.a = manager(state), .b = manager(state)};
 
     s.lock = take_for(s.a, "nightly", 20000, SQLOCK_NO_RENEW);
-    assert_ok(sqlock_break(s.b, "nightly", 7, sqlock_lock_token(s.lock), &err), &err);
+    ok(sqlock_break(s.b, "nightly", 7, sqlock_lock_token(s.lock), &said));
     assert_true(sqlock_is_held(s.lock)); /* nothing but the database knows */
     return s;
 }
@@ -79,10 +71,8 @@ static struct broken broken_lock(void **state)
 /* Whoever holds the lock holds it still, after what somebody else was told of theirs. */
 static void expect_holder(sqlock *other, sqlock_lock *holder)
 {
-    sqlock_error err = {0};
-
     assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY);
-    assert_ok(sqlock_renew(holder, &err), &err);
+    ok(sqlock_renew(holder, &said));
     give(holder);
 }
 
@@ -111,11 +101,10 @@ static void test_release_after_break_and_take_over_says_broken_and_frees_nobody(
 static void test_renew_after_break_says_broken(void **state)
 {
     struct broken s = broken_lock(state);
-    sqlock_error err = {0};
 
     assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_BROKEN);
     assert_lost(sqlock_renew, s.lock, SQLOCK_WHY_BROKEN);
-    assert_code(SQLOCK_ELOST, sqlock_settle(s.lock, 0, &err), &err);
+    says(SQLOCK_ELOST, sqlock_settle(s.lock, 0, &said));
     assert_true(is_free(s.a, "nightly"));
     sqlock_lock_free(s.lock);
 }
@@ -182,13 +171,11 @@ static void test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_
 static void
 test_release_whose_reply_was_lost_says_released_after_others_without_a_break(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take(b, "nightly"), *lock, *same, *next;
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
 
-    assert_ok(sqlock_break(a, "nightly", 7, sqlock_lock_token(old), &err), &err);
+    ok(sqlock_break(a, "nightly", 7, sqlock_lock_token(old), &said));
     sqlock_lock_free(old); /* an earlier break is no matter */
     lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     o.owner = sqlock_lock_owner(lock);
@@ -197,7 +184,7 @@ test_release_whose_reply_was_lost_says_released_after_others_without_a_break(voi
     give(same);
     next = others(b);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     sqlock_lock_free(lock);
     expect_holder(a, next);
@@ -208,10 +195,9 @@ static void test_release_whose_reply_was_lost_after_two_breaks_says_broken(void 
 {
     struct broken s = broken_lock(state);
     sqlock_lock *second = take_for(s.b, "nightly", 20000, SQLOCK_NO_RENEW);
-    sqlock_error err = {0};
     sqlock_lock *next;
 
-    assert_ok(sqlock_break(s.a, "nightly", 7, sqlock_lock_token(second), &err), &err);
+    ok(sqlock_break(s.a, "nightly", 7, sqlock_lock_token(second), &said));
     next = others(s.a);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
     assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
@@ -225,8 +211,7 @@ static void test_release_whose_reply_was_lost_after_two_breaks_says_broken(void 
 /* P4: after the deadline nobody need be asked. */
 static void test_renew_after_the_deadline_says_expired_without_a_request(void **state)
 {
-    struct world *w = world(state);
-    sqlock_lock *lock = take_for(open_manager(w, NULL), "nightly", 200, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(manager(state), "nightly", 200, SQLOCK_NO_RENEW);
 
     await_loss(lock);
     assert_lost(sqlock_renew, lock, SQLOCK_WHY_EXPIRED);
@@ -237,12 +222,11 @@ static void test_renew_after_the_deadline_says_expired_without_a_request(void **
 /* It merely ran out: nobody renewed it, and nobody was kept from that. */
 static void test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold(void **state)
 {
-    struct world *w = world(state);
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), 300, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     o.max_hold_ms = 100;
-    lock = take_with(open_manager(w, NULL), "nightly", &o);
+    lock = take_with(manager(state), "nightly", &o);
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
     sqlock_lock_free(lock);
@@ -251,16 +235,14 @@ static void test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold
 /* P7 */
 static void test_renew_by_hand_ends_with_the_longest_hold(void **state)
 {
-    struct world *w = world(state);
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), patience_ms(600), SQLOCK_NO_RENEW);
-    sqlock_error err = {0};
     sqlock_lock *lock;
 
     o.max_hold_ms = patience_ms(200);
-    lock = take_with(open_manager(w, NULL), "nightly", &o);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    lock = take_with(manager(state), "nightly", &o);
+    ok(sqlock_renew(lock, &said));
     sleep_ms(o.max_hold_ms + 10);
-    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_true(sqlock_is_held(lock));
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
@@ -270,8 +252,7 @@ static void test_renew_by_hand_ends_with_the_longest_hold(void **state)
 /* P3: the reason that was told first stays. */
 static void test_release_after_expiry_and_take_over_says_lost(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW), *next = take(b, "nightly");
 
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
@@ -283,8 +264,7 @@ static void test_release_after_expiry_and_take_over_says_lost(void **state)
 /* P5: the owner's number lets another program settle what a dead one asked for. */
 static void test_acquire_by_the_same_owner_is_the_same_grant(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
@@ -303,9 +283,7 @@ static void test_acquire_by_the_same_owner_is_the_same_grant(void **state)
 /* P5: a request that was stuck on its way, and comes after its owner's release, grants nothing. */
 static void test_acquire_by_an_owner_that_has_released_says_lost(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly"), *again = NULL;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
@@ -313,7 +291,7 @@ static void test_acquire_by_an_owner_that_has_released_says_lost(void **state)
     memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
     give(lock);
     o.owner = owner;
-    assert_code(SQLOCK_ELOST, sqlock_acquire(b, "nightly", &o, &again, &err), &err);
+    says(SQLOCK_ELOST, sqlock_acquire(b, "nightly", &o, &again, &said));
     assert_null(again);
     assert_true(is_free(b, "nightly"));
 }
@@ -321,18 +299,16 @@ static void test_acquire_by_an_owner_that_has_released_says_lost(void **state)
 /* P5 */
 static void test_settle_without_a_doubt_tells_the_state(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     long before = spy_runs(-1);
 
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
-    assert_ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
+    ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     assert_int_equal(spy_runs(-1), before);
-    assert_ok(sqlock_release(lock, &err), &err);
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_release(lock, &said));
+    ok(sqlock_settle(lock, 0, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     sqlock_lock_free(lock);
 }
@@ -340,15 +316,13 @@ static void test_settle_without_a_doubt_tells_the_state(void **state)
 /* P4 */
 static void test_renew_counts_a_full_lease_from_its_call(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
     int64_t length = 2000000 - margin_us(2000), before;
 
     sleep_ms(50);
     before = sqlock_now_us();
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_between(before + length, sqlock_lock_deadline_us(lock), sqlock_now_us() + length);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     give(lock);
@@ -357,8 +331,7 @@ static void test_renew_counts_a_full_lease_from_its_call(void **state)
 /* Those who wait for a lock that was lost need not wait for the rest of its row's lease. */
 static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 1000, SQLOCK_NO_RENEW);
     int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(1000);
 

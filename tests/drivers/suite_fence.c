@@ -12,7 +12,6 @@ static struct stage {
     sqlock *m;
     sqlock_conn *conn;
     void *other;
-    sqlock_error err;
 } s;
 
 static void set_stage(void **state)
@@ -37,7 +36,7 @@ static int fence_in(const char *column, int64_t id, int64_t token)
     sqlock_column key = {"id", sqlock_int(id), NULL};
     sqlock_row row = {sizeof row, NULL, "app_thing", &key, 1};
 
-    return sqlock_fence(s.conn, &row, column, token, &s.err);
+    return sqlock_fence(s.conn, &row, column, token, &said);
 }
 
 static int fence(int64_t token)
@@ -57,16 +56,16 @@ static void test_token_passes_unless_a_larger_one_was_here(void **state)
     set_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++, token++) {
         go_in(g.app, way);
-        assert_ok(fence(token), &s.err);
-        assert_ok(fence(token), &s.err); /* one holder writes many times */
-        assert_code(SQLOCK_ELOST, fence(token - 1), &s.err);
+        ok(fence(token));
+        ok(fence(token)); /* one holder writes many times */
+        says(SQLOCK_ELOST, fence(token - 1));
         assert_int_equal(fence_in("fence", 9, token), SQLOCK_ABSENT);
         assert_true(go_out(g.app, way, "COMMIT"));
         assert_int_equal(fence_seen_by(s.other), token);
         go_in(g.app, way);
-        assert_code(SQLOCK_ELOST, fence(1), &s.err);
-        assert_ok(fence(token), &s.err);
-        assert_ok(fence(token + 5), &s.err);
+        says(SQLOCK_ELOST, fence(1));
+        ok(fence(token));
+        ok(fence(token + 5));
         go_out(g.app, way, "ROLLBACK");
         assert_int_equal(fence_seen_by(s.other), token);
     }
@@ -92,7 +91,7 @@ static void test_transaction_that_read_before_the_last_write_does_not_pass(void 
         if (rc == 0)   /* then it reads what was written */
             assert_int_equal(app_number(g.app, "SELECT n FROM app_thing WHERE id = 1"), n + 1);
         else
-            assert_restart(rc, &s.err);
+            assert_restart(rc, &said);
         go_out(g.app, way, "ROLLBACK");
     }
     strike_stage();
@@ -120,12 +119,12 @@ static void test_fenced_row_is_kept_until_the_transaction_ends(void **state)
     mine = s.conn;
     others = adopted(s.m, s.other);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(fence(8), &s.err);
+    ok(fence(8));
     app_exec(s.other, g.side->begins[0]);
     assert_int_equal(pthread_create(&t, NULL, pass_and_commit, NULL), 0);
-    rc = sqlock_fence(others, &row, "fence", 7, &s.err);
+    rc = sqlock_fence(others, &row, "fence", 7, &said);
     pthread_join(t, NULL);
-    assert_code(SQLOCK_ELOST, rc, &s.err);
+    says(SQLOCK_ELOST, rc);
     app_exec(s.other, "ROLLBACK");
     assert_int_equal(app_number(s.other, "SELECT n FROM app_thing WHERE id = 1"), 1);
     sqlock_conn_free(others);
@@ -136,19 +135,19 @@ static void test_fenced_row_is_kept_until_the_transaction_ends(void **state)
 static void test_fence_must_have_room_for_every_token(void **state)
 {
     set_stage(state);
-    assert_code(SQLOCK_ESTATE, fence(1), &s.err);
+    says(SQLOCK_ESTATE, fence(1));
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_EREFUSED, fence_in("absent", 1, 5), &s.err);
+    says(SQLOCK_EREFUSED, fence_in("absent", 1, 5));
     if (!(g.driver->caps & SQLOCK_CAP_ONE_WRITER)) {
-        assert_code(SQLOCK_EREFUSED, fence_in("n", 1, 5), &s.err); /* 32 bits */
-        assert_code(SQLOCK_EREFUSED, fence_in("brief", 1, 5), &s.err);
+        says(SQLOCK_EREFUSED, fence_in("n", 1, 5)); /* 32 bits */
+        says(SQLOCK_EREFUSED, fence_in("brief", 1, 5));
     }
-    assert_code(SQLOCK_EINVAL, fence_in("id", 1, 5), &s.err);
-    assert_code(SQLOCK_EINVAL, fence_in(NULL, 1, 5), &s.err);
-    assert_code(SQLOCK_EINVAL, fence(0), &s.err);
-    assert_code(SQLOCK_EINVAL, fence(-1), &s.err);
-    assert_code(SQLOCK_EINVAL, fence(INT64_C(1) << 53), &s.err);
-    assert_ok(fence((INT64_C(1) << 53) - 1), &s.err);
+    says(SQLOCK_EINVAL, fence_in("id", 1, 5));
+    says(SQLOCK_EINVAL, fence_in(NULL, 1, 5));
+    says(SQLOCK_EINVAL, fence(0));
+    says(SQLOCK_EINVAL, fence(-1));
+    says(SQLOCK_EINVAL, fence(INT64_C(1) << 53));
+    ok(fence((INT64_C(1) << 53) - 1));
     app_exec(g.app, "COMMIT");
     strike_stage();
 }

@@ -38,39 +38,36 @@ static int info_never(const sqlock_info *info, void *user)
 static int use_dead_handles(void *arg)
 {
     const struct forked *f = arg;
-    sqlock_error err = {0};
     sqlock_lock *none = NULL;
     sqlock_op *op = NULL;
 
     assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(f->lock), SQLOCK_WHY_FORK);
     assert_int_equal(sqlock_is_held(f->lock), 0);
-    assert_code(SQLOCK_EFORK, sqlock_lock_fd(f->lock, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_acquire(f->m, "other", NULL, &none, &err), &err);
+    says(SQLOCK_EFORK, sqlock_lock_fd(f->lock, &said));
+    says(SQLOCK_EFORK, sqlock_acquire(f->m, "other", NULL, &none, &said));
     assert_null(none);
-    assert_code(SQLOCK_EFORK, sqlock_acquire_start(f->m, "other", NULL, &op, &err), &err);
-    assert_code(SQLOCK_EFORK,
-                sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), 1, NULL, &none, &err),
-                &err);
+    says(SQLOCK_EFORK, sqlock_acquire_start(f->m, "other", NULL, &op, &said));
+    says(SQLOCK_EFORK,
+         sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), 1, NULL, &none, &said));
     assert_null(none);
     assert_int_equal(sqlock_lock_why(f->imported), SQLOCK_WHY_FORK);
-    assert_code(SQLOCK_EFORK, sqlock_settle(f->imported, 0, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_release(f->imported, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_renew(f->lock, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_renew_start(f->lock, &op, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_settle(f->lock, 0, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_release(f->lock, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_ensure(f->m, "x", 1, &err), &err);
-    assert_code(SQLOCK_EFORK, sqlock_register_set(f->m, "x", 1, "v", 1, 0, NULL, &err), &err);
-    assert_code(SQLOCK_EFORK,
-                sqlock_register_get(f->m, "x", 1, NULL, 0, &(size_t){0}, &(int64_t){0}, &err),
-                &err);
-    assert_code(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &err), &err);
-    assert_int_equal(err.code, SQLOCK_EFORK);
+    says(SQLOCK_EFORK, sqlock_settle(f->imported, 0, &said));
+    says(SQLOCK_EFORK, sqlock_release(f->imported, &said));
+    says(SQLOCK_EFORK, sqlock_renew(f->lock, &said));
+    says(SQLOCK_EFORK, sqlock_renew_start(f->lock, &op, &said));
+    says(SQLOCK_EFORK, sqlock_settle(f->lock, 0, &said));
+    says(SQLOCK_EFORK, sqlock_release(f->lock, &said));
+    says(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &said));
+    says(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &said));
+    says(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &said));
+    says(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &said));
+    says(SQLOCK_EFORK, sqlock_ensure(f->m, "x", 1, &said));
+    says(SQLOCK_EFORK, sqlock_register_set(f->m, "x", 1, "v", 1, 0, NULL, &said));
+    says(SQLOCK_EFORK,
+         sqlock_register_get(f->m, "x", 1, NULL, 0, &(size_t){0}, &(int64_t){0}, &said));
+    says(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &said));
+    assert_int_equal(said.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
         sqlock_lock_free(f->lock);
         sqlock_lock_free(f->imported);
@@ -83,22 +80,20 @@ static int use_dead_handles(void *arg)
 static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state)
 {
     struct forked f = {.w = world(state)};
-    sqlock_error err = {0};
     int32_t lease_ms = patience_ms(400);
 
     f.m = open_manager(f.w, NULL);
     f.lock = take_for(f.m, "nightly", lease_ms, 0);
-    assert_ok(sqlock_import(f.m, "nightly", 7, sqlock_lock_owner(f.lock), sqlock_lock_token(f.lock),
-                            NULL, &f.imported, &err),
-              &err);
+    ok(sqlock_import(f.m, "nightly", 7, sqlock_lock_owner(f.lock), sqlock_lock_token(f.lock), NULL,
+                     &f.imported, &said));
     for (int i = 0; i < 3; i++)
         assert_int_equal(child_wait(child_start(use_dead_handles, &f), patience_ms(10000)), 0);
     for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
         assert_true(sqlock_is_held(f.lock));
-    assert_ok(sqlock_renew(f.lock, &err), &err);
+    ok(sqlock_renew(f.lock, &said));
     assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
     assert_int_equal(sqlock_lock_state(f.imported), SQLOCK_UNSURE);
-    assert_ok(sqlock_settle(f.imported, 0, &err), &err);
+    ok(sqlock_settle(f.imported, 0, &said));
     sqlock_lock_free(f.imported);
     give(f.lock);
 }
@@ -111,22 +106,20 @@ enum { NOT_ALLOWED = 77 };
 static int use_dead_handles_as_number_one(void *arg)
 {
     struct forked *f = arg;
-    sqlock_error err = {0};
     int status = -1;
     pid_t child;
 
     assert_int_equal(getpid(), 1);
-    assert_ok(open_here(f->w, NULL, &f->m, &err), &err);
+    ok(open_here(f->w, NULL, &f->m, &said));
     f->lock = take(f->m, "nightly");
-    assert_ok(sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock),
-                            sqlock_lock_token(f->lock), NULL, &f->imported, &err),
-              &err);
+    ok(sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), sqlock_lock_token(f->lock),
+                     NULL, &f->imported, &said));
     child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0)
         _exit(getpid() == 1 ? use_dead_handles(f) : 90);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_ok(sqlock_renew(f->lock, &err), &err);
+    ok(sqlock_renew(f->lock, &said));
     give(f->lock);
     sqlock_lock_free(f->imported);
     sqlock_close(f->m);
@@ -177,12 +170,11 @@ static int scope_ends(void *arg)
 static void test_scope_that_ends_in_a_child_releases_nothing(void **state)
 {
     struct forked f = {.w = world(state)};
-    sqlock_error err = {0};
 
     f.m = open_manager(f.w, NULL);
     f.lock = take(f.m, "nightly");
     assert_int_equal(child_wait(child_start(scope_ends, &f), patience_ms(10000)), 0);
-    assert_ok(sqlock_renew(f.lock, &err), &err);
+    ok(sqlock_renew(f.lock, &said));
     assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
     give(f.lock);
 }
@@ -190,11 +182,10 @@ static void test_scope_that_ends_in_a_child_releases_nothing(void **state)
 static int finish_parents_request(void *arg)
 {
     struct forked *f = arg;
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
     sqlock_op_cancel(f->op);
-    assert_code(SQLOCK_EFORK, sqlock_op_finish(f->op, &lock, &err), &err);
+    says(SQLOCK_EFORK, sqlock_op_finish(f->op, &lock, &said));
     assert_null(lock);
     return 0;
 }
@@ -202,17 +193,16 @@ static int finish_parents_request(void *arg)
 static void test_child_cannot_finish_a_request_of_the_parent(void **state)
 {
     struct forked f = {.w = world(state)};
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *next = NULL;
 
     f.m = open_manager(f.w, NULL);
     f.lock = take(f.m, "nightly");
-    assert_ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &err), &err);
+    ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &said));
     assert_int_equal(sqlock_op_step(f.op), 0);
     int child = child_wait(child_start(finish_parents_request, &f), patience_ms(3000));
     give(f.lock);
-    assert_ok(sqlock_op_finish(f.op, &next, &err), &err);
+    ok(sqlock_op_finish(f.op, &next, &said));
     give(next);
     assert_int_equal(child, 0);
 }
@@ -226,20 +216,19 @@ static int fire_parents_cancel(void *arg)
 static void test_cancel_fired_in_a_child_cuts_nothing_of_the_parent(void **state)
 {
     struct forked f = {.w = world(state)};
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *next = NULL;
 
-    assert_ok(sqlock_cancel_new(&f.cancel, &err), &err);
+    ok(sqlock_cancel_new(&f.cancel, &said));
     f.m = open_manager(f.w, NULL);
     f.lock = take(f.m, "nightly");
     o.cancel = f.cancel;
-    assert_ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &err), &err);
+    ok(sqlock_acquire_start(f.m, "nightly", &o, &f.op, &said));
     for (int i = 0; i < 20; i++)
         assert_int_equal(child_wait(child_start(fire_parents_cancel, &f), patience_ms(5000)), 0);
     assert_int_equal(sqlock_op_step(f.op), 0);
     give(f.lock);
-    assert_ok(sqlock_op_finish(f.op, &next, &err), &err);
+    ok(sqlock_op_finish(f.op, &next, &said));
     give(next);
     sqlock_cancel_free(f.cancel);
 }
@@ -284,24 +273,22 @@ static int inherited(const char *dir, char *out_text, size_t size)
 
 static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
 {
-    struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     char *dir = temp_dir(), before[8192], after[8192];
     int n = inherited(dir, before, sizeof before);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(600), 0), *next = NULL;
     sqlock_op *op = NULL;
 
     assert_between(3, n, 1000);
-    assert_between(0, sqlock_lock_fd(lock, &err), INT32_MAX);
-    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    assert_between(0, sqlock_lock_fd(lock, &said), INT32_MAX);
+    ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
     assert_soon(spy_opens() >= 3, patience_ms(3000)); /* migrate, calls, renewals */
     if (inherited(dir, after, sizeof after) != n)
         fail_msg("before:\n%s\nafter:\n%s", before, after);
     temp_dir_remove(dir);
     give(lock);
-    assert_ok(sqlock_op_finish(op, &next, &err), &err);
+    ok(sqlock_op_finish(op, &next, &said));
     give(next);
 }
 

@@ -14,7 +14,6 @@ static struct stage {
     sqlock_lock *lock;
     sqlock_conn *conn;
     bool one_writer;
-    sqlock_error err;
 } s;
 
 static void set_stage(void **state, int32_t lease_ms, unsigned flags)
@@ -39,7 +38,7 @@ static void strike_stage(void)
 
 static int guard(void)
 {
-    return sqlock_guard(s.lock, s.conn, &s.err);
+    return sqlock_guard(s.lock, s.conn, &said);
 }
 
 static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state)
@@ -47,7 +46,7 @@ static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state
     set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
-        assert_ok(guard(), &s.err);
+        ok(guard());
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
         assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
         sleep_ms(LEASE_MS + 50); /* it runs out */
@@ -65,7 +64,7 @@ static void test_rollback_ends_the_guard(void **state)
 {
     set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
+    ok(guard());
     sleep_ms(LEASE_MS + 50);
     app_exec(g.app, "ROLLBACK");
     assert_true(is_free(s.thief, "sale"));
@@ -79,13 +78,13 @@ static void test_release_before_the_commit_admits_nobody(void **state)
 
     set_stage(state, 10000, 0);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
-    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    ok(guard());
+    says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
     after = s.one_writer ? SQLOCK_UNSURE : SQLOCK_RELEASED;
     assert_int_equal(sqlock_lock_state(s.lock), after);
     assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    ok(sqlock_release(s.lock, &said));
     assert_true(is_free(s.thief, "sale"));
     strike_stage();
 }
@@ -94,13 +93,12 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
 {
     set_stage(state, 10000, 0);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
-    assert_code(SQLOCK_EGUARDED,
-                sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    ok(guard());
+    says(SQLOCK_EGUARDED, sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
     assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
     app_exec(g.app, "COMMIT");
     if (s.one_writer) /* it was not done */
-        assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+        ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
     assert_true(is_free(s.thief, "sale"));
     strike_stage();
 }
@@ -193,8 +191,8 @@ static void test_those_who_try_beside_a_guard_are_all_told_of_it(void **state)
 
     set_stage(state, 10000, SQLOCK_NO_RENEW);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
-    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    ok(guard());
+    says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
     sum = try_all(g.w);
     assert_int_equal(sum.granted + sum.busy, 0);
     assert_true(sum.guarded > 50);
@@ -214,18 +212,17 @@ static void test_release_is_not_told_of_the_next_holders_guard(void **state)
     set_stage(state, 10000, SQLOCK_NO_RENEW);
     app = app_connect();
     theirs = adopted(s.thief, app);
-    assert_ok(sqlock_import(s.m, "sale", 4, sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock),
-                            NULL, &first, &s.err),
-              &s.err);
+    ok(sqlock_import(s.m, "sale", 4, sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock), NULL,
+                     &first, &said));
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
+    ok(guard());
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_release(first, &s.err), &s.err);
+    ok(sqlock_release(first, &said));
     thiefs = take(s.thief, "sale");
     app_exec(app, g.side->begins[0]);
-    assert_ok(sqlock_guard(thiefs, theirs, &s.err), &s.err);
+    ok(sqlock_guard(thiefs, theirs, &said));
     if (!s.one_writer) /* there it waits for their transaction */
-        assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+        ok(sqlock_release(s.lock, &said));
     app_exec(app, "COMMIT");
     give(thiefs);
     sqlock_lock_free(first);
@@ -238,7 +235,7 @@ static void fail_to_guard(void)
 {
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
-        assert_code(SQLOCK_ELOST, guard(), &s.err);
+        says(SQLOCK_ELOST, guard());
         app_exec(g.app, "ROLLBACK");
     }
 }
@@ -248,7 +245,7 @@ static void test_stale_holder_cannot_guard(void **state)
     sqlock_lock *thiefs;
 
     set_stage(state, 10000, SQLOCK_NO_RENEW);
-    assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
     thiefs = take(s.thief, "sale");
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
     fail_to_guard();
@@ -266,7 +263,7 @@ static void test_guard_is_for_the_exact_grant(void **state)
     set_stage(state, 10000, SQLOCK_NO_RENEW);
     memcpy(owner, sqlock_lock_owner(s.lock), sizeof owner);
     o.owner = owner;
-    assert_ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &s.err), &s.err);
+    ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
     second = take_with(s.thief, "sale", &o);
     assert_between(sqlock_lock_token(s.lock) + 1, sqlock_lock_token(second), SQLOCK_TOKEN_MAX);
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
@@ -280,21 +277,21 @@ static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
     sqlock_conn *others;
 
     set_stage(state, 10000, 0);
-    assert_code(SQLOCK_ESTATE, guard(), &s.err);
+    says(SQLOCK_ESTATE, guard());
     app_exec(g.app, g.side->begins[0]);
     if (g.side->fails_whole) {
         assert_false(g.side->exec(g.app, OUR_WRONG));
-        assert_code(SQLOCK_ESTATE, guard(), &s.err);
+        says(SQLOCK_ESTATE, guard());
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, g.side->begins[0]);
     }
     others = adopted(s.thief, g.app);
-    assert_code(SQLOCK_EINVAL, sqlock_guard(s.lock, others, &s.err), &s.err);
+    says(SQLOCK_EINVAL, sqlock_guard(s.lock, others, &said));
     sqlock_conn_free(others);
-    assert_code(SQLOCK_EINVAL, sqlock_guard(NULL, s.conn, &s.err), &s.err);
-    assert_code(SQLOCK_EINVAL, sqlock_guard(s.lock, NULL, &s.err), &s.err);
-    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
-    assert_code(SQLOCK_ESTATE, guard(), &s.err);
+    says(SQLOCK_EINVAL, sqlock_guard(NULL, s.conn, &said));
+    says(SQLOCK_EINVAL, sqlock_guard(s.lock, NULL, &said));
+    ok(sqlock_release(s.lock, &said));
+    says(SQLOCK_ESTATE, guard());
     app_exec(g.app, "ROLLBACK");
     strike_stage();
 }
@@ -304,13 +301,13 @@ static void test_renewals_go_on_in_a_guarded_transaction(void **state)
 {
     set_stage(state, LEASE_MS, 0);
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(guard(), &s.err);
+    ok(guard());
     for (int i = 0; i < 3 * LEASE_MS / 50; i++) {
         sleep_ms(50);
         assert_true(sqlock_is_held(s.lock));
     }
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    ok(sqlock_release(s.lock, &said));
     strike_stage();
 }
 
@@ -327,7 +324,7 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
     set_stage(state, 1000, 0);
     sleep_ms(300);
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(guard(), &s.err);
+    ok(guard());
     await_state(SQLOCK_UNSURE, 2000);
     assert_false(sqlock_is_held(s.lock));
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_NONE);
@@ -337,7 +334,7 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
 
     /* longer than the guard's extension: others may have it afterwards */
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(guard(), &s.err);
+    ok(guard());
     await_state(SQLOCK_UNSURE, 2500);
     sleep_ms(400);
     app_exec(g.app, "COMMIT");
@@ -351,13 +348,13 @@ static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
     set_stage(state, 1000, SQLOCK_NO_RENEW);
     sleep_ms(300);
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(guard(), &s.err);
+    ok(guard());
     await_state(SQLOCK_UNSURE, 2000);
-    assert_code(SQLOCK_EGUARDED, sqlock_settle(s.lock, 100, &s.err), &s.err);
+    says(SQLOCK_EGUARDED, sqlock_settle(s.lock, 100, &said));
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_settle(s.lock, 400, &s.err), &s.err);
+    ok(sqlock_settle(s.lock, 400, &said));
     assert_true(sqlock_is_held(s.lock));
-    assert_ok(sqlock_release(s.lock, &s.err), &s.err);
+    ok(sqlock_release(s.lock, &said));
     strike_stage();
 }
 
@@ -367,9 +364,9 @@ static void test_guarded_lease_that_is_not_renewed_is_told_lost(void **state)
     int fd;
 
     set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
-    assert_true((fd = sqlock_lock_fd(s.lock, &s.err)) >= 0);
+    assert_true((fd = sqlock_lock_fd(s.lock, &said)) >= 0);
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(guard(), &s.err);
+    ok(guard());
     app_exec(g.app, "COMMIT");
     await_state(SQLOCK_LOST, 2 * LEASE_MS);
     assert_true(readable_within(fd, LEASE_MS));
@@ -389,11 +386,11 @@ static void test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold
     o.max_hold_ms = 1;
     s.lock = take_with(s.m, "order", &o);
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(guard(), &s.err);
-    assert_code(SQLOCK_EGUARDED, sqlock_release(s.lock, &s.err), &s.err);
+    ok(guard());
+    says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
     assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_UNSURE);
     app_exec(g.app, "COMMIT");
-    assert_ok(sqlock_settle(s.lock, 400, &s.err), &s.err);
+    ok(sqlock_settle(s.lock, 400, &said));
     assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_RELEASED);
     assert_true(is_free(s.thief, "order"));
     strike_stage();
@@ -411,7 +408,7 @@ static pthread_t writer;
 static int guard_and_commit(sqlock_lock *lock, void *other)
 {
     app_exec(g.app, "BEGIN IMMEDIATE");
-    assert_ok(sqlock_guard(lock, s.conn, &s.err), &s.err);
+    ok(sqlock_guard(lock, s.conn, &said));
     app_exec(g.app, "COMMIT");
     app_exec(other, "BEGIN IMMEDIATE");
     assert_int_equal(pthread_create(&writer, NULL, commit_later, other), 0);
@@ -424,7 +421,7 @@ static void test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer(voi
 
     set_stage(state, 10000, 0);
     other = app_connect();
-    assert_ok(sqlock_with(s.m, "order", NULL, guard_and_commit, other, NULL, &s.err), &s.err);
+    ok(sqlock_with(s.m, "order", NULL, guard_and_commit, other, NULL, &said));
     pthread_join(writer, &failed);
     assert_null(failed);
     assert_true(is_free(s.thief, "order"));
@@ -436,7 +433,7 @@ static void test_handles_may_be_freed_in_any_order(void **state)
     set_stage(state, 10000, 0);
     close_manager(g.w, s.m);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_ESTATE, guard(), &s.err); /* the manager is closed */
+    says(SQLOCK_ESTATE, guard()); /* the manager is closed */
     app_exec(g.app, "ROLLBACK");
     sqlock_lock_free(s.lock);
     sqlock_conn_free(s.conn);
@@ -451,7 +448,7 @@ static void test_guard_is_refused_where_it_cannot_be_kept(void **state)
 {
     set_stage(state, 10000, 0);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_EREFUSED, guard(), &s.err);
+    says(SQLOCK_EREFUSED, guard());
     app_exec(g.app, "COMMIT");
     strike_stage();
 }

@@ -24,7 +24,6 @@ struct guest {
     sqlock_rows *rows;
     sqlock_step step;
     sqlock_script scripts[SQLOCK_STMT_COUNT];
-    sqlock_error err;
 };
 extern struct guest g;
 

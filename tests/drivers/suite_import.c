@@ -22,10 +22,9 @@ static struct grant grant_of(sqlock_lock *lock)
 
 static sqlock_lock *import_with(sqlock *m, const struct grant *g, const sqlock_acquire_opts *opts)
 {
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
-    assert_ok(sqlock_import(m, "nightly", 7, g->owner, g->token, opts, &lock, &err), &err);
+    ok(sqlock_import(m, "nightly", 7, g->owner, g->token, opts, &lock, &said));
     assert_non_null(lock);
     return lock;
 }
@@ -61,11 +60,10 @@ static struct pair pair(void **state, int32_t lease_ms)
 static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     long before = spy_runs(-1);
     sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
     size_t len = 0;
-    int fd = sqlock_lock_fd(lock, &err);
+    int fd = sqlock_lock_fd(lock, &said);
 
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
@@ -76,56 +74,50 @@ static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
     assert_string_equal(sqlock_lock_name(lock, &len), "nightly");
     assert_int_equal(len, 7);
     assert_false(readable_within(fd, 50));
-    assert_code(SQLOCK_ESTATE, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_int_equal(spy_runs(-1), before);
     sqlock_lock_free(lock);
     assert_int_equal(spy_runs(-1), before);
-    assert_ok(sqlock_renew(p.first, &err), &err); /* and the grant is as it was */
+    ok(sqlock_renew(p.first, &said)); /* and the grant is as it was */
     give(p.first);
 }
 
 static void test_import_takes_the_length_of_the_name(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
-    assert_ok(sqlock_import(p.b, "nightlyx", 7, p.grant.owner, p.grant.token, NULL, &lock, &err),
-              &err);
+    ok(sqlock_import(p.b, "nightlyx", 7, p.grant.owner, p.grant.token, NULL, &lock, &said));
     assert_string_equal(sqlock_lock_name(lock, NULL), "nightly");
     sqlock_lock_free(lock);
-    assert_ok(sqlock_import(p.b, "nightly", SQLOCK_LEN_STRING, p.grant.owner, p.grant.token, NULL,
-                            &lock, &err),
-              &err);
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_import(p.b, "nightly", SQLOCK_LEN_STRING, p.grant.owner, p.grant.token, NULL, &lock,
+                     &said));
+    ok(sqlock_settle(lock, 0, &said));
     give(lock);
     sqlock_lock_free(p.first);
 }
 
 static void test_import_of_what_cannot_be_is_refused_before_any_request(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     const unsigned char owner[SQLOCK_OWNER_SIZE] = {1};
     const int64_t tokens[] = {0, -1, SQLOCK_TOKEN_MAX + 1, INT64_MAX, INT64_MIN};
     sqlock_acquire_opts bad = wait_opts(0, SQLOCK_LEASE_MIN_MS - 1, 0);
     long before = spy_runs(-1);
-    sqlock_lock *lock = (sqlock_lock *)&err;
+    sqlock_lock *lock = (sqlock_lock *)&said;
 
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-        assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, tokens[i], NULL, &lock, &err),
-                    &err);
+        says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, tokens[i], NULL, &lock, &said));
         assert_null(lock);
-        assert_non_null(strstr(err.text, "import: the token"));
+        assert_non_null(strstr(said.text, "import: the token"));
     }
-    assert_code(SQLOCK_EINVAL, sqlock_import(NULL, "x", 1, owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, NULL, 1, owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, "", 0, owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, "\xff", 1, owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, NULL, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, &bad, &lock, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, NULL, NULL, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_import(NULL, "x", 1, owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, NULL, 1, owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "", 0, owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "\xff", 1, owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, NULL, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, &bad, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, NULL, NULL, &said));
     assert_int_equal(sqlock_import(m, "x", 1, owner, 0, NULL, &lock, NULL), SQLOCK_EINVAL);
     assert_int_equal(spy_runs(-1), before);
 }
@@ -133,13 +125,12 @@ static void test_import_of_what_cannot_be_is_refused_before_any_request(void **s
 static void test_unsettled_import_is_lost_with_its_manager(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
 
     close_manager(p.w, p.b);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
-    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
     sqlock_lock_free(lock);
     give(p.first);
 }
@@ -149,18 +140,17 @@ static void test_unsettled_import_is_lost_with_its_manager(void **state)
 static void test_settled_import_is_the_same_grant_for_a_full_lease(void **state)
 {
     struct pair p = pair(state, 5000);
-    sqlock_error err = {0};
     sqlock_lock *lock = import_for(p.b, &p.grant, 30000, 0);
     int64_t length = 30000000 - margin_us(30000), before = sqlock_now_us();
 
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     assert_int_equal(sqlock_lock_token(lock), p.grant.token);
     assert_between(before + length - p.w->q->grain_ms * 1000, sqlock_lock_deadline_us(lock),
                    sqlock_now_us() + length);
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 1); /* it was not granted again */
     assert_int_equal(try_once(p.a, "nightly"), SQLOCK_EBUSY);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     give(lock);
     assert_true(is_free(p.a, "nightly"));
     sqlock_lock_free(p.first);
@@ -171,10 +161,9 @@ static void test_settled_import_is_renewed_when_its_first_holder_is_gone(void **
 {
     const int32_t lease_ms = patience_ms(400);
     struct pair p = pair(state, lease_ms);
-    sqlock_error err = {0};
     sqlock_lock *lock = import_for(p.b, &p.grant, lease_ms, 0);
 
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
     close_manager(p.w, p.a);
     sqlock_lock_free(p.first);
     for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
@@ -186,11 +175,10 @@ static void test_settled_import_is_renewed_when_its_first_holder_is_gone(void **
 static void test_settled_import_that_is_not_to_be_renewed_runs_out(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *lock = import_for(p.b, &p.grant, 200, SQLOCK_NO_RENEW);
-    int fd = sqlock_lock_fd(lock, &err);
+    int fd = sqlock_lock_fd(lock, &said);
 
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
     assert_true(readable_within(fd, 1000));
@@ -210,7 +198,6 @@ static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
 static void test_loss_of_a_settled_import_is_told(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     atomic_int told = 0;
     sqlock_acquire_opts o = wait_opts(0, 300, 0);
     sqlock_lock *lock;
@@ -218,8 +205,8 @@ static void test_loss_of_a_settled_import_is_told(void **state)
     o.on_event = note_event;
     o.user = &told;
     lock = import_with(p.b, &p.grant, &o);
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
-    assert_ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
+    ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &said));
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
     assert_soon(atomic_load(&told) == SQLOCK_LOST, patience_ms(2000));
@@ -232,10 +219,9 @@ static void test_loss_of_a_settled_import_is_told(void **state)
 static void test_import_is_released_without_being_settled(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *lock = import_for(p.b, &p.grant, 0, 0), *again;
 
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_true(is_free(p.a, "nightly"));
     sqlock_lock_free(lock);
@@ -245,7 +231,7 @@ static void test_import_is_released_without_being_settled(void **state)
     p.grant = grant_of(p.first);
     for (int i = 0; i < 2; i++) {
         again = import_for(p.b, &p.grant, 0, 0);
-        assert_ok(sqlock_release(again, &err), &err);
+        ok(sqlock_release(again, &said));
         sqlock_lock_free(again);
     }
     sqlock_lock_free(p.first);
@@ -254,14 +240,12 @@ static void test_import_is_released_without_being_settled(void **state)
 /* All handles of a grant are one hold. */
 static void test_holder_learns_that_another_handle_released_its_grant(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *renewed = take_for(a, "nightly", 400, 0), *lock;
     struct grant g = grant_of(renewed);
 
     lock = import_for(b, &g, 0, 0);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     await_loss(renewed);
     assert_int_equal(sqlock_lock_why(renewed), SQLOCK_WHY_RELEASED);
     assert_string_equal(sqlock_why_name(SQLOCK_WHY_RELEASED), "released by another handle");
@@ -276,22 +260,21 @@ static void test_holder_learns_that_another_handle_released_its_grant(void **sta
 static void check_stale(const struct pair *p, const struct grant *g, sqlock_why why,
                         sqlock_lock *holder)
 {
-    sqlock_error err = {0};
     sqlock_lock *settled = import_for(p->b, g, 20000, 0), *released = import_for(p->b, g, 0, 0);
 
-    assert_code(SQLOCK_ELOST, sqlock_settle(settled, 0, &err), &err);
+    says(SQLOCK_ELOST, sqlock_settle(settled, 0, &said));
     assert_int_equal(sqlock_lock_state(settled), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(settled), why);
     assert_int_equal(sqlock_lock_deadline_us(settled), 0);
-    assert_code(SQLOCK_ELOST, sqlock_settle(settled, 0, &err), &err);
+    says(SQLOCK_ELOST, sqlock_settle(settled, 0, &said));
     if (why != SQLOCK_WHY_RELEASED && why != SQLOCK_WHY_EXPIRED) {
-        assert_code(SQLOCK_ELOST, sqlock_release(released, &err), &err);
+        says(SQLOCK_ELOST, sqlock_release(released, &said));
         assert_int_equal(sqlock_lock_state(released), SQLOCK_LOST);
         assert_int_equal(sqlock_lock_why(released), why);
     }
     if (holder != NULL) {
         assert_int_equal(try_once(p->b, "nightly"), SQLOCK_EBUSY);
-        assert_ok(sqlock_renew(holder, &err), &err);
+        ok(sqlock_renew(holder, &said));
     }
     sqlock_lock_free(settled);
     sqlock_lock_free(released);
@@ -309,10 +292,9 @@ static void test_import_of_a_released_grant_settles_as_lost(void **state)
 static void test_import_of_a_broken_grant_is_lost_and_changes_nothing(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *next;
 
-    assert_ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &err), &err);
+    ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &said));
     check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, NULL);
     next = take(p.a, "nightly");
     check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, next);
@@ -323,7 +305,6 @@ static void test_import_of_a_broken_grant_is_lost_and_changes_nothing(void **sta
 static void test_import_of_an_expired_grant_does_not_raise_it(void **state)
 {
     struct pair p = pair(state, 200);
-    sqlock_error err = {0};
     sqlock_lock *next;
 
     await_loss(p.first);
@@ -331,7 +312,7 @@ static void test_import_of_an_expired_grant_does_not_raise_it(void **state)
     check_stale(&p, &p.grant, SQLOCK_WHY_EXPIRED, NULL);
     next = take(p.a, "nightly");
     assert_between(p.grant.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    assert_ok(sqlock_renew(next, &err), &err);
+    ok(sqlock_renew(next, &said));
     give(next);
     sqlock_lock_free(p.first);
 }
@@ -364,15 +345,14 @@ static void test_import_with_one_wrong_part_is_lost_and_frees_nobody(void **stat
 static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void **state)
 {
     struct pair p = pair(state, 20000);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
-    assert_ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &said));
+    says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
     sqlock_lock_free(lock);
-    assert_ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &said));
+    says(SQLOCK_ELOST, sqlock_release(lock, &said));
     sqlock_lock_free(lock);
     lock = take(p.a, "never");
     give(lock);

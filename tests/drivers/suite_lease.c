@@ -8,8 +8,7 @@
 /* P1 */
 static void test_one_holder_at_a_time(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
@@ -23,8 +22,7 @@ static void test_one_holder_at_a_time(void **state)
 /* P1: an owner is of an acquisition, not of a program or thread. */
 static void test_second_acquire_by_the_same_program_is_busy(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
 
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
@@ -35,8 +33,7 @@ static void test_second_acquire_by_the_same_program_is_busy(void **state)
 /* P3 */
 static void test_owners_differ_from_grant_to_grant(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *one = take(m, "one"), *two = take(m, "two");
     unsigned char first[SQLOCK_OWNER_SIZE];
 
@@ -54,7 +51,6 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = take(a, "nightly");
     int64_t last = sqlock_lock_token(lock);
 
@@ -64,7 +60,7 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
     lock = take(b, "nightly"); /* after a release */
     assert_between(last + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
     last = sqlock_lock_token(lock);
-    assert_ok(sqlock_break(a, "nightly", SQLOCK_LEN_STRING, last, &err), &err);
+    ok(sqlock_break(a, "nightly", SQLOCK_LEN_STRING, last, &said));
     sqlock_lock_free(lock);
 
     lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW); /* after a break */
@@ -88,8 +84,7 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
 /* P10: nobody sweeps here. P4: the next grant comes after the deadline of the one before. */
 static void test_expired_lock_is_taken_over_without_a_reaper(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take_for(a, "nightly", 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(old);
     sqlock_lock *new = take(b, "nightly");
@@ -177,16 +172,14 @@ static void test_threads_take_turns_and_tokens_rise(void **state)
 /* P3: what a stranger's name, a stranger's token or a stranger's time does: nothing. */
 static void test_late_release_does_not_free_successor(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take_for(a, "nightly", 200, SQLOCK_NO_RENEW);
     sqlock_lock *new = take(b, "nightly");
 
-    assert_code(SQLOCK_ELOST, sqlock_release(old, &err), &err);
+    says(SQLOCK_ELOST, sqlock_release(old, &said));
     assert_int_equal(sqlock_lock_state(old), SQLOCK_LOST);
     assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
-    assert_ok(sqlock_renew(new, &err), &err);
+    ok(sqlock_renew(new, &said));
     assert_true(sqlock_is_held(new));
     sqlock_lock_free(old);
     give(new);
@@ -195,8 +188,7 @@ static void test_late_release_does_not_free_successor(void **state)
 /* P3: nor does freeing it. */
 static void test_late_free_does_not_free_successor(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take_for(a, "nightly", 200, SQLOCK_NO_RENEW);
     sqlock_lock *new = take(b, "nightly");
 
@@ -208,8 +200,7 @@ static void test_late_free_does_not_free_successor(void **state)
 /* P4, P7: a handle that is freed is not released; its lease runs out by itself. */
 static void test_freed_handle_keeps_the_lock_for_its_lease(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 

@@ -43,13 +43,12 @@ static int note(const sqlock_info *info, void *user)
 
 static void look(sqlock *m, const char *prefix, unsigned flags)
 {
-    sqlock_error err = {0};
     sqlock_list_opts o = SQLOCK_LIST_OPTS_INIT;
 
     memset(&seen, 0, sizeof seen);
     o.prefix = prefix;
     o.flags = flags;
-    assert_ok(sqlock_list(m, &o, note, &seen, &err), &err);
+    ok(sqlock_list(m, &o, note, &seen, &said));
 }
 
 static void test_list_tells_what_is_held_in_byte_order(void **state)
@@ -57,13 +56,12 @@ static void test_list_tells_what_is_held_in_byte_order(void **state)
     static const char *const names[] = {"b", "a b", "B", "\xC3\xA4", "a", "aa", "a\x01"};
     static const char *const order[] = {"B", "a", "a\x01", "a b", "aa", "b", "\xC3\xA4"};
     enum { N = sizeof names / sizeof *names };
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *locks[N];
 
     for (size_t i = 0; i < N; i++)
         locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
-    look(open_manager(w, NULL), NULL, 0);
+    look(manager(state), NULL, 0);
     assert_int_equal(seen.n, N);
     for (size_t i = 0; i < N; i++) {
         assert_string_equal(seen.all[i].name, order[i]);
@@ -99,8 +97,7 @@ static void test_list_tells_the_holder(void **state)
 
 static void test_list_tells_free_rows_only_when_asked(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "free");
     int64_t token = sqlock_lock_token(lock);
 
@@ -121,8 +118,7 @@ static void test_list_tells_free_rows_only_when_asked(void **state)
 
 static void test_list_tells_a_lease_that_ran_out(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
 
     sleep_ms(250);
@@ -143,8 +139,7 @@ static void test_list_by_prefix(void **state)
         size_t n;
     } asked[] = {{"", 10}, {"a", 5},  {"ab", 3}, {"abc", 1}, {"abcd", 0},    {"a%", 1},
                  {"%", 0}, {"a_", 1}, {"b/", 2}, {"c", 0},   {"\xC3\xA4", 1}};
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *locks[sizeof names / sizeof *names];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -160,8 +155,7 @@ static void test_list_by_prefix(void **state)
 
 static void test_list_stops_when_it_is_told_to(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *locks[3] = {take(m, "a"), take(m, "b"), take(m, "c")};
 
     memset(&seen, 0, sizeof seen);
@@ -195,8 +189,7 @@ enum { MANY = 1200 };
 
 static void test_list_goes_over_many_pages(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char name[32];
 
     for (int i = 0; i < MANY; i++) {
@@ -217,19 +210,17 @@ static void test_list_goes_over_many_pages(void **state)
 
 static void test_break_with_a_wrong_token_changes_nothing(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     int64_t token = sqlock_lock_token(lock);
 
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "other", 5, token, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "other", 5, token, &said));
+    ok(sqlock_renew(lock, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
 }
 
 static int break_it(const sqlock_info *info, void *user)
@@ -240,16 +231,14 @@ static int break_it(const sqlock_info *info, void *user)
 /* As an operator does: with the tokens that the list tells, in its callback. */
 static void test_break_frees_what_the_list_shows(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *one = take(a, "one"), *two = take(a, "two");
     int64_t token = sqlock_lock_token(one);
 
-    assert_ok(sqlock_list(b, NULL, break_it, b, &err), &err);
+    ok(sqlock_list(b, NULL, break_it, b, &said));
     assert_true(is_free(b, "one"));
     assert_true(is_free(b, "two"));
-    assert_code(SQLOCK_ELOST, sqlock_break(b, "one", 3, token, &err), &err);
+    says(SQLOCK_ELOST, sqlock_break(b, "one", 3, token, &said));
     sqlock_lock_free(one);
     sqlock_lock_free(two);
 }
@@ -257,17 +246,15 @@ static void test_break_frees_what_the_list_shows(void **state)
 /* A waiter need not wait for the rest of the lease. */
 static void test_break_lets_the_next_acquire_in(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = take_for(a, "nightly", 600000, SQLOCK_NO_RENEW), *next = NULL;
 
     o.holder = &h;
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &next, &err), &err);
-    assert_ok(sqlock_break(b, "nightly", 7, h.token, &err), &err);
-    assert_ok(sqlock_acquire(b, "nightly", &o, &next, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &next, &said));
+    ok(sqlock_break(b, "nightly", 7, h.token, &said));
+    ok(sqlock_acquire(b, "nightly", &o, &next, &said));
     assert_between(h.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
     sqlock_lock_free(lock);
     give(next);
@@ -276,52 +263,46 @@ static void test_break_lets_the_next_acquire_in(void **state)
 /* P5: what the second try finds may be its own doing, and may not. */
 static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &err), &err);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &said));
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "never", 5, token, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err); /* nothing of that was applied */
+    says(SQLOCK_ELOST, sqlock_break(m, "never", 5, token, &said));
+    ok(sqlock_renew(lock, &said)); /* nothing of that was applied */
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
+    ok(sqlock_break(m, "nightly", 7, token, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_BREAK_NOTED), 6);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
     sqlock_lock_free(lock);
 }
 
 static void test_break_of_a_released_grant_whose_reply_was_lost_says_lost(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     int64_t token = sqlock_lock_token(lock);
 
     give(lock);
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
 }
 
 static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
-    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
+    ok(sqlock_break(m, "nightly", 7, token, &said));
     give(take(m, "nightly"));
     give(take(m, "nightly"));
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_ok(sqlock_break(m, "nightly", 7, token, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
+    ok(sqlock_break(m, "nightly", 7, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
     sqlock_lock_free(lock);
 }
 
@@ -329,9 +310,7 @@ static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_
  * but that it was not broken. */
 static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly"), *next;
     int64_t token = sqlock_lock_token(lock);
 
@@ -339,10 +318,10 @@ static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went
     give(take(m, "nightly"));
     next = take(m, "nightly");
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    assert_code(SQLOCK_EUNSURE, sqlock_break(m, "nightly", 7, token, &err), &err);
-    assert_true(err.flags & SQLOCK_MAYBE);
-    assert_code(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &err), &err);
-    assert_ok(sqlock_renew(next, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_break(m, "nightly", 7, token, &said));
+    assert_true(said.flags & SQLOCK_MAYBE);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
+    ok(sqlock_renew(next, &said));
     give(next);
 }
 

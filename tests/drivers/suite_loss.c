@@ -55,8 +55,7 @@ static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsig
 /* P4 */
 static void test_deadline_counts_from_within_the_call(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
 
     for (int i = 0; i < 5; i++) {
         int64_t length = 3000000 - margin_us(3000), before = sqlock_now_us();
@@ -70,8 +69,7 @@ static void test_deadline_counts_from_within_the_call(void **state)
 /* P4: held never a microsecond after the deadline, lost not before it. */
 static void test_state_turns_lost_at_the_deadline_without_a_request(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock), before, after;
     long requests = spy_runs(-1), looks = 0;
@@ -98,8 +96,7 @@ static void test_state_turns_lost_at_the_deadline_without_a_request(void **state
 /* P6: also for a holder that asks nothing. */
 static void test_loss_is_told_at_the_deadline(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
@@ -121,8 +118,7 @@ static void test_loss_is_told_at_the_deadline(void **state)
 /* A descriptor that is asked for after the loss tells of it too. */
 static void test_descriptor_made_after_the_loss_is_readable(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
 
     await_loss(lock);
@@ -133,15 +129,13 @@ static void test_descriptor_made_after_the_loss_is_readable(void **state)
 /* The descriptor tells it by itself, before any thread has looked; and a renewal moves it. */
 static void test_renewal_keeps_the_descriptor_quiet(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 600, SQLOCK_NO_RENEW);
-    int fd = sqlock_lock_fd(lock, &err);
+    int fd = sqlock_lock_fd(lock, &said);
     int64_t first = sqlock_lock_deadline_us(lock);
 
     sleep_ms(300);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_between(first + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
     assert_false(readable_within(fd, (int32_t)((first - sqlock_now_us()) / 1000) + 50));
     assert_true(readable_within(fd, patience_ms(3000)));
@@ -152,8 +146,7 @@ static void test_renewal_keeps_the_descriptor_quiet(void **state)
 /* P6: after two thirds of the lease without a renewal. */
 static void test_risk_is_told_before_loss(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct told t;
     int64_t begun = sqlock_now_us();
     sqlock_lock *lock = take_told(m, &t, 600, SQLOCK_NO_RENEW);
@@ -172,14 +165,12 @@ static void test_risk_is_told_before_loss(void **state)
 /* P6: a renewal turns it back. */
 static void test_renewal_ends_the_risk(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 1200, SQLOCK_NO_RENEW);
 
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     give(lock);
 }
@@ -187,14 +178,12 @@ static void test_renewal_ends_the_risk(void **state)
 /* P6 */
 static void test_release_tells_nothing(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, 0);
     int fd = sqlock_lock_fd(lock, NULL);
 
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_false(readable_within(fd, 500));
     assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
     sqlock_lock_free(lock);
@@ -203,9 +192,7 @@ static void test_release_tells_nothing(void **state)
 /* The timer is kept by another lock's callback when this one is lost and then released. */
 static void test_loss_that_was_not_told_before_the_release_is_not_told(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     struct told slow, t;
     sqlock_lock *other = take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW), *lock;
 
@@ -213,7 +200,7 @@ static void test_loss_that_was_not_told_before_the_release_is_not_told(void **st
     lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
     await_loss(lock);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_release(lock, &said));
     assert_int_equal(atomic_load(&slow.in_callback), 1);
     atomic_store(&slow.stay, 0);
     assert_soon(atomic_load(&slow.lost) == 1, patience_ms(3000));
@@ -226,8 +213,7 @@ static void test_loss_that_was_not_told_before_the_release_is_not_told(void **st
 /* The getters of sqlock.h may be called from within. */
 static void test_callback_may_ask_the_getters(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
 
@@ -240,8 +226,7 @@ static void test_callback_may_ask_the_getters(void **state)
 
 static void test_free_waits_for_a_running_callback(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
 
@@ -264,8 +249,7 @@ static void free_in_callback(sqlock_lock *lock, sqlock_state state, void *user)
 
 static void test_callback_may_free_its_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     atomic_int freed = 0;
     sqlock_acquire_opts o = wait_opts(0, 200, SQLOCK_NO_RENEW);
 
@@ -279,15 +263,13 @@ static void test_callback_may_free_its_lock(void **state)
 /* P6: the holder's next renewal finds out, within a lease. */
 static void test_break_is_told_to_the_holder(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(a, &t, patience_ms(600), 0);
     int fd = sqlock_lock_fd(lock, NULL);
     int64_t begun = sqlock_now_us();
 
-    assert_ok(sqlock_break(b, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    ok(sqlock_break(b, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
     assert_true(readable_within(fd, patience_ms(3000)));
     assert_between(0, sqlock_now_us() - begun, patience_ms(600) * INT64_C(1000));
     assert_soon(atomic_load(&t.lost) == 1, patience_ms(1000));
@@ -300,7 +282,6 @@ static void test_close_loses_the_locks_that_are_held(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
     struct told t;
     sqlock_lock *lock = take_told(a, &t, 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
@@ -310,9 +291,9 @@ static void test_close_loses_the_locks_that_are_held(void **state)
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
     assert_true(readable_within(fd, patience_ms(1000)));
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_settle(lock, 0, &err), &err);
+    says(SQLOCK_ELOST, sqlock_release(lock, &said));
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
+    says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
     sqlock_lock_free(lock);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it was not released */
     give(take(b, "nightly"));

@@ -32,7 +32,7 @@ static sqlock_row row_of(const char *table, sqlock_column *key)
 
 static int call_guard(void)
 {
-    return sqlock_guard(lock, cas.conn, &cas.err);
+    return sqlock_guard(lock, cas.conn, &said);
 }
 
 static int call_row_lock(void)
@@ -40,12 +40,12 @@ static int call_row_lock(void)
     sqlock_column key = {"id", sqlock_int(1), NULL};
     sqlock_row row = row_of("app_offer", &key);
 
-    return sqlock_row_lock(cas.conn, &row, 1, NULL, &cas.err);
+    return sqlock_row_lock(cas.conn, &row, 1, NULL, &said);
 }
 
 static int call_name_lock(void)
 {
-    return sqlock_name_lock(cas.conn, "turn", SQLOCK_LEN_STRING, NULL, &cas.err);
+    return sqlock_name_lock(cas.conn, "turn", SQLOCK_LEN_STRING, NULL, &said);
 }
 
 static int call_update(void)
@@ -63,7 +63,7 @@ static int call_delete(void)
     sqlock_column key = {"id", sqlock_int(2), NULL};
     sqlock_row row = row_of("app_offer", &key);
 
-    return sqlock_cas_delete(cas.conn, &row, expect_version(sqlock_int(5)), &cas.err);
+    return sqlock_cas_delete(cas.conn, &row, expect_version(sqlock_int(5)), &said);
 }
 
 static int call_fence(void)
@@ -71,7 +71,7 @@ static int call_fence(void)
     sqlock_column key = {"id", sqlock_int(1), NULL};
     sqlock_row row = row_of("app_fenced", &key);
 
-    return sqlock_fence(cas.conn, &row, "fence", TOKEN, &cas.err);
+    return sqlock_fence(cas.conn, &row, "fence", TOKEN, &said);
 }
 
 /* What is seen of it once it is committed: a number, before and after. */
@@ -91,12 +91,10 @@ static const struct call {
 
 static void set_stage(void **state)
 {
-    sqlock_error err;
-
     set_cas_stage(state);
     app_exec(g.app, "CREATE TABLE app_fenced (id INTEGER PRIMARY KEY, fence BIGINT)");
     app_exec(g.app, "INSERT INTO app_fenced (id) VALUES (1)");
-    assert_ok(sqlock_ensure(cas.m, "turn", SQLOCK_LEN_STRING, &err), &err);
+    ok(sqlock_ensure(cas.m, "turn", SQLOCK_LEN_STRING, &said));
     lock = take_for(cas.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
 }
 
@@ -179,9 +177,9 @@ static void try_cell(const struct call *c, const struct way *way, situation s, c
     go_in(g.app, way);
     inside = put_into(s);
     if (fit)
-        assert_ok(c->run(), &cas.err);
+        ok(c->run());
     else
-        assert_code(SQLOCK_ESTATE, c->run(), &cas.err);
+        says(SQLOCK_ESTATE, c->run());
     if (s == READING)
         assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
     same_settings(inside);
@@ -195,7 +193,7 @@ static void try_cell(const struct call *c, const struct way *way, situation s, c
 static void try_all(void **state, const struct call *c)
 {
     set_stage(state);
-    assert_code(SQLOCK_ESTATE, c->run(), &cas.err); /* idle */
+    says(SQLOCK_ESTATE, c->run()); /* idle */
     for (const struct way *way = g.side->ways; way->name; way++)
         for (situation s = FRESH; s < SITUATIONS; s++) {
             print_message("%s, %s\n", way->name, names[s]);

@@ -9,26 +9,24 @@
 
 static void refused_name(sqlock *m, const char *name, size_t len)
 {
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
     long requests = spy_runs(-1), opens = spy_opens();
 
     o.name_len = len;
-    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, name, &o, &lock, &err), &err);
-    assert_int_equal(err.code, SQLOCK_EINVAL);
+    says(SQLOCK_EINVAL, sqlock_acquire(m, name, &o, &lock, &said));
+    assert_int_equal(said.code, SQLOCK_EINVAL);
     assert_null(lock);
-    assert_code(SQLOCK_EINVAL, sqlock_acquire_start(m, name, &o, &op, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_break(m, name, len, 1, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_acquire_start(m, name, &o, &op, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, name, len, 1, &said));
     assert_int_equal(spy_runs(-1), requests);
     assert_int_equal(spy_opens(), opens);
 }
 
 static void test_names_that_are_empty_or_too_long_are_refused(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char name[1024];
 
     memset(name, 'x', sizeof name);
@@ -43,8 +41,7 @@ static void test_names_that_are_empty_or_too_long_are_refused(void **state)
 
 static void test_names_with_a_nul_are_refused(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
 
     refused_name(m, "a\0b", 3);
     refused_name(m, "\0", 1);
@@ -75,8 +72,7 @@ static void test_names_that_are_not_utf8_are_refused(void **state)
         "\xFF",
         "caf\xE9", /* Latin-1 */
     };
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refused_name(m, bad[i], SQLOCK_LEN_STRING);
@@ -120,8 +116,7 @@ static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
         "'; DROP TABLE sqlock_lock; --",
     };
     enum { N = sizeof names / sizeof *names };
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *locks[N];
     size_t len;
 
@@ -138,10 +133,8 @@ static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
 
 static void test_name_of_255_bytes_is_a_name(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char name[256] = "", other[256];
-    sqlock_error err = {0};
     size_t len;
 
     for (int i = 0; i < 63; i++)
@@ -154,14 +147,13 @@ static void test_name_of_255_bytes_is_a_name(void **state)
     assert_int_equal(len, 255);
     assert_int_equal(try_once(m, name), SQLOCK_EBUSY);
     assert_true(is_free(m, other));
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     give(lock);
 }
 
 static void test_length_of_a_name_is_taken_as_it_is_given(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     size_t len;
 
@@ -241,7 +233,6 @@ static void test_namespace_has_up_to_63_bytes_of_utf8(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     char ns[128];
     sqlock *m = NULL;
     long opens;
@@ -257,10 +248,10 @@ static void test_namespace_has_up_to_63_bytes_of_utf8(void **state)
     opens = spy_opens();
     ns[63] = 'n';
     ns[64] = '\0';
-    assert_code(SQLOCK_EINVAL, open_here(w, &oo, &m, &err), &err);
+    says(SQLOCK_EINVAL, open_here(w, &oo, &m, &said));
     assert_null(m);
     oo.ns = "\xC0\x80";
-    assert_code(SQLOCK_EINVAL, open_here(w, &oo, &m, &err), &err);
+    says(SQLOCK_EINVAL, open_here(w, &oo, &m, &said));
     assert_int_equal(spy_opens(), opens);
 }
 

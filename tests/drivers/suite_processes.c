@@ -19,10 +19,9 @@ struct side {
 
 static sqlock *open_in_child(const struct side *s)
 {
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
-    assert_ok(open_here(s->w, NULL, &m, &err), &err);
+    ok(open_here(s->w, NULL, &m, &said));
     return m;
 }
 
@@ -154,13 +153,12 @@ static void test_stopped_process_stops_believing_before_its_successor_comes(void
 static int migrate_on_signal(void *arg)
 {
     struct side *s = arg;
-    sqlock_error err = {0};
     int applied = -1;
     char byte;
 
     close(s->pipe[1]);
     (void)!read(s->pipe[0], &byte, 1); /* the end of file is the starting shot */
-    assert_ok(migrate_here(s->w, &applied, &err), &err);
+    ok(migrate_here(s->w, &applied, &said));
     return applied;
 }
 
@@ -169,7 +167,6 @@ static void test_processes_may_migrate_at_once(void **state)
     struct side s = {.w = world_bare(state)};
     pid_t children[SIDES];
     int applied = 0, again = -1;
-    sqlock_error err = {0};
 
     assert_int_equal(pipe(s.pipe), 0);
     for (int i = 0; i < SIDES; i++)
@@ -185,7 +182,7 @@ static void test_processes_may_migrate_at_once(void **state)
     }
     close(s.pipe[0]);
     assert_between(1, applied, 99);
-    assert_ok(migrate_here(s.w, &again, &err), &err);
+    ok(migrate_here(s.w, &again, &said));
     assert_int_equal(again, 0);
     give(take(open_manager(s.w, NULL), "nightly"));
 }
@@ -203,14 +200,13 @@ static int release_exported(void *arg)
 {
     const struct side *s = arg;
     struct exported e;
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
     sqlock *m;
 
     assert_int_equal(read(s->pipe[0], &e, sizeof e), sizeof e);
     m = open_in_child(s);
-    assert_ok(sqlock_import(m, "nightly", 7, e.owner, e.token, NULL, &lock, &err), &err);
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_import(m, "nightly", 7, e.owner, e.token, NULL, &lock, &said));
+    ok(sqlock_settle(lock, 0, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
     sqlock_close(m);
@@ -221,7 +217,6 @@ static void test_process_gives_back_what_another_was_granted(void **state)
 {
     struct side s = {.w = world(state)};
     struct exported e = {0};
-    sqlock_error err = {0};
     pid_t child;
 
     assert_int_equal(pipe(s.pipe), 0);
@@ -232,7 +227,7 @@ static void test_process_gives_back_what_another_was_granted(void **state)
     e.token = sqlock_lock_token(lock);
     assert_int_equal(write(s.pipe[1], &e, sizeof e), sizeof e);
     assert_int_equal(child_wait(child, patience_ms(20000)), 0);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_RELEASED);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);

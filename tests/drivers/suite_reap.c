@@ -30,8 +30,7 @@ static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
     assert_between(1, r.longest_us, r.duration_us);
     assert_int_equal(count_rows(m).rows, 4);
     assert_int_equal(count_rows(m).held, 1);
-    sqlock_error err = {0};
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_true(token_of(m, "dead") > token);
     give(lock);
 
@@ -88,17 +87,16 @@ static void test_late_holder_finds_its_row_free_or_taken_but_never_its_own(void 
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
     sqlock_reap_opts o = reap_at_once();
-    sqlock_error err = {0};
     sqlock_lock *late = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
 
     age(w, HOUR_MS);
     assert_int_equal(reap(other, &o).cleared, 1);
-    assert_code(SQLOCK_ELOST, sqlock_renew(late, &err), &err);
+    says(SQLOCK_ELOST, sqlock_renew(late, &said));
     sqlock_lock *next = take(other, "nightly");
     assert_between(sqlock_lock_token(late) + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    assert_code(SQLOCK_ELOST, sqlock_release(late, &err), &err);
+    says(SQLOCK_ELOST, sqlock_release(late, &said));
     assert_int_equal(sqlock_is_held(next), 1);
-    assert_ok(sqlock_renew(next, &err), &err);
+    ok(sqlock_renew(next, &said));
     sqlock_lock_free(late);
     give(next);
 }
@@ -271,11 +269,10 @@ static void test_reap_can_be_cancelled(void **state)
 {
     struct world *w = world(state);
     struct reaper r = {0};
-    sqlock_error err = {0};
     sqlock_cancel *cancel = NULL;
     sqlock_reap_opts o = reap_at_once();
 
-    assert_ok(sqlock_cancel_new(&cancel, &err), &err);
+    ok(sqlock_cancel_new(&cancel, &said));
     sqlock *m = open_manager(w, NULL);
     char name[32];
     for (int j = 0; j < 3; j++) {
@@ -297,7 +294,7 @@ static void test_reap_can_be_cancelled(void **state)
     assert_int_equal(r.r.cleared, 1);         /* the report tells what was done */
     assert_int_equal(reap(m, &o).cleared, 2); /* its lease was given back */
     r.o.flags = SQLOCK_REAP_DRY_RUN;
-    assert_code(SQLOCK_ECANCELLED, sqlock_reap(m, &r.o, NULL, &err), &err);
+    says(SQLOCK_ECANCELLED, sqlock_reap(m, &r.o, NULL, &said));
     sqlock_cancel_free(cancel);
 }
 
@@ -325,33 +322,29 @@ static void test_reapers_own_lease_meets_no_users_name(void **state)
 
 static void test_reap_checks_its_arguments_before_any_request(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_reap_opts o = reap_at_once();
     sqlock_reap_report r = {0};
     long before = spy_runs(-1);
 
-    assert_code(SQLOCK_EINVAL, sqlock_reap(NULL, NULL, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_reap(m, NULL, &r, &err), &err);
+    says(SQLOCK_EINVAL, sqlock_reap(NULL, NULL, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_reap(m, NULL, &r, &said));
     o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS - 1;
-    assert_code(SQLOCK_EINVAL, sqlock_reap(m, &o, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "reap: idle_ms"));
+    says(SQLOCK_EINVAL, sqlock_reap(m, &o, NULL, &said));
+    assert_non_null(strstr(said.text, "reap: idle_ms"));
     assert_int_equal(spy_runs(-1), before);
 }
 
 /* A program that was built with an older header gets as much as it knows. */
 static void test_report_is_filled_as_far_as_the_caller_knows_it(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_reap_report r;
-    sqlock_error err = {0};
 
     give(take(m, "one"));
     memset(&r, 0x55, sizeof r);
     r.size = offsetof(sqlock_reap_report, pruned);
-    assert_ok(sqlock_reap(m, NULL, &r, &err), &err);
+    ok(sqlock_reap(m, NULL, &r, &said));
     assert_int_equal(r.size, offsetof(sqlock_reap_report, pruned));
     assert_int_equal(r.ran, 1);
     assert_int_equal(r.cleared, 0);

@@ -25,15 +25,14 @@ static void test_holder_learns_that_it_was_reaped(void **state)
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
     sqlock_reap_opts o = reap_at_once();
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     sqlock_lock *released = take_for(m, "weekly", 600000, SQLOCK_NO_RENEW);
 
     age(w, HOUR_MS);
     assert_int_equal(reap(other, &o).cleared, 2);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_REAPED);
-    assert_code(SQLOCK_ELOST, sqlock_release(released, &err), &err);
+    says(SQLOCK_ELOST, sqlock_release(released, &said));
     assert_int_equal(sqlock_lock_why(released), SQLOCK_WHY_REAPED);
     sqlock_lock_free(lock);
     sqlock_lock_free(released);

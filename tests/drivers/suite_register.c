@@ -14,11 +14,8 @@ int64_t read_register(sqlock *m, const char *name, const char *value)
     char buf[64];
     size_t len = 0;
     int64_t version = -1;
-    sqlock_error err = {0};
 
-    assert_ok(
-        sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &err),
-        &err);
+    ok(sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &said));
     if (value) {
         assert_int_equal(len, strlen(value));
         assert_memory_equal(buf, value, len);
@@ -35,10 +32,9 @@ int set_register_code(sqlock *m, const char *name, const char *value, int64_t ex
 
 int64_t set_register(sqlock *m, const char *name, const char *value, int64_t expected)
 {
-    sqlock_error err = {0};
     int64_t version = -1;
 
-    assert_ok(set_register_code(m, name, value, expected, &version, &err), &err);
+    ok(set_register_code(m, name, value, expected, &version, &said));
     return version;
 }
 
@@ -107,14 +103,12 @@ static void test_registers_of_other_names_and_namespaces_and_locks_are_others(vo
 static void put_and_get(sqlock *m, const char *name, const char *value, size_t len)
 {
     char *buf = malloc(SQLOCK_REGISTER_MAX);
-    sqlock_error err = {0};
     int64_t version = 0, found = -1;
     size_t n = 1;
 
-    assert_ok(sqlock_register_set(m, name, SQLOCK_LEN_STRING, value, len, 0, &version, &err), &err);
-    assert_ok(
-        sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, SQLOCK_REGISTER_MAX, &n, &found, &err),
-        &err);
+    ok(sqlock_register_set(m, name, SQLOCK_LEN_STRING, value, len, 0, &version, &said));
+    ok(sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, SQLOCK_REGISTER_MAX, &n, &found,
+                           &said));
     assert_int_equal(found, version);
     assert_int_equal(n, len);
     if (len > 0)
@@ -124,8 +118,7 @@ static void put_and_get(sqlock *m, const char *name, const char *value, size_t l
 
 static void test_values_are_any_bytes_from_none_to_64_KiB(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char *value = malloc(SQLOCK_REGISTER_MAX);
 
     for (int i = 0; i < SQLOCK_REGISTER_MAX; i++)
@@ -144,11 +137,10 @@ static void refused(sqlock *m, const char *name, size_t name_len, const void *va
                     int64_t expected)
 {
     long runs = spy_runs(-1), opens = spy_opens();
-    sqlock_error err = {0};
     int64_t version = -7;
 
-    assert_code(SQLOCK_EINVAL,
-                sqlock_register_set(m, name, name_len, value, len, expected, &version, &err), &err);
+    says(SQLOCK_EINVAL,
+         sqlock_register_set(m, name, name_len, value, len, expected, &version, &said));
     assert_int_equal(version, -7);
     assert_int_equal(spy_runs(-1), runs);
     assert_int_equal(spy_opens(), opens);
@@ -156,8 +148,7 @@ static void refused(sqlock *m, const char *name, size_t name_len, const void *va
 
 static void test_bad_values_and_versions_are_refused_before_anything_is_sent(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char *value = calloc(1, SQLOCK_REGISTER_MAX + 1);
 
     refused(m, NAME, SQLOCK_LEN_STRING, value, SQLOCK_REGISTER_MAX + 1, 0);
@@ -178,10 +169,8 @@ static void test_names_are_refused_as_those_of_locks(void **state)
     } bad[] = {
         {NULL, SQLOCK_LEN_STRING}, {"", SQLOCK_LEN_STRING}, {"x", 0}, {"a\0b", 3}, {"\x80", 1},
         {"\xED\xA0\x80", 3}};
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     char longer[256], buf[8];
-    sqlock_error err = {0};
     size_t len = 99;
     int64_t version = -7;
     long runs = spy_runs(-1);
@@ -190,11 +179,9 @@ static void test_names_are_refused_as_those_of_locks(void **state)
     refused(m, longer, 256, "v", 1, 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         refused(m, bad[i].name, bad[i].len, "v", 1, 0);
-        assert_code(
-            SQLOCK_EINVAL,
-            sqlock_register_get(m, bad[i].name, bad[i].len, buf, sizeof buf, &len, &version, &err),
-            &err);
-        assert_code(SQLOCK_EINVAL, sqlock_ensure(m, bad[i].name, bad[i].len, &err), &err);
+        says(SQLOCK_EINVAL, sqlock_register_get(m, bad[i].name, bad[i].len, buf, sizeof buf, &len,
+                                                &version, &said));
+        says(SQLOCK_EINVAL, sqlock_ensure(m, bad[i].name, bad[i].len, &said));
     }
     assert_int_equal(len, 99);
     assert_int_equal(version, -7);
@@ -203,48 +190,43 @@ static void test_names_are_refused_as_those_of_locks(void **state)
     longer[255] = '\0';
     set_register(m, longer, "v", 0);
     read_register(m, longer, "v");
-    assert_ok(sqlock_ensure(m, longer, 255, &err), &err);
-    assert_ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", SQLOCK_LEN_STRING, &err), &err);
+    ok(sqlock_ensure(m, longer, 255, &said));
+    ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", SQLOCK_LEN_STRING, &said));
 }
 
 static void test_buffer_that_is_too_small_is_told_the_length_and_left_alone(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     int64_t version = set_register(m, NAME, "12345", 0), found = -7;
     char buf[8] = "untouch";
-    sqlock_error err = {0};
     size_t len = 99;
 
-    assert_code(SQLOCK_EINVAL,
-                sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 4, &len, &found, &err), &err);
+    says(SQLOCK_EINVAL,
+         sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 4, &len, &found, &said));
     assert_int_equal(len, 5);
     assert_int_equal(found, -7);
     assert_string_equal(buf, "untouch");
-    assert_ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 5, &len, &found, &err), &err);
+    ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 5, &len, &found, &said));
     assert_int_equal(found, version);
     assert_memory_equal(buf, "12345ch", 8);
     len = 99;
-    assert_ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &found, &err), &err);
+    ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &found, &said));
     assert_int_equal(len, 5);
 }
 
 static void test_get_without_room_for_its_answer_is_refused(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     long runs = spy_runs(-1);
-    sqlock_error err = {0};
     int64_t version;
     size_t len;
     char buf[4];
 
-    assert_code(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, NULL, &version, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, &len, NULL, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, NULL, 4, &len, &version, &err),
-                &err);
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, NULL, &version, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, &len, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, NULL, 4, &len, &version, &said));
     assert_int_equal(spy_runs(-1), runs);
-    assert_ok(sqlock_register_set(m, NAME, 6, "v", 1, 0, NULL, &err), &err);
+    ok(sqlock_register_set(m, NAME, 6, "v", 1, 0, NULL, &said));
     assert_int_equal(sqlock_register_set(m, NAME, 6, "v", 1, 0, NULL, NULL), SQLOCK_CONFLICT);
 }
 
@@ -349,21 +331,20 @@ static void refused_by_version(sqlock *m)
 static void test_on_an_older_schema_locks_work_and_registers_name_the_version(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock *m;
 
-    assert_ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &err), &err);
+    ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &said));
     m = open_manager(w, NULL);
     refused_by_version(m);
     give(take(m, NAME));
     refused_by_version(m);
     /* Somebody migrates, and a manager that is open finds out. */
-    assert_ok(migrate_to(w, 2, 0, &err), &err);
-    assert_ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &err), &err);
+    ok(migrate_to(w, 2, 0, &said));
+    ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &said));
     assert_true(set_register(m, NAME, "v", 0) > 0);
     /* ... and back, under its connections: the tables are gone. */
-    assert_ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &err), &err);
-    assert_code(SQLOCK_ESCHEMA, set_register_code(m, NAME, "v", 0, NULL, &err), &err);
+    ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &said));
+    says(SQLOCK_ESCHEMA, set_register_code(m, NAME, "v", 0, NULL, &said));
     give(take(m, NAME));
 }
 
@@ -371,7 +352,6 @@ static void test_versions_go_on_rising_over_down_and_up(void **state)
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t last = 0;
 
     for (int round = 0; round < 3; round++) {
@@ -380,8 +360,8 @@ static void test_versions_go_on_rising_over_down_and_up(void **state)
         assert_true(version > last);
         for (int i = 0; i < 20; i++)
             last = version = set_register(m, NAME, "v", version);
-        assert_ok(migrate_to(w, round % 2, SQLOCK_MIGRATE_DOWN, &err), &err);
-        assert_ok(migrate_to(w, SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+        ok(migrate_to(w, round % 2, SQLOCK_MIGRATE_DOWN, &said));
+        ok(migrate_to(w, SQLOCK_SCHEMA_LATEST, 0, &said));
         assert_int_equal(read_register(m, NAME, ""), 0);
         register_conflicts(m, NAME, last, 0);
     }
@@ -403,12 +383,11 @@ static void *ensure_main(void *arg)
 
 static void test_any_number_may_ensure_a_row_at_once(void **state)
 {
-    struct world *w = world(state);
     struct counter c[THREADS];
 
     memset(c, 0, sizeof c);
     for (int i = 0; i < THREADS; i++)
-        c[i].m = open_manager(w, NULL);
+        c[i].m = manager(state);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&c[i].thread, NULL, ensure_main, &c[i]), 0);
     for (int i = 0; i < THREADS; i++)
@@ -420,12 +399,10 @@ static void test_any_number_may_ensure_a_row_at_once(void **state)
 
 static void test_row_whose_reply_was_lost_is_ensured(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
 
     spy_lose_reply(SQLOCK_STMT_ENSURE);
-    assert_ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &err), &err);
+    ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_ENSURE), 2);
 }
 

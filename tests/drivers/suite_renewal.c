@@ -7,8 +7,7 @@
 /* Three leases long; a second owner gets it at no time. */
 static void test_short_lease_is_held_for_many_leases(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     int32_t lease_ms = patience_ms(900);
     sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
     int64_t token = sqlock_lock_token(lock), end = sqlock_now_us() + lease_ms * INT64_C(3000);
@@ -28,8 +27,7 @@ static void test_short_lease_is_held_for_many_leases(void **state)
 
 static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
 
     o.renew_ms = 50;
@@ -41,8 +39,7 @@ static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
 
 static void test_longest_hold_ends_renewals(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 400, 0);
     int64_t begun = sqlock_now_us();
 
@@ -69,10 +66,8 @@ static void stays_held_for(sqlock_lock *lock, long renewals)
  * twice, each time. */
 static void test_renewal_that_is_denied_once_is_asked_again(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
-    sqlock_error err = {0};
     sqlock_lock *lock;
 
     o.renew_ms = 50;
@@ -89,17 +84,16 @@ static void test_renewal_that_is_denied_once_is_asked_again(void **state)
     lock = take_for(m, "by hand", 10000, SQLOCK_NO_RENEW);
     for (int i = 0; i < 2; i++) {
         spy_deny_renewals(1);
-        assert_ok(sqlock_renew(lock, &err), &err);
+        ok(sqlock_renew(lock, &said));
     }
     spy_deny_renewals(2);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     sqlock_lock_free(lock);
 }
 
 static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
@@ -111,15 +105,13 @@ static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
 
 static void test_renewals_end_with_release(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 300, 0), *next = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
     long seen;
 
     sleep_ms(350);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     next = take_with(b, "nightly", &o); /* at once */
     seen = spy_runs(SQLOCK_STMT_RENEW);
     sleep_ms(350);
@@ -132,8 +124,7 @@ static void test_renewals_end_with_release(void **state)
 
 static void test_renewals_end_with_free(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 150, 0);
     long seen;
 
@@ -145,13 +136,11 @@ static void test_renewals_end_with_free(void **state)
 
 static void test_renewals_end_with_loss(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 200, 0);
     long seen;
 
-    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
     await_loss(lock);
     seen = spy_runs(SQLOCK_STMT_RENEW);
     sleep_ms(300);
@@ -164,8 +153,7 @@ enum { MANY = 100 };
 /* One statement for many, and each of them is renewed. */
 static void test_many_leases_are_renewed_together(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *locks[MANY];
     int32_t lease_ms = patience_ms(2000);
     char name[32];
@@ -195,8 +183,7 @@ static void test_many_leases_are_renewed_together(void **state)
 /* Two leases of different length in one manager: neither waits for the other. */
 static void test_long_lease_does_not_delay_a_short_one(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *slow = take_for(m, "long", 3600000, 0);
     sqlock_lock *fast = take_for(m, "short", patience_ms(300), 0);
 

@@ -46,13 +46,11 @@ static sqlock_retry_opts under(const char *name)
 
 static void test_attempts_after_the_optimistic_ones_have_the_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    struct tries t = {.other = open_manager(w, NULL)};
+    sqlock *m = manager(state);
+    struct tries t = {.other = manager(state)};
     sqlock_retry_opts o = under("price");
-    sqlock_error err;
 
-    assert_ok(sqlock_retry(m, spoiled, &t, &o, &err), &err);
+    ok(sqlock_retry(m, spoiled, &t, &o, &said));
     assert_int_equal(t.made, 4);
     assert_int_equal(t.with_lock, 2);
     assert_true(is_free(t.other, "price")); /* given back */
@@ -60,29 +58,25 @@ static void test_attempts_after_the_optimistic_ones_have_the_lock(void **state)
 
 static void test_lock_that_was_lost_is_taken_anew(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    struct tries t = {.other = open_manager(w, NULL), .lose = true};
+    sqlock *m = manager(state);
+    struct tries t = {.other = manager(state), .lose = true};
     sqlock_retry_opts o = under("price");
-    sqlock_error err;
 
-    assert_ok(sqlock_retry(m, spoiled, &t, &o, &err), &err);
+    ok(sqlock_retry(m, spoiled, &t, &o, &said));
     assert_int_equal(t.with_lock, 2);
     assert_true(is_free(t.other, "price"));
 }
 
 static void test_lock_that_is_not_to_be_had_is_the_end(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    struct tries t = {.other = open_manager(w, NULL)};
+    sqlock *m = manager(state);
+    struct tries t = {.other = manager(state)};
     sqlock_retry_opts o = under("taken");
     sqlock_lock *theirs = take(t.other, "taken");
     int64_t before = sqlock_now_us();
-    sqlock_error err;
 
     o.total_ms = 300;
-    assert_code(SQLOCK_EBUSY, sqlock_retry(m, spoiled, &t, &o, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_retry(m, spoiled, &t, &o, &said));
     assert_int_equal(t.made, 2);
     assert_true(sqlock_now_us() - before < patience_ms(5000) * 1000);
     give(theirs);

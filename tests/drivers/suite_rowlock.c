@@ -17,14 +17,13 @@ static void test_row_is_kept_from_others_until_the_transaction_ends(void **state
             if (strncmp(*begin, "SAVEPOINT", 9) == 0)
                 continue; /* ended in another way */
             app_exec(g.app, *begin);
-            assert_ok(lock_row(rs.conn, 1), &rs.err);
-            assert_ok(lock_row(rs.conn, 1), &rs.err); /* it is ours */
+            ok(lock_row(rs.conn, 1));
+            ok(lock_row(rs.conn, 1)); /* it is ours */
             app_exec(rs.other_app, g.side->begins[0]);
-            assert_code(SQLOCK_EBUSY, lock_row(rs.other, 1), &rs.err);
-            assert_int_equal(rs.err.flags, SQLOCK_RETRY);
+            says(SQLOCK_EBUSY, lock_row(rs.other, 1));
+            assert_int_equal(said.flags, SQLOCK_RETRY);
             app_exec(g.app, ends[i]);
-            assert_ok(lock_row(rs.other, 1),
-                      &rs.err); /* in the transaction that was refused before */
+            ok(lock_row(rs.other, 1)); /* in the transaction that was refused before */
             app_exec(rs.other_app, "COMMIT");
         }
     strike_row_stage();
@@ -34,7 +33,7 @@ static void test_other_rows_are_free_but_where_there_is_one_writer(void **state)
 {
     set_row_stage(state);
     begin_both();
-    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    ok(lock_row(rs.conn, 1));
     assert_int_equal(lock_row(rs.other, 2), rs.one_writer ? SQLOCK_EBUSY : 0);
     end_both("COMMIT");
     strike_row_stage();
@@ -53,15 +52,15 @@ static void test_locked_rows_are_skipped_if_asked(void **state)
     for (int i = 0; i < 3; i++)
         rows[i] = (sqlock_row){sizeof *rows, NULL, "app_row", &keys[i], 1};
     begin_both();
-    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    ok(lock_row(rs.conn, 1));
     o.outcomes = outcomes;
     if (rs.one_writer) {
-        assert_int_equal(sqlock_row_lock(rs.other, rows, 2, &o, &rs.err), SQLOCK_CONFLICT);
+        assert_int_equal(sqlock_row_lock(rs.other, rows, 2, &o, &said), SQLOCK_CONFLICT);
         assert_int_equal(outcomes[0], SQLOCK_CONFLICT);
     } else {
-        assert_int_equal(sqlock_row_lock(rs.other, rows, 2, &o, &rs.err), SQLOCK_CONFLICT);
+        assert_int_equal(sqlock_row_lock(rs.other, rows, 2, &o, &said), SQLOCK_CONFLICT);
         assert_int_equal(outcomes[0], 0);
-        assert_int_equal(sqlock_row_lock(rs.other, rows, 3, &o, &rs.err), SQLOCK_ABSENT);
+        assert_int_equal(sqlock_row_lock(rs.other, rows, 3, &o, &said), SQLOCK_ABSENT);
         assert_int_equal(outcomes[2], SQLOCK_ABSENT);
     }
     assert_int_equal(outcomes[1], SQLOCK_CONFLICT);
@@ -88,7 +87,7 @@ static void test_own_changes_count(void **state)
     set_row_stage(state);
     app_exec(g.app, g.side->begins[0]);
     app_exec(g.app, "INSERT INTO app_row VALUES (5, 50)");
-    assert_ok(lock_row(rs.conn, 5), &rs.err);
+    ok(lock_row(rs.conn, 5));
     app_exec(g.app, "DELETE FROM app_row WHERE id = 5");
     assert_int_equal(lock_row(rs.conn, 5), SQLOCK_ABSENT);
     app_exec(g.app, "ROLLBACK");
@@ -100,25 +99,25 @@ static void test_own_changes_count(void **state)
 static void test_lock_wants_an_open_transaction_that_is_fit(void **state)
 {
     set_row_stage(state);
-    assert_code(SQLOCK_ESTATE, lock_row(rs.conn, 1), &rs.err);
-    assert_code(SQLOCK_ESTATE, lock_row_name(rs.conn, "job", 0), &rs.err);
+    says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
+    says(SQLOCK_ESTATE, lock_row_name(rs.conn, "job", 0));
     app_exec(g.app, g.side->begins[0]);
     if (g.side->fails_whole) {
         assert_false(g.side->exec(g.app, OUR_WRONG));
-        assert_code(SQLOCK_ESTATE, lock_row(rs.conn, 1), &rs.err);
+        says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, g.side->begins[0]);
     }
     if (g.side->one_answer) {
         g.side->start_reading(g.app);
-        assert_code(SQLOCK_ESTATE, lock_row(rs.conn, 1), &rs.err);
+        says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
         assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
     }
-    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    ok(lock_row(rs.conn, 1));
     app_exec(g.app, "COMMIT");
     close_manager(g.w, rs.m);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_ESTATE, lock_row(rs.conn, 1), &rs.err);
+    says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
     app_exec(g.app, "ROLLBACK");
     strike_row_stage();
 }
@@ -144,7 +143,7 @@ static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **sta
         }
         rc = lock_row(rs.conn, 1);
         if (rc != 0)
-            assert_restart(rc, &rs.err);
+            assert_restart(rc, &said);
         else
             app_exec(g.app, "UPDATE app_row SET n = n + 100 WHERE id = 1");
         app_exec(g.app, rc != 0 ? "ROLLBACK" : "COMMIT");
@@ -162,9 +161,9 @@ static void test_applications_savepoints_stay_as_they_are(void **state)
     app_exec(g.app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "SAVEPOINT theirs");
     app_exec(g.app, "UPDATE app_row SET n = 12 WHERE id = 1");
-    assert_ok(lock_row(rs.conn, 2), &rs.err);
+    ok(lock_row(rs.conn, 2));
     assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
-    assert_code(SQLOCK_EREFUSED, lock_row_by("no_table", "id", sqlock_int(1)), &rs.err);
+    says(SQLOCK_EREFUSED, lock_row_by("no_table", "id", sqlock_int(1)));
     assert_int_equal(seen_by(g.app), 12);
     app_exec(g.app, "ROLLBACK TO SAVEPOINT theirs");
     assert_int_equal(seen_by(g.app), 11);
@@ -180,7 +179,7 @@ static void test_settings_and_last_answers_stay_as_they_were(void **state)
     set_row_stage(state);
     app_exec(g.app, g.side->begins[0]);
     before = g.side->settings(g.app);
-    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    ok(lock_row(rs.conn, 1));
     assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
     after = g.side->settings(g.app);
     assert_string_equal(after, before);
@@ -197,13 +196,13 @@ static void test_name_is_locked_and_its_row_made_when_missing(void **state)
     set_row_stage(state);
     for (int i = 0; i < 2; i++) {
         begin_both();
-        assert_ok(lock_row_name(rs.conn, "job", 0), &rs.err);
-        assert_ok(lock_row_name(rs.conn, "job", 0), &rs.err);
-        assert_code(SQLOCK_EBUSY, lock_row_name(rs.other, "job", 0), &rs.err);
-        assert_code(SQLOCK_EBUSY, lock_row_name(rs.other, "job", 100), &rs.err);
+        ok(lock_row_name(rs.conn, "job", 0));
+        ok(lock_row_name(rs.conn, "job", 0));
+        says(SQLOCK_EBUSY, lock_row_name(rs.other, "job", 0));
+        says(SQLOCK_EBUSY, lock_row_name(rs.other, "job", 100));
         assert_int_equal(lock_row_name(rs.other, "JOB", 0), rs.one_writer ? SQLOCK_EBUSY : 0);
         app_exec(g.app, i ? "COMMIT" : "ROLLBACK");
-        assert_ok(lock_row_name(rs.other, "job", 0), &rs.err);
+        ok(lock_row_name(rs.other, "job", 0));
         app_exec(rs.other_app, "COMMIT");
     }
     strike_row_stage();
@@ -212,10 +211,10 @@ static void test_name_is_locked_and_its_row_made_when_missing(void **state)
 static void test_name_may_be_made_beforehand(void **state)
 {
     set_row_stage(state);
-    assert_ok(sqlock_ensure(rs.m, "a b'\"`\\", SQLOCK_LEN_STRING, &rs.err), &rs.err);
+    ok(sqlock_ensure(rs.m, "a b'\"`\\", SQLOCK_LEN_STRING, &said));
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
-        assert_ok(lock_row_name(rs.conn, "a b'\"`\\", 0), &rs.err);
+        ok(lock_row_name(rs.conn, "a b'\"`\\", 0));
         app_exec(g.app, "ROLLBACK");
     }
     strike_row_stage();
@@ -234,10 +233,10 @@ static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state
         app_exec(g.app, *begin);
         seen_by(g.app);
         if ((rc = lock_row_name(rs.conn, name, 0)) != 0)
-            assert_restart(rc, &rs.err);
+            assert_restart(rc, &said);
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, *begin);
-        assert_ok(lock_row_name(rs.conn, name, 0), &rs.err);
+        ok(lock_row_name(rs.conn, name, 0));
         app_exec(g.app, "ROLLBACK");
     }
     strike_row_stage();

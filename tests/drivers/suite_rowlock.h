@@ -12,7 +12,6 @@ struct row_stage {
     void *other_app;
     sqlock_conn *conn, *other;
     bool one_writer;
-    sqlock_error err;
 };
 extern struct row_stage rs;
 

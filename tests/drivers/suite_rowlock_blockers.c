@@ -21,7 +21,7 @@ static int lock_asking(int64_t id, unsigned flags, int32_t wait_ms, sqlock_block
     memset(out, 0xA5, sizeof *out);
     out->size = sizeof *out;
     o.blocker = out;
-    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &said);
 }
 
 static void assert_blocked_by(void *app, const sqlock_blocker *b)
@@ -52,17 +52,17 @@ static void test_wait_that_ends_tells_who_keeps_the_row(void **state)
 
     set_row_stage(state);
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     began = sqlock_now_us();
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
     assert_in_range(sqlock_now_us() - began, 700000, 700000 + patience_ms(1500) * 1000);
     assert_blocked_by(rs.other_app, &b);
     app_exec(rs.other_app, "ROLLBACK");
-    assert_ok(lock_asking(1, 0, 700, &b), &rs.err);
+    ok(lock_asking(1, 0, 700, &b));
     assert_nobody(&b);
     assert_int_equal(sqlock_row_blocker(rs.conn, &b), 0);
     app_exec(g.app, "COMMIT");
-    assert_code(SQLOCK_ESTATE, lock_asking(1, 0, 700, &b), &rs.err); /* not what was there before */
+    says(SQLOCK_ESTATE, lock_asking(1, 0, 700, &b)); /* not what was there before */
     assert_nobody(&b);
     strike_row_stage();
 }
@@ -75,8 +75,8 @@ static void test_name_s_blocker_is_told_too(void **state)
     set_row_stage(state);
     o.blocker = &b;
     begin_both();
-    assert_ok(lock_row_name(rs.other, "job", 0), &rs.err);
-    assert_code(SQLOCK_EBUSY, sqlock_name_lock(rs.conn, "job", 3, &o, &rs.err), &rs.err);
+    ok(lock_row_name(rs.other, "job", 0));
+    says(SQLOCK_EBUSY, sqlock_name_lock(rs.conn, "job", 3, &o, &said));
     assert_blocked_by(rs.other_app, &b);
     end_both("ROLLBACK");
     strike_row_stage();
@@ -92,7 +92,7 @@ static void test_who_changed_the_row_is_told(void **state)
     app_exec(rs.other_app, "SAVEPOINT theirs");
     app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(rs.other_app, "RELEASE SAVEPOINT theirs");
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
     assert_blocked_by(rs.other_app, &b);
     end_both("ROLLBACK");
     strike_row_stage();
@@ -127,10 +127,10 @@ static void test_holder_is_told_and_not_who_waits_before_us(void **state)
     before.conn = adopted(rs.m, app);
     begin_both();
     app_exec(app, g.side->begins[0]);
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     assert_int_equal(pthread_create(&before.thread, NULL, wait_for_the_row, &before), 0);
     sleep_ms(300);
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b), &rs.err);
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
     assert_blocked_by(rs.other_app, &b);
     end_both("ROLLBACK");
     pthread_join(before.thread, NULL);
@@ -170,16 +170,16 @@ static void test_another_thread_is_told_while_the_call_waits(void **state)
     int rc;
 
     set_row_stage(state);
-    assert_ok(sqlock_cancel_new(&l.cancel, &rs.err), &rs.err);
+    ok(sqlock_cancel_new(&l.cancel, &said));
     o.cancel = l.cancel;
     o.blocker = &b;
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     assert_int_equal(pthread_create(&l.thread, NULL, look_on, &l), 0);
-    rc = sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+    rc = sqlock_row_lock(rs.conn, &row, 1, &o, &said);
     pthread_join(l.thread, NULL);
     sqlock_cancel_free(l.cancel);
-    assert_code(SQLOCK_ECANCELLED, rc, &rs.err);
+    says(SQLOCK_ECANCELLED, rc);
     assert_int_equal(l.told, g.side->session != NULL);
     assert_blocked_by(rs.other_app, &l.blocker);
     assert_blocked_by(rs.other_app, &b);
@@ -201,9 +201,9 @@ static void test_refusal_names_nobody_but_the_only_one(void **state)
     app = app_connect();
     third = adopted(rs.m, app);
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     began = sqlock_now_us();
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
     assert_true(sqlock_now_us() - began < patience_ms(1000) * 1000);
     if (g.side->tells_refusal)
         assert_blocked_by(rs.other_app, &b);
@@ -216,8 +216,8 @@ static void test_refusal_names_nobody_but_the_only_one(void **state)
         assert_nobody(&b);
     app_exec(app, g.side->begins[0]);
     if (!rs.one_writer)
-        assert_ok(lock_row(third, 2), &rs.err);
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+        ok(lock_row(third, 2));
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
     assert_nobody(&b);
     app_exec(app, "ROLLBACK");
     end_both("ROLLBACK");
@@ -234,11 +234,11 @@ static void test_asking_leaves_the_session_as_it_was(void **state)
     if (rs.one_writer) /* who has read could not wait */
         before = g.side->settings(g.app);
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     if (before == NULL)
         before = g.side->settings(g.app);
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 200, &b), &rs.err);
-    assert_code(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b), &rs.err);
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 200, &b));
+    says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
     after = g.side->settings(g.app);
     assert_string_equal(after, before);
     free(before);
@@ -256,7 +256,7 @@ static void test_blocker_without_a_size_is_refused(void **state)
     set_row_stage(state);
     o.blocker = &b;
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", 3, &o, &rs.err), &rs.err);
+    says(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", 3, &o, &said));
     app_exec(g.app, "ROLLBACK");
     strike_row_stage();
 }

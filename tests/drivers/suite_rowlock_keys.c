@@ -6,7 +6,7 @@
 
 static void check_refused(const char *table, const char *column, sqlock_value value)
 {
-    assert_code(SQLOCK_EREFUSED, lock_row_by(table, column, value), &rs.err);
+    says(SQLOCK_EREFUSED, lock_row_by(table, column, value));
     assert_int_equal(seen_by(g.app), 10); /* and the transaction goes on */
 }
 
@@ -19,13 +19,13 @@ static void test_key_without_a_unique_index_is_refused(void **state)
     app_exec(g.app, "CREATE VIEW app_view AS SELECT id FROM app_keys");
     app_exec(g.app, "INSERT INTO app_keys VALUES (1, 1, 1, 1)");
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(lock_row_by("app_keys", "id", sqlock_int(1)), &rs.err);
+    ok(lock_row_by("app_keys", "id", sqlock_int(1)));
     check_refused("app_keys", "a", sqlock_int(1)); /* a part of one */
     check_refused("app_keys", "c", sqlock_int(1)); /* not unique */
     check_refused("app_keys", "nothing", sqlock_int(1));
     check_refused("app_view", "id", sqlock_int(1));
     check_refused("no_table", "id", sqlock_int(1));
-    assert_non_null(strstr(rs.err.text, "no_table"));
+    assert_non_null(strstr(said.text, "no_table"));
     app_exec(g.app, "ROLLBACK");
     strike_row_stage();
 }
@@ -42,13 +42,13 @@ static void test_key_of_two_columns_is_one_row(void **state)
     app_exec(g.app, "INSERT INTO app_two VALUES (2, 1)");
     app_exec(g.app, "INSERT INTO app_two VALUES (1, 2)");
     begin_both();
-    assert_ok(sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
-    assert_code(SQLOCK_EBUSY, sqlock_row_lock(rs.other, &row, 1, &o, &rs.err), &rs.err);
+    ok(sqlock_row_lock(rs.conn, &row, 1, &o, &said));
+    says(SQLOCK_EBUSY, sqlock_row_lock(rs.other, &row, 1, &o, &said));
     key[0].value.i = 2, key[1].value.i = 1;
-    assert_int_equal(sqlock_row_lock(rs.other, &row, 1, &o, &rs.err),
+    assert_int_equal(sqlock_row_lock(rs.other, &row, 1, &o, &said),
                      rs.one_writer ? SQLOCK_EBUSY : 0);
     key[0].value.i = 1;
-    assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), SQLOCK_ABSENT);
+    assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &said), SQLOCK_ABSENT);
     end_both("ROLLBACK");
     strike_row_stage();
 }
@@ -82,7 +82,7 @@ static void test_hostile_names_are_names(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names - (g.driver->dialect->quote == '`'); i++) {
         make_table_named(names[i]);
         begin_both();
-        assert_ok(lock_row_by(names[i], names[i], sqlock_int(1)), &rs.err);
+        ok(lock_row_by(names[i], names[i], sqlock_int(1)));
         assert_int_equal(lock_row_by(names[i], names[i], sqlock_int(2)), SQLOCK_ABSENT);
         end_both("ROLLBACK");
     }
@@ -103,12 +103,12 @@ static void test_names_that_are_none_are_refused_unsent(void **state)
     set_row_stage(state);
     memset(long_name, 'a', sizeof long_name - 1);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_EINVAL, lock_row_by("", "id", sqlock_int(1)), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_by(NULL, "id", sqlock_int(1)), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_by(long_name, "id", sqlock_int(1)), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", long_name, sqlock_int(1)), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", "\xC3\x28", sqlock_int(1)), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_by("app_row", "id", sqlock_null()), &rs.err);
+    says(SQLOCK_EINVAL, lock_row_by("", "id", sqlock_int(1)));
+    says(SQLOCK_EINVAL, lock_row_by(NULL, "id", sqlock_int(1)));
+    says(SQLOCK_EINVAL, lock_row_by(long_name, "id", sqlock_int(1)));
+    says(SQLOCK_EINVAL, lock_row_by("app_row", long_name, sqlock_int(1)));
+    says(SQLOCK_EINVAL, lock_row_by("app_row", "\xC3\x28", sqlock_int(1)));
+    says(SQLOCK_EINVAL, lock_row_by("app_row", "id", sqlock_null()));
     long_name[200] = '\0'; /* too long for some servers, which would cut it */
     check_refused(long_name, "id", sqlock_int(1));
     long_name[200] = 'a';
@@ -143,7 +143,7 @@ static void test_values_are_never_executed(void **state)
     app_exec(g.app, g.side->table_of_types);
     app_exec(g.app, "INSERT INTO app_types (t) VALUES ('a')");
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(lock_row_by("app_types", "t", sqlock_text("a")), &rs.err);
+    ok(lock_row_by("app_types", "t", sqlock_text("a")));
     assert_int_equal(lock_row_by("app_types", "t", sqlock_text(hostile)), SQLOCK_ABSENT);
     assert_int_equal(lock_row_by("app_types", "t", sqlock_text("")), SQLOCK_ABSENT);
     assert_int_equal(seen_by(g.app), 10);
@@ -159,17 +159,16 @@ static void test_arguments_are_checked(void **state)
 
     set_row_stage(state);
     app_exec(g.app, g.side->begins[0]);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
+    says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &said));
     o = row_opts(0, -2);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err), &rs.err);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 0, NULL, &rs.err), &rs.err);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, NULL, 1, NULL, &rs.err), &rs.err);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, SQLOCK_ROWS_MAX + 1, NULL, &rs.err),
-                &rs.err);
-    assert_code(SQLOCK_EINVAL, sqlock_row_lock(NULL, &row, 1, NULL, &rs.err), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_name(rs.conn, "", 0), &rs.err);
-    assert_code(SQLOCK_EINVAL, lock_row_name(rs.conn, "\xFF", 0), &rs.err);
-    assert_ok(sqlock_row_lock(rs.conn, &row, 1, NULL, NULL), &rs.err);
+    says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &said));
+    says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 0, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, NULL, 1, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, SQLOCK_ROWS_MAX + 1, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_row_lock(NULL, &row, 1, NULL, &said));
+    says(SQLOCK_EINVAL, lock_row_name(rs.conn, "", 0));
+    says(SQLOCK_EINVAL, lock_row_name(rs.conn, "\xFF", 0));
+    ok(sqlock_row_lock(rs.conn, &row, 1, NULL, NULL));
     app_exec(g.app, "ROLLBACK");
     strike_row_stage();
 }

@@ -35,7 +35,7 @@ int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms
     sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
     sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
 
-    return sqlock_row_lock(conn, &row, 1, &o, &rs.err);
+    return sqlock_row_lock(conn, &row, 1, &o, &said);
 }
 
 int lock_row(sqlock_conn *conn, int64_t id)
@@ -49,14 +49,14 @@ int lock_row_by(const char *table, const char *column, sqlock_value value)
     sqlock_column key[] = {{.name = column, .value = value}};
     sqlock_row row = {sizeof row, NULL, table, key, 1};
 
-    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &said);
 }
 
 int lock_row_name(sqlock_conn *conn, const char *name, int32_t wait_ms)
 {
     sqlock_row_opts o = row_opts(0, wait_ms);
 
-    return sqlock_name_lock(conn, name, SQLOCK_LEN_STRING, &o, &rs.err);
+    return sqlock_name_lock(conn, name, SQLOCK_LEN_STRING, &o, &said);
 }
 
 void begin_both(void)

@@ -10,17 +10,17 @@ static void test_bounded_wait_ends_on_time_and_spoils_nothing(void **state)
 
     set_row_stage(state);
     begin_both();
-    assert_ok(lock_row(rs.conn, 1), &rs.err);
+    ok(lock_row(rs.conn, 1));
     app_exec(rs.other_app, "SELECT 1");
     began = sqlock_now_us();
-    assert_code(SQLOCK_EBUSY, lock_row_with(rs.other, 1, 0, 300), &rs.err);
+    says(SQLOCK_EBUSY, lock_row_with(rs.other, 1, 0, 300));
     took = sqlock_now_us() - began;
     assert_in_range(took, 300000, 300000 + patience_ms(1500) * 1000);
     assert_int_equal(app_number(rs.other_app, "SELECT n FROM app_row WHERE id = 2"), 20);
     app_exec(rs.other_app, "ROLLBACK");
     app_exec(g.app, "COMMIT");
     app_exec(rs.other_app, g.side->begins[0]);
-    assert_ok(lock_row_with(rs.other, 1, 0, 300), &rs.err);
+    ok(lock_row_with(rs.other, 1, 0, 300));
     app_exec(rs.other_app, "ROLLBACK");
     strike_row_stage();
 }
@@ -38,11 +38,11 @@ static void wait_while_other_commits(int32_t wait_ms)
     int rc;
 
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     assert_int_equal(pthread_create(&thread, NULL, commit_later, rs.other_app), 0);
     rc = lock_row_with(rs.conn, 1, 0, wait_ms);
     pthread_join(thread, &result);
-    assert_ok(rc, &rs.err);
+    ok(rc);
     assert_non_null(result);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     app_exec(g.app, "COMMIT");
@@ -92,13 +92,13 @@ static void test_many_rows_are_locked_in_one_order_however_their_columns_are(voi
     app_exec(g.app, "INSERT INTO app_pair (a, b) VALUES (1, 2)");
     app_exec(g.app, "INSERT INTO app_pair (a, b) VALUES (2, 1)");
     begin_both();
-    assert_ok(sqlock_row_lock(rs.other, &first, 1, &o, &rs.err), &rs.err);
+    ok(sqlock_row_lock(rs.other, &first, 1, &o, &said));
     assert_int_equal(pthread_create(&thread, NULL, lock_pair, &theirs), 0);
     sleep_ms(patience_ms(300));
-    rc = sqlock_row_lock(rs.other, &second, 1, &o, &rs.err);
+    rc = sqlock_row_lock(rs.other, &second, 1, &o, &said);
     app_exec(rs.other_app, "COMMIT");
     pthread_join(thread, NULL);
-    assert_ok(rc, &rs.err);
+    ok(rc);
     assert_int_equal(theirs, 0);
     app_exec(g.app, "ROLLBACK");
     strike_row_stage();
@@ -109,8 +109,8 @@ static void test_lost_connection_is_told(void **state)
     set_row_stage(state);
     app_exec(g.app, g.side->begins[0]);
     g.side->kill(g.app);
-    assert_code(SQLOCK_ETXGONE, lock_row(rs.conn, 1), &rs.err);
-    assert_true((rs.err.flags & SQLOCK_RECONNECT) != 0);
+    says(SQLOCK_ETXGONE, lock_row(rs.conn, 1));
+    assert_true((said.flags & SQLOCK_RECONNECT) != 0);
     strike_row_stage();
 }
 
@@ -128,12 +128,12 @@ static void test_connection_that_is_lost_in_a_wait_is_told(void **state)
 
     set_row_stage(state);
     begin_both();
-    assert_ok(lock_row(rs.other, 1), &rs.err);
+    ok(lock_row(rs.other, 1));
     assert_int_equal(pthread_create(&thread, NULL, kill_later, g.app), 0);
     rc = lock_row_with(rs.conn, 1, 0, SQLOCK_WAIT_FOREVER);
     pthread_join(thread, NULL);
-    assert_code(SQLOCK_ETXGONE, rc, &rs.err);
-    assert_true((rs.err.flags & SQLOCK_RECONNECT) != 0);
+    says(SQLOCK_ETXGONE, rc);
+    assert_true((said.flags & SQLOCK_RECONNECT) != 0);
     app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"); /* its own goes on */
     app_exec(rs.other_app, "COMMIT");
     strike_row_stage();
@@ -147,8 +147,8 @@ static void test_server_that_can_only_wait_does_and_refuses_the_rest(void **stat
     set_row_stage(state);
     instant = g.w->q->guards == NULL || g.w->q->guards();
     app_exec(g.app, g.side->begins[0]);
-    assert_ok(lock_row_with(rs.conn, 1, 0, SQLOCK_WAIT_FOREVER), &rs.err);
-    assert_ok(lock_row_name(rs.conn, "job", SQLOCK_WAIT_FOREVER), &rs.err);
+    ok(lock_row_with(rs.conn, 1, 0, SQLOCK_WAIT_FOREVER));
+    ok(lock_row_name(rs.conn, "job", SQLOCK_WAIT_FOREVER));
     assert_int_equal(lock_row_with(rs.conn, 9, 0, SQLOCK_WAIT_FOREVER), SQLOCK_ABSENT);
     assert_int_equal(lock_row_with(rs.conn, 1, 0, 0), instant ? 0 : SQLOCK_EREFUSED);
     assert_int_equal(lock_row_with(rs.conn, 1, 0, 100), instant ? 0 : SQLOCK_EREFUSED);
@@ -182,7 +182,7 @@ static int lock_until_cancelled(sqlock_cancel *cancel, int64_t id, int32_t wait_
     sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
 
     o.cancel = cancel;
-    return sqlock_row_lock(rs.conn, &row, 1, &o, &rs.err);
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &said);
 }
 
 /* Lock row id, and let the cancel be fired so much later. */
@@ -190,10 +190,9 @@ static int lock_and_cancel(int64_t after_us, int64_t id, int32_t wait_ms)
 {
     struct firing f = {.after_us = after_us};
     pthread_t thread;
-    sqlock_error err;
     int rc;
 
-    assert_ok(sqlock_cancel_new(&f.cancel, &err), &err);
+    ok(sqlock_cancel_new(&f.cancel, &said));
     assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
     rc = lock_until_cancelled(f.cancel, id, wait_ms);
     pthread_join(thread, NULL);
@@ -211,7 +210,7 @@ static void test_wait_that_is_cancelled_leaves_the_transaction_usable(void **sta
         if (strncmp(*begin, "SAVEPOINT", 9) == 0)
             continue; /* ended in another way */
         app_exec(rs.other_app, g.side->begins[0]);
-        assert_ok(lock_row(rs.other, 1), &rs.err);
+        ok(lock_row(rs.other, 1));
         if (!g.side->exec(g.app, *begin)) {
             app_exec(rs.other_app, "ROLLBACK"); /* one writer, and it has the lock */
             continue;
@@ -219,11 +218,11 @@ static void test_wait_that_is_cancelled_leaves_the_transaction_usable(void **sta
         if (!rs.one_writer)
             app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 2");
         began = sqlock_now_us();
-        assert_code(SQLOCK_ECANCELLED, lock_and_cancel(300000, 1, SQLOCK_WAIT_FOREVER), &rs.err);
+        says(SQLOCK_ECANCELLED, lock_and_cancel(300000, 1, SQLOCK_WAIT_FOREVER));
         assert_in_range(sqlock_now_us() - began, 300000, 900000 + patience_ms(1500) * 1000);
-        assert_int_equal(rs.err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
+        assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
         app_exec(rs.other_app, "ROLLBACK");
-        assert_ok(lock_row_with(rs.conn, 1, 0, 1000), &rs.err); /* in the same transaction */
+        ok(lock_row_with(rs.conn, 1, 0, 1000)); /* in the same transaction */
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
         app_exec(g.app, "COMMIT");
     }
@@ -241,17 +240,17 @@ static void test_cancel_of_a_name_s_wait_is_told(void **state)
     int rc;
 
     set_row_stage(state);
-    assert_ok(sqlock_cancel_new(&f.cancel, &rs.err), &rs.err);
+    ok(sqlock_cancel_new(&f.cancel, &said));
     o.cancel = f.cancel;
     begin_both();
-    assert_ok(lock_row_name(rs.other, "job", 0), &rs.err);
+    ok(lock_row_name(rs.other, "job", 0));
     assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
-    rc = sqlock_name_lock(rs.conn, "job", SQLOCK_LEN_STRING, &o, &rs.err);
+    rc = sqlock_name_lock(rs.conn, "job", SQLOCK_LEN_STRING, &o, &said);
     pthread_join(thread, NULL);
-    assert_code(SQLOCK_ECANCELLED, rc, &rs.err);
+    says(SQLOCK_ECANCELLED, rc);
     /* once it has been fired, nothing is asked, as elsewhere */
-    assert_code(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", 4, &o, &rs.err), &rs.err);
-    assert_code(SQLOCK_ECANCELLED, lock_until_cancelled(f.cancel, 2, 0), &rs.err);
+    says(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", 4, &o, &said));
+    says(SQLOCK_ECANCELLED, lock_until_cancelled(f.cancel, 2, 0));
     assert_int_equal(seen_by(g.app), 10);
     end_both("COMMIT");
     sqlock_cancel_free(f.cancel);
@@ -268,7 +267,7 @@ static void test_cancel_that_comes_late_hits_nothing(void **state)
     set_row_stage(state);
     app_exec(rs.other_app, g.side->begins[0]);
     if (!rs.one_writer)
-        assert_ok(lock_row(rs.other, 1), &rs.err);
+        ok(lock_row(rs.other, 1));
     else
         app_exec(rs.other_app, "ROLLBACK");
     app_exec(g.app, g.side->begins[0]);
@@ -277,10 +276,10 @@ static void test_cancel_that_comes_late_hits_nothing(void **state)
         int rc = lock_and_cancel(sqlock_random_below(busy ? 12000 : 1000), busy ? 1 : 2, 5);
 
         if (rc != SQLOCK_ECANCELLED)
-            assert_code(busy ? SQLOCK_EBUSY : 0, rc, &rs.err);
+            says(busy ? SQLOCK_EBUSY : 0, rc);
         cut += rc == SQLOCK_ECANCELLED;
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 2");
-        assert_ok(lock_row(rs.conn, 2), &rs.err);
+        ok(lock_row(rs.conn, 2));
         assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
     }
     app_exec(g.app, "COMMIT");

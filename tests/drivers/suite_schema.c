@@ -9,14 +9,13 @@
 static void test_second_migration_finds_nothing_to_do(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
     int applied = -1;
     sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
 
-    assert_ok(migrate_here(w, &applied, &err), &err);
+    ok(migrate_here(w, &applied, &said));
     assert_int_equal(applied, 0);
-    assert_ok(migrate_here(w, NULL, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err); /* nobody noticed */
+    ok(migrate_here(w, NULL, &said));
+    ok(sqlock_renew(lock, &said)); /* nobody noticed */
     give(lock);
 }
 
@@ -25,18 +24,17 @@ static void test_session_without_prepared_statements_works(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     o.flags = SQLOCK_OPEN_UNPREPARED;
     if (strcmp(w->q->name, "mysql") == 0) {
-        assert_code(SQLOCK_EREFUSED, open_here(w, &o, &m, &err), &err);
+        says(SQLOCK_EREFUSED, open_here(w, &o, &m, &said));
         return;
     }
     m = open_manager(w, &o);
     sqlock_lock *lock = take_for(m, "nightly", 300, 0);
     sleep_ms(350);
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
 }
@@ -44,13 +42,12 @@ static void test_session_without_prepared_statements_works(void **state)
 static void test_open_without_options_takes_the_defaults(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     if (w->place.url && !w->place.schema)
-        assert_ok(sqlock_open(spied_driver(), w->place.url, NULL, &m, &err), &err);
+        ok(sqlock_open(spied_driver(), w->place.url, NULL, &m, &said));
     else
-        assert_ok(open_here(w, NULL, &m, &err), &err);
+        ok(open_here(w, NULL, &m, &said));
     sqlock_lock *lock = take(m, "nightly");
     assert_between(sqlock_now_us() + 25000000, sqlock_lock_deadline_us(lock),
                    sqlock_now_us() + 28000000);
@@ -70,16 +67,15 @@ PART(suite_schema, tests);
 static void test_open_without_a_schema_tells_what_is_needed(void **state)
 {
     struct world *w = world_bare(state);
-    sqlock_error err = {0};
     sqlock *m = NULL;
     int applied = -1;
 
-    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
     assert_null(m);
-    assert_non_null(strstr(err.text, "no sqlock tables"));
-    assert_non_null(strstr(err.text, "version 3 is needed"));
-    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err); /* opening made nothing */
-    assert_ok(migrate_here(w, &applied, &err), &err);
+    assert_non_null(strstr(said.text, "no sqlock tables"));
+    assert_non_null(strstr(said.text, "version 3 is needed"));
+    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said)); /* opening made nothing */
+    ok(migrate_here(w, &applied, &said));
     assert_between(1, applied, 1000);
     give(take(open_manager(w, NULL), "nightly"));
 }
@@ -89,15 +85,14 @@ static void test_prefixes_are_separate(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
     sqlock *m = NULL;
     int applied = -1;
 
     o.prefix = "a23456789012345678901234";
     place_opts(w, &o);
-    assert_code(SQLOCK_ESCHEMA, open_here(w, &o, &m, &err), &err);
-    assert_ok(sqlock_migrate(spied_driver(), w->place.url, &o, &applied, &err), &err);
+    says(SQLOCK_ESCHEMA, open_here(w, &o, &m, &said));
+    ok(sqlock_migrate(spied_driver(), w->place.url, &o, &applied, &said));
     assert_between(1, applied, 1000);
     assert_true(is_free(open_manager(w, &o), "nightly"));
     give(lock);
@@ -167,30 +162,28 @@ __attribute__((format(printf, 2, 0))) static void change(const struct world *w, 
 static void test_schema_of_another_version_is_refused(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     change(w, "UPDATE %s SET version = 0", "meta");
-    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
     assert_null(m);
     change(w, "UPDATE %s SET version = 41, min_reader = 37", "meta");
-    assert_code(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &err), &err);
+    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
     assert_null(m);
-    assert_non_null(strstr(err.text, "41")); /* found */
-    assert_non_null(strstr(err.text, "37")); /* needed */
-    assert_code(SQLOCK_ESCHEMA, migrate_here(w, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "41"));
+    assert_non_null(strstr(said.text, "41")); /* found */
+    assert_non_null(strstr(said.text, "37")); /* needed */
+    says(SQLOCK_ESCHEMA, migrate_here(w, NULL, &said));
+    assert_non_null(strstr(said.text, "41"));
 }
 
 /* P20: a newer schema that says that older libraries may use it. */
 static void test_newer_schema_that_can_be_read_is_used(void **state)
 {
     struct world *w = world(state);
-    sqlock_error err = {0};
 
     change(w, "UPDATE %s SET version = 41, min_reader = min_reader", "meta");
     give(take(open_manager(w, NULL), "nightly"));
-    assert_code(SQLOCK_ESCHEMA, migrate_here(w, NULL, &err), &err);
+    says(SQLOCK_ESCHEMA, migrate_here(w, NULL, &said));
 }
 
 /* P20: whatever it means, it is not a lease that has run out. */
@@ -198,13 +191,12 @@ static void test_row_of_an_unknown_kind_is_refused(void **state)
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
     sqlock_lock *none = NULL;
 
     give(take(m, "nightly"));
     change(w, "UPDATE %s SET kind = 7", "lock");
-    assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
+    says(SQLOCK_ESCHEMA, sqlock_acquire(m, "nightly", &o, &none, &said));
     assert_null(none);
     assert_true(is_free(m, "other"));
     change(w, "UPDATE %s SET kind = 0", "lock");
@@ -213,15 +205,14 @@ static void test_row_of_an_unknown_kind_is_refused(void **state)
 
 static void expect_corrupt(sqlock *m, const char *name)
 {
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), 0, 0);
     sqlock_lock *none = NULL;
     int64_t begun = now_us();
 
-    assert_code(SQLOCK_ECORRUPT, sqlock_acquire(m, name, &o, &none, &err), &err);
+    says(SQLOCK_ECORRUPT, sqlock_acquire(m, name, &o, &none, &said));
     assert_between(0, now_us() - begun, patience_ms(1000) * INT64_C(1000));
     assert_null(none);
-    assert_non_null(strstr(err.text, "meta"));
+    assert_non_null(strstr(said.text, "meta"));
 }
 
 /* Without it there is no token to be drawn. The manager has seen it when it was opened. */
@@ -241,19 +232,18 @@ static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(20000), SQLOCK_NO_RENEW);
     int64_t begun = sqlock_now_us();
 
     change(w, "UPDATE %s SET kind = 7", "lock");
-    assert_code(SQLOCK_ESCHEMA, sqlock_renew(lock, &err), &err);
-    assert_code(SQLOCK_ESCHEMA,
-                sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
-    assert_code(SQLOCK_ESCHEMA, sqlock_release(lock, &err), &err);
+    says(SQLOCK_ESCHEMA, sqlock_renew(lock, &said));
+    says(SQLOCK_ESCHEMA,
+         sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
+    says(SQLOCK_ESCHEMA, sqlock_release(lock, &said));
     assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
     change(w, "UPDATE %s SET kind = 0", "lock");
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* it was left as it was */
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     sqlock_lock_free(lock);
 }
 
@@ -265,21 +255,20 @@ static void test_withdrawal_does_not_touch_a_row_of_an_unknown_kind(void **state
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock *m, *other = open_manager(w, NULL);
     unsigned char owner[SQLOCK_OWNER_SIZE];
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL, *again;
 
     oo.request_ms = patience_ms(300);
     m = open_manager(w, &oo);
     give(take(m, "nightly"));
     spy_hold_back_acquires();
-    assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
     spy_arrive(0);
     memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
     change(w, "UPDATE %s SET kind = 7", "lock");
-    assert_code(SQLOCK_ESCHEMA, sqlock_release(lock, &err), &err);
+    says(SQLOCK_ESCHEMA, sqlock_release(lock, &said));
     change(w, "UPDATE %s SET kind = 0", "lock");
     o.owner = owner;
-    assert_ok(sqlock_acquire(other, "nightly", &o, &again, &err), &err); /* it was left as it was */
+    ok(sqlock_acquire(other, "nightly", &o, &again, &said)); /* it was left as it was */
     give(again);
     sqlock_lock_free(lock);
 }

@@ -27,34 +27,30 @@ static int do_work(sqlock_lock *lock, void *user)
 
 static void test_work_is_done_under_the_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    struct work k = {.other = open_manager(w, NULL), .result = 42};
+    sqlock *m = manager(state);
+    struct work k = {.other = manager(state), .result = 42};
     int result = -1;
 
-    assert_ok(sqlock_with(m, "nightly", NULL, do_work, &k, &result, &err), &err);
+    ok(sqlock_with(m, "nightly", NULL, do_work, &k, &result, &said));
     assert_int_equal(k.calls, 1);
     assert_int_equal(k.held, 1);
     assert_int_equal(k.busy_for_others, 1);
     assert_int_equal(result, 42);
     assert_true(is_free(k.other, "nightly"));
-    assert_ok(sqlock_with(m, "nightly", NULL, do_work, &k, NULL, &err), &err);
+    ok(sqlock_with(m, "nightly", NULL, do_work, &k, NULL, &said));
     assert_int_equal(k.calls, 2);
 }
 
 static void test_work_is_not_done_without_the_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    struct work k = {.other = open_manager(w, NULL)};
+    struct work k = {.other = manager(state)};
     sqlock_lock *lock = take(k.other, "nightly");
     int result = -1;
 
-    assert_code(SQLOCK_EBUSY, sqlock_with(m, "nightly", &o, do_work, &k, &result, &err), &err);
-    assert_code(SQLOCK_EINVAL, sqlock_with(m, "", &o, do_work, &k, &result, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_with(m, "nightly", &o, do_work, &k, &result, &said));
+    says(SQLOCK_EINVAL, sqlock_with(m, "", &o, do_work, &k, &result, &said));
     assert_int_equal(k.calls, 0);
     assert_int_equal(result, -1);
     give(lock);
@@ -62,13 +58,11 @@ static void test_work_is_not_done_without_the_lock(void **state)
 
 static void test_work_that_outlived_its_lock_is_told_lost(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
-    struct work k = {.other = open_manager(w, NULL), .lose = 1, .result = 7};
+    sqlock *m = manager(state);
+    struct work k = {.other = manager(state), .lose = 1, .result = 7};
     int result = -1;
 
-    assert_code(SQLOCK_ELOST, sqlock_with(m, "nightly", NULL, do_work, &k, &result, &err), &err);
+    says(SQLOCK_ELOST, sqlock_with(m, "nightly", NULL, do_work, &k, &result, &said));
     assert_int_equal(k.calls, 1);
     assert_int_equal(result, 7);
     assert_true(is_free(k.other, "nightly"));
@@ -85,8 +79,7 @@ static int leave_early(sqlock *m, sqlock *other)
 
 static void test_scope_gives_back_the_lock_on_every_way_out(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
+    sqlock *m = manager(state), *other = manager(state);
 
     for (int i = 0; i < 3; i++) {
         assert_int_equal(leave_early(m, other), SQLOCK_EBUSY);
@@ -105,13 +98,12 @@ static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     struct work k = {.other = open_manager(w, NULL)};
-    sqlock_error err = {0};
     sqlock *m;
 
     oo.request_ms = patience_ms(300);
     m = open_manager(w, &oo);
     spy_hold_back_acquires();
-    assert_code(SQLOCK_EUNSURE, sqlock_with(m, "nightly", &o, do_work, &k, NULL, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_with(m, "nightly", &o, do_work, &k, NULL, &said));
     spy_arrive(0);
     assert_int_equal(k.calls, 0);
     assert_between(1, spy_runs(SQLOCK_STMT_WITHDRAW), INT64_MAX);

@@ -45,11 +45,10 @@ static int sell(void *arg)
     void *app = app_connect();
     sqlock_conn *conn;
     sqlock_lock *lock;
-    sqlock_error err;
     char update[96];
     int64_t stock = 0;
 
-    assert_ok(open_here(g.w, NULL, &m, &err), &err);
+    ok(open_here(g.w, NULL, &m, &said));
     conn = adopted(m, app);
     lock = take_for(m, "sale", LEASE_MS, 0);
     if (!sale->stop_inside) {
@@ -57,9 +56,9 @@ static int sell(void *arg)
         stand_still(sale);
     }
     begin_sale(app, sale);
-    if (sale->guarded && sqlock_guard(lock, conn, &err) != 0) {
+    if (sale->guarded && sqlock_guard(lock, conn, &said) != 0) {
         app_exec(app, "ROLLBACK");
-        return err.code == SQLOCK_ELOST ? LOST_IT : 1;
+        return said.code == SQLOCK_ELOST ? LOST_IT : 1;
     }
     if (sale->stop_inside) {
         stock = seen_by(app);

@@ -78,8 +78,7 @@ static void *share_main(void *arg)
 
 static void test_threads_share_a_manager_with_two_connections(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct sharer s[SHARERS];
 
     memset(s, 0, sizeof s);
@@ -152,8 +151,7 @@ static void on_signal(int number)
  * left to run the handler. */
 static void test_handlers_of_the_application_never_run_on_our_threads(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     struct sigaction handler = {.sa_handler = on_signal}, before;
     int32_t lease_ms = patience_ms(1000);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
@@ -181,11 +179,9 @@ static void test_handlers_of_the_application_never_run_on_our_threads(void **sta
 /* A handler that interrupts system calls, every two milliseconds, in the thread that calls us. */
 static void test_signals_do_not_cut_calls_short(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     struct sigaction handler = {.sa_handler = on_signal}, before;
     const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
     int64_t begun, waited;
@@ -195,14 +191,14 @@ static void test_signals_do_not_cut_calls_short(void **state)
     assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
     setitimer(ITIMER_REAL, &often, NULL);
     begun = now_us();
-    rc = sqlock_acquire(b, "nightly", &o, &none, &err);
+    rc = sqlock_acquire(b, "nightly", &o, &none, &said);
     waited = now_us() - begun;
     while (cycles < 20 && try_once(b, "other") == SQLOCK_OK)
         cycles++;
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
     assert_between(50, atomic_load(&signals_seen), INT64_MAX);
-    assert_code(SQLOCK_EBUSY, rc, &err);
+    says(SQLOCK_EBUSY, rc);
     assert_between(290000, waited, (300 + patience_ms(100)) * INT64_C(1000));
     assert_int_equal(cycles, 20);
     give(lock);
@@ -215,19 +211,18 @@ static void *busy_main(void *arg)
 {
     sqlock_acquire_opts o = wait_opts(5, 0, 0);
     sqlock *m = arg;
-    sqlock_error err;
 
     for (;;) {
         sqlock_lock *lock = NULL, *none = NULL;
 
-        if (sqlock_acquire(m, "nightly", &o, &none, &err) == SQLOCK_EUNSURE)
+        if (sqlock_acquire(m, "nightly", &o, &none, &said) == SQLOCK_EUNSURE)
             sqlock_lock_free(none);
-        if (sqlock_acquire(m, "own", NULL, &lock, &err) == 0) {
-            int rc = sqlock_renew(lock, &err);
+        if (sqlock_acquire(m, "own", NULL, &lock, &said) == 0) {
+            int rc = sqlock_renew(lock, &said);
 
-            sqlock_lock_fd(lock, &err);
+            sqlock_lock_fd(lock, &said);
             if (rc == 0)
-                rc = sqlock_release(lock, &err);
+                rc = sqlock_release(lock, &said);
             (void)rc;
         }
         sqlock_lock_free(lock);
@@ -239,8 +234,7 @@ static void *busy_main(void *arg)
 /* Wherever it was: others go on. (If not, this hangs.) */
 static void test_thread_that_is_cancelled_leaves_the_manager_whole(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *m = open_manager(w, NULL);
+    sqlock *a = manager(state), *m = manager(state);
     sqlock_lock *held = take(a, "nightly");
 
     for (int i = 0; i < 30; i++) {
@@ -305,11 +299,10 @@ static void *attempt_main(void *arg)
 static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
 {
     void *(*const mains[])(void *) = {work_main, attempt_main};
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL);
+    sqlock *a = manager(state);
 
     for (int i = 0; i < 2; i++) {
-        struct worker t = {.m = open_manager(w, NULL)};
+        struct worker t = {.m = manager(state)};
         void *result = NULL;
         pthread_t thread;
 

@@ -12,17 +12,16 @@ static sqlock_lock *on_its_way_for(struct world *w, sqlock **out_m, int32_t leas
 {
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(ON_THE_WAY_MS, lease_ms, 0);
-    sqlock_error err = {0};
     sqlock_op *op = NULL;
     sqlock_lock *lock = NULL;
 
     oo.request_ms = 2 * ON_THE_WAY_MS + patience_ms(1000);
     *out_m = open_manager(w, &oo);
     spy_hold_back_acquires();
-    assert_ok(sqlock_acquire_start(*out_m, "nightly", &o, &op, &err), &err);
+    ok(sqlock_acquire_start(*out_m, "nightly", &o, &op, &said));
     assert_soon(spy_held_back() > 0, patience_ms(1000));
     sqlock_op_cancel(op);
-    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     spy_arrive(0);
     return lock;
@@ -42,20 +41,18 @@ static int note_held(const sqlock_info *info, void *user)
 /* Whether somebody is in the row; what has been held back arrives first. */
 static int row_is_held(sqlock *m)
 {
-    sqlock_error err = {0};
     int held = 0;
 
-    assert_ok(sqlock_list(m, NULL, note_held, &held, &err), &err);
+    ok(sqlock_list(m, NULL, note_held, &held, &said));
     return held;
 }
 
 /* Begin to release; return when the database has been told of it. */
 static sqlock_op *release_that_is_told(sqlock_lock *lock)
 {
-    sqlock_error err = {0};
     sqlock_op *op = NULL;
 
-    assert_ok(sqlock_release_start(lock, &op, &err), &err);
+    ok(sqlock_release_start(lock, &op, &said));
     assert_soon(spy_runs(SQLOCK_STMT_WITHDRAW) > 0, patience_ms(1000));
     sleep_ms(50);
     return op;
@@ -63,9 +60,7 @@ static sqlock_op *release_that_is_told(sqlock_lock *lock)
 
 static void assert_released(sqlock *other, sqlock_op *op, sqlock_lock *lock, int64_t sent)
 {
-    sqlock_error err = {0};
-
-    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    ok(sqlock_op_finish(op, NULL, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
     assert_int_equal(row_is_held(other), 0);
@@ -123,13 +118,12 @@ static void test_withdrawal_leaves_the_reason_of_a_loss(void **state)
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *broken = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
     sqlock_lock *lock = still_on_its_way(w, &m);
 
-    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(broken), &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_renew(broken, &err), &err);
+    ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(broken), &said));
+    ok(sqlock_release(lock, &said));
+    says(SQLOCK_ELOST, sqlock_renew(broken, &said));
     assert_int_equal(sqlock_lock_why(broken), SQLOCK_WHY_BROKEN);
     sqlock_lock_free(broken);
     sqlock_lock_free(lock);
@@ -140,13 +134,12 @@ static void test_settle_is_not_sure_while_the_acquire_may_still_arrive(void **st
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t sent = now_us();
     sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
 
-    assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &said));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
-    assert_code(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &said));
     assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NOT_GRANTED);
@@ -174,7 +167,6 @@ static void test_settling_that_is_lost_does_not_shorten_the_doubt(void **state)
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t sent = now_us();
     sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
     int32_t ms = 25;
@@ -182,15 +174,15 @@ static void test_settling_that_is_lost_does_not_shorten_the_doubt(void **state)
 
     spy_hold_back_acquires();
     do /* a busy machine may not even send it in so short a time */
-        assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, ms *= 2, &err), &err);
+        says(SQLOCK_EUNSURE, sqlock_settle(lock, ms *= 2, &said));
     while (spy_held_back() == 0 && ms < ON_THE_WAY_MS / 4);
     assert_between(1, spy_held_back(), INT32_MAX);
     spy_arrive(0);
     sleep_ms(ms);
-    rc = sqlock_settle(lock, 50, &err);
+    rc = sqlock_settle(lock, 50, &said);
     if (now_us() - sent < ON_THE_WAY_MS * INT64_C(1000))
-        assert_code(SQLOCK_EUNSURE, rc, &err);
-    assert_code(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &err), &err);
+        says(SQLOCK_EUNSURE, rc);
+    says(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &said));
     sqlock_lock_free(lock);
     give(theirs);
 }
@@ -199,13 +191,12 @@ static void test_settle_of_an_acquire_that_arrived_says_held(void **state)
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = still_on_its_way(w, &m);
 
     spy_arrive(1);
     row_is_held(other);
     assert_int_equal(row_is_held(other), 1);
-    assert_ok(sqlock_settle(lock, 0, &err), &err);
+    ok(sqlock_settle(lock, 0, &said));
     assert_true(sqlock_is_held(lock));
     give(lock);
 }
@@ -215,7 +206,6 @@ static void test_release_of_an_unsure_acquire_asked_again_says_released(void **s
 {
     struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = still_on_its_way(w, &m), *again = NULL;
     unsigned char owner[SQLOCK_OWNER_SIZE];
@@ -225,20 +215,19 @@ static void test_release_of_an_unsure_acquire_asked_again_says_released(void **s
     row_is_held(other);
     assert_int_equal(row_is_held(other), 1);
     spy_lose_reply(SQLOCK_STMT_WITHDRAW);
-    assert_ok(sqlock_release(lock, &err), &err); /* asked twice */
+    ok(sqlock_release(lock, &said)); /* asked twice */
     assert_int_equal(spy_runs(SQLOCK_STMT_WITHDRAW), 2);
-    assert_ok(sqlock_release(lock, &err), &err);
+    ok(sqlock_release(lock, &said));
     assert_int_equal(row_is_held(other), 0);
     o.owner = owner;
-    assert_code(SQLOCK_ELOST, sqlock_acquire(other, "nightly", &o, &again, &err), &err);
+    says(SQLOCK_ELOST, sqlock_acquire(other, "nightly", &o, &again, &said));
     sqlock_lock_free(lock);
 }
 
 /* An ordinary release costs what it did: one request, and no look. */
 static void test_release_of_a_known_grant_is_one_request(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     long before = spy_runs(-1);
 

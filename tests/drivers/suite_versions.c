@@ -39,13 +39,12 @@ static int open_with(struct world *w, const sqlock_driver *driver, sqlock **out_
 /* Everything that a manager does through its driver. */
 static void use(struct world *w, const sqlock_driver *driver)
 {
-    sqlock_error err = {0};
     sqlock *m = NULL;
     sqlock_lock *lock;
 
-    assert_ok(open_with(w, driver, &m, &err), &err);
+    ok(open_with(w, driver, &m, &said));
     lock = take(m, "nightly");
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     give(lock);
     sqlock_close(m);
 }
@@ -67,10 +66,9 @@ static void test_driver_whose_table_is_gone_after_open_works(void **state)
 {
     struct world *w = world(state);
     sqlock_driver *table = table_of_size(sizeof *table);
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
-    assert_ok(open_with(w, table, &m, &err), &err);
+    ok(open_with(w, table, &m, &said));
     memset(table, 0, sizeof *table);
     test_free(table);
     give(take(m, "nightly"));
@@ -79,13 +77,12 @@ static void test_driver_whose_table_is_gone_after_open_works(void **state)
 
 static void refused_driver(struct world *w, const sqlock_driver *driver, int code, const char *word)
 {
-    sqlock_error err = {0};
     sqlock *m = NULL;
     long opens = spy_opens();
 
-    assert_code(code, open_with(w, driver, &m, &err), &err);
+    says(code, open_with(w, driver, &m, &said));
     assert_null(m);
-    assert_non_null(strstr(err.text, word));
+    assert_non_null(strstr(said.text, word));
     assert_int_equal(spy_opens(), opens);
 }
 
@@ -229,7 +226,6 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
 {
     struct world *w = world(state);
     struct changed *c = changed();
-    sqlock_error err = {0};
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
 
@@ -237,15 +233,15 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     memset(&c->scripts[SQLOCK_STMT_LIST], 0xAA,
            (SQLOCK_STMT_COUNT - SQLOCK_STMT_LIST) * sizeof *c->scripts);
     use(w, &c->table);
-    assert_ok(open_with(w, &c->table, &m, &err), &err);
-    assert_code(SQLOCK_EREFUSED, sqlock_list(m, NULL, info_never, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "older"));
+    ok(open_with(w, &c->table, &m, &said));
+    says(SQLOCK_EREFUSED, sqlock_list(m, NULL, info_never, NULL, &said));
+    assert_non_null(strstr(said.text, "older"));
     give(take(m, "nightly"));
     sqlock_close(m);
     place_opts(w, &o);
-    assert_code(SQLOCK_EREFUSED, sqlock_migrate(&c->table, w->place.url, &o, NULL, &err), &err);
+    says(SQLOCK_EREFUSED, sqlock_migrate(&c->table, w->place.url, &o, NULL, &said));
     c->dialect.n_scripts = SQLOCK_STMT_HANDSHAKE;
-    assert_code(SQLOCK_EREFUSED, open_with(w, &c->table, &m, &err), &err);
+    says(SQLOCK_EREFUSED, open_with(w, &c->table, &m, &said));
     test_free(c);
 }
 
@@ -254,15 +250,14 @@ static void test_older_driver_without_registers_has_locks(void **state)
 {
     struct world *w = world(state);
     struct changed *c = changed();
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     c->dialect.n_scripts = SQLOCK_STMT_ENSURE;
     use(w, &c->table);
-    assert_ok(open_with(w, &c->table, &m, &err), &err);
-    assert_code(SQLOCK_EREFUSED, sqlock_register_set(m, "x", 1, "v", 1, 0, NULL, &err), &err);
-    assert_code(SQLOCK_EREFUSED, sqlock_ensure(m, "x", 1, &err), &err);
-    assert_non_null(strstr(err.text, "older"));
+    ok(open_with(w, &c->table, &m, &said));
+    says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", 1, "v", 1, 0, NULL, &said));
+    says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", 1, &said));
+    assert_non_null(strstr(said.text, "older"));
     sqlock_close(m);
     test_free(c);
 }
@@ -272,20 +267,19 @@ static void test_older_driver_without_notes_breaks_all_the_same(void **state)
 {
     struct world *w = world(state);
     struct changed *c = changed();
-    sqlock_error err = {0};
     sqlock *m = NULL;
     sqlock_lock *lock;
 
     c->dialect.n_scripts = SQLOCK_STMT_BREAK_NOTED;
     memset(&c->scripts[SQLOCK_STMT_BREAK_NOTED], 0xAA,
            (SQLOCK_STMT_COUNT - SQLOCK_STMT_BREAK_NOTED) * sizeof *c->scripts);
-    assert_ok(open_with(w, &c->table, &m, &err), &err);
+    ok(open_with(w, &c->table, &m, &said));
     for (int i = 0; i < 2; i++) {
         lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
-        assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+        ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &said));
         for (int j = 0; j < 2 * i; j++)
             give(take(m, "nightly"));
-        assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
+        says(SQLOCK_ELOST, sqlock_renew(lock, &said));
         assert_int_equal(sqlock_lock_why(lock), i == 0 ? SQLOCK_WHY_BROKEN : SQLOCK_WHY_TAKEN);
         sqlock_lock_free(lock);
     }

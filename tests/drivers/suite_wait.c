@@ -54,17 +54,15 @@ static void wait_refused(long requests)
 
 static sqlock_cancel *new_cancel(void)
 {
-    sqlock_error err = {0};
     sqlock_cancel *cancel = NULL;
 
-    assert_ok(sqlock_cancel_new(&cancel, &err), &err);
+    ok(sqlock_cancel_new(&cancel, &said));
     return cancel;
 }
 
 static void test_try_returns_at_once(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     int64_t begun = now_us();
 
@@ -94,19 +92,17 @@ static int wait_once(sqlock *m, int32_t wait_ms, sqlock_error *err)
 static void test_timed_wait_ends_on_time(void **state)
 {
     const int32_t waits[] = {40, 400};
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     int rc;
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        rc = wait_once(b, waits[i], &err);
+        rc = wait_once(b, waits[i], &said);
         if (rc == SQLOCK_EUNSURE)
-            rc = wait_once(b, waits[i], &err);
-        assert_code(SQLOCK_EBUSY, rc, &err);
-        assert_int_equal(err.code, SQLOCK_EBUSY);
+            rc = wait_once(b, waits[i], &said);
+        says(SQLOCK_EBUSY, rc);
+        assert_int_equal(said.code, SQLOCK_EBUSY);
     }
     give(lock);
 }
@@ -114,17 +110,15 @@ static void test_timed_wait_ends_on_time(void **state)
 /* A millisecond may be too short for any answer; it is kept all the same. */
 static void test_shortest_wait_ends_on_time(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_acquire_opts o = wait_opts(1, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *unsure = NULL;
     int64_t begun = now_us();
-    int rc = sqlock_acquire(b, "nightly", &o, &unsure, &err);
+    int rc = sqlock_acquire(b, "nightly", &o, &unsure, &said);
 
     assert_between(0, now_us() - begun, (1 + patience_ms(100)) * INT64_C(1000));
     if (rc != SQLOCK_ETIMEOUT && rc != SQLOCK_EUNSURE && rc != SQLOCK_EUNREACH)
-        assert_code(SQLOCK_EBUSY, rc, &err);
+        says(SQLOCK_EBUSY, rc);
     assert_int_equal(rc == SQLOCK_EUNSURE, unsure != NULL);
     sqlock_lock_free(unsure);
     give(lock);
@@ -132,8 +126,7 @@ static void test_shortest_wait_ends_on_time(void **state)
 
 static void test_endless_wait_is_granted_after_release(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
     struct waiter t;
@@ -152,8 +145,7 @@ static void test_endless_wait_is_granted_after_release(void **state)
 
 static void test_timed_wait_is_granted_when_the_lease_ends(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 400, SQLOCK_NO_RENEW);
     int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(400);
     sqlock_lock *next = take(b, "nightly");
@@ -177,8 +169,7 @@ static void assert_cut(const struct waiter *t)
 
 static void test_cancel_cuts_an_endless_wait(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
     sqlock_cancel *cancel = new_cancel();
@@ -223,9 +214,7 @@ static void test_cancel_cuts_every_wait_that_uses_it(void **state)
 
 static void test_cancel_that_was_fired_before_cuts_at_once(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *m = manager(state);
     sqlock_cancel *cancel = new_cancel();
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *lock = NULL;
@@ -233,7 +222,7 @@ static void test_cancel_that_was_fired_before_cuts_at_once(void **state)
     o.cancel = cancel;
     sqlock_cancel_fire(cancel);
     for (int i = 0; i < 2; i++) { /* now and later */
-        assert_code(SQLOCK_ECANCELLED, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+        says(SQLOCK_ECANCELLED, sqlock_acquire(m, "nightly", &o, &lock, &said));
         assert_null(lock);
     }
     assert_true(is_free(m, "nightly"));
@@ -243,8 +232,7 @@ static void test_cancel_that_was_fired_before_cuts_at_once(void **state)
 
 static void test_cancel_that_is_not_fired_cuts_nothing(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_cancel *cancel = new_cancel();
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
 
@@ -353,8 +341,7 @@ static int spin(void *arg)
  * spoil one wait or two. */
 static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     pid_t spinners[4];
 
@@ -373,8 +360,7 @@ static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
 /* They all have their last try at the same time, and one connection for it. */
 static void test_many_who_wait_together_end_as_busy(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
@@ -385,8 +371,7 @@ static void test_many_who_wait_together_end_as_busy(void **state)
 /* A machine that others load may take longer for an answer now and then. */
 static void test_short_waits_on_one_connection_end_as_busy(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
@@ -400,7 +385,6 @@ static void test_refusal_tells_who_holds_the_lock(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *none = NULL;
@@ -412,7 +396,7 @@ static void test_refusal_tells_who_holds_the_lock(void **state)
     sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     sleep_ms(120);
     o.holder = &h;
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &said));
     snprintf(who, sizeof who, "%ld@", (long)getpid());
     snprintf(token, sizeof token, "%" PRId64, sqlock_lock_token(lock));
     assert_int_equal(strncmp(h.label, who, strlen(who)), 0);
@@ -421,20 +405,18 @@ static void test_refusal_tells_who_holds_the_lock(void **state)
     assert_between(120 - w->q->grain_ms, h.held_ms, 120 + patience_ms(3000));
     assert_between(20000 - 120 - patience_ms(3000), h.left_ms, 20000 - 120 + w->q->grain_ms);
     assert_between(19000, h.left_ms + h.held_ms, 20000 + w->q->grain_ms);
-    assert_non_null(strstr(err.text, "acquire \"nightly\""));
-    assert_non_null(strstr(err.text, h.label));
-    assert_non_null(strstr(err.text, token));
+    assert_non_null(strstr(said.text, "acquire \"nightly\""));
+    assert_non_null(strstr(said.text, h.label));
+    assert_non_null(strstr(said.text, token));
     give(lock);
 }
 
 /* An older program's struct ends earlier: what lies behind it is not the library's. */
 static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
+    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW), *none = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_error err = {0};
     sqlock_holder h;
     const unsigned char *bytes = (const unsigned char *)&h;
 
@@ -442,7 +424,7 @@ static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
     for (uint32_t size = sizeof h.size; size <= sizeof h; size++) {
         memset(&h, 0xAA, sizeof h);
         h.size = size;
-        assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
+        says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &said));
         assert_int_equal(h.size, size);
         for (size_t i = size; i < sizeof h; i++)
             assert_int_equal(bytes[i], 0xAA);
@@ -450,26 +432,24 @@ static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
             assert_int_equal(h.token, sqlock_lock_token(lock));
     }
     h.size = 0;
-    assert_code(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
-    assert_non_null(strstr(err.text, "holder"));
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", &o, &none, &said));
+    assert_non_null(strstr(said.text, "holder"));
     give(lock);
 }
 
 static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
-    sqlock_error err = {0};
+    sqlock *a = manager(state), *b = manager(state);
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
 
     o.holder = &h;
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &said));
     assert_int_equal(h.token, sqlock_lock_token(lock));
     assert_between(100, h.held_ms, patience_ms(5000));
     assert_between(1, h.left_ms, SQLOCK_LEASE_DEFAULT_MS);
-    assert_non_null(strstr(err.text, h.label));
+    assert_non_null(strstr(said.text, h.label));
     give(lock);
 }
 

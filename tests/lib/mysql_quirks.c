@@ -60,6 +60,11 @@ static void leave(const struct place *p, int32_t n)
     execute(p, sql);
 }
 
+int mysql_is_missing(int *out_code)
+{
+    return test_server_is_missing(&my_server, out_code);
+}
+
 const struct quirks mysql_quirks = {.name = "mysql",
                                     .driver = sqlock_driver_mysql,
                                     .between_processes = true,
@@ -67,6 +72,7 @@ const struct quirks mysql_quirks = {.name = "mysql",
                                     .opens_after_fork = true,
                                     .has_schemas = true,
                                     .grain_ms = 1,
+                                    .missing = mysql_is_missing,
                                     .make = make,
                                     .drop = drop,
                                     .age = age,
@@ -74,9 +80,4 @@ const struct quirks mysql_quirks = {.name = "mysql",
                                     .execute = execute,
                                     .app = &mysql_app,
                                     .guards = my_skips_locked};
-
-int mysql_is_missing(int *out_code)
-{
-    return test_server_is_missing(&my_server, out_code);
-}
 #endif

@@ -25,14 +25,17 @@ struct adopt_app;
 struct quirks {
     const char *name;
     const sqlock_driver *(*driver)(void);
-    bool between_processes;       /* processes meet in one database */
-    bool born_migrated;           /* an empty database has its schema already */
-    bool has_schemas;             /* more than the default one */
-    bool meets_deadlocks;         /* a request of ours waits for two rows, one after the other */
-    bool opens_after_fork;        /* also a child of a process with a manager may have one */
-    bool tries_core;              /* here core shows what it decides whatever the driver does */
-    int32_t grain_ms;             /* of the server's clock */
-    bool tokens_leave_gaps;       /* they follow the clock all the time */
+    bool between_processes; /* processes meet in one database */
+    bool born_migrated;     /* an empty database has its schema already */
+    bool has_schemas;       /* more than the default one */
+    bool meets_deadlocks;   /* a request of ours waits for two rows, one after the other */
+    bool opens_after_fork;  /* also a child of a process with a manager may have one */
+    bool tries_core;        /* here core shows what it decides whatever the driver does */
+    int32_t grain_ms;       /* of the server's clock */
+    bool tokens_leave_gaps; /* they follow the clock all the time */
+    /* 1: its server is wanted and not there, and that has been told; then *out_code is for main().
+     * NULL: it has none. */
+    int (*missing)(int *out_code);
     void (*make)(struct place *); /* may skip the test, or fail it */
     void (*drop)(struct place *);
     /* Let this much time pass for all rows: what they say happened, or will, is so much earlier. */

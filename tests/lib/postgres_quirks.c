@@ -42,21 +42,22 @@ static void leave(const struct place *p, int32_t n)
             p->schema, (int)n);
 }
 
+int postgres_is_missing(int *out_code)
+{
+    return test_server_is_missing(&pg_server, out_code);
+}
+
 const struct quirks postgres_quirks = {.name = "postgres",
                                        .driver = sqlock_driver_postgres,
                                        .between_processes = true,
                                        .opens_after_fork = true,
                                        .has_schemas = true,
                                        .grain_ms = 1,
+                                       .missing = postgres_is_missing,
                                        .make = make,
                                        .drop = drop,
                                        .age = age,
                                        .leave = leave,
                                        .execute = execute,
                                        .app = &postgres_app};
-
-int postgres_is_missing(int *out_code)
-{
-    return test_server_is_missing(&pg_server, out_code);
-}
 #endif
