@@ -118,7 +118,6 @@ static void test_connection_that_was_made_anew_is_lost(void **state)
     end_guest();
     ok(adopt(g.app, &g.conn));
     be_a_guest();
-    end_guest();
 }
 
 /* ---- the transaction's state -------------------------------------------------------------------
@@ -142,27 +141,6 @@ static void test_autocommit_off_is_an_open_transaction(void **state)
     app_exec(g.app, "SET autocommit = 1");
     assert_int_equal(tx(), SQLOCK_TX_IDLE);
     says(SQLOCK_ESTATE, run(OUR_WRITE));
-    end_guest();
-}
-
-static void test_every_isolation_level_will_do(void **state)
-{
-    static const char *const levels[] = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ",
-                                         "SERIALIZABLE"};
-    char sql[80];
-
-    begin_guest(state);
-    for (int i = 0; i < 8; i++) {
-        snprintf(sql, sizeof sql, "SET SESSION TRANSACTION ISOLATION LEVEL %s", levels[i / 2]);
-        app_exec(g.app, sql);
-        app_exec(g.app, "START TRANSACTION");
-        if (i % 2 == 1)
-            seen_by(g.app); /* it has a snapshot */
-        be_a_guest();
-        app_exec(g.app, "COMMIT");
-        assert_int_equal(seen_by(g.app), 110 + i * 100);
-    }
-    end_guest();
 }
 
 static void test_statement_in_a_read_only_transaction_fails_alone(void **state)
@@ -175,7 +153,6 @@ static void test_statement_in_a_read_only_transaction_fails_alone(void **state)
     ok(run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"));
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* ---- what is under way -------------------------------------------------------------------------
@@ -197,10 +174,8 @@ static void send_and_guest(void)
 
 static void test_statement_that_was_only_sent_is_left_alone(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     send_and_guest();
-    end_guest();
 }
 
 static void test_answer_behind_another_is_left_alone(void **state)
@@ -212,7 +187,6 @@ static void test_answer_behind_another_is_left_alone(void **state)
     assert_int_equal(mysql_next_result(native(g.app)), 0);
     mysql_free_result(mysql_store_result(native(g.app)));
     be_a_guest();
-    end_guest();
 }
 
 static MYSQL_STMT *execute(const char *sql, unsigned long cursor)
@@ -230,8 +204,7 @@ static void test_rows_of_a_prepared_statement_are_left_alone(void **state)
 {
     MYSQL_STMT *stmt;
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     stmt = execute("SELECT n FROM app_row", CURSOR_TYPE_NO_CURSOR);
     assert_in_the_middle();
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
@@ -240,7 +213,6 @@ static void test_rows_of_a_prepared_statement_are_left_alone(void **state)
     be_a_guest();
     mysql_stmt_close(stmt); /* the server does not answer to that */
     be_a_guest();
-    end_guest();
 }
 
 static void test_cursor_of_the_application_goes_on(void **state)
@@ -256,7 +228,6 @@ static void test_cursor_of_the_application_goes_on(void **state)
     be_a_guest();
     assert_int_equal(mysql_stmt_fetch(stmt), MYSQL_NO_DATA);
     mysql_stmt_close(stmt);
-    end_guest();
 }
 
 /* Packets are numbered in one byte: an answer of so many rows ends with the number that a request
@@ -265,15 +236,13 @@ static void test_answer_of_any_length_is_known_to_have_come(void **state)
 {
     char sql[80];
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     for (int n = 240; n < 262; n++) {
         snprintf(sql, sizeof sql, "SELECT 1 FROM information_schema.columns LIMIT %d", n);
         app_exec(g.app, sql);
         assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     }
     be_a_guest();
-    end_guest();
 }
 
 /* ---- what the application reads next -----------------------------------------------------------
@@ -298,7 +267,6 @@ static void test_last_insert_id_is_given_back_by_library_and_server(void **state
     begin_mysql(state);
     app_exec(g.app, "BEGIN");
     insert_and_guest();
-    end_guest();
 }
 
 static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **state)
@@ -315,7 +283,6 @@ static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **s
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
     assert_true(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n" OUR_WRONG) < 0);
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
-    end_guest();
 }
 
 static void test_last_error_and_warnings_are_given_back(void **state)
@@ -336,7 +303,6 @@ static void test_last_error_and_warnings_are_given_back(void **state)
     be_a_guest();
     assert_int_equal(mysql_warning_count(native(g.app)), 1);
     assert_int_equal(mysql_errno(native(g.app)), 0);
-    end_guest();
 }
 
 static void test_compressed_connection_is_as_good(void **state)
@@ -350,7 +316,6 @@ static void test_compressed_connection_is_as_good(void **state)
     send_and_guest();
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 210);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {
@@ -359,7 +324,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_other_copy_of_the_client_library_is_refused),
     cmocka_unit_test(test_connection_that_was_made_anew_is_lost),
     cmocka_unit_test(test_autocommit_off_is_an_open_transaction),
-    cmocka_unit_test(test_every_isolation_level_will_do),
     cmocka_unit_test(test_statement_in_a_read_only_transaction_fails_alone),
     cmocka_unit_test(test_statement_that_was_only_sent_is_left_alone),
     cmocka_unit_test(test_answer_behind_another_is_left_alone),

@@ -61,7 +61,6 @@ static void test_settings_of_the_session_change_no_answer(void **state)
     }
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout LIMIT 1"), 1);
     assert_int_equal(app_number(g.app, "SELECT @@sql_safe_updates LIMIT 1"), 1);
-    end_guest();
 }
 
 /* A 1 that begins with a NUL would be read as 0: a guard as lost, a change as not made. MySQL
@@ -83,8 +82,6 @@ static void test_numbers_in_wide_characters_are_refused(void **state)
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "SET character_set_results = utf8mb4");
     ok(ask("SELECT 0, 1", NULL, 0));
-    app_exec(g.app, "ROLLBACK");
-    end_guest();
 }
 
 static sqlock_value text(const char *s)
@@ -121,7 +118,6 @@ static void test_text_is_read_in_the_character_set_of_the_session(void **state)
         assert_memory_equal(got, value.data, len);
         app_exec(g.app, "ROLLBACK");
     }
-    end_guest();
 }
 
 static void test_names_may_hold_what_parts_texts(void **state)
@@ -136,7 +132,6 @@ static void test_names_may_hold_what_parts_texts(void **state)
            "SELECT `;\n?` FROM `a?b``;\n?` WHERE n = ?",
            &value, 1));
     assert_int_equal(rows_int(g.rows, 0, 0, -1), 7);
-    end_guest();
 }
 
 static void test_number_that_does_not_fit_comes_as_it_is(void **state)
@@ -144,8 +139,7 @@ static void test_number_that_does_not_fit_comes_as_it_is(void **state)
     const char *bytes;
     size_t len = 0;
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     ok(ask("SELECT 18446744073709551615, -9223372036854775808, 1.5, 9223372036854775807", NULL, 0));
     bytes = rows_bytes(g.rows, 0, 0, &len);
     assert_int_equal(len, 20);
@@ -154,7 +148,6 @@ static void test_number_that_does_not_fit_comes_as_it_is(void **state)
     bytes = rows_bytes(g.rows, 0, 2, &len);
     assert_memory_equal(bytes, "1.5", 3);
     assert_true(rows_int(g.rows, 0, 3, 0) == INT64_MAX);
-    end_guest();
 }
 
 /* The packet of a step is taken apart, for the connection need not take packets; what its
@@ -169,7 +162,6 @@ static void test_statements_of_a_step_know_of_each_other(void **state)
     assert_int_equal(rows_int(g.rows, 0, 1, -1), 2);
     assert_int_equal(rows_int(g.rows, 0, 2, -1), 5);
     assert_int_equal(seen_by(g.app), 15);
-    end_guest();
 }
 
 /* ---- a transaction that the server ends --------------------------------------------------------
@@ -226,7 +218,6 @@ static void judge_deadlock(void **state, const char *begin, sqlock_tx_state afte
     be_a_guest();
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(seen_by(other), 10);
-    end_guest();
 }
 
 static void test_deadlock_ends_the_transaction_and_is_told(void **state)
@@ -244,36 +235,23 @@ static void test_deadlock_with_autocommit_off_is_told_too(void **state)
  * open. */
 static void test_transaction_that_died_before_is_not_worked_in(void **state)
 {
-    begin_mysql(state);
-    app_exec(g.app, "START TRANSACTION");
-    die_in_a_deadlock(app_connect(), 0);
-    says(SQLOCK_ESTATE, run(OUR_WRITE));
-    assert_int_equal(said.flags, 0);
-    assert_int_equal(tx(), SQLOCK_TX_IDLE);
-    assert_int_equal(mysql_errno(native(g.app)), 1213);
-    assert_int_equal(seen_by(g.app), 10);
-    end_guest();
-}
+    static const char read[] = "SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE";
+    void *other;
 
-static void test_savepoint_finds_that_the_transaction_died_before(void **state)
-{
     begin_mysql(state);
-    app_exec(g.app, "START TRANSACTION");
-    die_in_a_deadlock(app_connect(), 0);
-    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
-    assert_int_equal(tx(), SQLOCK_TX_IDLE);
-    end_guest();
-}
-
-static void test_query_outside_of_a_transaction_is_no_success(void **state)
-{
-    begin_mysql(state);
-    app_exec(g.app, "START TRANSACTION");
-    die_in_a_deadlock(app_connect(), 0);
-    says(SQLOCK_ESTATE, run("SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE"));
-    assert_int_equal(sqlock_rows_count(g.rows), 0);
-    assert_int_equal(tx(), SQLOCK_TX_IDLE);
-    end_guest();
+    other = app_connect();
+    for (int i = 0; i < 3; i++) {
+        app_exec(g.app, "START TRANSACTION");
+        die_in_a_deadlock(other, 0);
+        says(SQLOCK_ESTATE, i == 0   ? run(OUR_WRITE)
+                            : i == 1 ? run(read)
+                                     : point(SQLOCK_SAVEPOINT_SET));
+        assert_int_equal(said.flags, 0);
+        assert_int_equal(sqlock_rows_count(g.rows), 0);
+        assert_int_equal(tx(), SQLOCK_TX_IDLE);
+        assert_int_equal(mysql_errno(native(g.app)), 1213);
+        assert_int_equal(seen_by(g.app), 10);
+    }
 }
 
 /* There a timeout of InnoDB's ends the whole transaction. On MariaDB another timeout comes first.
@@ -305,7 +283,6 @@ static void test_rollback_on_timeout_takes_no_transaction_unseen(void **state)
     assert_true(run_until(OUR_WRITE, in_ms(1500)) < 0);
     assert_int_equal(tx(), stays ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), stays ? 21 : 20);
-    end_guest();
 }
 
 /* ---- waiting -----------------------------------------------------------------------------------
@@ -331,23 +308,12 @@ static void test_statement_that_computes_is_cut_where_it_can_be(void **state)
                    patience_ms(cut ? 1500 : 6000) * INT64_C(1000));
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     assert_int_equal(seen_by(g.app), 11);
-    end_guest();
-}
-
-static void *commit_late(void *other)
-{
-    mysql_thread_init();
-    sleep_ms(1200);
-    (void)mysql_query(native(other), "COMMIT");
-    mysql_thread_end();
-    return NULL;
 }
 
 /* A statement is cut for a look at cancel, and sent again. */
 static void test_statement_that_waits_for_long_is_done_once(void **state)
 {
     int64_t begun;
-    pthread_t thread;
     void *other;
 
     begin_mysql(state);
@@ -358,14 +324,13 @@ static void test_statement_that_waits_for_long_is_done_once(void **state)
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "UPDATE app_row SET n = 21 WHERE id = 2");
     begun = now_us();
-    assert_int_equal(pthread_create(&thread, NULL, commit_late, other), 0);
+    exec_later(1200, other, "COMMIT");
     be_a_guest();
-    pthread_join(thread, NULL);
+    await_later();
     assert_between(1100000, now_us() - begun, patience_ms(8000) * INT64_C(1000));
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 150);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 21);
-    end_guest();
 }
 
 /* The reply is held back for longer than anybody waits: the application must not read it as its
@@ -406,8 +371,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_deadlock_ends_the_transaction_and_is_told),
     cmocka_unit_test(test_deadlock_with_autocommit_off_is_told_too),
     cmocka_unit_test(test_transaction_that_died_before_is_not_worked_in),
-    cmocka_unit_test(test_savepoint_finds_that_the_transaction_died_before),
-    cmocka_unit_test(test_query_outside_of_a_transaction_is_no_success),
     cmocka_unit_test(test_rollback_on_timeout_takes_no_transaction_unseen),
     cmocka_unit_test(test_statement_that_computes_is_cut_where_it_can_be),
     cmocka_unit_test(test_statement_that_waits_for_long_is_done_once),

@@ -1,46 +1,23 @@
 /* P12 on MariaDB and MySQL: which indexes and values make a key, and what is locked without one. */
 #include <mysql.h>
 #include <sqlock/mysql.h>
-#include <sqlock/rows.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
 #include "tests/lib/mysql_app.h"
 #include "tests/lib/mysql_quirks.h"
 
-static struct stage {
-    sqlock *m;
-    void *other_app;
-    sqlock_conn *conn;
-    char schema[80];
-    int32_t wait_ms; /* none, where the server can tell so */
-} s;
+static int32_t wait_ms; /* none, where the server can tell so */
 
 static void set_stage(void **state)
 {
-    char *schema;
-
-    begin_app(state);
-    s.m = open_manager(g.w, NULL);
-    s.conn = adopted(s.m, g.app);
-    s.other_app = app_connect();
-    s.wait_ms = my_skips_locked() ? 0 : SQLOCK_WAIT_FOREVER;
-    schema = g.side->ask(g.app, "SELECT DATABASE()");
-    assert_non_null(schema);
-    snprintf(s.schema, sizeof s.schema, "%s", schema);
-    free(schema);
-    app_exec(s.other_app, "SET innodb_lock_wait_timeout = 1");
-    app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
-}
-
-static void strike_stage(void)
-{
-    sqlock_conn_free(s.conn);
-    end_guest();
+    set_row_stage(state);
+    be_impatient(rs.other_app);
+    wait_ms = my_skips_locked() ? 0 : SQLOCK_WAIT_FOREVER;
 }
 
 static int lock_in(const char *schema, const char *table, const char *column, sqlock_value value)
@@ -49,8 +26,8 @@ static int lock_in(const char *schema, const char *table, const char *column, sq
     sqlock_column key[] = {{.name = column, .value = value}};
     sqlock_row row = {sizeof row, schema, table, key, 1};
 
-    o.wait_ms = s.wait_ms;
-    return sqlock_row_lock(s.conn, &row, 1, &o, &said);
+    o.wait_ms = wait_ms;
+    return sqlock_row_lock(rs.conn, &row, 1, &o, &said);
 }
 
 static int lock(const char *column, sqlock_value value)
@@ -78,8 +55,6 @@ static void test_values_of_another_kind_are_refused(void **state)
     assert_int_equal(lock("b", sqlock_bytes("\0\xFF", 2)), SQLOCK_ABSENT);
     says(SQLOCK_EREFUSED, lock("b", sqlock_int(1)));
     says(SQLOCK_EREFUSED, lock("d", sqlock_text("2026-01-01")));
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 static void test_indexes_that_do_not_make_a_key(void **state)
@@ -103,7 +78,6 @@ static void test_indexes_that_do_not_make_a_key(void **state)
         app_exec(g.app, "ROLLBACK");
         app_exec(g.app, strncmp(bad[i], "CREATE VIEW", 11) == 0 ? "DROP VIEW x" : "DROP TABLE x");
     }
-    strike_stage();
 }
 
 /* What is refused, done by hand: the twin of all refusals. */
@@ -112,14 +86,12 @@ static void test_lock_without_an_index_is_on_the_whole_table(void **state)
     set_stage(state);
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "SELECT id FROM app_row WHERE n = 10 FOR UPDATE");
-    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2"));
+    assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 21 WHERE id = 2"));
     app_exec(g.app, "ROLLBACK");
     app_exec(g.app, "BEGIN");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
-    app_exec(s.other_app, "UPDATE app_row SET n = 21 WHERE id = 2");
-    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    app_exec(rs.other_app, "UPDATE app_row SET n = 21 WHERE id = 2");
+    assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
 }
 
 /* The row, not only the index's entry. */
@@ -129,10 +101,8 @@ static void test_lock_by_a_second_key_is_on_the_row(void **state)
     app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
     app_exec(g.app, "BEGIN");
     ok(lock_in(NULL, "app_row", "n", sqlock_int(10)));
-    assert_false(g.side->exec(s.other_app, "DELETE FROM app_row WHERE id = 1"));
-    app_exec(s.other_app, "DELETE FROM app_row WHERE id = 2");
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    assert_false(g.side->exec(rs.other_app, "DELETE FROM app_row WHERE id = 1"));
+    app_exec(rs.other_app, "DELETE FROM app_row WHERE id = 2");
 }
 
 /* It is remembered, and fails: it does not lock the table. */
@@ -141,15 +111,13 @@ static void test_index_that_has_gone_since_is_an_error_and_locks_nothing(void **
     set_stage(state);
     app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
     app_exec(g.app, "BEGIN");
-    ok(lock_in(s.schema, "app_row", "n", sqlock_int(10)));
+    ok(lock_in(g.w->place.schema, "app_row", "n", sqlock_int(10)));
     app_exec(g.app, "COMMIT");
-    app_exec(s.other_app, "DROP INDEX by_n ON app_row");
+    app_exec(rs.other_app, "DROP INDEX by_n ON app_row");
     app_exec(g.app, "BEGIN");
-    says(SQLOCK_EDB, lock_in(s.schema, "app_row", "n", sqlock_int(10)));
+    says(SQLOCK_EDB, lock_in(g.w->place.schema, "app_row", "n", sqlock_int(10)));
     assert_int_equal(said.native, 1176);
-    app_exec(s.other_app, "UPDATE app_row SET n = n + 1");
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    app_exec(rs.other_app, "UPDATE app_row SET n = n + 1");
 }
 
 /* As the header says, and no wider than that. */
@@ -159,15 +127,13 @@ static void test_absent_row_leaves_a_gap_locked_but_in_read_committed(void **sta
     app_exec(g.app, "INSERT INTO app_row VALUES (10, 100)");
     app_exec(g.app, "BEGIN");
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
-    assert_false(g.side->exec(s.other_app, "INSERT INTO app_row VALUES (5, 0)"));
-    app_exec(s.other_app, "INSERT INTO app_row VALUES (11, 0)");
+    assert_false(g.side->exec(rs.other_app, "INSERT INTO app_row VALUES (5, 0)"));
+    app_exec(rs.other_app, "INSERT INTO app_row VALUES (11, 0)");
     app_exec(g.app, "ROLLBACK");
     app_exec(g.app, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     app_exec(g.app, "BEGIN");
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
-    app_exec(s.other_app, "INSERT INTO app_row VALUES (5, 0)");
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    app_exec(rs.other_app, "INSERT INTO app_row VALUES (5, 0)");
 }
 
 /* The catalogue and the lock make no snapshot: what is read then is as new as the lock. */
@@ -178,10 +144,8 @@ static void test_first_read_under_the_lock_is_new(void **state)
     ok(lock_in(NULL, "app_row", "id", sqlock_int(2)));
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(99)), SQLOCK_ABSENT);
     says(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "n", sqlock_int(99)));
-    app_exec(s.other_app, "UPDATE app_row SET n = 55 WHERE id = 1");
+    app_exec(rs.other_app, "UPDATE app_row SET n = 55 WHERE id = 1");
     assert_int_equal(seen_by(g.app), 55);
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 static void test_lock_works_with_autocommit_off(void **state)
@@ -189,10 +153,9 @@ static void test_lock_works_with_autocommit_off(void **state)
     set_stage(state);
     app_exec(g.app, "SET autocommit = 0");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
-    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
+    assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
     app_exec(g.app, "COMMIT");
-    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
-    strike_stage();
+    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
 }
 
 static void test_selected_database_is_followed(void **state)
@@ -202,32 +165,26 @@ static void test_selected_database_is_followed(void **state)
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     app_exec(g.app, "USE information_schema");
     says(SQLOCK_EREFUSED, lock_in(NULL, "app_row", "id", sqlock_int(1)));
-    ok(lock_in(s.schema, "app_row", "id", sqlock_int(1)));
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    ok(lock_in(g.w->place.schema, "app_row", "id", sqlock_int(1)));
 }
 
 static void test_lock_wait_timeout_of_the_application_does_not_end_a_wait(void **state)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     int64_t began;
 
     set_stage(state);
-    if (s.wait_ms == SQLOCK_WAIT_FOREVER)
+    if (wait_ms == SQLOCK_WAIT_FOREVER)
         skip(); /* it knows no bounded wait */
-    app_exec(s.other_app, "BEGIN");
-    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "BEGIN");
+    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "SET innodb_lock_wait_timeout = 1");
     app_exec(g.app, "BEGIN");
     o.wait_ms = 2500;
     began = sqlock_now_us();
-    says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    says(SQLOCK_EBUSY, lock_row_opts(rs.conn, 1, &o));
     assert_in_range(sqlock_now_us() - began, 2500000, 2500000 + patience_ms(2000) * 1000);
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 static MYSQL *private_client(void)
@@ -290,37 +247,35 @@ static void test_busy_row_never_ends_the_transaction(void **state)
 static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     sqlock_blocker b = {.size = sizeof b};
     char url[400], sql[300];
     sqlock_conn *conn;
     sqlock *m = NULL;
 
     set_stage(state);
-    if (s.wait_ms == SQLOCK_WAIT_FOREVER)
+    if (wait_ms == SQLOCK_WAIT_FOREVER)
         skip(); /* it knows no bounded wait */
     snprintf(sql, sizeof sql,
              "DROP USER IF EXISTS modest@localhost; CREATE USER modest@localhost;"
              " GRANT SELECT, INSERT, UPDATE ON `%s`.* TO modest@localhost",
-             s.schema);
+             g.w->place.schema);
     my_exec(sql);
-    snprintf(url, sizeof url, "mysql://modest@localhost/%s?socket=%s", s.schema, my_socket_path());
+    snprintf(url, sizeof url, "mysql://modest@localhost/%s?socket=%s", g.w->place.schema,
+             my_socket_path());
     ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &said));
     conn = adopted(m, g.app);
-    app_exec(s.other_app, "BEGIN");
-    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "BEGIN");
+    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     o.wait_ms = 700;
     o.blocker = &b;
-    says(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &said));
+    says(SQLOCK_EBUSY, lock_row_opts(conn, 1, &o));
     assert_int_equal(b.sessions, 0);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "ROLLBACK");
     sqlock_conn_free(conn);
     sqlock_close(m);
     my_exec("DROP USER modest@localhost");
-    strike_stage();
 }
 
 static const struct CMUnitTest tests[] = {

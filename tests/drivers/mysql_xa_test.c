@@ -16,19 +16,19 @@ static struct {
     sqlock_conn *conn;
 } s;
 
+static void strike(void)
+{
+    sqlock_conn_free(s.conn);
+    sqlock_lock_free(s.lock);
+}
+
 static void begin(void **state)
 {
     begin_mysql(state);
     s.m = open_manager(g.w, NULL);
     s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
     ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &said));
-}
-
-static void end(void)
-{
-    sqlock_conn_free(s.conn);
-    sqlock_lock_free(s.lock);
-    end_guest();
+    at_end(g.w, strike);
 }
 
 static int guard(void)
@@ -56,7 +56,6 @@ static void test_prepared_transaction_of_mariadb_lets_go_of_share_locks(void **s
     app_exec(g.app, "XA COMMIT 'order'");
     assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 1);
     give(thiefs);
-    end();
 }
 
 static void test_guard_is_refused_in_an_xa_transaction_which_goes_on(void **state)
@@ -71,37 +70,11 @@ static void test_guard_is_refused_in_an_xa_transaction_which_goes_on(void **stat
     app_exec(g.app, "XA PREPARE 'order'");
     app_exec(g.app, "XA COMMIT 'order'");
     assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 2);
-    end();
-}
-
-/* However it began, and before and behind the application's first statement. */
-static void test_guard_in_other_transactions_disturbs_nothing(void **state)
-{
-    static const char *const begins[] = {"START TRANSACTION", "SET autocommit = 0"};
-    char sql[80];
-
-    begin(state);
-    if (!my_skips_locked())
-        skip();
-    for (int i = 0; i < 2; i++) {
-        app_exec(g.app, begins[i]);
-        ok(guard());
-        snprintf(sql, sizeof sql, "INSERT INTO app_new (n) VALUES (%d)", i);
-        app_exec(g.app, sql);
-        ok(guard());
-        assert_int_equal(mysql_errno(native(g.app)), 0);
-        assert_true(mysql_affected_rows(native(g.app)) == 1);
-        assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
-        app_exec(g.app, "COMMIT");
-    }
-    assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 2);
-    end();
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_prepared_transaction_of_mariadb_lets_go_of_share_locks),
     cmocka_unit_test(test_guard_is_refused_in_an_xa_transaction_which_goes_on),
-    cmocka_unit_test(test_guard_in_other_transactions_disturbs_nothing),
 };
 
 TEST_MAIN_ON(mysql, tests)

@@ -53,7 +53,6 @@ static void test_notice_processor_of_the_application_hears_nothing_of_ours(void 
     n_notices = 0;
     app_exec(g.app, "SELECT shout()");
     assert_int_equal(n_notices, 1);
-    end_guest();
 }
 
 /* libpq does not tell its argument: once replaced it could not be put back. */
@@ -67,7 +66,6 @@ static void test_notice_receiver_of_the_application_stays_in_its_place(void **st
     assert_int_equal(n_notices, 1); /* as the README says of triggers */
     app_exec(g.app, "SELECT shout()");
     assert_int_equal(n_notices, 2);
-    end_guest();
 }
 
 /* They came while nothing of ours was under way, so they are the application's. */
@@ -81,7 +79,6 @@ static void test_last_words_of_the_server_are_handed_on(void **state)
     assert_string_equal(said.sqlstate, "57P01");
     assert_int_equal(n_notices, 1);
     assert_non_null(strstr(last_notice, "terminating connection"));
-    end_guest();
 }
 
 /* ---- notifications --------------------------------------------------------------------------- */
@@ -114,7 +111,6 @@ static void test_notifications_reach_the_application(void **state)
     be_a_guest();
     app_exec(g.app, "COMMIT");
     assert_soon(notified(pg), patience_ms(5000));
-    end_guest();
 }
 
 /* ---- modes of a connection ------------------------------------------------------------------- */
@@ -133,7 +129,6 @@ static void test_mode_of_waiting_is_as_before(void **state)
         undo_failed();
         app_exec(g.app, "COMMIT");
     }
-    end_guest();
 }
 
 /* Behind our savepoint they are ours for a moment; what it changed is kept when it is released. */
@@ -146,22 +141,18 @@ static void test_time_limits_of_the_application_are_put_back(void **state)
 
     begin_guest(state);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        char *before, *after;
+        char *before;
 
         app_exec(g.app, "BEGIN");
         app_exec(g.app, limits[i]);
         before = g.side->settings(g.app);
         be_a_guest();
-        after = g.side->settings(g.app);
-        assert_string_equal(before, after);
-        free(before);
+        still_tells(before, g.side->settings);
         app_exec(g.app, "COMMIT");
         before = g.side->settings(g.app);
         assert_true(i != 1 || strstr(before, "lock_timeout=10800000"));
         free(before);
-        free(after);
     }
-    end_guest();
 }
 
 static void refused_as_busy(void)
@@ -179,8 +170,7 @@ static void test_copy_in_progress_is_left_alone(void **state)
 {
     PGresult *res;
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     res = PQexec(native(g.app), "COPY app_row FROM STDIN");
     assert_int_equal(PQresultStatus(res), PGRES_COPY_IN);
     PQclear(res);
@@ -195,31 +185,26 @@ static void test_copy_in_progress_is_left_alone(void **state)
     be_a_guest();
     app_exec(g.app, "COMMIT");
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20);
-    end_guest();
 }
 
 static void test_statement_that_was_only_sent_is_left_alone(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     assert_true(PQsendQuery(native(g.app), "SELECT pg_catalog.generate_series(1, 3)"));
     refused_as_busy();
     assert_int_equal(g.side->read_rest(g.app), 0); /* three rows in one result */
     be_a_guest();
-    end_guest();
 }
 
 #ifdef LIBPQ_HAS_PIPELINING
 /* Also where nothing is in it: libpq takes no other statement there. */
 static void test_pipeline_is_left_alone(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     assert_int_equal(PQenterPipelineMode(native(g.app)), 1);
     refused_as_busy();
     assert_int_equal(PQexitPipelineMode(native(g.app)), 1);
     be_a_guest();
-    end_guest();
 }
 #endif
 
@@ -244,8 +229,7 @@ static void test_unnamed_statement_is_gone_and_never_ours(void **state)
 {
     PGresult *res;
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     res = PQprepare(native(g.app), "", "SELECT 42", 0, NULL);
     assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
     PQclear(res);
@@ -253,20 +237,17 @@ static void test_unnamed_statement_is_gone_and_never_ours(void **state)
     res = PQexecPrepared(native(g.app), "", 0, NULL, NULL, NULL, 0);
     assert_string_equal(PQresultErrorField(res, PG_DIAG_SQLSTATE), "26000");
     PQclear(res);
-    end_guest();
 }
 
 static void test_cursor_of_the_application_goes_on(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
+    begin_in_transaction(state);
     app_exec(g.app, "DECLARE c CURSOR FOR SELECT * FROM generate_series(1, 9)");
     for (int i = 1; i <= 9; i++) {
         assert_int_equal(app_number(g.app, "FETCH c"), i);
         be_a_guest();
     }
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* ---- what a text means ----------------------------------------------------------------------- */
@@ -309,7 +290,7 @@ static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
     conn = adopt_here(m);
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
     for (size_t i = 0; i < sizeof session_settings / sizeof *session_settings; i++) {
-        char *before, *after;
+        char *before;
 
         app_exec(g.app, session_settings[i]);
         app_exec(g.app, "BEGIN");
@@ -317,12 +298,9 @@ static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
         n_notices = 0;
         ok(sqlock_guard(lock, conn, &said));
         assert_int_equal(n_notices, 0);
-        after = g.side->settings(g.app);
-        assert_string_equal(before, after);
+        still_tells(before, g.side->settings);
         app_exec(g.app, "COMMIT");
         app_exec(g.app, "RESET ALL");
-        free(before);
-        free(after);
     }
     sqlock_conn_free(conn);
     give(lock);
@@ -374,7 +352,6 @@ static void test_name_that_the_encoding_would_change_is_refused(void **state)
     assert_non_null(strstr(said.text, "LATIN1"));
     be_a_guest();
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 static void test_error_of_another_encoding_is_told_in_utf8(void **state)
@@ -393,7 +370,6 @@ static void test_error_of_another_encoding_is_told_in_utf8(void **state)
                                                 "e");
         undo_failed();
     }
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -40,37 +40,21 @@ static void test_timeouts_of_the_application_end_ours_and_not_its_transaction(vo
     assert_int_equal(
         app_number(g.app, "SELECT setting FROM pg_settings WHERE name = 'lock_timeout'"), 100);
     app_exec(g.app, "COMMIT");
-    end_guest();
-}
-
-static void *terminate_soon(void *app)
-{
-    char sql[64];
-    PGconn *pg = PQconnectdb(pg_url());
-
-    sleep_ms(200);
-    snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d)", PQbackendPID(native(app)));
-    PQclear(PQexec(pg, sql));
-    PQfinish(pg);
-    return NULL;
 }
 
 static void test_session_that_ends_during_a_statement_is_told(void **state)
 {
-    pthread_t thread;
     int rc;
 
-    begin_guest(state);
-    app_exec(g.app, "BEGIN");
-    assert_int_equal(pthread_create(&thread, NULL, terminate_soon, g.app), 0);
+    begin_in_transaction(state);
+    do_later(200, g.side->kill, g.app);
     rc = run(g.side->slow);
-    pthread_join(thread, NULL);
+    await_later();
     says(SQLOCK_EUNREACH, rc);
     assert_string_equal(said.sqlstate, "57P01");
     assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
-    end_guest();
 }
 
 /* ---- cancelling ------------------------------------------------------------------------------ */
@@ -125,7 +109,6 @@ static void test_cancel_never_hits_a_statement_of_the_application(void **state)
     survived = g.side->exec(g.app, "SELECT pg_sleep(5)");
     pthread_join(thread, NULL);
     assert_false(survived);
-    end_guest();
 }
 
 /* ---- silence --------------------------------------------------------------------------------- */
@@ -244,7 +227,6 @@ static void test_server_that_is_stopped_is_not_waited_for(void **state)
         end_guest();
         ok(adopt(g.app, &g.conn));
     }
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -52,17 +52,9 @@ static int run_limited(const char *sql, sqlock_error *err)
     return g.driver->run(limited.conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, err);
 }
 
-static void *commit_later(void *app)
-{
-    sleep_ms(400);
-    return g.side->exec(app, "COMMIT") ? app : NULL;
-}
-
 /* A row that is locked for longer than the role may wait. */
 static int run_meanwhile_locked(sqlock_error *err)
 {
-    pthread_t thread;
-    void *result = NULL;
     char sql[200];
     int rc;
 
@@ -70,10 +62,9 @@ static int run_meanwhile_locked(sqlock_error *err)
              g.w->place.schema);
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "UPDATE app_row SET n = 11 WHERE id = 1");
-    assert_int_equal(pthread_create(&thread, NULL, commit_later, g.app), 0);
+    exec_later(400, g.app, "COMMIT");
     rc = run_limited(sql, err);
-    pthread_join(thread, &result);
-    assert_non_null(result);
+    await_later();
     return rc;
 }
 
@@ -85,7 +76,6 @@ static void test_limits_of_a_role_do_not_bind_our_connections(void **state)
     assert_int_equal(seen_by(g.app), 12);
     ok(run_limited(SLEEPS, &said));
     disconnect_limited();
-    end_guest();
 }
 
 /* The twin of both: nothing is set there, so that the limits rule. The one says that somebody has
@@ -101,7 +91,6 @@ static void test_limits_where_nothing_may_be_set_are_told(void **state)
     assert_string_equal(said.sqlstate, "57014");
     assert_int_equal(said.flags, SQLOCK_RETRY);
     disconnect_limited();
-    end_guest();
 }
 
 static int64_t waiting(void)
@@ -129,7 +118,6 @@ static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **s
     assert_soon(waiting() == 0, patience_ms(6000));
     app_exec(g.app, "COMMIT");
     ok(sqlock_register_set(m, "r", 1, "z", 1, version, &version, &said));
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -1,44 +1,12 @@
 /* P12 on PostgreSQL: which indexes make a key, and what a lock keeps out. */
 #include <sqlock/postgres.h>
-#include <sqlock/rows.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_app.h"
 #include "tests/lib/postgres_quirks.h"
-
-static struct stage {
-    sqlock *m;
-    void *other_app;
-    sqlock_conn *conn;
-} s;
-
-static void set_stage(void **state)
-{
-    begin_app(state);
-    s.m = open_manager(g.w, NULL);
-    s.conn = adopted(s.m, g.app);
-    s.other_app = app_connect();
-}
-
-static void strike_stage(void)
-{
-    sqlock_conn_free(s.conn);
-    end_guest();
-}
-
-static int lock(const char *table, const char *column, sqlock_value value, unsigned flags)
-{
-    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = column, .value = value}};
-    sqlock_row row = {sizeof row, NULL, table, key, 1};
-
-    o.wait_ms = 0;
-    o.flags = flags;
-    return sqlock_row_lock(s.conn, &row, 1, &o, &said);
-}
 
 /* Made, asked about, and gone again. */
 static int lock_in(const char *sql, const char *table, const char *column)
@@ -47,7 +15,7 @@ static int lock_in(const char *sql, const char *table, const char *column)
 
     app_exec(g.app, "BEGIN");
     app_exec(g.app, sql);
-    rc = lock(table, column, sqlock_int(1), 0);
+    rc = lock_row_by(table, column, sqlock_int(1));
     app_exec(g.app, "ROLLBACK");
     return rc;
 }
@@ -65,11 +33,10 @@ static void test_indexes_that_make_a_key(void **state)
         "CREATE TABLE x (k int UNIQUE DEFERRABLE); CREATE UNIQUE INDEX ON x (k)",
     };
 
-    set_stage(state);
+    set_row_stage(state);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (lock_in(good[i], "x", "k") != SQLOCK_ABSENT)
             fail_msg("%s: %s", good[i], said.text);
-    strike_stage();
 }
 
 static void test_indexes_that_do_not_make_a_key(void **state)
@@ -93,57 +60,50 @@ static void test_indexes_that_do_not_make_a_key(void **state)
         "CREATE SEQUENCE x",
     };
 
-    set_stage(state);
+    set_row_stage(state);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (lock_in(bad[i], "x", "k") != SQLOCK_EREFUSED)
             fail_msg("%s: %s", bad[i], said.text);
-    strike_stage();
 }
 
 /* An index that was never finished (CREATE INDEX CONCURRENTLY) holds not all rows. */
 static void test_invalid_index_is_no_key(void **state)
 {
-    set_stage(state);
+    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE x (k int)");
     app_exec(g.app, "INSERT INTO x VALUES (1), (1)");
     assert_false(g.side->exec(g.app, "CREATE UNIQUE INDEX CONCURRENTLY ON x (k)"));
     app_exec(g.app, "BEGIN");
-    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0));
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    says(SQLOCK_EREFUSED, lock_row_by("x", "k", sqlock_int(1)));
 }
 
 /* The table is another one when the path has changed: it has no key. */
 static void test_search_path_is_followed(void **state)
 {
-    set_stage(state);
+    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE x (k int PRIMARY KEY)");
     app_exec(g.app, "BEGIN");
-    assert_int_equal(lock("x", "k", sqlock_int(1), 0), SQLOCK_ABSENT);
+    assert_int_equal(lock_row_by("x", "k", sqlock_int(1)), SQLOCK_ABSENT);
     app_exec(g.app, "CREATE SCHEMA \"of others\"");
     app_exec(g.app, "CREATE TABLE \"of others\".x (k int)");
     app_exec(g.app, "SET LOCAL search_path = \"of others\"");
-    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_int(1), 0));
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    says(SQLOCK_EREFUSED, lock_row_by("x", "k", sqlock_int(1)));
 }
 
 static void test_bytes_are_for_bytea_and_nothing_else(void **state)
 {
-    set_stage(state);
+    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE x (k bytea PRIMARY KEY, i int UNIQUE)");
     app_exec(g.app, "INSERT INTO x VALUES ('\\x610062', 5)");
     app_exec(g.app, "BEGIN");
-    ok(lock("x", "k", sqlock_bytes("a\0b", 3), 0));
-    assert_int_equal(lock("x", "k", sqlock_bytes("a", 1), 0), SQLOCK_ABSENT);
-    says(SQLOCK_EREFUSED, lock("x", "k", sqlock_text("a"), 0));
-    says(SQLOCK_EREFUSED, lock("x", "i", sqlock_bytes("\0\0\0\5", 4), 0));
-    ok(lock("x", "i", sqlock_text("5"), 0));
-    says(SQLOCK_EDB, lock("x", "i", sqlock_text("5 OR true"), 0));
+    ok(lock_row_by("x", "k", sqlock_bytes("a\0b", 3)));
+    assert_int_equal(lock_row_by("x", "k", sqlock_bytes("a", 1)), SQLOCK_ABSENT);
+    says(SQLOCK_EREFUSED, lock_row_by("x", "k", sqlock_text("a")));
+    says(SQLOCK_EREFUSED, lock_row_by("x", "i", sqlock_bytes("\0\0\0\5", 4)));
+    ok(lock_row_by("x", "i", sqlock_text("5")));
+    says(SQLOCK_EDB, lock_row_by("x", "i", sqlock_text("5 OR true")));
     assert_string_equal(said.sqlstate, "22P02");
-    ok(lock("x", "i", sqlock_int(5), 0)); /* it goes on */
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
+    ok(lock_row_by("x", "i", sqlock_int(5))); /* it goes on */
 }
 
 /* 1: who inserts a row that refers to the locked one has to wait. */
@@ -152,21 +112,20 @@ static bool children_wait(unsigned flags)
     bool waited;
 
     app_exec(g.app, "BEGIN");
-    ok(lock("app_row", "id", sqlock_int(1), flags));
-    app_exec(s.other_app, "SET lock_timeout = '100ms'");
-    waited = !g.side->exec(s.other_app, "INSERT INTO app_child VALUES (1)");
-    assert_false(g.side->exec(s.other_app, "UPDATE app_row SET n = 0 WHERE id = 1"));
+    ok(lock_row_with(rs.conn, 1, flags, 0));
+    app_exec(rs.other_app, "SET lock_timeout = '100ms'");
+    waited = !g.side->exec(rs.other_app, "INSERT INTO app_child VALUES (1)");
+    assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 0 WHERE id = 1"));
     app_exec(g.app, "ROLLBACK");
     return waited;
 }
 
 static void test_children_wait_unless_the_key_is_kept(void **state)
 {
-    set_stage(state);
+    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE app_child (id int REFERENCES app_row)");
     assert_true(children_wait(0));
     assert_false(children_wait(SQLOCK_ROW_KEEPS_KEY));
-    strike_stage();
 }
 
 /* Deleted and made anew by the transaction that was waited for: it is there. A statement that waits
@@ -174,62 +133,53 @@ static void test_children_wait_unless_the_key_is_kept(void **state)
 static void test_row_that_was_made_anew_during_the_wait_is_found(void **state)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     PGconn *other;
 
-    set_stage(state);
-    other = ((struct postgres_app_conn *)s.other_app)->pg;
-    app_exec(s.other_app, "BEGIN");
-    app_exec(s.other_app, "DELETE FROM app_row WHERE id = 1");
-    app_exec(s.other_app, "INSERT INTO app_row VALUES (1, 77)");
+    set_row_stage(state);
+    other = ((struct postgres_app_conn *)rs.other_app)->pg;
+    app_exec(rs.other_app, "BEGIN");
+    app_exec(rs.other_app, "DELETE FROM app_row WHERE id = 1");
+    app_exec(rs.other_app, "INSERT INTO app_row VALUES (1, 77)");
     assert_int_equal(PQsendQuery(other, "SELECT pg_sleep(0.3); COMMIT"), 1);
     app_exec(g.app, "BEGIN");
     o.wait_ms = patience_ms(10000);
-    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    ok(lock_row_opts(rs.conn, 1, &o));
     assert_int_equal(seen_by(g.app), 77);
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 static void test_right_that_is_missing_is_told(void **state)
 {
-    set_stage(state);
+    set_row_stage(state);
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "CREATE ROLE sqlock_reader_of_rows");
     app_exec(g.app, "GRANT SELECT ON app_row TO sqlock_reader_of_rows");
     app_exec(g.app, "SET LOCAL ROLE sqlock_reader_of_rows");
-    assert_true(lock("app_row", "id", sqlock_int(1), 0) < 0);
+    assert_true(lock_row_by("app_row", "id", sqlock_int(1)) < 0);
     assert_true(said.code == SQLOCK_EDENIED || said.code == SQLOCK_EREFUSED);
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 /* lock_timeout is for each wait, and not ours; statement_timeout is the application's last word. */
 static void test_timeouts_of_the_application_are_kept_apart(void **state)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     int64_t began;
 
-    set_stage(state);
-    app_exec(s.other_app, "BEGIN");
-    app_exec(s.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    set_row_stage(state);
+    app_exec(rs.other_app, "BEGIN");
+    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "SET LOCAL lock_timeout = '100ms'");
     o.wait_ms = 500;
     began = sqlock_now_us();
-    says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    says(SQLOCK_EBUSY, lock_row_opts(rs.conn, 1, &o));
     assert_in_range(sqlock_now_us() - began, 500000, 500000 + patience_ms(2000) * 1000);
     app_exec(g.app, "SET LOCAL lock_timeout = 0");
     app_exec(g.app, "SET LOCAL statement_timeout = '200ms'");
     o.wait_ms = SQLOCK_WAIT_FOREVER;
-    says(SQLOCK_EDB, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    says(SQLOCK_EDB, lock_row_opts(rs.conn, 1, &o));
     assert_string_equal(said.sqlstate, "57014");
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
-    strike_stage();
 }
 
 /* A manager whose role has no rights but those that sqlock needs. The number is told to everybody,
@@ -238,15 +188,13 @@ static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     sqlock_blocker b = {.size = sizeof b};
     const char *schema;
     char url[600];
     sqlock_conn *conn;
     sqlock *m = NULL;
 
-    set_stage(state);
+    set_row_stage(state);
     schema = g.w->place.schema;
     pg_exec("CREATE ROLE %s_modest LOGIN", schema);
     pg_exec("GRANT USAGE ON SCHEMA %s TO %s_modest", schema, schema);
@@ -257,13 +205,13 @@ static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state
     place_opts(g.w, &opts);
     ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &m, &said));
     conn = adopted(m, g.app);
-    app_exec(s.other_app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     o.blocker = &b;
     for (o.wait_ms = 0; o.wait_ms <= 700; o.wait_ms += 700) {
-        says(SQLOCK_EBUSY, sqlock_row_lock(conn, &row, 1, &o, &said));
+        says(SQLOCK_EBUSY, lock_row_opts(conn, 1, &o));
         assert_int_equal(b.sessions, 1);
-        assert_int_equal(b.session, app_number(s.other_app, "SELECT pg_backend_pid()"));
+        assert_int_equal(b.session, app_number(rs.other_app, "SELECT pg_backend_pid()"));
         assert_int_equal(b.open_ms, -1);
         assert_non_null(strstr(b.text, "user "));
         assert_null(strstr(b.text, "idle"));
@@ -272,7 +220,6 @@ static void test_blocker_is_told_by_number_to_a_role_without_rights(void **state
     sqlock_conn_free(conn);
     sqlock_close(m);
     pg_exec("DROP OWNED BY %s_modest; DROP ROLE %s_modest", schema, schema);
-    strike_stage();
 }
 
 /* P18. A policy lets everybody read the row, and its owner alone lock it. */
@@ -283,7 +230,7 @@ static void test_row_that_a_policy_keeps_is_refused_and_not_called_busy(void **s
     sqlock_column key = {"id", sqlock_int(1), NULL};
     sqlock_row row = {sizeof row, NULL, "app_policy", &key, 1};
 
-    set_stage(state);
+    set_row_stage(state);
     snprintf(role, sizeof role, "%s_tenant", g.w->place.schema);
     snprintf(sql, sizeof sql,
              "CREATE ROLE %s; CREATE TABLE app_policy (id int PRIMARY KEY, owner name);"
@@ -294,27 +241,26 @@ static void test_row_that_a_policy_keeps_is_refused_and_not_called_busy(void **s
              "GRANT ALL ON app_policy TO %s; GRANT USAGE ON SCHEMA %s TO %s",
              role, role, role, g.w->place.schema, role);
     app_exec(g.app, sql);
-    app_exec(s.other_app, "BEGIN; SELECT 1 FROM app_policy WHERE id = 2 FOR UPDATE");
+    app_exec(rs.other_app, "BEGIN; SELECT 1 FROM app_policy WHERE id = 2 FOR UPDATE");
     snprintf(sql, sizeof sql, "BEGIN; SET LOCAL ROLE %s", role);
     app_exec(g.app, sql);
     for (o.wait_ms = 0; o.wait_ms <= 20; o.wait_ms += 20) {
         key.value.i = 1;
-        says(SQLOCK_EREFUSED, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+        says(SQLOCK_EREFUSED, sqlock_row_lock(rs.conn, &row, 1, &o, &said));
         key.value.i = 2;
-        says(SQLOCK_EBUSY, sqlock_row_lock(s.conn, &row, 1, &o, &said));
+        says(SQLOCK_EBUSY, sqlock_row_lock(rs.conn, &row, 1, &o, &said));
         key.value.i = 3;
-        assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &said), SQLOCK_ABSENT);
+        assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &said), SQLOCK_ABSENT);
     }
     o.flags = SQLOCK_ROW_SKIP_LOCKED;
     key.value.i = 2;
-    assert_int_equal(sqlock_row_lock(s.conn, &row, 1, &o, &said), SQLOCK_CONFLICT);
-    app_exec(s.other_app, "ROLLBACK");
-    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &said), SQLOCK_CONFLICT);
+    app_exec(rs.other_app, "ROLLBACK");
+    ok(sqlock_row_lock(rs.conn, &row, 1, &o, &said));
     o.flags = SQLOCK_ROW_KEEPS_KEY;
-    ok(sqlock_row_lock(s.conn, &row, 1, &o, &said));
+    ok(sqlock_row_lock(rs.conn, &row, 1, &o, &said));
     app_exec(g.app, "ROLLBACK");
     pg_exec("DROP OWNED BY %s; DROP ROLE %s", role, role);
-    strike_stage();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -114,13 +114,6 @@ static void never_said(const char *word)
         assert_null(memmem(thief.said, thief.n, word, strlen(word)));
 }
 
-static void *cancel_soon(void *conn)
-{
-    sleep_ms(200);
-    g.driver->cancel(conn);
-    return NULL;
-}
-
 static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, proxy_mode mode)
 {
     int64_t deadline = sqlock_now_us() + wait_ms * INT64_C(1000);
@@ -155,13 +148,12 @@ static void test_statement_whose_time_is_over_needs_no_other_connection(void **s
 static void test_cancel_says_no_name_and_no_password(void **state)
 {
     struct proxy *proxy = begin_watched(state);
-    pthread_t thread;
     int rc;
 
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
+    do_later(200, g.driver->cancel, g.conn);
     rc = run(g.side->slow);
-    pthread_join(thread, NULL);
+    await_later();
     says(SQLOCK_ECANCELLED, rc);
     sleep_ms(100);
     assert_true(thief.met > 0);

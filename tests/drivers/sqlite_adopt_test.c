@@ -76,7 +76,6 @@ static void test_guard_that_waited_extends_the_lease_from_its_answer(void **stat
     app_exec(g.app, "ROLLBACK");
     sqlock_conn_free(conn);
     sqlock_lock_free(lock);
-    end_guest();
 }
 
 /* WAL at the end: a file leaves it only for its last connection. */
@@ -142,7 +141,6 @@ static void test_select_that_is_read_half_goes_on_after_our_undo(void **state)
         app_exec(g.app, "COMMIT");
         assert_int_equal(seen_by(other), 110);
     }
-    end_guest();
 }
 
 /* SQLite takes no savepoint beside a statement that writes and has not ended. */
@@ -162,7 +160,6 @@ static void test_writing_statement_at_a_row_refuses_the_savepoint(void **state)
     write_and_undo();
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 111);
-    end_guest();
 }
 
 /* ---- what the application has set ------------------------------------------------------------ */
@@ -189,7 +186,6 @@ static void test_busy_handler_of_the_application_stays(void **state)
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 0"), SQLITE_BUSY);
     assert_int_equal(calls, 6);
-    end_guest();
 }
 
 /* It can be read back: so it makes neither our deadline nor a cancel wait. */
@@ -215,7 +211,6 @@ static void test_busy_timeout_of_the_application_stays_and_delays_nothing(void *
         assert_int_equal(app_number(g.app, "PRAGMA busy_timeout"), 60000);
         app_exec(g.app, "COMMIT");
     }
-    end_guest();
 }
 
 static int on_progress(void *user)
@@ -242,7 +237,6 @@ static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
     sqlite3_progress_handler(native(g.app), 0, NULL, NULL);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
     assert_int_equal(seen_by(g.app), 10);
-    end_guest();
 }
 
 struct authorizer {
@@ -278,7 +272,6 @@ static void test_authorizer_stays_and_its_refusal_is_told(void **state)
     z.calls = 0;
     app_exec(g.app, "COMMIT");
     assert_true(z.calls > 0);
-    end_guest();
 }
 
 /* Codes as fine as we need them, though the application has not asked for them. */
@@ -291,7 +284,6 @@ static void test_extended_result_codes_stay_off(void **state)
     assert_int_equal(said.native, SQLITE_CONSTRAINT_CHECK);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 7"), SQLITE_CONSTRAINT);
-    end_guest();
 }
 
 static void test_last_insert_rowid_is_given_back(void **state)
@@ -305,7 +297,6 @@ static void test_last_insert_rowid_is_given_back(void **state)
     assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
     assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
-    end_guest();
 }
 
 /* ---- transactions that cannot go on ---------------------------------------------------------- */
@@ -328,7 +319,6 @@ static void test_transaction_that_has_read_nothing_may_try_again(void **state)
         app_exec(g.app, "COMMIT");
         assert_int_equal(seen_by(other), 100);
     }
-    end_guest();
 }
 
 /* It goes on reading, and only the application can end it. */
@@ -359,7 +349,6 @@ static void test_transaction_that_has_read_meets_a_writer_and_has_to_restart(voi
         app_exec(g.app, "COMMIT");
         assert_int_equal(seen_by(other), 100);
     }
-    end_guest();
 }
 
 static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(void **state)
@@ -371,8 +360,6 @@ static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(voi
     app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
     only_a_restart_helps();
     assert_int_equal(said.code, SQLOCK_EDB);
-    app_exec(g.app, "ROLLBACK");
-    end_guest();
 }
 
 static void test_transaction_that_a_full_disk_ended_is_told(void **state)
@@ -394,7 +381,6 @@ static void test_transaction_that_a_full_disk_ended_is_told(void **state)
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
         assert_int_equal(seen_by(other), 10);
     }
-    end_guest();
 }
 
 /* SQLite would say that it has rolled back, and leave our change where it is. */
@@ -406,7 +392,6 @@ static void test_connection_without_a_journal_is_refused(void **state)
     assert_non_null(strstr(said.text, "journal_mode"));
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* Its SQLSTATE would give up a connection of ours: here a folder lies where the journal is to be.
@@ -428,7 +413,6 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
     app_exec(g.app, "BEGIN");
     write_and_undo();
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* ---- which connections ----------------------------------------------------------------------- */
@@ -441,7 +425,6 @@ static void test_file_that_was_replaced_is_told(void **state)
     says(SQLOCK_EDB, run(OUR_WRITE));
     assert_int_equal(said.flags, SQLOCK_RECONNECT);
     assert_non_null(strstr(said.text, "replaced"));
-    end_guest();
 }
 
 static void test_connection_that_can_only_read_is_told(void **state)
@@ -452,7 +435,6 @@ static void test_connection_that_can_only_read_is_told(void **state)
     refused(OUR_WRITE, SQLOCK_EREADONLY, "25006");
     ok(run(OUR_READ));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
-    end_guest();
 }
 
 /* Its locks are on tables, and it waits for none. */
@@ -473,7 +455,6 @@ static void test_connections_that_share_a_cache_keep_each_other_out(void **state
     write_and_undo();
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 100);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

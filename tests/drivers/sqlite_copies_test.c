@@ -36,7 +36,6 @@ static void test_connection_without_locks_is_refused(void **state)
     says(SQLOCK_EREFUSED, adopt_by(NULL, db, &conn));
     assert_null(conn);
     sqlite3_close(db);
-    end_guest();
 }
 
 static void test_connection_that_did_not_open_is_refused(void **state)
@@ -49,7 +48,6 @@ static void test_connection_that_did_not_open_is_refused(void **state)
                      SQLITE_CANTOPEN);
     says(SQLOCK_ESTATE, adopt_by(NULL, db, &conn));
     sqlite3_close(db);
-    end_guest();
 }
 
 static void *symbol(void *object, const char *name)
@@ -138,7 +136,6 @@ static void test_child_of_a_process_with_a_manager_adopts_nothing(void **state)
     begin_guest(state);
     open_manager(g.w, NULL);
     assert_int_equal(child_wait(child_start(adopt_in_a_child, NULL), patience_ms(10000)), 0);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -47,7 +47,6 @@ static void test_key_is_compared_as_its_index_compares(void **state)
         ok(rc);
         app_exec(g.app, "DROP TABLE x");
     }
-    strike_row_stage();
 }
 
 /* main.pair is unique on one column; the table's own index of that name, in the file that was
@@ -72,7 +71,6 @@ static void test_index_of_the_same_name_in_another_file_is_another(void **state)
     assert_int_equal(raised(NULL, "there", (sqlock_column){"n", sqlock_int(2), NULL}, count, &rc),
                      1);
     ok(rc);
-    strike_row_stage();
 }
 
 /* What SQLite itself would take: temp before main before what was attached. */
@@ -94,7 +92,6 @@ static void test_table_without_a_schema_is_the_one_that_sqlite_takes(void **stat
                     "INSERT INTO temp.x VALUES (1, 1)");
     assert_int_equal(raised(NULL, "x", id, count, &rc), 1);
     ok(rc);
-    strike_row_stage();
 }
 
 /* Our names of tables are UTF-8, whatever the file's texts are. */
@@ -127,7 +124,6 @@ static void test_table_is_found_in_a_file_of_utf_16(void **state)
     sqlock_conn_free(conn);
     sqlock_close(m);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    strike_row_stage();
 }
 
 /* Each statement that changes something gives a row then. */
@@ -145,7 +141,6 @@ static void test_application_may_have_its_changes_counted(void **state)
     ok(lock_row(rs.conn, 1));
     ok(lock_row_name(rs.conn, "name", 0));
     app_exec(g.app, "COMMIT");
-    strike_row_stage();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -44,7 +44,7 @@ extern _Thread_local sqlock_error said;
 
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
-enum { WORLD_MANAGERS = 32, WORLD_APPS = 8 };
+enum { WORLD_MANAGERS = 32, WORLD_APPS = 8, WORLD_ENDS = 4 };
 
 struct world {
     const struct quirks *q;
@@ -54,11 +54,17 @@ struct world {
     size_t n_managers;
     void *apps[WORLD_APPS]; /* the application's own connections (adopt_app.h) */
     size_t n_apps;
+    void (*ends[WORLD_ENDS])(void);
+    size_t n_ends;
 };
 
 /* The test's world with its schema, and without. First line of every test. */
 struct world *world(void **state);
 struct world *world_bare(void **state);
+
+/* Call this when the test ends, however it does: the last one first, before connections and
+ * managers are closed. */
+void at_end(struct world *w, void (*end)(void));
 
 /* Open a manager; opts may be NULL. Where it is comes from the world. It is closed when the test
  * ends, unless close_manager() did it before. */
@@ -90,6 +96,8 @@ sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags)
 enum { SUITE_CHANGED = 98 };
 void suite_execute(const struct world *w, const char *name);
 
+/* Of a test that begins, or a program that was executed. */
+void spy_start(const struct quirks *q);
 /* What went through the driver since the test began. */
 long spy_opens(void);
 long spy_runs(int stmt);     /* calls with this request; -1: all */
@@ -108,6 +116,10 @@ void spy_hold_back_acquires(void);
 int spy_held_back(void); /* how many that were */
 /* No more of that; 1: the first of them arrives after all, before the next request that is made. */
 void spy_arrive(int arrive);
+
+/* Threads, one for each element of the array, all at once: main is given the element. They have
+ * ended when this returns. */
+void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element));
 
 /* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth. */
 int64_t margin_us(int32_t lease_ms);

@@ -34,7 +34,6 @@ static void test_adopted_connection_is_closed_after_the_applications_own(void **
 {
     begin_guest(state);
     g.side->close(g.w->apps[--g.w->n_apps]);
-    end_guest();
 }
 
 static void test_state_follows_the_application(void **state)
@@ -52,7 +51,6 @@ static void test_state_follows_the_application(void **state)
         app_exec(g.app, "ROLLBACK");
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
     }
-    end_guest();
 }
 
 /* ---- the application's transaction ----------------------------------------------------------- */
@@ -74,7 +72,6 @@ static void test_requests_are_part_of_the_applications_transaction(void **state)
         app_exec(g.app, "COMMIT");
         assert_int_equal(seen_by(g.app), n += 101);
     }
-    end_guest();
 }
 
 static void test_nothing_is_committed_before_the_application_commits(void **state)
@@ -88,13 +85,11 @@ static void test_nothing_is_committed_before_the_application_commits(void **stat
     assert_int_equal(seen_by(other), 10);
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 110);
-    end_guest();
 }
 
 static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(run(OUR_WRITE));
@@ -103,13 +98,11 @@ static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **s
     assert_int_equal(seen_by(g.app), 11);
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(g.app), 11);
-    end_guest();
 }
 
 static void test_savepoints_of_the_application_survive(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     app_exec(g.app, "SAVEPOINT a");
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     app_exec(g.app, "SAVEPOINT b");
@@ -123,20 +116,16 @@ static void test_savepoints_of_the_application_survive(void **state)
     app_exec(g.app, "ROLLBACK TO SAVEPOINT a");
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* Its name is ours by its beginning only: an application may have the same. */
 static void test_no_savepoint_of_ours_is_left(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     be_a_guest();
     point_ok(SQLOCK_SAVEPOINT_SET);
     point_ok(SQLOCK_SAVEPOINT_RELEASE);
     assert_true(point(SQLOCK_SAVEPOINT_RELEASE) < 0);
-    app_exec(g.app, "ROLLBACK");
-    end_guest();
 }
 
 static sqlock_value number(int64_t i)
@@ -180,15 +169,13 @@ static void test_values_are_fitted_to_the_columns_of_the_application(void **stat
     ok(ask("UPDATE app_types SET b = s + ?", &more, 1));
     app_exec(g.app, "COMMIT");
     assert_int_equal(app_number(g.app, "SELECT b FROM app_types"), 1000 - 32768);
-    end_guest();
 }
 
 static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
 {
     const sqlock_value values[] = {number(5), number(1)};
 
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2));
     assert_int_equal(seen_by(g.app), 5);
@@ -197,7 +184,6 @@ static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(g.app), 10);
-    end_guest();
 }
 
 /* ---- what the application reads next --------------------------------------------------------- */
@@ -207,8 +193,7 @@ static void test_half_read_answer_is_left_alone(void **state)
 {
     void *conn = NULL;
 
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     g.side->start_reading(g.app);
     if (g.side->one_answer) {
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
@@ -222,29 +207,24 @@ static void test_half_read_answer_is_left_alone(void **state)
     assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
     be_a_guest();
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 static void test_settings_and_handlers_are_as_before(void **state)
 {
-    char *before, *within, *after;
+    char *before;
 
     begin_app(state);
     app_exec(g.app, g.side->begins[0]);
     before = g.side->settings(g.app);
+    assert_true(strlen(before) > 0);
     ok(adopt(g.app, &g.conn));
     be_a_guest();
-    within = g.side->settings(g.app);
+    still_tells(before, g.side->settings);
+    before = g.side->settings(g.app);
     app_exec(g.app, "COMMIT");
     end_guest();
     app_exec(g.app, g.side->begins[0]);
-    after = g.side->settings(g.app);
-    assert_true(strlen(before) > 0);
-    assert_string_equal(before, within);
-    assert_string_equal(before, after);
-    free(before);
-    free(within);
-    free(after);
+    still_tells(before, g.side->settings);
 }
 
 static void test_prepared_statement_of_the_application_survives(void **state)
@@ -256,24 +236,18 @@ static void test_prepared_statement_of_the_application_survives(void **state)
     assert_int_equal(g.side->run_prepared(g.app), 42);
     app_exec(g.app, "COMMIT");
     assert_int_equal(g.side->run_prepared(g.app), 42);
-    end_guest();
 }
 
 static void test_what_is_told_of_the_last_statement_is_given_back(void **state)
 {
-    char *before, *after;
+    char *before;
 
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     app_exec(g.app, "INSERT INTO app_row VALUES (2, 20), (3, 30)");
     before = g.side->last(g.app);
     be_a_guest();
-    after = g.side->last(g.app);
-    assert_string_equal(before, after);
+    still_tells(before, g.side->last);
     app_exec(g.app, "COMMIT");
-    free(before);
-    free(after);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

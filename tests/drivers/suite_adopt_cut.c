@@ -2,8 +2,6 @@
  * session. The transaction goes on without them, or it is told that there is none any more. */
 #include "tests/drivers/suite_guest.h"
 
-#include <pthread.h>
-
 /* The application goes on with what it had done before. */
 static void goes_on(void)
 {
@@ -17,60 +15,45 @@ static void test_statement_is_cut_at_the_deadline(void **state)
 {
     int64_t begun;
 
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     begun = sqlock_now_us();
     says(SQLOCK_ETIMEOUT, run_until(g.side->slow, begun + 200000));
     assert_between(200000, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
     goes_on();
-    end_guest();
 }
 
 static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1));
     assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
     assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
-    end_guest();
-}
-
-static void *cancel_soon(void *conn)
-{
-    sleep_ms(200);
-    g.driver->cancel(conn);
-    return NULL;
 }
 
 static void test_statement_is_cut_by_cancel(void **state)
 {
     int64_t begun = sqlock_now_us();
-    pthread_t thread;
     int rc;
 
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
-    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g.conn), 0);
+    do_later(200, g.driver->cancel, g.conn);
     rc = run(g.side->slow);
-    pthread_join(thread, NULL);
+    await_later();
     says(SQLOCK_ECANCELLED, rc);
     assert_between(0, sqlock_now_us() - begun, patience_ms(5000) * INT64_C(1000));
     goes_on();
-    end_guest();
 }
 
 /* Savepoints are not cut: what was begun must be undone. */
 static void test_cancel_cuts_the_next_run_and_no_other(void **state)
 {
-    begin_guest(state);
-    app_exec(g.app, g.side->begins[0]);
+    begin_in_transaction(state);
     g.driver->cancel(g.conn);
     point_ok(SQLOCK_SAVEPOINT_SET);
     says(SQLOCK_ECANCELLED, run(OUR_WRITE));
@@ -78,7 +61,6 @@ static void test_cancel_cuts_the_next_run_and_no_other(void **state)
     ok(run(OUR_READ));
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
-    end_guest();
 }
 
 /* Another client has locked what our statement needs. */
@@ -103,7 +85,6 @@ static void test_wait_for_a_row_ends_at_the_deadline(void **state)
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 11);
-    end_guest();
 }
 
 static void test_end_of_the_session_is_told(void **state)
@@ -118,7 +99,6 @@ static void test_end_of_the_session_is_told(void **state)
         assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
         assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
     }
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

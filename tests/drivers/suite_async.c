@@ -60,35 +60,24 @@ static void test_loop_that_waits_is_woken_by_the_grant(void **state)
     give(next);
 }
 
-static void test_loop_is_told_who_holds_the_lock(void **state)
+static void test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock(void **state)
 {
     sqlock *a = manager(state), *b = manager(state);
     sqlock_holder h = {.size = sizeof h};
-    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
     sqlock_op *op = NULL;
-
-    o.holder = &h;
-    ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
-    says(SQLOCK_EBUSY, loop_finish(op, &none, &said));
-    assert_null(none);
-    assert_int_equal(h.token, sqlock_lock_token(lock));
-    assert_non_null(strstr(said.text, h.label));
-    give(lock);
-}
-
-static void test_loops_timed_wait_ends_on_time(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
-    sqlock_op *op;
     int64_t begun;
 
     give(take(b, "other")); /* so that the renewals' connection is there */
+    o.holder = &h;
     begun = now_us();
-    op = start(b, "nightly", 300);
+    ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
     says(SQLOCK_EBUSY, loop_finish(op, &none, &said));
     assert_between(290000, now_us() - begun, (300 + patience_ms(100)) * INT64_C(1000));
+    assert_null(none);
+    assert_int_equal(h.token, sqlock_lock_token(lock));
+    assert_non_null(strstr(said.text, h.label));
     give(lock);
 }
 
@@ -137,15 +126,6 @@ static void test_cancel_after_the_end_changes_nothing(void **state)
     sqlock_op_cancel(op);
     ok(sqlock_op_finish(op, &lock, &said));
     assert_true(sqlock_is_held(lock));
-    give(lock);
-}
-
-static void test_finish_waits_for_what_is_under_way(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_lock *lock = NULL;
-
-    ok(sqlock_op_finish(start(m, "nightly", 0), &lock, &said));
     give(lock);
 }
 
@@ -291,11 +271,9 @@ static void test_close_ends_what_is_under_way(void **state)
 static const struct CMUnitTest tests[] = {
     core_test(test_loop_acquires_renews_and_releases),
     core_test(test_loop_that_waits_is_woken_by_the_grant),
-    core_test(test_loop_is_told_who_holds_the_lock),
-    core_test(test_loops_timed_wait_ends_on_time),
+    core_test(test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock),
     core_test(test_loop_cancels_a_waiting_acquire),
     core_test(test_cancel_after_the_end_changes_nothing),
-    core_test(test_finish_waits_for_what_is_under_way),
     core_test(test_finish_without_a_place_for_the_lock_frees_it),
     core_test(test_second_release_wakes_the_loop_too),
     core_test(test_many_requests_are_under_way_at_once),

@@ -33,7 +33,6 @@ static void test_row_is_changed_only_from_its_expected_version(void **state)
         assert_true(go_out(g.app, way, "COMMIT"));
         assert_int_equal(version_of(cas.other, 1), version + 1);
     }
-    strike_cas_stage();
 }
 
 /* Whatever the level: nobody is told to read again where reading shows the old version for ever. */
@@ -73,7 +72,6 @@ static void test_conflict_is_told_only_where_reading_again_helps(void **state)
         go_out(g.app, way, "ROLLBACK");
     }
     assert_true(conflicts + restarts > 0 || (g.driver->caps & SQLOCK_CAP_ONE_WRITER));
-    strike_cas_stage();
 }
 
 /* The same for a row that came, or went, behind the snapshot's back. */
@@ -105,7 +103,6 @@ static void test_row_that_a_snapshot_does_not_know_of_is_no_conflict(void **stat
         app_exec(cas.other, "DELETE FROM app_offer WHERE id IN (2, 3)");
         app_exec(cas.other, "INSERT INTO app_offer (id, price) VALUES (2, 20)");
     }
-    strike_cas_stage();
 }
 
 static void test_missing_version_is_a_version(void **state)
@@ -121,7 +118,6 @@ static void test_missing_version_is_a_version(void **state)
     ok(set_price(cas.conn, 2, cas.version.found, 22));
     assert_int_equal(price_of(g.app, 2), 22);
     app_exec(g.app, "COMMIT");
-    strike_cas_stage();
 }
 
 static int erase(int64_t id, sqlock_value expected)
@@ -154,7 +150,6 @@ static void test_deleted_rows_versions_do_not_come_back(void **state)
         assert_int_equal(set_price(cas.conn, 1, sqlock_int(first), 1), SQLOCK_CONFLICT);
         go_out(g.app, way, "ROLLBACK");
     }
-    strike_cas_stage();
 }
 
 static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
@@ -172,32 +167,9 @@ static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
         assert_int_equal(price_of(cas.other, 3), 77);
         app_exec(cas.other, "DELETE FROM app_offer WHERE id = 3");
     }
-    strike_cas_stage();
 }
 
 /* ---- the transaction and the session --------------------------------------------------------- */
-
-static void test_nothing_is_done_without_a_fit_transaction(void **state)
-{
-    set_cas_stage(state);
-    says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
-    app_exec(g.app, g.side->begins[0]);
-    if (g.side->fails_whole) {
-        assert_false(g.side->exec(g.app, OUR_WRONG));
-        says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
-        app_exec(g.app, "ROLLBACK");
-        app_exec(g.app, g.side->begins[0]);
-    }
-    if (g.side->one_answer) {
-        g.side->start_reading(g.app);
-        says(SQLOCK_ESTATE, set_price(cas.conn, 1, sqlock_int(1000), 1));
-        assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
-    }
-    ok(set_price(cas.conn, 1, sqlock_int(1000), 12));
-    app_exec(g.app, "COMMIT");
-    assert_int_equal(price_of(cas.other, 1), 12);
-    strike_cas_stage();
-}
 
 static void test_failure_leaves_the_transaction_as_it_was(void **state)
 {
@@ -215,69 +187,26 @@ static void test_failure_leaves_the_transaction_as_it_was(void **state)
         assert_int_equal(price_of(cas.other, 1), 12);
     }
     assert_int_equal(version_of(cas.other, 1), 1000 + seen_by(cas.other) - 10);
-    strike_cas_stage();
-}
-
-static void test_application_finds_its_session_as_it_was(void **state)
-{
-    char *settings, *last, *now;
-
-    set_cas_stage(state);
-    for (const struct way *way = g.side->ways; way->name; way++) {
-        go_in(g.app, way);
-        settings = g.side->settings(g.app);
-        app_exec(g.app, "SAVEPOINT a");
-        app_exec(g.app, "INSERT INTO app_row VALUES (2, 20), (3, 30)");
-        last = g.side->last(g.app);
-        ok(insert_offer(5, 50));
-        assert_int_equal(insert_offer(5, 51), SQLOCK_CONFLICT);
-        ok(set_price(cas.conn, 5, cas.version.found, 1));
-        assert_int_equal(set_price(cas.conn, 5, sqlock_int(0), 1), SQLOCK_CONFLICT);
-        says(SQLOCK_EDB, assign_from(1000, (sqlock_column){"code", sqlock_int(9), NULL}));
-        now = g.side->last(g.app);
-        app_exec(g.app, "ROLLBACK TO SAVEPOINT a");
-        assert_string_equal(last, now);
-        free(now);
-        assert_int_equal(price_of(g.app, 5), -1);
-        app_exec(g.app, "RELEASE SAVEPOINT a");
-        now = g.side->settings(g.app);
-        assert_string_equal(settings, now);
-        free(settings);
-        free(last);
-        free(now);
-        assert_true(go_out(g.app, way, "COMMIT"));
-    }
-    assert_int_equal(seen_by(cas.other), 10);
-    strike_cas_stage();
 }
 
 /* ---- others at the same row ------------------------------------------------------------------ */
 
-static void *commit_soon(void *app)
-{
-    sleep_ms(REQUEST_MS / 4);
-    app_exec(app, "COMMIT");
-    return NULL;
-}
-
 /* It waits for whoever is changing the row, and then sees what they made of it. */
 static void test_change_under_way_is_waited_for_and_then_compared(void **state)
 {
-    pthread_t t;
     int rc;
 
     set_cas_stage(state);
     app_exec(cas.other, g.side->begins[0]);
     app_exec(cas.other, "UPDATE app_offer SET price = 5, version = version + 1 WHERE id = 1");
     app_exec(g.app, g.side->begins[0]);
-    assert_int_equal(pthread_create(&t, NULL, commit_soon, cas.other), 0);
+    exec_later(REQUEST_MS / 4, cas.other, "COMMIT");
     rc = set_price(cas.conn, 1, sqlock_int(1000), 11);
-    pthread_join(t, NULL);
+    await_later();
     assert_int_equal(rc, SQLOCK_CONFLICT);
     found_version(1001);
     app_exec(g.app, "COMMIT");
     assert_int_equal(price_of(cas.other, 1), 5);
-    strike_cas_stage();
 }
 
 static void test_row_that_stays_locked_is_given_up_in_time(void **state)
@@ -298,8 +227,6 @@ static void test_row_that_stays_locked_is_given_up_in_time(void **state)
         assert_int_equal(seen_by(g.app), 10); /* it goes on */
         go_out(g.app, way, "COMMIT");
     }
-    app_exec(cas.other, "ROLLBACK");
-    strike_cas_stage();
 }
 
 static const struct CMUnitTest tests[] = {
@@ -309,9 +236,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_missing_version_is_a_version),
     cmocka_unit_test(test_deleted_rows_versions_do_not_come_back),
     cmocka_unit_test(test_insert_meets_a_row_of_its_key_or_of_another),
-    cmocka_unit_test(test_nothing_is_done_without_a_fit_transaction),
     cmocka_unit_test(test_failure_leaves_the_transaction_as_it_was),
-    cmocka_unit_test(test_application_finds_its_session_as_it_was),
     cmocka_unit_test(test_change_under_way_is_waited_for_and_then_compared),
     cmocka_unit_test(test_row_that_stays_locked_is_given_up_in_time),
 };

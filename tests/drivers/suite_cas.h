@@ -17,9 +17,8 @@ struct cas_stage {
 };
 extern struct cas_stage cas;
 
-/* First line of every test, and the last. */
+/* First line of every test. */
 void set_cas_stage(void **state);
-void strike_cas_stage(void);
 
 sqlock_row_version *expect_version(sqlock_value expected);
 int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t price);

@@ -23,7 +23,6 @@ static void test_assignments_are_values_or_expressions(void **state)
     ok(assign("note", sqlock_text(""), NULL));
     assert_int_equal(version_of(g.app, 1), 1004);
     app_exec(g.app, "COMMIT");
-    strike_cas_stage();
 }
 
 static void test_arguments_are_judged_before_anything_is_sent(void **state)
@@ -79,7 +78,6 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     ok(sqlock_cas_update(cas.conn, &row, &v, NULL, 0, NULL)); /* raise it only */
     assert_int_equal(version_of(g.app, 1), 1001);
     app_exec(g.app, "COMMIT");
-    strike_cas_stage();
 }
 
 /* As the dialect writes a name. */
@@ -135,7 +133,6 @@ static void test_hostile_names_name_what_they_say_and_nothing_else(void **state)
         app_exec(g.app, "COMMIT");
     }
     assert_int_equal(price_of(cas.other, 1), 10);
-    strike_cas_stage();
 }
 
 /* ---- columns of versions --------------------------------------------------------------------- */
@@ -173,7 +170,6 @@ static void test_columns_that_cannot_count_are_refused(void **state)
     ok(set_price(cas.conn, 2, sqlock_null(), 5)); /* the transaction goes on */
     app_exec(g.app, "COMMIT");
     assert_int_equal(price_of(cas.other, 2), 5);
-    strike_cas_stage();
 }
 
 static void test_timestamps_rise_whatever_the_clock_says(void **state)
@@ -203,7 +199,6 @@ static void test_timestamps_rise_whatever_the_clock_says(void **state)
     if (g.side->timestamp == NULL) {
         says(SQLOCK_EREFUSED, sqlock_cas_update(cas.conn, &row, &cas.version, NULL, 0, &said));
         app_exec(g.app, "ROLLBACK");
-        strike_cas_stage();
         return;
     }
     snprintf(sql, sizeof sql, "SELECT %s FROM app_stamp WHERE id = 1", g.side->timestamp_read);
@@ -224,7 +219,6 @@ static void test_timestamps_rise_whatever_the_clock_says(void **state)
     }
     assert_int_equal(before, app_number(g.app, sql));
     app_exec(g.app, "COMMIT");
-    strike_cas_stage();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -3,7 +3,6 @@
 #include <sqlock/cas.h>
 #include <sqlock/retry.h>
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "tests/drivers/suite_guest.h"
@@ -12,7 +11,6 @@ enum { CLIENTS = 6, ADDED = 12 };
 
 /* One who adds 1 to the row's n, ADDED times. */
 struct client {
-    pthread_t thread;
     void *app;
     sqlock_conn *conn;
     const struct way *way;
@@ -91,10 +89,8 @@ static int64_t race(const struct way *way, bool compares, int *out_conflicts)
         if (way->before)
             app_exec(clients[i].app, way->before);
     }
-    for (int i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_create(&clients[i].thread, NULL, add_all, &clients[i]), 0);
+    run_threads(CLIENTS, clients, sizeof *clients, add_all);
     for (int i = 0; i < CLIENTS; i++) {
-        pthread_join(clients[i].thread, NULL);
         *out_conflicts += clients[i].conflicts + clients[i].restarts;
         sqlock_conn_free(clients[i].conn);
         g.side->close(clients[i].app);
@@ -124,7 +120,6 @@ static void test_no_change_is_lost_between_many_who_compare_and_set(void **state
         assert_true(conflicts > 0); /* they did meet */
         assert_int_equal(app_number(g.app, "SELECT version FROM app_count"), 1 + CLIENTS * ADDED);
     }
-    end_guest();
 }
 
 static void test_twin_that_does_not_compare_loses_changes(void **state)
@@ -134,7 +129,6 @@ static void test_twin_that_does_not_compare_loses_changes(void **state)
     begin_race(state);
     assert_true(race(&g.side->ways[0], false, &conflicts) < CLIENTS * ADDED);
     assert_int_equal(app_number(g.app, "SELECT version FROM app_count"), 1 + CLIENTS * ADDED);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

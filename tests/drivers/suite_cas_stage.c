@@ -4,6 +4,12 @@
 
 struct cas_stage cas;
 
+static void strike(void)
+{
+    sqlock_conn_free(cas.conn);
+    cas.conn = NULL;
+}
+
 void set_cas_stage(void **state)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
@@ -17,13 +23,7 @@ void set_cas_stage(void **state)
     cas.m = open_manager(g.w, &o);
     cas.conn = adopted(cas.m, g.app);
     cas.other = app_connect_impatient();
-}
-
-void strike_cas_stage(void)
-{
-    sqlock_conn_free(cas.conn);
-    cas.conn = NULL;
-    end_guest();
+    at_end(g.w, strike);
 }
 
 sqlock_row_version *expect_version(sqlock_value expected)

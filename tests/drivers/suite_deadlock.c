@@ -72,7 +72,6 @@ static void test_victim_whose_time_is_over_is_told_who_is_in_the_way(void **stat
     assert_string_equal(v.err.sqlstate, "40P01");
     assert_code(SQLOCK_EGUARDED, v.code, &v.err);
     assert_true(is_free(m, "nightly"));
-    end_guest();
 }
 
 /* The twin, which has the time. */
@@ -88,7 +87,6 @@ static void test_victim_of_a_deadlock_asks_again(void **state)
     assert_ok(v.code, &v.err);
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 2);
     give(v.lock);
-    end_guest();
 }
 
 static const struct CMUnitTest tests[] = {

@@ -14,6 +14,11 @@ static struct stage {
     void *other;
 } s;
 
+static void strike(void)
+{
+    sqlock_conn_free(s.conn);
+}
+
 static void set_stage(void **state)
 {
     begin_app(state);
@@ -23,12 +28,7 @@ static void set_stage(void **state)
     s.m = open_manager(g.w, NULL);
     s.conn = adopted(s.m, g.app);
     s.other = app_connect_impatient();
-}
-
-static void strike_stage(void)
-{
-    sqlock_conn_free(s.conn);
-    end_guest();
+    at_end(g.w, strike);
 }
 
 static int fence_in(const char *column, int64_t id, int64_t token)
@@ -69,7 +69,6 @@ static void test_token_passes_unless_a_larger_one_was_here(void **state)
         go_out(g.app, way, "ROLLBACK");
         assert_int_equal(fence_seen_by(s.other), token);
     }
-    strike_stage();
 }
 
 /* What the older holder has read is older than the newer one's write. */
@@ -94,16 +93,6 @@ static void test_transaction_that_read_before_the_last_write_does_not_pass(void 
             assert_restart(rc, &said);
         go_out(g.app, way, "ROLLBACK");
     }
-    strike_stage();
-}
-
-static void *pass_and_commit(void *arg)
-{
-    (void)arg;
-    sleep_ms(200);
-    app_exec(g.app, "UPDATE app_thing SET n = n + 1 WHERE id = 1");
-    app_exec(g.app, "COMMIT");
-    return NULL;
 }
 
 /* Who passed keeps the row: a newer holder's fence waits, and an older one's is judged by it. */
@@ -112,7 +101,6 @@ static void test_fenced_row_is_kept_until_the_transaction_ends(void **state)
     sqlock_conn *mine, *others;
     sqlock_column key = {"id", sqlock_int(1), NULL};
     sqlock_row row = {sizeof row, NULL, "app_thing", &key, 1};
-    pthread_t t;
     int rc;
 
     set_stage(state);
@@ -121,15 +109,15 @@ static void test_fenced_row_is_kept_until_the_transaction_ends(void **state)
     app_exec(g.app, g.side->begins[0]);
     ok(fence(8));
     app_exec(s.other, g.side->begins[0]);
-    assert_int_equal(pthread_create(&t, NULL, pass_and_commit, NULL), 0);
+    app_exec(g.app, "UPDATE app_thing SET n = n + 1 WHERE id = 1");
+    exec_later(200, g.app, "COMMIT");
     rc = sqlock_fence(others, &row, "fence", 7, &said);
-    pthread_join(t, NULL);
+    await_later();
     says(SQLOCK_ELOST, rc);
     app_exec(s.other, "ROLLBACK");
     assert_int_equal(app_number(s.other, "SELECT n FROM app_thing WHERE id = 1"), 1);
     sqlock_conn_free(others);
     s.conn = mine;
-    strike_stage();
 }
 
 static void test_fence_must_have_room_for_every_token(void **state)
@@ -149,7 +137,6 @@ static void test_fence_must_have_room_for_every_token(void **state)
     says(SQLOCK_EINVAL, fence(INT64_C(1) << 53));
     ok(fence((INT64_C(1) << 53) - 1));
     app_exec(g.app, "COMMIT");
-    strike_stage();
 }
 
 static const struct CMUnitTest tests[] = {

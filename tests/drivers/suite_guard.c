@@ -1,7 +1,7 @@
 /* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
-#include <pthread.h>
 #include <string.h>
 
+#include <sqlock/rows.h>
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite_guest.h"
@@ -16,6 +16,12 @@ static struct stage {
     bool one_writer;
 } s;
 
+static void strike(void)
+{
+    sqlock_conn_free(s.conn);
+    sqlock_lock_free(s.lock);
+}
+
 static void set_stage(void **state, int32_t lease_ms, unsigned flags)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
@@ -27,13 +33,7 @@ static void set_stage(void **state, int32_t lease_ms, unsigned flags)
     s.lock = take_for(s.m, "sale", lease_ms, flags);
     s.conn = adopted(s.m, g.app);
     s.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
-}
-
-static void strike_stage(void)
-{
-    sqlock_conn_free(s.conn);
-    sqlock_lock_free(s.lock);
-    end_guest();
+    at_end(g.w, strike);
 }
 
 static int guard(void)
@@ -57,7 +57,6 @@ static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state
         sqlock_lock_free(s.lock);
         s.lock = take_for(s.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
     }
-    strike_stage();
 }
 
 static void test_rollback_ends_the_guard(void **state)
@@ -68,7 +67,6 @@ static void test_rollback_ends_the_guard(void **state)
     sleep_ms(LEASE_MS + 50);
     app_exec(g.app, "ROLLBACK");
     assert_true(is_free(s.thief, "sale"));
-    strike_stage();
 }
 
 /* The third classical mistake. */
@@ -86,7 +84,6 @@ static void test_release_before_the_commit_admits_nobody(void **state)
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(s.lock, &said));
     assert_true(is_free(s.thief, "sale"));
-    strike_stage();
 }
 
 static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
@@ -100,7 +97,6 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
     if (s.one_writer) /* it was not done */
         ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
     assert_true(is_free(s.thief, "sale"));
-    strike_stage();
 }
 
 /* ---- and nobody guards --------------------------------------------------------------------------
@@ -109,7 +105,6 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
 enum { TRIERS = 8, TRYING_MS = 700 };
 
 struct trier {
-    pthread_t thread;
     sqlock *m;
     int64_t until;
     int granted, busy, guarded, unnamed; /* unnamed: busy, and not told by whom */
@@ -155,12 +150,10 @@ static struct trier try_all(struct world *w)
 
     for (int i = 0; i < TRIERS; i++)
         t[i].m = open_manager(w, NULL);
-    for (int i = 0; i < TRIERS; i++) {
+    for (int i = 0; i < TRIERS; i++)
         t[i].until = now_us() + TRYING_MS * 1000;
-        assert_int_equal(pthread_create(&t[i].thread, NULL, try_main, &t[i]), 0);
-    }
+    run_threads(TRIERS, t, sizeof *t, try_main);
     for (int i = 0; i < TRIERS; i++) {
-        pthread_join(t[i].thread, NULL);
         sum.granted += t[i].granted;
         sum.busy += t[i].busy;
         sum.guarded += t[i].guarded;
@@ -198,7 +191,6 @@ static void test_those_who_try_beside_a_guard_are_all_told_of_it(void **state)
     assert_true(sum.guarded > 50);
     app_exec(g.app, "COMMIT");
     assert_true(is_free(s.thief, "sale"));
-    strike_stage();
 }
 
 /* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
@@ -227,7 +219,6 @@ static void test_release_is_not_told_of_the_next_holders_guard(void **state)
     give(thiefs);
     sqlock_lock_free(first);
     sqlock_conn_free(theirs);
-    strike_stage();
 }
 
 /* To begin anew would not help: the loss is in any snapshot that is taken now. */
@@ -250,7 +241,6 @@ static void test_stale_holder_cannot_guard(void **state)
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
     fail_to_guard();
     give(thiefs);
-    strike_stage();
 }
 
 /* Its owner was granted the name again, by another program: then the first grant is as stale. */
@@ -269,7 +259,6 @@ static void test_guard_is_for_the_exact_grant(void **state)
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
     fail_to_guard();
     give(second);
-    strike_stage();
 }
 
 static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
@@ -292,8 +281,6 @@ static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
     says(SQLOCK_EINVAL, sqlock_guard(s.lock, NULL, &said));
     ok(sqlock_release(s.lock, &said));
     says(SQLOCK_ESTATE, guard());
-    app_exec(g.app, "ROLLBACK");
-    strike_stage();
 }
 
 /* Three leases long. */
@@ -308,7 +295,6 @@ static void test_renewals_go_on_in_a_guarded_transaction(void **state)
     }
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(s.lock, &said));
-    strike_stage();
 }
 
 static void await_state(sqlock_state wanted, int ms)
@@ -340,7 +326,6 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
     app_exec(g.app, "COMMIT");
     await_state(SQLOCK_LOST, 1000);
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
-    strike_stage();
 }
 
 static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
@@ -355,7 +340,6 @@ static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
     ok(sqlock_settle(s.lock, 400, &said));
     assert_true(sqlock_is_held(s.lock));
     ok(sqlock_release(s.lock, &said));
-    strike_stage();
 }
 
 /* P6: nobody renews it, so nobody but the clock can tell. */
@@ -372,7 +356,6 @@ static void test_guarded_lease_that_is_not_renewed_is_told_lost(void **state)
     assert_true(readable_within(fd, LEASE_MS));
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
     assert_true(is_free(s.thief, "sale"));
-    strike_stage();
 }
 
 /* P5: the release was not applied, which its answer alone may tell. */
@@ -393,39 +376,28 @@ static void test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold
     ok(sqlock_settle(s.lock, 400, &said));
     assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_RELEASED);
     assert_true(is_free(s.thief, "order"));
-    strike_stage();
-}
-
-static void *commit_later(void *app)
-{
-    sleep_ms(800);
-    return g.side->exec(app, "COMMIT") ? NULL : app;
 }
 
 /* Its own transaction is over, and somebody else writes for longer than a guarded release waits. */
-static pthread_t writer;
-
 static int guard_and_commit(sqlock_lock *lock, void *other)
 {
     app_exec(g.app, "BEGIN IMMEDIATE");
     ok(sqlock_guard(lock, s.conn, &said));
     app_exec(g.app, "COMMIT");
     app_exec(other, "BEGIN IMMEDIATE");
-    assert_int_equal(pthread_create(&writer, NULL, commit_later, other), 0);
+    exec_later(800, other, "COMMIT");
     return 0;
 }
 
 static void test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer(void **state)
 {
-    void *other, *failed = NULL;
+    void *other;
 
     set_stage(state, 10000, 0);
     other = app_connect();
     ok(sqlock_with(s.m, "order", NULL, guard_and_commit, other, NULL, &said));
-    pthread_join(writer, &failed);
-    assert_null(failed);
+    await_later();
     assert_true(is_free(s.thief, "order"));
-    strike_stage();
 }
 
 static void test_handles_may_be_freed_in_any_order(void **state)
@@ -434,13 +406,13 @@ static void test_handles_may_be_freed_in_any_order(void **state)
     close_manager(g.w, s.m);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_ESTATE, guard()); /* the manager is closed */
+    says(SQLOCK_ESTATE, sqlock_name_lock(s.conn, "job", 3, NULL, &said));
     app_exec(g.app, "ROLLBACK");
     sqlock_lock_free(s.lock);
     sqlock_conn_free(s.conn);
     sqlock_conn_free(NULL);
     s.lock = NULL;
     s.conn = NULL;
-    end_guest();
 }
 
 /* P16 */
@@ -450,7 +422,6 @@ static void test_guard_is_refused_where_it_cannot_be_kept(void **state)
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EREFUSED, guard());
     app_exec(g.app, "COMMIT");
-    strike_stage();
 }
 
 static const struct CMUnitTest refused[] = {

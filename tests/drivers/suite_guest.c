@@ -1,5 +1,6 @@
 #include "tests/drivers/suite_guest.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,50 @@ void app_exec(void *app, const char *sql)
 {
     if (!g.side->exec(app, sql))
         fail_msg("the application's statement failed: %s", sql);
+}
+
+static struct later {
+    pthread_t thread;
+    int32_t ms;
+    void (*what)(void *arg);
+    void *arg;
+    const char *sql;
+    bool failed;
+} later;
+
+static void *do_it(void *arg)
+{
+    (void)arg;
+    sleep_ms(later.ms);
+    later.what(later.arg);
+    return NULL;
+}
+
+void do_later(int32_t ms, void (*what)(void *arg), void *arg)
+{
+    later.ms = ms;
+    later.what = what;
+    later.arg = arg;
+    later.failed = false;
+    assert_int_equal(pthread_create(&later.thread, NULL, do_it, NULL), 0);
+}
+
+static void exec_it(void *app)
+{
+    later.failed = !g.side->exec(app, later.sql);
+}
+
+void exec_later(int32_t ms, void *app, const char *sql)
+{
+    later.sql = sql;
+    do_later(ms, exec_it, app);
+}
+
+void await_later(void)
+{
+    pthread_join(later.thread, NULL);
+    if (later.failed)
+        fail_msg("the application's statement failed: %s", later.sql);
 }
 
 void assert_restart(int rc, const sqlock_error *err)
@@ -80,6 +125,16 @@ sqlock_conn *adopted(sqlock *m, void *app)
     return conn;
 }
 
+void still_tells(char *before, char *(*tell)(void *app))
+{
+    char *now = before ? tell(g.app) : NULL;
+
+    if (before)
+        assert_string_equal(before, now);
+    free(before);
+    free(now);
+}
+
 void go_in(void *app, const struct way *way)
 {
     if (way->before)
@@ -99,7 +154,6 @@ bool go_out(void *app, const struct way *way, const char *end)
     return ended;
 }
 
-/* Nothing of the last test is left but memory that an assertion jumped over. */
 static void free_guest(void)
 {
     if (g.conn)
@@ -110,8 +164,8 @@ static void free_guest(void)
 
 void begin_app(void **state)
 {
-    free_guest();
     g.w = world(state);
+    at_end(g.w, free_guest);
     g.side = g.w->q->app;
     g.driver = g.w->q->driver();
     assert_non_null(g.rows = rows_new());
@@ -124,6 +178,12 @@ void begin_guest(void **state)
 {
     begin_app(state);
     ok(adopt(g.app, &g.conn));
+}
+
+void begin_in_transaction(void **state)
+{
+    begin_guest(state);
+    app_exec(g.app, g.side->begins[0]);
 }
 
 void end_guest(void)

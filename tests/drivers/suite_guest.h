@@ -31,11 +31,16 @@ extern struct guest g;
  * transaction; not adopted yet, or adopted. */
 void begin_app(void **state);
 void begin_guest(void **state);
+void begin_in_transaction(void **state); /* adopted, and the transaction has begun */
 int adopt(void *app, void **out_conn);
-void end_guest(void); /* not where an assertion failed: the next test does it */
+void end_guest(void); /* before the test ends, which does it by itself */
 
 /* The application's connection, adopted through the public header. */
 sqlock_conn *adopted(sqlock *m, void *app);
+
+/* The application's connection still tells the same: settings() or last(). It takes `before`, which
+ * may be NULL. */
+void still_tells(char *before, char *(*tell)(void *app));
 
 /* Into a transaction, and out of it. */
 void go_in(void *app, const struct way *way);
@@ -49,6 +54,11 @@ void *app_connect(void);
 void *app_connect_impatient(void);
 void be_impatient(void *app);
 void app_exec(void *app, const char *sql);
+/* So much later, on a thread of its own: this, or a statement; one at a time. It has been done when
+ * await_later() returns, or the test fails. */
+void do_later(int32_t ms, void (*what)(void *arg), void *arg);
+void exec_later(int32_t ms, void *app, const char *sql);
+void await_later(void);
 int64_t app_number(void *app, const char *sql);
 int64_t seen_by(void *app); /* n of row 1 */
 

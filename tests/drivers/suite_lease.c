@@ -1,7 +1,6 @@
 /* P1, P2, P3, P10: who holds a lock, in which order, and that others' calls change nothing. */
 #include "tests/drivers/suite.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -148,7 +147,6 @@ static void test_threads_take_turns_and_tokens_rise(void **state)
     atomic_int inside = 0;
     _Atomic int64_t counter = 0, last_token = 0;
     struct turns t[TURN_THREADS];
-    pthread_t threads[TURN_THREADS];
     sqlock *m[2];
 
     o.connections = 3;
@@ -157,10 +155,8 @@ static void test_threads_take_turns_and_tokens_rise(void **state)
     for (int i = 0; i < TURN_THREADS; i++) {
         t[i] = (struct turns){
             .m = m[i % 2], .inside = &inside, .counter = &counter, .last_token = &last_token};
-        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &t[i]), 0);
     }
-    for (int i = 0; i < TURN_THREADS; i++)
-        pthread_join(threads[i], NULL);
+    run_threads(TURN_THREADS, t, sizeof *t, take_turns);
     for (int i = 0; i < TURN_THREADS; i++) {
         assert_ok(t[i].code, &t[i].err);
         if (t[i].what)
@@ -181,18 +177,7 @@ static void test_late_release_does_not_free_successor(void **state)
     assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
     ok(sqlock_renew(new, &said));
     assert_true(sqlock_is_held(new));
-    sqlock_lock_free(old);
-    give(new);
-}
-
-/* P3: nor does freeing it. */
-static void test_late_free_does_not_free_successor(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *old = take_for(a, "nightly", 200, SQLOCK_NO_RENEW);
-    sqlock_lock *new = take(b, "nightly");
-
-    sqlock_lock_free(old);
+    sqlock_lock_free(old); /* nor does that */
     assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
     give(new);
 }
@@ -219,7 +204,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_expired_lock_is_taken_over_without_a_reaper),
     cmocka_unit_test(test_threads_take_turns_and_tokens_rise),
     cmocka_unit_test(test_late_release_does_not_free_successor),
-    core_test(test_late_free_does_not_free_successor),
     core_test(test_freed_handle_keeps_the_lock_for_its_lease),
 };
 PART(suite_lease, tests);

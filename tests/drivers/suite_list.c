@@ -243,23 +243,6 @@ static void test_break_frees_what_the_list_shows(void **state)
     sqlock_lock_free(two);
 }
 
-/* A waiter need not wait for the rest of the lease. */
-static void test_break_lets_the_next_acquire_in(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_holder h = {.size = sizeof h};
-    sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_lock *lock = take_for(a, "nightly", 600000, SQLOCK_NO_RENEW), *next = NULL;
-
-    o.holder = &h;
-    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &next, &said));
-    ok(sqlock_break(b, "nightly", 7, h.token, &said));
-    ok(sqlock_acquire(b, "nightly", &o, &next, &said));
-    assert_between(h.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    sqlock_lock_free(lock);
-    give(next);
-}
-
 /* P5: what the second try finds may be its own doing, and may not. */
 static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state)
 {
@@ -278,17 +261,6 @@ static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
     sqlock_lock_free(lock);
-}
-
-static void test_break_of_a_released_grant_whose_reply_was_lost_says_lost(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_lock *lock = take(m, "nightly");
-    int64_t token = sqlock_lock_token(lock);
-
-    give(lock);
-    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
 }
 
 static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went(void **state)
@@ -315,6 +287,8 @@ static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went
     int64_t token = sqlock_lock_token(lock);
 
     give(lock);
+    spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
     give(take(m, "nightly"));
     next = take(m, "nightly");
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
@@ -336,9 +310,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_goes_over_many_pages),
     cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),
     cmocka_unit_test(test_break_frees_what_the_list_shows),
-    cmocka_unit_test(test_break_lets_the_next_acquire_in),
     cmocka_unit_test(test_break_whose_reply_was_lost_says_what_the_row_tells),
-    cmocka_unit_test(test_break_of_a_released_grant_whose_reply_was_lost_says_lost),
     cmocka_unit_test(test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went),
     cmocka_unit_test(test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went),
 };

@@ -89,6 +89,12 @@ static const struct call {
 /* ---- the stage --------------------------------------------------------------------------------
  */
 
+static void strike(void)
+{
+    sqlock_lock_free(lock);
+    lock = NULL;
+}
+
 static void set_stage(void **state)
 {
     set_cas_stage(state);
@@ -96,13 +102,7 @@ static void set_stage(void **state)
     app_exec(g.app, "INSERT INTO app_fenced (id) VALUES (1)");
     ok(sqlock_ensure(cas.m, "turn", SQLOCK_LEN_STRING, &said));
     lock = take_for(cas.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
-}
-
-static void strike_stage(void)
-{
-    sqlock_lock_free(lock);
-    lock = NULL;
-    strike_cas_stage();
+    at_end(g.w, strike);
 }
 
 static void reset(void)
@@ -137,17 +137,6 @@ static char *put_into(situation s)
     return settings;
 }
 
-/* Takes `before`, which may be NULL. */
-static void same_settings(char *before)
-{
-    char *now = before ? g.side->settings(g.app) : NULL;
-
-    if (before)
-        assert_string_equal(before, now);
-    free(before);
-    free(now);
-}
-
 /* What the application does behind the call, and how it ends. Returns what becomes of n. */
 static int64_t go_on(const struct way *way, situation s, const char *end)
 {
@@ -169,22 +158,24 @@ static int64_t go_on(const struct way *way, situation s, const char *end)
 static void try_cell(const struct call *c, const struct way *way, situation s, const char *end)
 {
     bool fit = !(s == READING && g.side->one_answer) && !(s == FAILED && g.side->fails_whole);
-    char *outside, *inside;
+    char *outside, *inside, *last;
     int64_t n;
 
     reset();
     outside = g.side->settings(g.app);
     go_in(g.app, way);
     inside = put_into(s);
+    last = s == READING ? NULL : g.side->last(g.app);
     if (fit)
         ok(c->run());
     else
         says(SQLOCK_ESTATE, c->run());
+    still_tells(last, g.side->last);
     if (s == READING)
         assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
-    same_settings(inside);
+    still_tells(inside, g.side->settings);
     n = go_on(way, s, end);
-    same_settings(outside);
+    still_tells(outside, g.side->settings);
     assert_int_equal(seen_by(cas.other), n);
     assert_int_equal(app_number(cas.other, c->seen),
                      fit && s != POINT && strcmp(end, "COMMIT") == 0 ? c->after : c->before);
@@ -200,7 +191,6 @@ static void try_all(void **state, const struct call *c)
             try_cell(c, way, s, "COMMIT");
             try_cell(c, way, s, "ROLLBACK");
         }
-    strike_stage();
 }
 
 /* ---- the tests --------------------------------------------------------------------------------

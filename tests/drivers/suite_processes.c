@@ -187,59 +187,10 @@ static void test_processes_may_migrate_at_once(void **state)
     give(take(open_manager(s.w, NULL), "nightly"));
 }
 
-/* ---- a grant that another process carries on ------------------------------------------------- */
-
-struct exported {
-    unsigned char owner[SQLOCK_OWNER_SIZE];
-    int64_t token;
-};
-
-/* The child is there before the parent's manager: not every database lets it have one afterwards.
- */
-static int release_exported(void *arg)
-{
-    const struct side *s = arg;
-    struct exported e;
-    sqlock_lock *lock = NULL;
-    sqlock *m;
-
-    assert_int_equal(read(s->pipe[0], &e, sizeof e), sizeof e);
-    m = open_in_child(s);
-    ok(sqlock_import(m, "nightly", 7, e.owner, e.token, NULL, &lock, &said));
-    ok(sqlock_settle(lock, 0, &said));
-    assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
-    give(lock);
-    sqlock_close(m);
-    return 0;
-}
-
-static void test_process_gives_back_what_another_was_granted(void **state)
-{
-    struct side s = {.w = world(state)};
-    struct exported e = {0};
-    pid_t child;
-
-    assert_int_equal(pipe(s.pipe), 0);
-    child = child_start(release_exported, &s);
-    sqlock *m = open_manager(s.w, NULL);
-    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
-    memcpy(e.owner, sqlock_lock_owner(lock), sizeof e.owner);
-    e.token = sqlock_lock_token(lock);
-    assert_int_equal(write(s.pipe[1], &e, sizeof e), sizeof e);
-    assert_int_equal(child_wait(child, patience_ms(20000)), 0);
-    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_RELEASED);
-    assert_true(is_free(m, "nightly"));
-    sqlock_lock_free(lock);
-    close(s.pipe[0]);
-    close(s.pipe[1]);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_processes_take_turns),
     core_test(test_lock_of_a_killed_process_is_free_after_its_lease),
     core_test(test_stopped_process_stops_believing_before_its_successor_comes),
     cmocka_unit_test(test_processes_may_migrate_at_once),
-    core_test(test_process_gives_back_what_another_was_granted),
 };
 PART(suite_processes, tests);

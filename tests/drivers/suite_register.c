@@ -1,7 +1,6 @@
 /* P13: versioned registers; and the rows that transactions lock by name, made beforehand (P12). */
 #include "tests/drivers/suite_register.h"
 
-#include <pthread.h>
 #include <sqlock/transaction.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,7 +234,6 @@ static void test_get_without_room_for_its_answer_is_refused(void **state)
 enum { THREADS = 4, EACH = 25 };
 
 struct counter {
-    pthread_t thread;
     sqlock *m;
     int conflicts, failed;
     sqlock_error err;
@@ -283,10 +281,7 @@ static void test_no_update_is_lost_between_setters(void **state)
     for (int i = 0; i < THREADS; i++) /* two share one */
         c[i].m = i % 2 ? c[i - 1].m : open_manager(w, &o);
     first = set_register(c[0].m, "sum", "0", 0);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&c[i].thread, NULL, count_main, &c[i]), 0);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(c[i].thread, NULL);
+    run_threads(THREADS, c, sizeof *c, count_main);
     for (int i = 0; i < THREADS; i++) {
         if (c[i].failed)
             fail_msg("%s", c[i].err.text);
@@ -388,10 +383,7 @@ static void test_any_number_may_ensure_a_row_at_once(void **state)
     memset(c, 0, sizeof c);
     for (int i = 0; i < THREADS; i++)
         c[i].m = manager(state);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&c[i].thread, NULL, ensure_main, &c[i]), 0);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(c[i].thread, NULL);
+    run_threads(THREADS, c, sizeof *c, ensure_main);
     for (int i = 0; i < THREADS; i++)
         if (c[i].failed)
             fail_msg("%s", c[i].err.text);

@@ -91,61 +91,28 @@ static void test_renewal_that_is_denied_once_is_asked_again(void **state)
     sqlock_lock_free(lock);
 }
 
-static void test_lock_that_renews_by_hand_is_not_renewed(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
-    int64_t deadline = sqlock_lock_deadline_us(lock);
-
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
-    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
-    sqlock_lock_free(lock);
-}
-
-static void test_renewals_end_with_release(void **state)
+static void test_renewals_end_with_release_free_and_loss(void **state)
 {
     sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take_for(a, "nightly", 300, 0), *next = NULL;
+    sqlock_lock *released = take_for(a, "released", 300, 0), *next;
+    sqlock_lock *broken = take_for(a, "broken", 300, 0);
     sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
     long seen;
 
+    sqlock_lock_free(take_for(a, "freed", SQLOCK_LEASE_MIN_MS, 0));
     sleep_ms(350);
-    ok(sqlock_release(lock, &said));
-    next = take_with(b, "nightly", &o); /* at once */
+    ok(sqlock_break(b, "broken", 6, sqlock_lock_token(broken), &said));
+    await_loss(broken);
+    ok(sqlock_release(released, &said));
+    next = take_with(b, "released", &o); /* at once */
     seen = spy_runs(SQLOCK_STMT_RENEW);
     sleep_ms(350);
     /* One may have been on its way. */
     assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
     assert_true(sqlock_is_held(next));
-    sqlock_lock_free(lock);
+    sqlock_lock_free(released);
+    sqlock_lock_free(broken);
     give(next);
-}
-
-static void test_renewals_end_with_free(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_lock *lock = take_for(m, "nightly", 150, 0);
-    long seen;
-
-    sqlock_lock_free(lock);
-    seen = spy_runs(SQLOCK_STMT_RENEW);
-    sleep_ms(300);
-    assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
-}
-
-static void test_renewals_end_with_loss(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_lock *lock = take_for(m, "nightly", 200, 0);
-    long seen;
-
-    ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
-    await_loss(lock);
-    seen = spy_runs(SQLOCK_STMT_RENEW);
-    sleep_ms(300);
-    assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 0);
-    sqlock_lock_free(lock);
 }
 
 enum { MANY = 100 };
@@ -199,10 +166,7 @@ static const struct CMUnitTest tests[] = {
     core_test(test_renewals_come_as_often_as_they_are_asked_for),
     core_test(test_longest_hold_ends_renewals),
     core_test(test_renewal_that_is_denied_once_is_asked_again),
-    core_test(test_lock_that_renews_by_hand_is_not_renewed),
-    core_test(test_renewals_end_with_release),
-    core_test(test_renewals_end_with_free),
-    core_test(test_renewals_end_with_loss),
+    core_test(test_renewals_end_with_release_free_and_loss),
     cmocka_unit_test(test_many_leases_are_renewed_together),
     core_test(test_long_lease_does_not_delay_a_short_one),
 };

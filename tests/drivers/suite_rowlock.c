@@ -26,7 +26,6 @@ static void test_row_is_kept_from_others_until_the_transaction_ends(void **state
             ok(lock_row(rs.other, 1)); /* in the transaction that was refused before */
             app_exec(rs.other_app, "COMMIT");
         }
-    strike_row_stage();
 }
 
 static void test_other_rows_are_free_but_where_there_is_one_writer(void **state)
@@ -36,7 +35,6 @@ static void test_other_rows_are_free_but_where_there_is_one_writer(void **state)
     ok(lock_row(rs.conn, 1));
     assert_int_equal(lock_row(rs.other, 2), rs.one_writer ? SQLOCK_EBUSY : 0);
     end_both("COMMIT");
-    strike_row_stage();
 }
 
 static void test_locked_rows_are_skipped_if_asked(void **state)
@@ -65,7 +63,6 @@ static void test_locked_rows_are_skipped_if_asked(void **state)
     }
     assert_int_equal(outcomes[1], SQLOCK_CONFLICT);
     end_both("COMMIT");
-    strike_row_stage();
 }
 
 static void test_absent_row_is_told(void **state)
@@ -78,7 +75,6 @@ static void test_absent_row_is_told(void **state)
         assert_int_equal(lock_row_with(rs.conn, 7, SQLOCK_ROW_SKIP_LOCKED, 0), SQLOCK_ABSENT);
         app_exec(g.app, "ROLLBACK");
     }
-    strike_row_stage();
 }
 
 /* Locked by us, then deleted by us: it is not there for us. And one that we have just made is. */
@@ -90,37 +86,9 @@ static void test_own_changes_count(void **state)
     ok(lock_row(rs.conn, 5));
     app_exec(g.app, "DELETE FROM app_row WHERE id = 5");
     assert_int_equal(lock_row(rs.conn, 5), SQLOCK_ABSENT);
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 /* ---- the transaction's state ----------------------------------------------------------------- */
-
-static void test_lock_wants_an_open_transaction_that_is_fit(void **state)
-{
-    set_row_stage(state);
-    says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
-    says(SQLOCK_ESTATE, lock_row_name(rs.conn, "job", 0));
-    app_exec(g.app, g.side->begins[0]);
-    if (g.side->fails_whole) {
-        assert_false(g.side->exec(g.app, OUR_WRONG));
-        says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
-        app_exec(g.app, "ROLLBACK");
-        app_exec(g.app, g.side->begins[0]);
-    }
-    if (g.side->one_answer) {
-        g.side->start_reading(g.app);
-        says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
-        assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
-    }
-    ok(lock_row(rs.conn, 1));
-    app_exec(g.app, "COMMIT");
-    close_manager(g.w, rs.m);
-    app_exec(g.app, g.side->begins[0]);
-    says(SQLOCK_ESTATE, lock_row(rs.conn, 1));
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
-}
 
 /* What the transaction has seen is older than the row's newest version. Either only a restart
  * helps, or the lock is that of the newest. */
@@ -150,43 +118,6 @@ static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **sta
         expected += 1 + (rc == 0 ? 100 : 0);
         assert_int_equal(seen_by(rs.other_app), expected);
     }
-    strike_row_stage();
-}
-
-/* Our savepoint, if there is one, does not meet the application's. */
-static void test_applications_savepoints_stay_as_they_are(void **state)
-{
-    set_row_stage(state);
-    app_exec(g.app, g.side->begins[0]);
-    app_exec(g.app, "UPDATE app_row SET n = 11 WHERE id = 1");
-    app_exec(g.app, "SAVEPOINT theirs");
-    app_exec(g.app, "UPDATE app_row SET n = 12 WHERE id = 1");
-    ok(lock_row(rs.conn, 2));
-    assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
-    says(SQLOCK_EREFUSED, lock_row_by("no_table", "id", sqlock_int(1)));
-    assert_int_equal(seen_by(g.app), 12);
-    app_exec(g.app, "ROLLBACK TO SAVEPOINT theirs");
-    assert_int_equal(seen_by(g.app), 11);
-    app_exec(g.app, "COMMIT");
-    assert_int_equal(seen_by(g.app), 11);
-    strike_row_stage();
-}
-
-static void test_settings_and_last_answers_stay_as_they_were(void **state)
-{
-    char *before, *after;
-
-    set_row_stage(state);
-    app_exec(g.app, g.side->begins[0]);
-    before = g.side->settings(g.app);
-    ok(lock_row(rs.conn, 1));
-    assert_int_equal(lock_row(rs.conn, 9), SQLOCK_ABSENT);
-    after = g.side->settings(g.app);
-    assert_string_equal(after, before);
-    free(before);
-    free(after);
-    app_exec(g.app, "COMMIT");
-    strike_row_stage();
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -205,7 +136,6 @@ static void test_name_is_locked_and_its_row_made_when_missing(void **state)
         ok(lock_row_name(rs.other, "job", 0));
         app_exec(rs.other_app, "COMMIT");
     }
-    strike_row_stage();
 }
 
 static void test_name_may_be_made_beforehand(void **state)
@@ -217,7 +147,6 @@ static void test_name_may_be_made_beforehand(void **state)
         ok(lock_row_name(rs.conn, "a b'\"`\\", 0));
         app_exec(g.app, "ROLLBACK");
     }
-    strike_row_stage();
 }
 
 static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state)
@@ -239,7 +168,6 @@ static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state
         ok(lock_row_name(rs.conn, name, 0));
         app_exec(g.app, "ROLLBACK");
     }
-    strike_row_stage();
 }
 
 static const struct CMUnitTest tests[] = {
@@ -248,10 +176,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_locked_rows_are_skipped_if_asked),
     cmocka_unit_test(test_absent_row_is_told),
     cmocka_unit_test(test_own_changes_count),
-    cmocka_unit_test(test_lock_wants_an_open_transaction_that_is_fit),
     cmocka_unit_test(test_old_transaction_locks_the_newest_row_or_is_restarted),
-    cmocka_unit_test(test_applications_savepoints_stay_as_they_are),
-    cmocka_unit_test(test_settings_and_last_answers_stay_as_they_were),
     cmocka_unit_test(test_name_is_locked_and_its_row_made_when_missing),
     cmocka_unit_test(test_name_may_be_made_beforehand),
     cmocka_unit_test(test_new_name_in_an_old_snapshot_is_a_restart_or_locked),

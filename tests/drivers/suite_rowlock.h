@@ -15,12 +15,12 @@ struct row_stage {
 };
 extern struct row_stage rs;
 
-/* First line of every test, and the last: app_row has a row 1 with n = 10, and a row 2. */
+/* First line of every test: app_row has a row 1 with n = 10, and a row 2. */
 void set_row_stage(void **state);
-void strike_row_stage(void);
 
 sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms);
 /* Lock row number id of app_row; without a wait. */
+int lock_row_opts(sqlock_conn *conn, int64_t id, const sqlock_row_opts *opts);
 int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms);
 int lock_row(sqlock_conn *conn, int64_t id);
 /* The row of a table where column has the value, on the first connection. */

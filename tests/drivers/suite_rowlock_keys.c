@@ -26,8 +26,6 @@ static void test_key_without_a_unique_index_is_refused(void **state)
     check_refused("app_view", "id", sqlock_int(1));
     check_refused("no_table", "id", sqlock_int(1));
     assert_non_null(strstr(said.text, "no_table"));
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 static void test_key_of_two_columns_is_one_row(void **state)
@@ -49,8 +47,6 @@ static void test_key_of_two_columns_is_one_row(void **state)
                      rs.one_writer ? SQLOCK_EBUSY : 0);
     key[0].value.i = 1;
     assert_int_equal(sqlock_row_lock(rs.conn, &row, 1, &o, &said), SQLOCK_ABSENT);
-    end_both("ROLLBACK");
-    strike_row_stage();
 }
 
 /* A table with one row, whose name and column are this. */
@@ -93,7 +89,6 @@ static void test_hostile_names_are_names(void **state)
     check_refused("app_row", "select", sqlock_int(1));
     end_both("ROLLBACK");
     assert_int_equal(seen_by(g.app), 10);
-    strike_row_stage();
 }
 
 static void test_names_that_are_none_are_refused_unsent(void **state)
@@ -112,8 +107,6 @@ static void test_names_that_are_none_are_refused_unsent(void **state)
     long_name[200] = '\0'; /* too long for some servers, which would cut it */
     check_refused(long_name, "id", sqlock_int(1));
     long_name[200] = 'a';
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 /* A name of 63 bytes, and one that is cut to it. */
@@ -131,8 +124,6 @@ static void test_name_is_not_cut_to_another_tables(void **state)
     name[63] = 'x';
     name[65] = '\0';
     check_refused(name, "id", sqlock_int(1));
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 static void test_values_are_never_executed(void **state)
@@ -147,8 +138,6 @@ static void test_values_are_never_executed(void **state)
     assert_int_equal(lock_row_by("app_types", "t", sqlock_text(hostile)), SQLOCK_ABSENT);
     assert_int_equal(lock_row_by("app_types", "t", sqlock_text("")), SQLOCK_ABSENT);
     assert_int_equal(seen_by(g.app), 10);
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 static void test_arguments_are_checked(void **state)
@@ -169,8 +158,6 @@ static void test_arguments_are_checked(void **state)
     says(SQLOCK_EINVAL, lock_row_name(rs.conn, "", 0));
     says(SQLOCK_EINVAL, lock_row_name(rs.conn, "\xFF", 0));
     ok(sqlock_row_lock(rs.conn, &row, 1, NULL, NULL));
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 static const struct CMUnitTest tests[] = {

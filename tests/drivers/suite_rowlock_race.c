@@ -1,5 +1,4 @@
 /* P12: many who want the same rows at once. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +8,12 @@
 enum { WORKERS = 3, ROUNDS = 15 };
 
 struct worker {
-    pthread_t thread;
     void *app;
     sqlock_conn *conn;
     bool locks, reversed;
     int number, code;
     sqlock_error err;
 };
-
-static int64_t number_of(void *app, const char *sql)
-{
-    char *text = g.side->ask(app, sql);
-    int64_t n = text ? strtoll(text, NULL, 10) : -1;
-
-    free(text);
-    return n;
-}
 
 /* Read, think, write: what the lock is for. */
 static int count_once(struct worker *w)
@@ -39,7 +28,7 @@ static int count_once(struct worker *w)
         return -100;
     if (w->locks && sqlock_row_lock(w->conn, &row, 1, &o, &w->err) != 0)
         return w->err.code;
-    n = number_of(w->app, "SELECT n FROM app_row WHERE id = 1");
+    n = app_number(w->app, "SELECT n FROM app_row WHERE id = 1");
     sleep_ms(2);
     snprintf(update, sizeof update, "UPDATE app_row SET n = %lld WHERE id = 1", (long long)(n + 1));
     if (!g.side->exec(w->app, update)) {
@@ -69,10 +58,8 @@ static void run_workers(struct worker *workers, int n, void *(*body)(void *))
         workers[i].app = apps[i];
         workers[i].conn = conns[i];
         workers[i].number = i;
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
-    for (int i = 0; i < n; i++)
-        pthread_join(workers[i].thread, NULL);
+    run_threads((size_t)n, workers, sizeof *workers, body);
     sqlock_conn_free(conns[2]);
 }
 
@@ -85,7 +72,6 @@ static void test_no_update_is_lost_under_the_lock(void **state)
     for (int i = 0; i < WORKERS; i++)
         assert_ok(workers[i].code, &workers[i].err);
     assert_int_equal(seen_by(g.app), 10 + WORKERS * ROUNDS);
-    strike_row_stage();
 }
 
 /* The twin: it would not have been so by itself. */
@@ -96,7 +82,6 @@ static void test_updates_are_lost_or_refused_without_it(void **state)
     set_row_stage(state);
     run_workers(workers, WORKERS, count_up);
     assert_true(seen_by(g.app) < 10 + WORKERS * ROUNDS);
-    strike_row_stage();
 }
 
 /* Both rows in one call, in the order that the worker has; the twin locks them in two calls. */
@@ -141,7 +126,6 @@ static void test_many_rows_of_one_call_do_not_deadlock(void **state)
     run_workers(workers, WORKERS, lock_pairs);
     for (int i = 0; i < WORKERS; i++)
         assert_ok(workers[i].code, &workers[i].err);
-    strike_row_stage();
 }
 
 /* The twin; and what a deadlock is told as, with the transaction as the code says. */
@@ -155,7 +139,6 @@ static void test_deadlock_is_told_with_what_is_left_of_the_transaction(void **st
     run_workers(workers, 2, lock_pairs);
     assert_true((workers[0].code == told && workers[1].code == 0) ||
                 (workers[1].code == told && workers[0].code == 0));
-    strike_row_stage();
 }
 
 static const struct CMUnitTest tests[] = {

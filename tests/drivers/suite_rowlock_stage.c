@@ -2,6 +2,12 @@
 
 struct row_stage rs;
 
+static void strike(void)
+{
+    sqlock_conn_free(rs.conn);
+    sqlock_conn_free(rs.other);
+}
+
 void set_row_stage(void **state)
 {
     begin_app(state);
@@ -11,13 +17,7 @@ void set_row_stage(void **state)
     rs.other = adopted(rs.m, rs.other_app);
     rs.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
     app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
-}
-
-void strike_row_stage(void)
-{
-    sqlock_conn_free(rs.conn);
-    sqlock_conn_free(rs.other);
-    end_guest();
+    at_end(g.w, strike);
 }
 
 sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms)
@@ -29,13 +29,19 @@ sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms)
     return o;
 }
 
-int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms)
+int lock_row_opts(sqlock_conn *conn, int64_t id, const sqlock_row_opts *opts)
 {
-    sqlock_row_opts o = row_opts(flags, wait_ms);
     sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
     sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
 
-    return sqlock_row_lock(conn, &row, 1, &o, &said);
+    return sqlock_row_lock(conn, &row, 1, opts, &said);
+}
+
+int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms)
+{
+    sqlock_row_opts o = row_opts(flags, wait_ms);
+
+    return lock_row_opts(conn, id, &o);
 }
 
 int lock_row(sqlock_conn *conn, int64_t id)

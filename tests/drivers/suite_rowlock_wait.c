@@ -21,29 +21,18 @@ static void test_bounded_wait_ends_on_time_and_spoils_nothing(void **state)
     app_exec(g.app, "COMMIT");
     app_exec(rs.other_app, g.side->begins[0]);
     ok(lock_row_with(rs.other, 1, 0, 300));
-    app_exec(rs.other_app, "ROLLBACK");
-    strike_row_stage();
-}
-
-static void *commit_later(void *app)
-{
-    sleep_ms(300);
-    return g.side->exec(app, "COMMIT") ? app : NULL;
 }
 
 static void wait_while_other_commits(int32_t wait_ms)
 {
-    pthread_t thread;
-    void *result = NULL;
     int rc;
 
     begin_both();
     ok(lock_row(rs.other, 1));
-    assert_int_equal(pthread_create(&thread, NULL, commit_later, rs.other_app), 0);
+    exec_later(300, rs.other_app, "COMMIT");
     rc = lock_row_with(rs.conn, 1, 0, wait_ms);
-    pthread_join(thread, &result);
+    await_later();
     ok(rc);
-    assert_non_null(result);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     app_exec(g.app, "COMMIT");
 }
@@ -54,7 +43,6 @@ static void test_wait_ends_with_the_lock_when_it_is_given_up(void **state)
     wait_while_other_commits(patience_ms(20000));
     wait_while_other_commits(SQLOCK_WAIT_FOREVER);
     assert_int_equal(seen_by(g.app), 12);
-    strike_row_stage();
 }
 
 /* Rows (1,2) and (2,1), the key's columns the other way round: their values as said would put the
@@ -100,8 +88,6 @@ static void test_many_rows_are_locked_in_one_order_however_their_columns_are(voi
     pthread_join(thread, NULL);
     ok(rc);
     assert_int_equal(theirs, 0);
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 static void test_lost_connection_is_told(void **state)
@@ -111,32 +97,22 @@ static void test_lost_connection_is_told(void **state)
     g.side->kill(g.app);
     says(SQLOCK_ETXGONE, lock_row(rs.conn, 1));
     assert_true((said.flags & SQLOCK_RECONNECT) != 0);
-    strike_row_stage();
-}
-
-static void *kill_later(void *app)
-{
-    sleep_ms(300);
-    g.side->kill(app);
-    return NULL;
 }
 
 static void test_connection_that_is_lost_in_a_wait_is_told(void **state)
 {
-    pthread_t thread;
     int rc;
 
     set_row_stage(state);
     begin_both();
     ok(lock_row(rs.other, 1));
-    assert_int_equal(pthread_create(&thread, NULL, kill_later, g.app), 0);
+    do_later(300, g.side->kill, g.app);
     rc = lock_row_with(rs.conn, 1, 0, SQLOCK_WAIT_FOREVER);
-    pthread_join(thread, NULL);
+    await_later();
     says(SQLOCK_ETXGONE, rc);
     assert_true((said.flags & SQLOCK_RECONNECT) != 0);
     app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"); /* its own goes on */
     app_exec(rs.other_app, "COMMIT");
-    strike_row_stage();
 }
 
 /* A server that knows no NOWAIT can only wait. What it cannot do it is not asked to do. */
@@ -155,8 +131,6 @@ static void test_server_that_can_only_wait_does_and_refuses_the_rest(void **stat
     assert_int_equal(lock_row_with(rs.conn, 1, SQLOCK_ROW_SKIP_LOCKED, SQLOCK_WAIT_FOREVER),
                      instant ? 0 : SQLOCK_EREFUSED);
     assert_int_equal(seen_by(g.app), 10);
-    app_exec(g.app, "ROLLBACK");
-    strike_row_stage();
 }
 
 /* ---- cancels --------------------------------------------------------------------------------- */
@@ -178,11 +152,9 @@ static void *fire_later(void *arg)
 static int lock_until_cancelled(sqlock_cancel *cancel, int64_t id, int32_t wait_ms)
 {
     sqlock_row_opts o = row_opts(0, wait_ms);
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
 
     o.cancel = cancel;
-    return sqlock_row_lock(rs.conn, &row, 1, &o, &said);
+    return lock_row_opts(rs.conn, id, &o);
 }
 
 /* Lock row id, and let the cancel be fired so much later. */
@@ -229,7 +201,6 @@ static void test_wait_that_is_cancelled_leaves_the_transaction_usable(void **sta
     assert_true(seen_by(g.app) > 10);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"),
                      rs.one_writer ? 20 : 20 + (int)(seen_by(g.app) - 10));
-    strike_row_stage();
 }
 
 static void test_cancel_of_a_name_s_wait_is_told(void **state)
@@ -254,7 +225,6 @@ static void test_cancel_of_a_name_s_wait_is_told(void **state)
     assert_int_equal(seen_by(g.app), 10);
     end_both("COMMIT");
     sqlock_cancel_free(f.cancel);
-    strike_row_stage();
 }
 
 /* Cancels that come before, at and after the end of a call. The application's next statement, and
@@ -286,7 +256,6 @@ static void test_cancel_that_comes_late_hits_nothing(void **state)
     assert_in_range(cut, rs.one_writer ? 0 : 1, CANCELS - 1);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20 + CANCELS);
     app_exec(rs.other_app, rs.one_writer ? "SELECT 1" : "ROLLBACK");
-    strike_row_stage();
 }
 
 static const struct CMUnitTest tests[] = {

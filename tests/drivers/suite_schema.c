@@ -2,7 +2,6 @@
  * has changed. */
 #include "tests/drivers/suite.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,7 +98,6 @@ static void test_prefixes_are_separate(void **state)
 }
 
 struct migrator {
-    pthread_t thread;
     struct world *w;
     sqlock_error err;
     int code, applied;
@@ -120,12 +118,9 @@ static void test_threads_may_migrate_at_once(void **state)
     int workers = 0;
 
     memset(g, 0, sizeof g);
-    for (int i = 0; i < 4; i++) {
-        g[i].w = w;
-        assert_int_equal(pthread_create(&g[i].thread, NULL, migrate_main, &g[i]), 0);
-    }
     for (int i = 0; i < 4; i++)
-        pthread_join(g[i].thread, NULL);
+        g[i].w = w;
+    run_threads(4, g, sizeof *g, migrate_main);
     for (int i = 0; i < 4; i++) {
         assert_ok(g[i].code, &g[i].err);
         workers += g[i].applied > 0;

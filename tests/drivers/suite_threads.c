@@ -34,7 +34,6 @@ static int threads(void)
 enum { SHARERS = 8, SHARES = 20 };
 
 struct sharer {
-    pthread_t thread;
     sqlock *m;
     int number;
     int code;
@@ -85,10 +84,8 @@ static void test_threads_share_a_manager_with_two_connections(void **state)
     for (int i = 0; i < SHARERS; i++) {
         s[i].m = m;
         s[i].number = i;
-        assert_int_equal(pthread_create(&s[i].thread, NULL, share_main, &s[i]), 0);
     }
-    for (int i = 0; i < SHARERS; i++)
-        pthread_join(s[i].thread, NULL);
+    run_threads(SHARERS, s, sizeof *s, share_main);
     for (int i = 0; i < SHARERS; i++) {
         assert_ok(s[i].code, &s[i].err);
         assert_int_equal(s[i].done, SHARES);

@@ -60,30 +60,21 @@ static sqlock_cancel *new_cancel(void)
     return cancel;
 }
 
-static void test_try_returns_at_once(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take(a, "nightly");
-    int64_t begun = now_us();
-
-    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
-    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
-    give(lock);
-}
-
 /* A wait whose last answer did not come in time cannot say more than that: settling does. */
-static int wait_once(sqlock *m, int32_t wait_ms, sqlock_error *err)
+static int wait_once(sqlock *m, int32_t wait_ms, sqlock_holder *holder)
 {
     sqlock_acquire_opts o = wait_opts(wait_ms, 0, 0);
     sqlock_lock *lock = NULL;
     int64_t begun = now_us();
-    int rc = sqlock_acquire(m, "nightly", &o, &lock, err);
+    int rc;
 
+    o.holder = holder;
+    rc = sqlock_acquire(m, "nightly", &o, &lock, &said);
     assert_between((wait_ms - 10) * INT64_C(1000), now_us() - begun,
                    (wait_ms + patience_ms(100)) * INT64_C(1000));
     assert_true((lock != NULL) == (rc == SQLOCK_EUNSURE));
     if (rc == SQLOCK_EUNSURE)
-        assert_code(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), err), err);
+        says(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), &said));
     sqlock_lock_free(lock);
     return rc;
 }
@@ -94,15 +85,18 @@ static void test_timed_wait_ends_on_time(void **state)
     const int32_t waits[] = {40, 400};
     sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
-    int rc;
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        rc = wait_once(b, waits[i], &said);
+        sqlock_holder h = {.size = sizeof h};
+        int rc = wait_once(b, waits[i], &h);
+
         if (rc == SQLOCK_EUNSURE)
-            rc = wait_once(b, waits[i], &said);
+            rc = wait_once(b, waits[i], &h);
         says(SQLOCK_EBUSY, rc);
         assert_int_equal(said.code, SQLOCK_EBUSY);
+        assert_int_equal(h.token, sqlock_lock_token(lock));
+        assert_non_null(strstr(said.text, h.label));
     }
     give(lock);
 }
@@ -167,34 +161,13 @@ static void assert_cut(const struct waiter *t)
         assert_code(SQLOCK_ECANCELLED, t->code, &t->err);
 }
 
-static void test_cancel_cuts_an_endless_wait(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take(a, "nightly");
-    long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
-    sqlock_cancel *cancel = new_cancel();
-    struct waiter t;
-    int64_t fired;
-
-    wait_start(&t, b, SQLOCK_WAIT_FOREVER, cancel);
-    wait_refused(seen);
-    sleep_ms(300); /* deep in a long sleep */
-    fired = now_us();
-    sqlock_cancel_fire(cancel);
-    pthread_join(t.thread, NULL);
-    assert_cut(&t);
-    assert_between(0, t.ended_us - fired, patience_ms(200) * INT64_C(1000));
-    sqlock_cancel_free(cancel);
-    give(lock);
-    assert_true(is_free(b, "nightly")); /* it left nothing behind */
-}
-
 static void test_cancel_cuts_every_wait_that_uses_it(void **state)
 {
     struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_cancel *cancel = new_cancel();
     struct waiter t[3];
+    int64_t fired;
     sqlock *m;
 
     oo.connections = 4;
@@ -202,45 +175,37 @@ static void test_cancel_cuts_every_wait_that_uses_it(void **state)
     sqlock_lock *lock = take(m, "nightly");
     for (int i = 0; i < 3; i++)
         wait_start(&t[i], m, SQLOCK_WAIT_FOREVER, cancel);
-    sleep_ms(300);
+    sleep_ms(300); /* deep in a long sleep */
+    fired = now_us();
     sqlock_cancel_fire(cancel);
     for (int i = 0; i < 3; i++) {
         pthread_join(t[i].thread, NULL);
         assert_cut(&t[i]);
+        assert_between(0, t[i].ended_us - fired, patience_ms(200) * INT64_C(1000));
     }
     sqlock_cancel_free(cancel);
     give(lock);
+    assert_true(is_free(m, "nightly")); /* they left nothing behind */
 }
 
-static void test_cancel_that_was_fired_before_cuts_at_once(void **state)
+static void test_cancel_cuts_what_begins_later_and_nothing_that_has_ended(void **state)
 {
     sqlock *m = manager(state);
     sqlock_cancel *cancel = new_cancel();
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
-    sqlock_lock *lock = NULL;
+    sqlock_lock *lock, *none = NULL;
 
     o.cancel = cancel;
-    sqlock_cancel_fire(cancel);
-    for (int i = 0; i < 2; i++) { /* now and later */
-        says(SQLOCK_ECANCELLED, sqlock_acquire(m, "nightly", &o, &lock, &said));
-        assert_null(lock);
+    lock = take_with(m, "nightly", &o);
+    sqlock_cancel_fire(cancel); /* the call has ended: the lock stays */
+    for (int i = 0; i < 2; i++) {
+        says(SQLOCK_ECANCELLED, sqlock_acquire(m, "other", &o, &none, &said));
+        assert_null(none);
     }
-    assert_true(is_free(m, "nightly"));
+    assert_true(sqlock_is_held(lock));
+    assert_true(is_free(m, "other"));
     sqlock_cancel_free(cancel);
     sqlock_cancel_free(NULL);
-}
-
-static void test_cancel_that_is_not_fired_cuts_nothing(void **state)
-{
-    sqlock *m = manager(state);
-    sqlock_cancel *cancel = new_cancel();
-    sqlock_acquire_opts o = wait_opts(0, 0, 0);
-
-    o.cancel = cancel;
-    sqlock_lock *lock = take_with(m, "nightly", &o);
-    sqlock_cancel_fire(cancel); /* the call has ended: the lock stays */
-    assert_true(sqlock_is_held(lock));
-    sqlock_cancel_free(cancel);
     give(lock);
 }
 
@@ -273,7 +238,6 @@ enum { THREADS_MOST = 16 };
 
 /* One of several threads that wait for a held lock, again and again, and what they were told. */
 struct patient {
-    pthread_t thread;
     sqlock *m;
     int32_t wait_ms;
     int rounds, busy, unserved; /* unserved: no connection came free in time, and that was said */
@@ -313,10 +277,8 @@ static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, 
         t[i].m = m;
         t[i].wait_ms = wait_ms;
         t[i].rounds = rounds;
-        assert_int_equal(pthread_create(&t[i].thread, NULL, patient_main, &t[i]), 0);
     }
-    for (int i = 0; i < threads; i++)
-        pthread_join(t[i].thread, NULL);
+    run_threads((size_t)threads, t, sizeof *t, patient_main);
     for (int i = 0; i < threads; i++) {
         busy += t[i].busy;
         others -= t[i].others;
@@ -324,37 +286,6 @@ static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, 
             assert_ok(t[i].err.code, &t[i].err);
     }
     return busy;
-}
-
-/* Not for longer than the test takes, however that ends. */
-static int spin(void *arg)
-{
-    int64_t end = now_us() + 10000000;
-
-    (void)arg;
-    while (now_us() < end)
-        ;
-    return 0;
-}
-
-/* As much as there is to be had: the server waits for its turn. Others who load the machine too may
- * spoil one wait or two. */
-static void test_wait_ends_as_busy_while_the_machine_is_loaded(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take(a, "nightly");
-    pid_t spinners[4];
-
-    give(take(b, "other")); /* it is connected */
-    for (int i = 0; i < 4; i++)
-        spinners[i] = child_start(spin, NULL);
-    int busy = busy_in_a_crowd(b, 1, 500, 5, 1);
-    for (int i = 0; i < 4; i++) {
-        kill(spinners[i], SIGKILL);
-        child_wait(spinners[i], patience_ms(5000));
-    }
-    assert_between(4, busy, 5);
-    give(lock);
 }
 
 /* They all have their last try at the same time, and one connection for it. */
@@ -437,38 +368,17 @@ static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
     give(lock);
 }
 
-static void test_wait_that_ran_out_tells_who_holds_the_lock(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_holder h = {.size = sizeof h};
-    sqlock_acquire_opts o = wait_opts(300, 0, 0);
-    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
-
-    o.holder = &h;
-    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &said));
-    assert_int_equal(h.token, sqlock_lock_token(lock));
-    assert_between(100, h.held_ms, patience_ms(5000));
-    assert_between(1, h.left_ms, SQLOCK_LEASE_DEFAULT_MS);
-    assert_non_null(strstr(said.text, h.label));
-    give(lock);
-}
-
 static const struct CMUnitTest tests[] = {
-    core_test(test_try_returns_at_once),
     core_test(test_timed_wait_ends_on_time),
     core_test(test_shortest_wait_ends_on_time),
     core_test(test_endless_wait_is_granted_after_release),
     core_test(test_timed_wait_is_granted_when_the_lease_ends),
-    core_test(test_cancel_cuts_an_endless_wait),
     core_test(test_cancel_cuts_every_wait_that_uses_it),
-    core_test(test_cancel_that_was_fired_before_cuts_at_once),
-    core_test(test_cancel_that_is_not_fired_cuts_nothing),
+    core_test(test_cancel_cuts_what_begins_later_and_nothing_that_has_ended),
     core_test(test_all_of_a_crowd_get_their_turn),
-    core_test(test_wait_ends_as_busy_while_the_machine_is_loaded),
     core_test(test_many_who_wait_together_end_as_busy),
     core_test(test_short_waits_on_one_connection_end_as_busy),
     cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
     core_test(test_holder_is_told_in_as_much_room_as_its_size_says),
-    core_test(test_wait_that_ran_out_tells_who_holds_the_lock),
 };
 PART(suite_wait, tests);
