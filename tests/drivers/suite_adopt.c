@@ -74,19 +74,6 @@ static void test_requests_are_part_of_the_applications_transaction(void **state)
     }
 }
 
-static void test_nothing_is_committed_before_the_application_commits(void **state)
-{
-    void *other;
-
-    begin_guest(state);
-    other = app_connect();
-    app_exec(g.app, g.side->begins[0]);
-    be_a_guest();
-    assert_int_equal(seen_by(other), 10);
-    app_exec(g.app, "COMMIT");
-    assert_int_equal(seen_by(other), 110);
-}
-
 static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **state)
 {
     begin_in_transaction(state);
@@ -255,7 +242,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_adopted_connection_is_closed_after_the_applications_own),
     cmocka_unit_test(test_state_follows_the_application),
     cmocka_unit_test(test_requests_are_part_of_the_applications_transaction),
-    cmocka_unit_test(test_nothing_is_committed_before_the_application_commits),
     cmocka_unit_test(test_undo_takes_back_only_what_was_done_since_the_savepoint),
     cmocka_unit_test(test_savepoints_of_the_application_survive),
     cmocka_unit_test(test_no_savepoint_of_ours_is_left),

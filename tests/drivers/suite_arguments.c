@@ -53,25 +53,6 @@ static void test_open_refuses_bad_numbers(void **state)
     REFUSED(w, size, 3);
 }
 
-/* They go into statements: only what cannot be anything else is let in. */
-static void test_open_refuses_prefixes_and_schemas_that_could_be_sql(void **state)
-{
-    static const char *const prefixes[] = {"", "Sqlock_", "a-b", "x\"; DROP TABLE sqlock_lock; --",
-                                           "a23456789012345678901234x"},
-                             *const schemas[] = {
-                                 "", "public\".x; DROP SCHEMA public; --", "a'b", "\xFF",
-                                 "a2345678901234567890123456789012345678901234567890"
-                                 "12345678901234"};
-    struct world *w = world(state);
-
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        REFUSED(w, prefix, prefixes[i]);
-        REFUSED(w, schema, schemas[i]);
-    }
-    if (!w->q->has_schemas)
-        REFUSED(w, schema, "another");
-}
-
 static void test_open_refuses_urls_of_others(void **state)
 {
     static const char *const bad[] = {"",          "nosuch:///x",  "nosuch:",
@@ -327,7 +308,6 @@ static void test_null_handles_are_let_go(void **state)
 
 static const struct CMUnitTest tests[] = {
     core_test(test_open_refuses_bad_numbers),
-    core_test(test_open_refuses_prefixes_and_schemas_that_could_be_sql),
     core_test(test_open_refuses_urls_of_others),
     core_test(test_open_wants_a_driver_and_either_url_or_factory),
     cmocka_unit_test(test_scheme_of_a_url_is_understood_in_any_case),

@@ -80,19 +80,6 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-/* As the dialect writes a name. */
-static void quote(char *out, const char *name)
-{
-    char q = g.driver->dialect->quote;
-
-    *out++ = q;
-    for (; *name != '\0'; *out++ = *name++)
-        if (*name == q)
-            *out++ = q;
-    *out++ = q;
-    *out = '\0';
-}
-
 static void test_hostile_names_name_what_they_say_and_nothing_else(void **state)
 {
     static const char *const names[] = {
@@ -107,10 +94,10 @@ static void test_hostile_names_name_what_they_say_and_nothing_else(void **state)
         snprintf(id, sizeof id, "%s id", names[i]);
         snprintf(ver, sizeof ver, "%s v", names[i]);
         snprintf(note, sizeof note, "%s n", names[i]);
-        quote(table, names[i]);
-        quote(key_name, id);
-        quote(version_name, ver);
-        quote(note_name, note);
+        quote_name(table, names[i]);
+        quote_name(key_name, id);
+        quote_name(version_name, ver);
+        quote_name(note_name, note);
         snprintf(sql, sizeof sql, "CREATE TABLE %s (%s INTEGER PRIMARY KEY, %s BIGINT, %s INTEGER)",
                  table, key_name, version_name, note_name);
         app_exec(g.app, sql);

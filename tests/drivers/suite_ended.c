@@ -209,11 +209,12 @@ static void test_release_after_expiry_and_take_over_says_lost(void **state)
     expect_holder(a, next);
 }
 
-/* P5: the owner's number lets another program settle what a dead one asked for. */
-static void test_acquire_by_the_same_owner_is_the_same_grant(void **state)
+/* P5: the owner's number lets another program settle what a dead one asked for. A request that was
+ * stuck on its way, and comes after its owner's release, grants nothing. */
+static void test_owner_is_granted_the_same_grant_and_none_after_its_release(void **state)
 {
     sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW), *again = NULL;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
 
@@ -224,24 +225,11 @@ static void test_acquire_by_the_same_owner_is_the_same_grant(void **state)
     assert_memory_equal(sqlock_lock_owner(same), owner, sizeof owner);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
     give(same);
-    assert_true(is_free(b, "nightly"));
-    sqlock_lock_free(lock);
-}
-
-/* P5: a request that was stuck on its way, and comes after its owner's release, grants nothing. */
-static void test_acquire_by_an_owner_that_has_released_says_lost(void **state)
-{
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *lock = take(a, "nightly"), *again = NULL;
-    unsigned char owner[SQLOCK_OWNER_SIZE];
-    sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
-
-    memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
-    give(lock);
-    o.owner = owner;
+    o.wait_ms = patience_ms(3000);
     says(SQLOCK_ELOST, sqlock_acquire(b, "nightly", &o, &again, &said));
     assert_null(again);
     assert_true(is_free(b, "nightly"));
+    sqlock_lock_free(lock);
 }
 
 /* P5 */
@@ -286,8 +274,7 @@ static const struct CMUnitTest tests[] = {
     core_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
     core_test(test_renew_by_hand_ends_with_the_longest_hold),
     cmocka_unit_test(test_release_after_expiry_and_take_over_says_lost),
-    cmocka_unit_test(test_acquire_by_the_same_owner_is_the_same_grant),
-    cmocka_unit_test(test_acquire_by_an_owner_that_has_released_says_lost),
+    cmocka_unit_test(test_owner_is_granted_the_same_grant_and_none_after_its_release),
     core_test(test_settle_without_a_doubt_tells_the_state),
     cmocka_unit_test(test_release_of_an_expired_lock_gives_back_what_is_left),
 };

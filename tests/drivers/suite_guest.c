@@ -29,7 +29,7 @@ static struct later {
     void (*what)(void *arg);
     void *arg;
     const char *sql;
-    bool failed;
+    bool running, failed;
 } later;
 
 static void *do_it(void *arg)
@@ -47,6 +47,7 @@ void do_later(int32_t ms, void (*what)(void *arg), void *arg)
     later.arg = arg;
     later.failed = false;
     assert_int_equal(pthread_create(&later.thread, NULL, do_it, NULL), 0);
+    later.running = true;
 }
 
 static void exec_it(void *app)
@@ -60,9 +61,16 @@ void exec_later(int32_t ms, void *app, const char *sql)
     do_later(ms, exec_it, app);
 }
 
+static void join_later(void)
+{
+    if (later.running)
+        pthread_join(later.thread, NULL);
+    later.running = false;
+}
+
 void await_later(void)
 {
-    pthread_join(later.thread, NULL);
+    join_later();
     if (later.failed)
         fail_msg("the application's statement failed: %s", later.sql);
 }
@@ -100,6 +108,18 @@ int64_t app_number(void *app, const char *sql)
 
     free(text);
     return number;
+}
+
+void quote_name(char *out, const char *name)
+{
+    char q = g.driver->dialect->quote;
+
+    *out++ = q;
+    for (; *name != '\0'; *out++ = *name++)
+        if (*name == q)
+            *out++ = q;
+    *out++ = q;
+    *out = '\0';
 }
 
 int64_t seen_by(void *app)
@@ -156,6 +176,7 @@ bool go_out(void *app, const struct way *way, const char *end)
 
 static void free_guest(void)
 {
+    join_later(); /* an assertion that failed may have jumped over that */
     if (g.conn)
         g.driver->close(g.conn);
     rows_free(g.rows);

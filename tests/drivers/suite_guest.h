@@ -60,7 +60,8 @@ void do_later(int32_t ms, void (*what)(void *arg), void *arg);
 void exec_later(int32_t ms, void *app, const char *sql);
 void await_later(void);
 int64_t app_number(void *app, const char *sql);
-int64_t seen_by(void *app); /* n of row 1 */
+int64_t seen_by(void *app);                   /* n of row 1 */
+void quote_name(char *out, const char *name); /* as the dialect writes it */
 
 int64_t soon(void);
 /* Run this step as a request, until soon() or the deadline. */

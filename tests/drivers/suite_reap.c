@@ -182,12 +182,8 @@ static void test_reap_stops_at_its_limits(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_reap_opts o = reap_at_once();
     sqlock_reap_report r;
-    char name[32];
 
-    for (int j = 0; j < 10; j++) {
-        snprintf(name, sizeof name, "job/%d", j);
-        abandon(m, name);
-    }
+    abandon_jobs(m, 10);
     age(w, HOUR_MS);
     o.limit = 0;
     r = reap(m, &o);
@@ -274,11 +270,7 @@ static void test_reap_can_be_cancelled(void **state)
 
     ok(sqlock_cancel_new(&cancel, &said));
     sqlock *m = open_manager(w, NULL);
-    char name[32];
-    for (int j = 0; j < 3; j++) {
-        snprintf(name, sizeof name, "job/%d", j);
-        abandon(m, name);
-    }
+    abandon_jobs(m, 3);
     age(w, HOUR_MS);
     r.m = m;
     r.o = o;

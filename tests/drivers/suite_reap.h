@@ -15,6 +15,7 @@ void age(struct world *w, int64_t ms);
 /* A holder that died: its handle is freed, its row stays held until its lease runs out. Its token.
  */
 int64_t abandon(sqlock *m, const char *name);
+void abandon_jobs(sqlock *m, int n); /* so many of them */
 int64_t token_of(sqlock *m, const char *name);
 
 struct count {

@@ -33,6 +33,16 @@ int64_t abandon(sqlock *m, const char *name)
     return token;
 }
 
+void abandon_jobs(sqlock *m, int n)
+{
+    char name[32];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "job/%03d", i);
+        abandon(m, name);
+    }
+}
+
 int64_t token_of(sqlock *m, const char *name)
 {
     sqlock_lock *lock = take(m, name);
@@ -73,14 +83,10 @@ void *reaper_main(void *arg)
 void reaper_start(struct reaper *r, struct world *w, int rows)
 {
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    char name[32];
 
     oo.lease_ms = patience_ms(1500);
     sqlock *m = open_manager(w, &oo);
-    for (int j = 0; j < rows; j++) {
-        snprintf(name, sizeof name, "job/%03d", j);
-        abandon(m, name);
-    }
+    abandon_jobs(m, rows);
     age(w, HOUR_MS);
     r->m = m;
     r->o = reap_at_once();

@@ -389,15 +389,6 @@ static void test_any_number_may_ensure_a_row_at_once(void **state)
             fail_msg("%s", c[i].err.text);
 }
 
-static void test_row_whose_reply_was_lost_is_ensured(void **state)
-{
-    sqlock *m = manager(state);
-
-    spy_lose_reply(SQLOCK_STMT_ENSURE);
-    ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &said));
-    assert_int_equal(spy_runs(SQLOCK_STMT_ENSURE), 2);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_register_is_changed_only_by_who_knows_its_version),
     cmocka_unit_test(test_registers_of_other_names_and_namespaces_and_locks_are_others),
@@ -410,6 +401,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_on_an_older_schema_locks_work_and_registers_name_the_version),
     cmocka_unit_test(test_versions_go_on_rising_over_down_and_up),
     cmocka_unit_test(test_any_number_may_ensure_a_row_at_once),
-    cmocka_unit_test(test_row_whose_reply_was_lost_is_ensured),
 };
 PART(suite_register, tests);

@@ -70,45 +70,6 @@ static sqlock *open_tapped(struct world *w, int32_t request_ms)
 
 /* ---- replies and requests that are lost ------------------------------------------------------ */
 
-static void test_set_whose_reply_was_lost_tells_that_it_was_done(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    int64_t version, next;
-
-    spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
-    version = set_register(m, NAME, "one", 0);
-    assert_int_equal(spy_runs(SQLOCK_STMT_REGISTER_SET), 2);
-    assert_int_equal(read_register(m, NAME, "one"), version);
-    spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
-    next = set_register(m, NAME, "two", version);
-    assert_next(w, next, version);
-    assert_int_equal(spy_runs(SQLOCK_STMT_REGISTER_SET), 4);
-    assert_int_equal(read_register(m, NAME, "two"), next);
-    /* One that is refused changes nothing, either; where versions leave gaps nobody can know. */
-    if (!w->q->tokens_leave_gaps) {
-        spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
-        register_conflicts(m, NAME, version, next);
-    }
-    spy_lose_reply(SQLOCK_STMT_REGISTER_GET);
-    assert_int_equal(read_register(m, NAME, "two"), next);
-}
-
-static void test_set_that_never_arrived_is_made_when_it_is_asked_again(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = open_tapped(w, patience_ms(5000));
-    int64_t version, next;
-
-    tap.lose = 1;
-    version = set_register(m, NAME, "one", 0);
-    tap.n = 0;
-    next = set_register(m, NAME, "two", version);
-    assert_next(w, next, version);
-    assert_int_equal(tap.n, 2);
-    assert_int_equal(read_register(m, NAME, "two"), next);
-}
-
 /* Before the second attempt others change the register, so many times. */
 struct others {
     sqlock *m;
@@ -201,8 +162,6 @@ static void test_set_that_arrives_late_does_nothing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_set_whose_reply_was_lost_tells_that_it_was_done),
-    cmocka_unit_test(test_set_that_never_arrived_is_made_when_it_is_asked_again),
     cmocka_unit_test(test_lost_reply_is_told_as_far_as_anybody_can_know),
     cmocka_unit_test(test_set_that_arrives_late_does_nothing),
 };

@@ -112,6 +112,7 @@ static void test_holder_is_told_and_not_who_waits_before_us(void **state)
     struct waiter before = {.rc = -100};
     void *app;
     sqlock_blocker b;
+    int rc;
 
     set_row_stage(state);
     app = app_connect();
@@ -121,10 +122,11 @@ static void test_holder_is_told_and_not_who_waits_before_us(void **state)
     ok(lock_row(rs.other, 1));
     assert_int_equal(pthread_create(&before.thread, NULL, wait_for_the_row, &before), 0);
     sleep_ms(300);
-    says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
-    assert_blocked_by(rs.other_app, &b);
+    rc = lock_asking(1, 0, 700, &b);
     end_both("ROLLBACK");
     pthread_join(before.thread, NULL);
+    says(SQLOCK_EBUSY, rc);
+    assert_blocked_by(rs.other_app, &b);
     assert_int_equal(before.rc, 0);
     app_exec(app, "ROLLBACK");
     sqlock_conn_free(before.conn);

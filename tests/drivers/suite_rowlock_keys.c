@@ -52,16 +52,9 @@ static void test_key_of_two_columns_is_one_row(void **state)
 /* A table with one row, whose name and column are this. */
 static void make_table_named(const char *name)
 {
-    char sql[512], quoted[160], q = g.driver->dialect->quote, *at = quoted;
+    char sql[512], quoted[160];
 
-    *at++ = q;
-    for (const char *p = name; *p; p++) {
-        *at++ = *p;
-        if (*p == q)
-            *at++ = q;
-    }
-    *at++ = q;
-    *at = '\0';
+    quote_name(quoted, name);
     snprintf(sql, sizeof sql, "CREATE TABLE %s (%s INTEGER PRIMARY KEY)", quoted, quoted);
     app_exec(g.app, sql);
     snprintf(sql, sizeof sql, "INSERT INTO %s VALUES (1)", quoted);

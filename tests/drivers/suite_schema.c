@@ -1,22 +1,9 @@
-/* The schema: absent, made, made by two at once, of another version; and rows that somebody else
- * has changed. */
+/* A session without prepared statements, migrations by threads of one program, and rows that
+ * somebody else has changed. What migrations make, and versions, are in tests/schema. */
 #include "tests/drivers/suite.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void test_second_migration_finds_nothing_to_do(void **state)
-{
-    struct world *w = world(state);
-    int applied = -1;
-    sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
-
-    ok(migrate_here(w, &applied, &said));
-    assert_int_equal(applied, 0);
-    ok(migrate_here(w, NULL, &said));
-    ok(sqlock_renew(lock, &said)); /* nobody noticed */
-    give(lock);
-}
 
 /* Where sessions have to be set up it is refused. */
 static void test_session_without_prepared_statements_works(void **state)
@@ -55,47 +42,12 @@ static void test_open_without_options_takes_the_defaults(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_second_migration_finds_nothing_to_do),
     cmocka_unit_test(test_session_without_prepared_statements_works),
     core_test(test_open_without_options_takes_the_defaults),
 };
 PART(suite_schema, tests);
 
 /* ---- where an empty database has no schema --------------------------------------------------- */
-
-static void test_open_without_a_schema_tells_what_is_needed(void **state)
-{
-    struct world *w = world_bare(state);
-    sqlock *m = NULL;
-    int applied = -1;
-
-    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
-    assert_null(m);
-    assert_non_null(strstr(said.text, "no sqlock tables"));
-    assert_non_null(strstr(said.text, "version 3 is needed"));
-    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said)); /* opening made nothing */
-    ok(migrate_here(w, &applied, &said));
-    assert_between(1, applied, 1000);
-    give(take(open_manager(w, NULL), "nightly"));
-}
-
-/* Two prefixes are two sets of tables in one database. */
-static void test_prefixes_are_separate(void **state)
-{
-    struct world *w = world(state);
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
-    sqlock *m = NULL;
-    int applied = -1;
-
-    o.prefix = "a23456789012345678901234";
-    place_opts(w, &o);
-    says(SQLOCK_ESCHEMA, open_here(w, &o, &m, &said));
-    ok(sqlock_migrate(spied_driver(), w->place.url, &o, &applied, &said));
-    assert_between(1, applied, 1000);
-    assert_true(is_free(open_manager(w, &o), "nightly"));
-    give(lock);
-}
 
 struct migrator {
     struct world *w;
@@ -130,8 +82,6 @@ static void test_threads_may_migrate_at_once(void **state)
 }
 
 static const struct CMUnitTest migration_tests[] = {
-    cmocka_unit_test(test_open_without_a_schema_tells_what_is_needed),
-    cmocka_unit_test(test_prefixes_are_separate),
     cmocka_unit_test(test_threads_may_migrate_at_once),
 };
 PART(suite_migration, migration_tests);
@@ -151,34 +101,6 @@ __attribute__((format(printf, 2, 0))) static void change(const struct world *w, 
     snprintf(sql, sizeof sql, format, name);
 #pragma GCC diagnostic pop
     w->q->execute(&w->place, sql);
-}
-
-/* P20 */
-static void test_schema_of_another_version_is_refused(void **state)
-{
-    struct world *w = world(state);
-    sqlock *m = NULL;
-
-    change(w, "UPDATE %s SET version = 0", "meta");
-    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
-    assert_null(m);
-    change(w, "UPDATE %s SET version = 41, min_reader = 37", "meta");
-    says(SQLOCK_ESCHEMA, open_here(w, NULL, &m, &said));
-    assert_null(m);
-    assert_non_null(strstr(said.text, "41")); /* found */
-    assert_non_null(strstr(said.text, "37")); /* needed */
-    says(SQLOCK_ESCHEMA, migrate_here(w, NULL, &said));
-    assert_non_null(strstr(said.text, "41"));
-}
-
-/* P20: a newer schema that says that older libraries may use it. */
-static void test_newer_schema_that_can_be_read_is_used(void **state)
-{
-    struct world *w = world(state);
-
-    change(w, "UPDATE %s SET version = 41, min_reader = min_reader", "meta");
-    give(take(open_manager(w, NULL), "nightly"));
-    says(SQLOCK_ESCHEMA, migrate_here(w, NULL, &said));
 }
 
 /* P20: whatever it means, it is not a lease that has run out. */
@@ -303,8 +225,6 @@ static void test_holder_is_told_why_its_row_changed(void **state)
 }
 
 static const struct CMUnitTest sql_tests[] = {
-    cmocka_unit_test(test_schema_of_another_version_is_refused),
-    cmocka_unit_test(test_newer_schema_that_can_be_read_is_used),
     cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
     cmocka_unit_test(test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind),
     cmocka_unit_test(test_withdrawal_does_not_touch_a_row_of_an_unknown_kind),
