@@ -1,165 +1,238 @@
 #include "tests/torture/planted.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/check.h"
+#include <sqlock/sqlock.h>
 
-struct planted planted;
+enum { USABLE_MS = 900, CELL = 99 };
 
-int planted_begin(void **state)
+static const struct {
+    const char *word;
+    int outcome;
+    int64_t value;
+} answers[] = {
+    {"lost", SQLOCK_ELOST, 0},
+    {"unsure", SQLOCK_EUNSURE, 0},
+    {"busy", SQLOCK_EBUSY, 0},
+    {"guarded", SQLOCK_EGUARDED, 0},
+    {"timeout", SQLOCK_ETIMEOUT, 0},
+    {"conflict", SQLOCK_CONFLICT, 0},
+    {"rolled-back", SQLOCK_ETXGONE, 0},
+    {"failed", SQLOCK_EDB, 0},
+    {"unreachable", SQLOCK_EUNREACH, 0},
+    {"by-command", 0, 3},
+    {"why-broken", 0, SQLOCK_WHY_BROKEN},
+    {"why-expired", 0, SQLOCK_WHY_EXPIRED},
+    {"why-clock", 0, SQLOCK_WHY_CLOCK},
+    {"not-granted", 0, SQLOCK_WHY_NOT_GRANTED},
+    {"was-released", 0, SQLOCK_WHY_RELEASED},
+    {"hurts", 0, 1}, /* of faults: what they do to the server */
+    {"steps", 0, 2},
+    {"loses", 0, 3},
+    {"loses-in-grace", 0, 4},
+};
+
+void planted_begin(struct planted *p)
 {
-    (void)state;
-    free(planted.said);
-    memset(&planted, 0, sizeof planted);
-    planted.rules = (struct check_rules){.folder = "/folder",
-                                         .engine = "engine",
-                                         .fault = "none",
-                                         .seed = 77,
-                                         .lease_ms = 1000,
-                                         .slack_ms = 2000};
-    return 0;
+    *p = (struct planted){.rules = {.folder = "/folder",
+                                    .engine = "engine",
+                                    .fault = "none",
+                                    .seed = 77,
+                                    .lease_ms = 1000,
+                                    .slack_ms = 2000}};
 }
 
-int planted_end(void **state)
+/* ---- events -----------------------------------------------------------------------------------
+ */
+
+/* An event and how often it happens. */
+struct repeated {
+    struct event e;
+    bool has_deadline, token_rises;
+    int times;
+    int64_t every_us;
+};
+
+static int verb_of(const char *word)
 {
-    (void)state;
-    free(planted.said);
-    planted.said = NULL;
-    return 0;
+    for (int verb = 0; verb < V_COUNT; verb++)
+        if (strcmp(history_verb_word(verb), word) == 0)
+            return verb;
+    return -1;
 }
 
-struct event *planted_ask(uint32_t thread, int64_t from, int64_t to, int verb, int outcome,
-                          int64_t token)
+static bool take_who(struct event *e, const char *word)
 {
-    struct event *e = &planted.events[planted.n++];
-
-    *e = (struct event){.invoke_us = from * 1000,
-                        .return_us = to == NO_ANSWER ? HISTORY_NOT_RETURNED : to * 1000,
-                        .process = 1,
-                        .thread = thread,
-                        .op = (uint32_t)planted.n,
-                        .name = planted.name,
-                        .verb = verb,
-                        .outcome = outcome,
-                        .token = token};
-    return e;
+    if (strcmp(word, "cell") == 0) {
+        e->process = e->thread = CELL;
+        e->name = 7;
+        return true;
+    }
+    e->process = 1;
+    if (sscanf(word, "p%" SCNu32, &e->process) == 1) {
+        e->thread = e->process;
+        return true;
+    }
+    return sscanf(word, "%" SCNu32, &e->thread) == 1;
 }
 
-struct event *planted_until(uint32_t thread, int64_t from, int64_t to, int verb, int64_t token,
-                            int64_t deadline)
+static bool take_times(struct event *e, const char *word)
 {
-    struct event *e = planted_ask(thread, from, to, verb, 0, token);
+    int64_t from, to = 0;
+    int n = sscanf(word, "%" SCNd64 "-%" SCNd64, &from, &to);
 
-    e->deadline_us = deadline * 1000;
-    return e;
+    if (n < 1)
+        return false;
+    e->invoke_us = from * 1000;
+    e->return_us = n == 2 ? to * 1000 : HISTORY_NOT_RETURNED;
+    return true;
 }
 
-struct event *planted_value(uint32_t thread, int64_t from, int64_t to, int verb, int outcome,
-                            int64_t token, int64_t value)
+static bool take_answer(struct event *e, const char *word)
 {
-    struct event *e = planted_ask(thread, from, to, verb, outcome, token);
-
-    e->value = value;
-    return e;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (strcmp(word, answers[i].word) == 0) {
+            if (answers[i].outcome)
+                e->outcome = answers[i].outcome;
+            else
+                e->value = answers[i].value;
+            return true;
+        }
+    return false;
 }
 
-struct event *planted_grant(uint32_t thread, int64_t from, int64_t to, int64_t token)
+static bool take_deadline(struct repeated *r, const char *ms)
 {
-    return planted_until(thread, from, to, V_ACQUIRE, token, from + 900);
+    r->has_deadline = ms && sscanf(ms, "%" SCNd64, &r->e.deadline_us) == 1;
+    r->e.deadline_us *= 1000;
+    return r->has_deadline;
 }
 
-struct event *planted_share(uint32_t thread, int64_t from, int64_t to, int64_t token)
+static bool take_word(struct repeated *r, const char *word, char **rest)
 {
-    return planted_until(thread, from, to, V_SHARE, token, from + 900);
+    switch (word[0]) {
+    case '#':
+        r->token_rises = strchr(word, '+') != NULL;
+        return sscanf(word, "#%" SCNd64, &r->e.token) == 1;
+    case '=':
+        return sscanf(word, "=%" SCNd64, &r->e.value) == 1;
+    case 'x':
+        if (sscanf(word, "x%d/%" SCNd64, &r->times, &r->every_us) != 2)
+            return false;
+        r->every_us *= 1000;
+        return true;
+    default:
+        if (strcmp(word, "until") == 0 || strcmp(word, "commit") == 0)
+            return take_deadline(r, strtok_r(NULL, " ", rest));
+        return sscanf(word, "n%" SCNu32, &r->e.name) == 1 || take_answer(&r->e, word);
+    }
 }
 
-void planted_slots(int64_t slots)
+static bool is_grant(const struct event *e)
 {
-    planted_value(90, 0, 0, V_SLOTS, 0, 0, slots);
+    return (e->verb == V_ACQUIRE || e->verb == V_SHARE) && e->outcome == 0 && e->value != 3 &&
+           e->return_us != HISTORY_NOT_RETURNED;
 }
 
-void planted_killed(int64_t from)
+static bool add(struct planted *p, const struct repeated *r)
 {
-    planted_ask(80, from, NO_ANSWER, V_ACQUIRE, 0, 0);
+    for (int i = 0; i < r->times; i++) {
+        struct event *e = &p->events[p->n];
+
+        if (p->n++ == PLANTED_MOST)
+            return false;
+        *e = r->e;
+        e->op = (uint32_t)p->n;
+        e->token += r->token_rises ? i : 0;
+        e->invoke_us += i * r->every_us;
+        if (e->return_us != HISTORY_NOT_RETURNED)
+            e->return_us += i * r->every_us;
+        if (is_grant(e) && !r->has_deadline)
+            e->deadline_us = e->invoke_us + USABLE_MS * 1000;
+        else if (r->has_deadline)
+            e->deadline_us += i * r->every_us;
+    }
+    return true;
 }
 
-struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token)
+static const char *take_event(struct planted *p, char *text)
 {
-    return planted_ask(thread, from, to, V_RELEASE, 0, token);
+    struct repeated r = {.times = 1};
+    char *rest = NULL, *word = strtok_r(text, " ", &rest);
+
+    if (!word || !take_who(&r.e, word))
+        return word ? word : "nothing";
+    if (!(word = strtok_r(NULL, " ", &rest)) || (r.e.verb = verb_of(word)) < 0)
+        return word ? word : "no verb";
+    if (!(word = strtok_r(NULL, " ", &rest)) || !take_times(&r.e, word))
+        return word ? word : "no time";
+    while ((word = strtok_r(NULL, " ", &rest)) != NULL)
+        if (!take_word(&r, word, &rest))
+            return word;
+    return add(p, &r) ? NULL : "too many events";
 }
 
-struct event *planted_guarded(uint32_t thread, int64_t from, int64_t to, int64_t token,
-                              int64_t value)
+/* ---- rows and rules ---------------------------------------------------------------------------
+ */
+
+static const char *take_row(struct planted *p, char *text)
 {
-    return planted_value(thread, from, to, V_GUARDED, 0, token, value);
+    struct check_row *row = &p->rows[0];
+    char *rest = NULL;
+    bool changes = false;
+
+    *row = (struct check_row){0};
+    p->rules.rows = p->rows;
+    p->rules.n_rows = 1;
+    for (char *word; (word = strtok_r(text, " ", &rest)) != NULL; text = NULL) {
+        char *number = strtok_r(NULL, " ", &rest);
+        int64_t *place = strcmp(word, "guarded") == 0   ? &row->guarded
+                         : strcmp(word, "token") == 0   ? &row->token
+                         : strcmp(word, "row") == 0     ? &row->row
+                         : strcmp(word, "version") == 0 ? &row->version
+                         : strcmp(word, "changes") == 0 ? &row->changes
+                                                        : NULL;
+
+        if (!place || !number)
+            return word;
+        *place = strtoll(number, NULL, 10);
+        changes = changes || place == &row->changes;
+    }
+    if (!changes)
+        row->changes = row->version;
+    return NULL;
 }
 
-struct event *planted_fault(int64_t from, int64_t to, int64_t value)
+static const char *take_rule(struct planted *p, const char *text)
 {
-    struct event *e = planted_value(99, from, to, V_FAULT, 0, 0, value);
+    struct check_rules *r = &p->rules;
+    static char engine[32];
 
-    e->process = 99;
-    e->name = 7;
-    return e;
+    if (sscanf(text, "engine %31s", engine) == 1) {
+        r->engine = engine;
+        return NULL;
+    }
+    return sscanf(text, "min_rate %" SCNd64, &r->min_rate) == 1 ||
+                   sscanf(text, "min_grants %" SCNd64, &r->min_grants) == 1 ||
+                   sscanf(text, "min_faults %" SCNd64, &r->min_faults) == 1
+               ? NULL
+               : text;
 }
 
-void planted_rows(int64_t guarded, int64_t token, int64_t row, int64_t version)
+const char *planted_line(struct planted *p, char *line)
 {
-    planted.rows[0] = (struct check_row){guarded, token, row, version, version};
-    planted.rules.rows = planted.rows;
-    planted.rules.n_rows = 1;
-}
+    const char *wrong = NULL;
+    char *rest = NULL;
 
-static int by_invocation(const void *a, const void *b)
-{
-    const struct event *x = a, *y = b;
-
-    return (x->invoke_us > y->invoke_us) - (x->invoke_us < y->invoke_us);
-}
-
-void planted_check(void)
-{
-    FILE *say;
-    int rc;
-
-    free(planted.said);
-    planted.said = NULL;
-    say = open_memstream(&planted.said, &planted.said_len);
-    assert_non_null(say);
-    qsort(planted.events, (size_t)planted.n, sizeof planted.events[0], by_invocation);
-    rc = check_history(&planted.rules, planted.events, planted.n, &planted.v, say);
-    fclose(say);
-    assert_int_equal(rc, planted.v.violations > 0);
-}
-
-void assert_proved(void)
-{
-    planted_check();
-    if (planted.v.violations)
-        print_error("%s", planted.said);
-    assert_int_equal(planted.v.violations, 0);
-    assert_string_equal(planted.said, "");
-}
-
-void assert_breach(int rule)
-{
-    planted_check();
-    if (planted.v.found[rule] == 0 || planted.v.found[rule] != planted.v.violations)
-        print_error("expected: %s; found %" PRId64 ":\n%s", check_rule_text(rule),
-                    planted.v.violations, planted.said);
-    assert_int_not_equal(planted.v.found[rule], 0);
-    assert_int_equal(planted.v.found[rule], planted.v.violations);
-    assert_non_null(strstr(planted.said, check_rule_text(rule)));
-    assert_non_null(strstr(planted.said, "seed 77"));
-    assert_non_null(strstr(planted.said, "/folder"));
-}
-
-void assert_found(int rule)
-{
-    planted_check();
-    assert_int_not_equal(planted.v.found[rule], 0);
-    assert_non_null(strstr(planted.said, check_rule_text(rule)));
+    if (strncmp(line, "rows ", 5) == 0)
+        return take_row(p, line + 5);
+    if (strncmp(line, "rules ", 6) == 0)
+        return take_rule(p, line + 6);
+    for (char *text; !wrong && (text = strtok_r(line, ";", &rest)) != NULL; line = NULL)
+        wrong = take_event(p, text);
+    return wrong;
 }

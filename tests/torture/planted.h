@@ -1,66 +1,51 @@
-/* Histories by hand, for the tests of the checker: some events, and what is found in them. Times
- * are in milliseconds; a lease is a second, of which 900 are usable. */
+/* Histories by hand, as text. A file *.cases beside the checker holds them, and what the checker is
+ * to find in each:
+ *
+ *     # a remark
+ *     grant within the span of another is found
+ *         1 acquire 0-10 #1; 2 acquire 850-899 #2
+ *         => OVERLAP
+ *
+ * The name of a case begins its line, and is the name of its test. Events are: who (a thread of
+ * process 1, p3: the only one of process 3, or the cell), the verb's word, from-to in milliseconds
+ * (without the second: it was never answered), and in any order
+ *
+ *     #5               its token
+ *     n1               its name, which is n0 else
+ *     until 900        its deadline; of a grant this is 900 ms after it was asked for, if not told
+ *     commit 50        the same field of a guarded write
+ *     =3               its value; some have words, and so have outcomes (planted.c)
+ *     x20/5            20 of them, one each 5 ms; then #5+ is a token that rises with each
+ *
+ * A lease is a second, of which 900 ms are usable. Further lines:
+ *
+ *     rows guarded 1 token 2   what the rows of n0 hold at the end (row, version, changes); else 0
+ *     rules min_grants 2       what else is asked of the history (min_rate, min_faults, engine)
+ *     => OVERLAP               the rule that is broken, and no other
+ *     => OVERLAP and others    ... and maybe others with it
+ *     => no OVERLAP            it is not broken
+ *     => proved                nothing is found, and nothing said
+ *
+ * Behind that may stand, each with a semicolon before it: a number of the verdict (`rate 2`), and
+ * what is said (`"these words"`; `"these words" x3`: so often). More may happen after it. */
 #ifndef SQLOCK_TESTS_TORTURE_PLANTED_H
 #define SQLOCK_TESTS_TORTURE_PLANTED_H
 
 #include "tests/torture/check.h"
 
-#define NO_ANSWER (-1) /* a time */
+enum { PLANTED_MOST = 128, PLANTED_NAMES = 2 };
 
-extern struct planted {
-    struct event events[64];
-    int n;
-    uint32_t name;
-    struct check_row rows[4];
+struct planted {
+    struct event events[PLANTED_MOST]; /* in the order of the lines */
+    int64_t n;
+    struct check_row rows[PLANTED_NAMES];
     struct check_rules rules;
-    struct check_verdict v;
-    char *said;
-    size_t said_len;
-} planted;
+};
 
-/* Of each test: nothing has happened yet. */
-int planted_begin(void **state);
-int planted_end(void **state);
-
-/* ---- what happened ----------------------------------------------------------------------------
- */
-
-/* What a thread asked from..to, about planted.name; to may be NO_ANSWER. It can be changed until it
- * is checked, which sorts them. */
-struct event *planted_ask(uint32_t thread, int64_t from, int64_t to, int verb, int outcome,
-                          int64_t token);
-/* It was said yes, with a deadline. */
-struct event *planted_until(uint32_t thread, int64_t from, int64_t to, int verb, int64_t token,
-                            int64_t deadline);
-struct event *planted_value(uint32_t thread, int64_t from, int64_t to, int verb, int outcome,
-                            int64_t token, int64_t value);
-/* Granted for 900 ms from when it was asked for, to one or to who shares it; released; committed
- * under a guard. */
-struct event *planted_grant(uint32_t thread, int64_t from, int64_t to, int64_t token);
-struct event *planted_share(uint32_t thread, int64_t from, int64_t to, int64_t token);
-/* A client asked for it, and was killed before it was answered: what it was granted nobody else
- * tells. */
-void planted_killed(int64_t from);
-struct event *planted_release(uint32_t thread, int64_t from, int64_t to, int64_t token);
-struct event *planted_guarded(uint32_t thread, int64_t from, int64_t to, int64_t token,
-                              int64_t value);
-/* So many may hold planted.name at a time. */
-void planted_slots(int64_t slots);
-/* value: of V_FAULT. */
-struct event *planted_fault(int64_t from, int64_t to, int64_t value);
-/* What the rows of n0 hold at the end. */
-void planted_rows(int64_t guarded, int64_t token, int64_t row, int64_t version);
-
-/* ---- what is found ----------------------------------------------------------------------------
- */
-
-/* Check it: planted.v is the verdict, planted.said what was said. */
-void planted_check(void);
-/* It is proved, and nothing is said. */
-void assert_proved(void);
-/* A breach of this rule is found, and of no other; and told with seed and folder. */
-void assert_breach(int rule);
-/* It is found, and maybe others that go with it. */
-void assert_found(int rule);
+/* Nothing has happened yet. */
+void planted_begin(struct planted *p);
+/* What a line says that is no verdict. NULL, or the word of it that is not understood; the line is
+ * cut into words. */
+const char *planted_line(struct planted *p, char *line);
 
 #endif

@@ -389,7 +389,7 @@ static void step(struct world *w, struct client *c)
 
     if (came)
         serve(&w->rows[c->now.name], c);
-    if (one_in(w, 3000)) {
+    if (one_in(w, 3000) && !w->sim->immortal) {
         die(w, c);
         return;
     }

@@ -14,6 +14,7 @@ struct sim {
     uint32_t names, threads;
     int64_t events_wanted;
     bool together; /* names that are shared, or have slots, are among them */
+    bool immortal; /* no client is killed */
     /* What came of it; free(events). */
     struct event *events;
     int64_t n;
