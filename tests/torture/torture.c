@@ -22,7 +22,8 @@ static int usage(void)
           "       torture cell ENGINE FAULT [--seconds S] [--seed N] [--totals FILE] [--share N]\n"
           "       torture check FOLDER                         a history that was kept\n"
           "       torture list                                 all cells there are\n"
-          "       torture report TOTALS                        what was proved, as Markdown\n"
+          "       torture kinds                                engines, faults and cells, for "
+          "totals.awk\n"
           "       torture tables URL                           what clients write to, for "
           "patroni.sh\n",
           stderr);
@@ -89,13 +90,23 @@ static int cell_main(int argc, char **argv)
     return rc;
 }
 
-static int list_main(void)
+static int list_cells(const char *before, char between)
 {
     for (size_t i = 0; engine_at(i); i++)
         for (size_t k = 0; fault_at(k); k++)
             if (fault_exists(fault_at(k), engine_at(i)))
-                printf("%s %s\n", engine_at(i)->name, fault_at(k)->word);
+                printf("%s%s%c%s\n", before, engine_at(i)->name, between, fault_at(k)->word);
     return 0;
+}
+
+static int kinds_main(void)
+{
+    for (size_t i = 0; engine_at(i); i++)
+        printf("engine\t%s\n", engine_at(i)->name);
+    for (size_t k = 0; fault_at(k); k++)
+        printf("fault\t%s\t%s\t%d\n", fault_at(k)->word, fault_at(k)->sentence,
+               fault_at(k)->servers != 0);
+    return list_cells("cell\t", '\t');
 }
 
 int main(int argc, char **argv)
@@ -113,9 +124,9 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "check") == 0)
         return check_main(argc - 1, argv + 1);
     if (strcmp(argv[1], "list") == 0)
-        return list_main();
-    if (strcmp(argv[1], "report") == 0 && argc == 3)
-        return totals_report(argv[2], stdout) ? 0 : 1;
+        return list_cells("", ' ');
+    if (strcmp(argv[1], "kinds") == 0)
+        return kinds_main();
     if (strcmp(argv[1], "tables") == 0 && argc == 3)
         return client_tables(argv[2], CELL_NAMES) ? 0 : 1;
     if (strcmp(argv[1], "lane") == 0 && argc == 4)

@@ -1,164 +1,128 @@
-/* Totals add up over runs, and nothing is added that cannot be read. */
+/* Totals add up, in C for the bar of the short form and in awk for the report, and what cannot be
+ * read is refused. */
 #include "tests/torture/totals.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/check.h"
 #include "tests/torture/fault.h"
 
-static struct {
-    char *dir;
-    char path[300];
-} t;
+/* A line of before there were overlaps, two cells, some that could not be had. */
+static const char lines[] =
+    "d\tmariadb\tv\treply-cut\t1\t2\t3\t4\t5\t6\t7\t8\t0\t10\t11\t1\n"
+    "d\tmariadb\tv 2\treply-cut\t1\t2\t30\t1100\t50\t60\t70\t80\t0\t0\t0\t0\t0\n"
+    "skip\tmariadb\treply-cut\tno root then\n"
+    "skip\tpostgres\tfailed-back\tno root\n"
+    "d\tmariadb\tv 2\tfailed-back\t1\t2\t0\t13\t17\t0\t0\t0\t0\t0\t0\t0\t9\n";
+
+static const char *const told[] = {
+    "| operations in checked histories | 33 | 5000000 |",
+    "| violations | 1 | 0 |",
+    "| mariadb | v 2 | 3 | 1 | 33 | 1117 | 72 | 66, 77 | 88, 0 | 11 | 1 |",
+    "| postgres | never run |",
+    "| failed-back | mariadb | 17 | 40 | 13 | 9 | 0 |",
+    "| failed-back | postgres | not run | 40 | | | |",
+    "| reply-cut: replies are cut after what they answer was done | 55 / 1104 / 1 | - |",
+    "| failed-back: the first is started again | 17 / 13 / 0 | not run |",
+    "- postgres, failed-back: no root"};
+
+static char path[300];
+
+static void put(const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
 
 static int setup(void **state)
 {
-    (void)state;
-    t.dir = temp_dir();
-    snprintf(t.path, sizeof t.path, "%s/totals.tsv", t.dir);
+    *state = temp_dir();
+    snprintf(path, sizeof path, "%s/totals.tsv", (char *)*state);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    temp_dir_remove(t.dir);
+    temp_dir_remove(*state);
     return 0;
 }
 
-static void add(const char *engine, const char *fault, int64_t events, int64_t grants,
-                int64_t violations)
+/* What the report says of two engines and two kinds of faults; its exit status. */
+static int report(char *out, size_t size)
 {
-    struct total line = {.events = events, .grants = grants, .violations = violations};
+    char command[800];
+    size_t n;
+    FILE *f;
 
-    snprintf(line.date, sizeof line.date, "2026-11-21T00:00:00Z");
-    snprintf(line.engine, sizeof line.engine, "%s", engine);
-    snprintf(line.version, sizeof line.version, "a version with blanks");
-    snprintf(line.fault, sizeof line.fault, "%s", fault);
-    assert_true(totals_append(t.path, &line));
-}
-
-/* The report as one string. */
-static char *report(void)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-
+    snprintf(command, sizeof command,
+             "printf 'engine\\tmariadb\\nengine\\tpostgres\\n"
+             "fault\\treply-cut\\treplies are cut after what they answer was done\\t0\\n"
+             "fault\\tfailed-back\\tthe first is started again\\t1\\n"
+             "cell\\tmariadb\\treply-cut\\ncell\\tmariadb\\tfailed-back\\n"
+             "cell\\tpostgres\\tfailed-back\\n' | awk -f tests/torture/totals.awk - '%s' 2>&1",
+             path);
+    f = popen(command, "r");
     assert_non_null(f);
-    assert_true(totals_report(t.path, f));
-    fclose(f);
-    return text;
+    n = fread(out, 1, size - 1, f);
+    out[n] = '\0';
+    return pclose(f);
 }
 
-static void test_sums_are_those_of_the_engine_and_the_fault(void **state)
+static void test_the_report_adds_up_and_tells_what_was_skipped(void **state)
 {
-    struct totals all;
-    struct total sum;
+    char text[8192];
 
     (void)state;
-    add("mariadb", "reply-cut", 5, 600, 0);
-    add("mariadb", "reply-cut", 7, 500, 1);
-    add("mariadb", "silent-up", 11, 13, 0);
-    add("postgres", "reply-cut", 17, 19, 0);
-    assert_true(totals_read(t.path, &all));
-    assert_int_equal(all.n, 4);
-    sum = totals_sum(&all, "mariadb", "reply-cut");
-    assert_int_equal(sum.cells, 2);
-    assert_int_equal(sum.events, 12);
-    assert_int_equal(sum.grants, 1100);
-    assert_int_equal(sum.violations, 1);
-    assert_string_equal(sum.version, "a version with blanks");
-    assert_int_equal(totals_sum(&all, NULL, NULL).events, 40);
-    assert_int_equal(totals_sum(&all, "sqlite-wal", NULL).cells, 0);
-    totals_free(&all);
-}
-
-static void test_a_file_that_is_not_there_has_no_cells(void **state)
-{
-    struct totals all;
-
-    (void)state;
-    assert_true(totals_read(t.path, &all));
-    assert_int_equal(all.n, 0);
-    totals_free(&all);
+    put(lines);
+    assert_int_equal(report(text, sizeof text), 0);
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (!strstr(text, told[i]))
+            fail_msg("the report does not say: %s\n%s", told[i], text);
+    assert_null(strstr(text, "no root then"));
 }
 
 static void test_a_line_that_is_cut_is_refused(void **state)
 {
-    struct totals all;
-    FILE *f;
-
-    (void)state;
-    add("mariadb", "reply-cut", 5, 600, 0);
-    assert_non_null(f = fopen(t.path, "a"));
-    fputs("2026-11-21T00:00:00Z\tmariadb\tv\treply-cut\t1\t2\n", f);
-    fclose(f);
-    assert_false(totals_read(t.path, &all));
-    totals_free(&all);
-}
-
-/* Lines of before there was such a column. */
-static void test_a_line_without_the_columns_that_came_later_is_read(void **state)
-{
-    struct total line = {.grants = 7, .overlaps = 3};
-    struct totals all;
+    char text[8192];
     struct total sum;
-    FILE *f;
 
     (void)state;
-    assert_non_null(f = fopen(t.path, "a"));
-    fputs("2026-11-21T00:00:00Z\tmariadb\tv\treply-cut\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\n",
-          f);
-    fclose(f);
-    snprintf(line.engine, sizeof line.engine, "mariadb");
-    snprintf(line.fault, sizeof line.fault, "failed-back");
-    snprintf(line.date, sizeof line.date, "2026-11-22T00:00:00Z");
-    snprintf(line.version, sizeof line.version, "v");
-    assert_true(totals_append(t.path, &line));
-    assert_true(totals_read(t.path, &all));
-    assert_int_equal(all.n, 2);
-    assert_int_equal(all.lines[0].violations, 12);
-    assert_int_equal(all.lines[0].overlaps, 0);
-    sum = totals_sum(&all, "mariadb", NULL);
-    assert_int_equal(sum.grants, 11);
-    assert_int_equal(sum.overlaps, 3);
-    totals_free(&all);
+    put("2026-11-21T00:00:00Z\tmariadb\tv\treply-cut\t1\t2\n");
+    assert_int_not_equal(report(text, sizeof text), 0);
+    assert_non_null(strstr(text, "totals.tsv:1: not a line of totals"));
+    assert_false(totals_sum(path, NULL, NULL, &sum));
 }
 
-static void test_the_report_tells_of_failovers(void **state)
+static void test_sums_are_those_of_the_engine_and_the_fault(void **state)
 {
-    char *text;
+    const struct total one = {.date = "d",
+                              .engine = "mariadb",
+                              .version = "a version with blanks",
+                              .fault = "reply-cut",
+                              .events = 5,
+                              .overlaps = 3},
+                       two = {.engine = "postgres", .fault = "reply-cut", .events = 7};
+    struct total sum;
 
     (void)state;
-    if (!engine_kind_of("mariadb") || !engine_kind_of("postgres"))
-        skip();
-    add("mariadb", "failover-sync", 17, 1900, 0);
-    text = report();
-    assert_non_null(strstr(text, "| failover-sync | mariadb | 17 | 40 | 1900 | 0 | 0 |\n"));
-    assert_non_null(strstr(text, "| promoted-twice | postgres | not run | 40 |"));
-    assert_null(strstr(text, "| promoted-twice | postgres-10"));
-    free(text);
-}
-
-static void test_the_report_tells_what_was_skipped_and_why(void **state)
-{
-    char *text;
-
-    (void)state;
-    if (!engine_kind_of("mariadb") || !engine_kind_of("postgres"))
-        skip();
-    add("mariadb", "disk-full", 12, 1100, 0);
-    assert_true(totals_append_skip(t.path, "mariadb", "disk-full", "no root then"));
-    assert_true(totals_append_skip(t.path, "postgres", "disk-full", "no root"));
-    text = report();
-    assert_non_null(strstr(text, "12 / 1100 / 0"));
-    assert_non_null(strstr(text, "- postgres, disk-full: no root\n"));
-    assert_null(strstr(text, "no root then"));
-    assert_non_null(strstr(text, "| postgres | never run |"));
-    free(text);
+    assert_true(totals_sum(path, NULL, NULL, &sum));
+    assert_int_equal(sum.cells, 0);
+    assert_true(totals_append(path, &one));
+    assert_true(totals_append(path, &one));
+    assert_true(totals_append_skip(path, "mariadb", "disk-full", "no root"));
+    assert_true(totals_append(path, &two));
+    assert_true(totals_sum(path, "mariadb", "reply-cut", &sum));
+    assert_int_equal(sum.cells, 2);
+    assert_int_equal(sum.events, 10);
+    assert_int_equal(sum.overlaps, 6);
+    assert_true(totals_sum(path, NULL, NULL, &sum));
+    assert_int_equal(sum.events, 17);
+    assert_true(totals_sum(path, "sqlite-wal", NULL, &sum));
+    assert_int_equal(sum.cells, 0);
 }
 
 static void test_every_engine_has_kinds_enough(void **state)
@@ -173,16 +137,10 @@ static void test_every_engine_has_kinds_enough(void **state)
     }
 }
 
-#define TOTALS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-    TOTALS_TEST(test_sums_are_those_of_the_engine_and_the_fault),
-    TOTALS_TEST(test_a_file_that_is_not_there_has_no_cells),
-    TOTALS_TEST(test_a_line_that_is_cut_is_refused),
-    TOTALS_TEST(test_a_line_without_the_columns_that_came_later_is_read),
-    TOTALS_TEST(test_the_report_tells_of_failovers),
-    TOTALS_TEST(test_the_report_tells_what_was_skipped_and_why),
-    cmocka_unit_test(test_every_engine_has_kinds_enough),
-};
+#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+static const struct CMUnitTest tests[] = {T(test_the_report_adds_up_and_tells_what_was_skipped),
+                                          T(test_a_line_that_is_cut_is_refused),
+                                          T(test_sums_are_those_of_the_engine_and_the_fault),
+                                          cmocka_unit_test(test_every_engine_has_kinds_enough)};
 
 TEST_MAIN(tests)
