@@ -107,5 +107,8 @@ bool child_ended(pid_t child);
 /* Kill those that were not waited for. A test that failed may leave one that has locked what the
  * next test wants. */
 void child_end_all(void);
+/* A signal for all children of a process, whoever that is: a server's are in process groups of
+ * their own. */
+void child_signal_all_of(pid_t parent, int signal);
 
 #endif

@@ -1,5 +1,6 @@
 #include "tests/lib/check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -106,4 +107,34 @@ void child_end_all(void)
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }
+}
+
+static pid_t parent_of(const char *pid)
+{
+    char path[300], line[512] = "";
+    const char *end;
+    int parent = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    f = fopen(path, "r");
+    if (f && fgets(line, sizeof line, f) && (end = strrchr(line, ')')) != NULL)
+        sscanf(end + 1, " %*c %d", &parent);
+    if (f)
+        fclose(f);
+    return (pid_t)parent;
+}
+
+void child_signal_all_of(pid_t parent, int signal)
+{
+    DIR *dir = opendir("/proc");
+
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (pid > 0 && parent_of(entry->d_name) == parent)
+            kill(pid, signal);
+    }
+    if (dir)
+        closedir(dir);
 }

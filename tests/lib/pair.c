@@ -1,6 +1,5 @@
 #include "tests/lib/pair.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,39 +42,14 @@ static pid_t first_process(const struct pair *p)
     return (pid_t)pid;
 }
 
-static pid_t parent_of(const char *pid)
-{
-    char path[64], line[400];
-    const char *at;
-    long parent = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    if ((f = fopen(path, "r")) == NULL)
-        return 0;
-    if (fgets(line, sizeof line, f) && (at = strrchr(line, ')')) != NULL)
-        sscanf(at + 1, " %*c %ld", &parent);
-    fclose(f);
-    return (pid_t)parent;
-}
-
-/* Its children are in process groups of their own. */
 static void signal_all(const struct pair *p, int number)
 {
     pid_t first = first_process(p);
-    DIR *proc = opendir("/proc");
-    struct dirent *e;
 
-    assert_non_null(proc);
-    if (first <= 1) {
-        closedir(proc);
+    if (first <= 1)
         return;
-    }
     kill(first, number);
-    while ((e = readdir(proc)) != NULL)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == first)
-            kill((pid_t)strtol(e->d_name, NULL, 10), number);
-    closedir(proc);
+    child_signal_all_of(first, number);
 }
 
 /* ---- their start ------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ static bool set_up(struct cell *c)
             cell_problem(c, "the database did not start");
         return false;
     }
-    if (sqlock_migrate(c->kind->ops->driver(), c->engine.url, NULL, NULL, &err) != 0) {
+    if (sqlock_migrate(engine_driver(&c->engine), c->engine.url, NULL, NULL, &err) != 0) {
         cell_problem(c, "%s", err.text);
         return false;
     }
@@ -231,8 +231,7 @@ static void work(struct cell *c)
     if (cell_clients_start(c)) {
         have_peace(c);
         strike(c);
-        for (int i = 0; i < ENGINE_SESSIONS; i++)
-            engine_forget(&c->engine, i);
+        engine_forget(&c->engine);
         sleep_ms(CELL_COMMAND_LEASE_MS + SLACK_MS + 300);
     }
     cell_clients_end(c);

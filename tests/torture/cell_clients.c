@@ -98,7 +98,7 @@ static const char *allowed(const struct cell *c)
 {
     if (c->kind->unprepared && strcmp(c->fault->word, "serializable") == 0)
         return "SQLOCK_EREFUSED SQLOCK_EDB 78 70";
-    return c->fault->allow;
+    return c->fault->allow ? c->fault->allow : "";
 }
 
 /* A number is never used twice: a thread's history has one order. */
@@ -111,12 +111,12 @@ void cell_client_start(struct cell *c, struct client *who)
         names,       "--lease",  lease,     "--threads", threads,
         "--mix",     mix,        "--allow", allowed(c),  "--seconds",
         "100000"};
-    const char *less = c->kind->mix ? c->kind->mix : "";
+    const char *more = c->fault->mix ? c->fault->mix : "", *less = c->kind->mix ? c->kind->mix : "";
     int n = 21;
 
     who->process = ++c->processes;
     /* The last word about a thing counts. */
-    snprintf(mix, sizeof mix, "%s%s%s", c->fault->mix, *c->fault->mix && *less ? " " : "", less);
+    snprintf(mix, sizeof mix, "%s%s%s", more, *more && *less ? " " : "", less);
     if (who->command)
         words[n++] = "--command";
     if (c->kind->unprepared)

@@ -70,7 +70,7 @@ static void sweep_locks(struct cell *c)
 
     if (c->kind->unprepared)
         opts.flags = SQLOCK_OPEN_UNPREPARED;
-    if (sqlock_open(c->kind->ops->driver(), c->engine.client_url, &opts, &m, &err) != 0) {
+    if (sqlock_open(engine_driver(&c->engine), c->engine.client_url, &opts, &m, &err) != 0) {
         cell_problem(c, "nobody can open the database when all is over: %s", err.text);
         return;
     }
@@ -79,7 +79,7 @@ static void sweep_locks(struct cell *c)
     if (sqlock_list(m, NULL, note_held, c, &err) != 0)
         cell_problem(c, "locks cannot be listed when all is over: %s", err.text);
     sqlock_close(m);
-    if (sqlock_migration_verify(c->kind->ops->driver(), c->engine.client_url, NULL, &err) != 0)
+    if (sqlock_migration_verify(engine_driver(&c->engine), c->engine.client_url, NULL, &err) != 0)
         cell_problem(c, "the schema is not whole when all is over: %s", err.text);
 }
 
@@ -102,8 +102,7 @@ static void sweep_files(struct cell *c)
 {
     static const char *const ends[] = {"-wal", "-journal"};
 
-    for (int i = 0; i < ENGINE_SESSIONS; i++)
-        engine_forget(&c->engine, i);
+    engine_forget(&c->engine);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char path[600];
         struct stat st;
@@ -115,7 +114,7 @@ static void sweep_files(struct cell *c)
     }
     if (engine_number(&c->engine, "SELECT integrity_check = 'ok' FROM pragma_integrity_check") != 1)
         cell_problem(c, "the file is damaged");
-    engine_forget(&c->engine, 0);
+    engine_forget(&c->engine);
 }
 
 void cell_sweep(struct cell *c)

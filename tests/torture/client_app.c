@@ -7,6 +7,8 @@
 
 #include "tests/torture/client.h"
 
+struct app_patience app_patience = {.connect_s = 3, .answer_s = 5, .busy_ms = 3000};
+
 static const struct app *const apps[] = {
 #ifdef TEST_HAVE_SQLITE
     &client_app_sqlite,

@@ -10,6 +10,12 @@
 
 enum { APP_TEXT = 256 }; /* room for what a database says of a failure */
 
+/* How long a connection is waited for, and an answer: a link may be silent for ever. busy_ms:
+ * whoever keeps SQLite's file. Cells have more of it than clients. */
+extern struct app_patience {
+    int32_t connect_s, answer_s, busy_ms;
+} app_patience;
+
 /* Codes are those of sqlock: 0; SQLOCK_EUNREACH: the connection is gone, or hangs, and must be made
  * anew; SQLOCK_ETXGONE: the database has ended the transaction; SQLOCK_EBUSY: it was locked for too
  * long; SQLOCK_EFULL; else SQLOCK_EDB. */

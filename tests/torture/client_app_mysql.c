@@ -45,16 +45,19 @@ static void read_url(const char *url, struct place *p)
 static MYSQL *connect_to(const struct place *p)
 {
     MYSQL *my = mysql_init(NULL);
-    unsigned connecting = 3, answering = 5; /* seconds: a link may be silent for ever */
+    unsigned connecting = (unsigned)app_patience.connect_s;
+    unsigned answering = (unsigned)app_patience.answer_s;
 
     if (my == NULL)
         return NULL;
     mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connecting);
     mysql_options(my, MYSQL_OPT_READ_TIMEOUT, &answering);
     mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &answering);
-    if (mysql_real_connect(my, *p->socket != '\0' ? NULL : p->host, p->user, p->password,
-                           p->database, p->port, *p->socket != '\0' ? p->socket : NULL, 0))
+    if (mysql_real_connect(my, *p->socket != '\0' ? NULL : p->host, p->user, p->password, NULL,
+                           p->port, *p->socket != '\0' ? p->socket : NULL, 0)) {
+        mysql_select_db(my, p->database); /* a cell's server has none before its cell makes it */
         return my;
+    }
     mysql_close(my);
     return NULL;
 }

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 5000 }; /* a link may be silent for ever */
-
 static void say_nothing(void *user, const char *text)
 {
     (void)user;
@@ -23,9 +21,12 @@ static void *app_connect(const char *url)
     const bool several = strchr(url, ',') != NULL;
     const char *const words[] = {"dbname", "connect_timeout",
                                  several ? "target_session_attrs" : NULL, NULL};
-    const char *const values[] = {url, "3", "read-write", NULL};
-    PGconn *pg = PQconnectdbParams(words, values, 1);
+    char seconds[16];
+    const char *const values[] = {url, seconds, "read-write", NULL};
+    PGconn *pg;
 
+    snprintf(seconds, sizeof seconds, "%d", (int)app_patience.connect_s);
+    pg = PQconnectdbParams(words, values, 1);
     PQsetNoticeProcessor(pg, say_nothing, NULL);
     if (PQstatus(pg) == CONNECTION_OK)
         return pg;
@@ -46,7 +47,7 @@ static int app_adopt(sqlock *m, void *native, sqlock_conn **out_conn, sqlock_err
 /* False: nothing came in time, or the connection is gone. */
 static bool wait_answer(PGconn *pg)
 {
-    int64_t end_us = sqlock_now_us() + PATIENCE_MS * 1000;
+    int64_t end_us = sqlock_now_us() + app_patience.answer_s * INT64_C(1000000);
 
     while (PQisBusy(pg)) {
         struct pollfd fd = {.fd = PQsocket(pg), .events = POLLIN};
@@ -99,7 +100,7 @@ static int app_exec(void *native, const char *sql, int64_t *out)
     PGresult *res = ask(native, sql);
     int rc = code_of(native, res);
 
-    if (rc == 0 && out != NULL && PQntuples(res) > 0)
+    if (rc == 0 && out != NULL && PQntuples(res) > 0 && !PQgetisnull(res, 0, 0))
         *out = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
     PQclear(res);
     return rc;

@@ -11,12 +11,12 @@ static const sqlock_driver *app_driver(void)
     return sqlock_driver_sqlite();
 }
 
-/* Three seconds. SQLite's own waits up to 100 ms at a time, and whoever does keeps a lock from
+/* SQLite's own waits up to 100 ms at a time, and whoever does keeps a lock from
  * others. */
 static int wait_a_moment(void *user, int times)
 {
     (void)user;
-    return times < 3000 && sqlite3_sleep(1) >= 0;
+    return times < app_patience.busy_ms && sqlite3_sleep(1) >= 0;
 }
 
 static void *app_connect(const char *url)

@@ -1,13 +1,10 @@
 #include "tests/torture/engine.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,35 +12,30 @@
 
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
+#include "tests/torture/client_app.h"
 
-enum { DISK_MB = 240, UP_MS = 60000 };
+enum { UP_MS = 60000 };
 
 static const struct engine_kind kinds[] = {
 #ifdef TEST_HAVE_SQLITE
-    {"sqlite-wal", "sqlite", "SQLite, WAL", FAMILY_SQLITE, &engine_sqlite, "WAL", false, false,
-     NULL, NULL, false},
-    {"sqlite-journal", "sqlite", "SQLite, rollback journal", FAMILY_SQLITE, &engine_sqlite,
-     "TRUNCATE", false, false, NULL, NULL, false},
+    {"sqlite-wal", "sqlite", FAMILY_SQLITE, &engine_sqlite, .variant = "WAL"},
+    {"sqlite-journal", "sqlite", FAMILY_SQLITE, &engine_sqlite, .variant = "TRUNCATE"},
 #endif
 #ifdef TEST_HAVE_POSTGRES
-    {"postgres", "postgres", "PostgreSQL", FAMILY_POSTGRES, &engine_postgres, NULL, false, false,
-     NULL, NULL, true},
-    {"pgbouncer", "postgres", "PostgreSQL behind pgbouncer", FAMILY_POSTGRES, &engine_postgres,
-     "pgbouncer", true, true, NULL, NULL, true},
-    {"postgres-10", "postgres", "PostgreSQL 10", FAMILY_POSTGRES, &engine_postgres, "10", false,
-     true, NULL, NULL, false},
-    {"postgres-18", "postgres", "PostgreSQL 18", FAMILY_POSTGRES, &engine_postgres, "18", false,
-     true, NULL, NULL, true},
+    {"postgres", "postgres", FAMILY_POSTGRES, &engine_postgres, .followed = true},
+    {"pgbouncer", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "pgbouncer",
+     .unprepared = true, .followed = true},
+    {"postgres-10", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "10"},
+    {"postgres-18", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "18",
+     .followed = true},
 #endif
 #ifdef TEST_HAVE_MYSQL
-    {"mariadb", "mysql", "MariaDB", FAMILY_MYSQL, &engine_mysql, NULL, false, false, NULL, NULL,
-     true},
-    {"mysql-5.6", "mysql", "MySQL 5.6", FAMILY_MYSQL, &engine_mysql, "5.6", false, true,
-     "guarded=0 late=0 stale=0 row-lock=0", "disk-full", false}, /* its tables stay full */
-    {"mysql-9", "mysql", "MySQL 9", FAMILY_MYSQL, &engine_mysql, "9", false, true, NULL, NULL,
-     false},
+    {"mariadb", "mysql", FAMILY_MYSQL, &engine_mysql, .followed = true},
+    {"mysql-5.6", "mysql", FAMILY_MYSQL, &engine_mysql, .variant = "5.6",
+     .mix = "guarded=0 late=0 stale=0 row-lock=0", .spared = "disk-full"}, /* tables stay full */
+    {"mysql-9", "mysql", FAMILY_MYSQL, &engine_mysql, .variant = "9"},
 #endif
-    {NULL, NULL, NULL, FAMILY_SQLITE, NULL, NULL, false, true, NULL, NULL, false},
+    {.name = NULL},
 };
 
 const struct engine_kind *engine_at(size_t i)
@@ -81,142 +73,51 @@ bool engine_script(struct engine *e, const char *script, const char *words, char
     return fine;
 }
 
-/* ---- the small disk and the clock --------------------------------------------------------------
+/* ---- the cell's own session --------------------------------------------------------------------
  */
 
-static void unmount(const char *top)
+const sqlock_driver *engine_driver(const struct engine *e)
 {
-    if (umount2(top, MNT_DETACH) != 0)
-        fprintf(stderr, "%s was not unmounted: %s\n", top, strerror(errno));
+    return app_of(e->url)->driver();
 }
 
-/* Scripts make their folders in TMPDIR: so the small disk becomes it, for as long as they do. */
-static bool mount_small_disk(struct engine *e)
+static void *session(struct engine *e)
 {
-    char options[32];
-
-    snprintf(e->top, sizeof e->top, "%s", temp_dir());
-    snprintf(options, sizeof options, "size=%dm,mode=1777", DISK_MB);
-    if (mount("tmpfs", e->top, "tmpfs", 0, options) == 0) {
-        undo_later(unmount, e->top);
-        return true;
-    }
-    snprintf(e->why, sizeof e->why, "a small disk cannot be mounted: %s", strerror(errno));
-    return false;
+    if (!e->session)
+        e->session = app_of(e->url)->connect(e->url);
+    return e->session;
 }
 
-static bool make_clock(struct engine *e)
+static bool ask(struct engine *e, const char *sql, int64_t *out)
 {
-    char *dir = temp_dir();
+    int rc = session(e) ? app_of(e->url)->exec(e->session, sql, out) : SQLOCK_EUNREACH;
 
-    if (e->kind->ops->script && !faketime_path()) {
-        snprintf(e->why, sizeof e->why, "no libfaketime is installed (package faketime)");
-        return false;
-    }
-    chmod(dir, 0755);
-    snprintf(e->clock, sizeof e->clock, "%s/clock", dir);
-    engine_clock(e, 0);
-    return true;
+    if (rc == SQLOCK_EUNREACH)
+        engine_forget(e);
+    return rc == 0;
 }
 
-/* SQLite's clients look into the file without reading it: it stays the same file. */
-static bool put_number(const char *path, int64_t ms)
+bool engine_exec(struct engine *e, const char *sql)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    bool fine = fd >= 0 && write(fd, &ms, sizeof ms) == sizeof ms;
-
-    if (fd >= 0)
-        close(fd);
-    return fine;
+    return ask(e, sql, NULL);
 }
 
-/* In one piece: a reader that finds half of it would see the true time. */
-void engine_clock(struct engine *e, int seconds)
+int64_t engine_number(struct engine *e, const char *sql)
 {
-    char fresh[340];
-    FILE *f;
+    int64_t n = -1;
 
-    if (!e->kind->ops->script) {
-        if (!put_number(e->clock, seconds * INT64_C(1000)))
-            fail_msg("%s: %s", e->clock, strerror(errno));
-        return;
-    }
-    snprintf(fresh, sizeof fresh, "%s.new", e->clock);
-    f = fopen(fresh, "w");
-    if (!f || fprintf(f, "%+d\n", seconds) < 0 || fclose(f) != 0 || rename(fresh, e->clock) != 0)
-        fail_msg("%s: %s", fresh, strerror(errno));
+    return ask(e, sql, &n) ? n : -1;
 }
 
-/* Monotonic clocks stay true: no machine steps them. */
-static void clock_env(const struct engine *e)
+void engine_forget(struct engine *e)
 {
-    if (!(e->wants & ENGINE_CLOCK))
-        return;
-    setenv("SQLOCK_TEST_PRELOAD", faketime_path(), 1);
-    setenv("FAKETIME_TIMESTAMP_FILE", e->clock, 1);
-    setenv("FAKETIME_NO_CACHE", "1", 1);
-    setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
-}
-
-/* A server's clock is its own. */
-void engine_env(const struct engine *e)
-{
-    if (!e->kind->ops->script && (e->wants & ENGINE_CLOCK))
-        setenv("TORTURE_CLOCK", e->clock, 1);
-}
-
-/* What libfaketime keeps for a process is left behind when that is killed. */
-static void remove_clock_litter(void)
-{
-    DIR *dir = opendir("/dev/shm");
-
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        const char *number = strrchr(entry->d_name, '_');
-        char path[300];
-
-        if (!strstr(entry->d_name, "faketime_s") || !number)
-            continue;
-        if (kill((pid_t)strtol(number + 1, NULL, 10), 0) == 0 || errno != ESRCH)
-            continue;
-        snprintf(path, sizeof path, "/dev/shm/%s", entry->d_name);
-        unlink(path);
-    }
-    if (dir)
-        closedir(dir);
+    if (e->session)
+        app_of(e->url)->close(e->session);
+    e->session = NULL;
 }
 
 /* ---- the server's processes -------------------------------------------------------------------
  */
-
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], line[512] = "";
-    const char *end;
-    int parent = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    f = fopen(path, "r");
-    if (f && fgets(line, sizeof line, f) && (end = strrchr(line, ')')) != NULL)
-        sscanf(end + 1, " %*c %d", &parent);
-    if (f)
-        fclose(f);
-    return parent;
-}
-
-static void signal_children(pid_t parent, int signal)
-{
-    DIR *dir = opendir("/proc");
-
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-        if (pid > 0 && parent_of(pid) == parent)
-            kill(pid, signal);
-    }
-    if (dir)
-        closedir(dir);
-}
 
 void engine_kill(struct engine *e)
 {
@@ -226,12 +127,11 @@ void engine_kill(struct engine *e)
      * when that was killed, keeps every new server out for ever. */
     kill(e->server, SIGSTOP);
     waitpid(e->server, NULL, WUNTRACED);
-    signal_children(e->server, SIGKILL);
+    child_signal_all_of(e->server, SIGKILL);
     kill(e->server, SIGKILL);
     waitpid(e->server, NULL, 0);
     e->server = 0;
-    for (int i = 0; i < ENGINE_SESSIONS; i++)
-        engine_forget(e, i);
+    engine_forget(e);
 }
 
 void engine_pause(struct engine *e, bool stopped)
@@ -240,7 +140,7 @@ void engine_pause(struct engine *e, bool stopped)
         kill(e->server, SIGSTOP);
         waitpid(e->server, NULL, WUNTRACED);
     }
-    signal_children(e->server, stopped ? SIGSTOP : SIGCONT);
+    child_signal_all_of(e->server, stopped ? SIGSTOP : SIGCONT);
     if (!stopped)
         kill(e->server, SIGCONT);
 }
@@ -259,7 +159,7 @@ static void spawn(struct engine *e)
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0);
-        clock_env(e);
+        engine_clock_env(e);
         if (e->args[0])
             setenv("SQLOCK_TEST_MYSQL_ARGS", e->args, 1);
         execl(e->kind->ops->script, e->kind->ops->script, "run", e->url, (char *)NULL);
@@ -273,13 +173,10 @@ static void spawn(struct engine *e)
 /* The end of what the server says of itself: its log lies beside its socket. */
 static void put_server_log(const struct engine *e)
 {
-    const char *folder = strchr(strchr(e->url, '?'), '/');
-    int length = (int)strcspn(folder, "&");
-    char command[400];
+    char folder[256], command[400];
 
-    if (length > 2 && strncmp(folder + length - 2, "/s", 2) == 0)
-        length -= 2;
-    snprintf(command, sizeof command, "tail -n 20 '%.*s/log' >&2", length, folder);
+    engine_folder(e, folder);
+    snprintf(command, sizeof command, "tail -n 20 '%s/log' >&2", folder);
     if (system(command) != 0)
         fputs("and has no log\n", stderr);
 }
@@ -292,10 +189,11 @@ bool engine_launch(struct engine *e)
 
     while (now_us() < end_us) {
         if (!engine_runs(e)) {
+            engine_forget(e);
             spawn(e);
             sleep_ms(20);
         }
-        if (e->kind->ops->answers(e))
+        if (session(e))
             return true;
         sleep_ms(20);
     }
@@ -307,21 +205,39 @@ bool engine_launch(struct engine *e)
 /* ---- start and stop ---------------------------------------------------------------------------
  */
 
-static bool create(struct engine *e)
+static void stop_server(const char *url)
 {
-    const char *before = getenv("TMPDIR");
+    char command[600];
+
+    snprintf(command, sizeof command, "tests/tools/%s.sh stop '%s'",
+             strncmp(url, "mysql", 5) == 0 ? "my" : "pg", url);
+    if (system(command) != 0)
+        fprintf(stderr, "the server was not stopped: %s\n", url);
+}
+
+/* Scripts make their folders in TMPDIR: so the small disk becomes it, for as long as they do. */
+static bool create_server(struct engine *e)
+{
+    const char *before = getenv("TMPDIR"), *script = e->kind->ops->script;
     char *kept = before ? strdup(before) : NULL;
     bool fine;
 
     if (e->top[0])
         setenv("TMPDIR", e->top, 1);
-    fine = e->kind->ops->create(e);
+    fine = engine_script(e, script, e->number > 1 ? "folder" : "create", e->url, sizeof e->url);
+    if (fine)
+        snprintf(e->dir, sizeof e->dir, "%s", undo_later(stop_server, e->url));
     if (kept)
         setenv("TMPDIR", kept, 1);
     else
         unsetenv("TMPDIR");
     free(kept);
     return fine;
+}
+
+static bool create(struct engine *e)
+{
+    return e->kind->ops->create(e) && (!e->kind->ops->script || create_server(e));
 }
 
 bool engine_create(struct engine *e, const struct engine_kind *kind, unsigned wants, int number)
@@ -364,11 +280,8 @@ bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wan
     const struct engine_ops *ops = kind->ops;
 
     *e = (struct engine){.kind = kind, .wants = wants, .number = 1};
-    if ((wants & ENGINE_SMALL_DISK) && !mount_small_disk(e))
-        return false;
-    if ((wants & ENGINE_CLOCK) && !make_clock(e))
-        return false;
-    if (!create(e))
+    app_patience = (struct app_patience){.connect_s = 10, .answer_s = 60, .busy_ms = 5000};
+    if (!engine_machine(e) || !create(e))
         return false;
     snprintf(e->client_url, sizeof e->client_url, "%s", e->url);
     return (!ops->script || engine_launch(e)) && ops->prepare(e);
@@ -376,37 +289,20 @@ bool engine_start(struct engine *e, const struct engine_kind *kind, unsigned wan
 
 void engine_stop(struct engine *e)
 {
-    for (int i = 0; i < ENGINE_SESSIONS; i++)
-        engine_forget(e, i);
-    if (e->kind && e->dir[0])
-        e->kind->ops->remove(e);
+    engine_forget(e);
+    if (e->kind && e->kind->ops->end)
+        e->kind->ops->end();
+    if (e->kind && e->kind->ops->script && e->dir[0])
+        stop_server(e->url);
     e->dir[0] = '\0';
     if (e->server)
         waitpid(e->server, NULL, 0);
     e->server = 0;
-    if (e->wants & ENGINE_CLOCK)
-        remove_clock_litter();
+    engine_machine_end(e);
 }
 
-/* ---- sessions ---------------------------------------------------------------------------------
+/* ---- the clients' sessions ---------------------------------------------------------------------
  */
-
-bool engine_exec(struct engine *e, int session, const char *sql)
-{
-    return e->kind->ops->exec(e, session, sql);
-}
-
-int64_t engine_number(struct engine *e, const char *sql)
-{
-    return e->kind->ops->number(e, sql);
-}
-
-void engine_forget(struct engine *e, int session)
-{
-    if (e->session[session])
-        e->kind->ops->forget(e, session);
-    e->session[session] = NULL;
-}
 
 int engine_end_sessions(struct engine *e)
 {
@@ -416,35 +312,4 @@ int engine_end_sessions(struct engine *e)
 int engine_sessions(struct engine *e)
 {
     return e->kind->ops->sessions(e, false);
-}
-
-/* ---- a full disk ------------------------------------------------------------------------------
- */
-
-static void ballast_path(const struct engine *e, char out[300])
-{
-    snprintf(out, 300, "%s/ballast", e->top);
-}
-
-void engine_fill(struct engine *e)
-{
-    static const char block[65536];
-    size_t size = sizeof block;
-    char path[300];
-    int fd;
-
-    ballast_path(e, path);
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    while (size >= 512)
-        if (write(fd, block, size) != (ssize_t)size)
-            size /= 2;
-    close(fd);
-}
-
-void engine_free(struct engine *e)
-{
-    char path[300];
-
-    ballast_path(e, path);
-    unlink(path);
 }

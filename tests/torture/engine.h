@@ -19,36 +19,29 @@ enum {
     ENGINE_FRONTED = 8   /* a pooler before it finds it by way of engine_front() */
 };
 
-enum { ENGINE_SESSIONS = 2 }; /* of the cell's own, for engine_do() */
-
 struct engine;
 
 /* What each database does in its own way. Those that do not exist there are NULL. */
 struct engine_ops {
-    const sqlock_driver *(*driver)(void);
-    /* Folder and URL; nothing runs yet. False: e->why. */
-    bool (*create)(struct engine *e);
-    void (*remove)(struct engine *e);
-    /* The server's command line, which `tests/tools` has. */
+    /* The server's command line, which `tests/tools` has. NULL: it is a file. */
     const char *script;
-    bool (*answers)(struct engine *e);
+    /* Before the script makes its folder: what that is to know. Of a file: folder and URL. False:
+     * e->why. */
+    bool (*create)(struct engine *e);
     /* What is to be done after the first start, and e->version. */
     bool (*prepare)(struct engine *e);
-    bool (*exec)(struct engine *e, int session, const char *sql);
-    int64_t (*number)(struct engine *e, const char *sql);
-    void (*forget)(struct engine *e, int session); /* closes it */
     int (*sessions)(struct engine *e, bool end);
+    void (*end)(void);               /* of what is before the server */
     const char *bulk[3];             /* statements that want room: make, fill, drop */
     const struct follow_ops *follow; /* followers.h; NULL: none can follow another */
 };
 
 struct engine_kind {
-    const char *name, *driver, *title;
+    const char *name, *driver;
     enum engine_family family;
     const struct engine_ops *ops;
     const char *variant; /* what makes it another engine than the one of its family */
     bool unprepared;     /* its clients need SQLOCK_OPEN_UNPREPARED */
-    bool optional;       /* it may be nowhere to be had */
     const char *mix;     /* what its clients leave out, because it is refused there; NULL */
     const char *spared;  /* the kind of faults that the server itself does not get over; NULL */
     bool followed;       /* it is tried in pairs and triples */
@@ -69,7 +62,7 @@ struct engine {
     char version[96];
     char why[512]; /* there can be none here */
     pid_t server;
-    void *session[ENGINE_SESSIONS];
+    void *session; /* of the cell's own, for engine_exec(): see client_app.h */
 };
 
 /* NULL: no engine is called so. engine_at(): all of them, NULL behind the last. */
@@ -96,12 +89,13 @@ void engine_pause(struct engine *e, bool stopped);
 void engine_clock(struct engine *e, int seconds);
 void engine_env(const struct engine *e); /* in a client, before exec */
 
+const sqlock_driver *engine_driver(const struct engine *e);
 /* A statement in a session of the cell's own, which is made when it is needed. False: refused, or
  * the session is gone. */
-bool engine_exec(struct engine *e, int session, const char *sql);
-/* The first number of the first row, or -1. In session 0. */
+bool engine_exec(struct engine *e, const char *sql);
+/* The first number of the first row, or -1. */
 int64_t engine_number(struct engine *e, const char *sql);
-void engine_forget(struct engine *e, int session);
+void engine_forget(struct engine *e);
 /* The clients' sessions: end them as an administrator does, or only count them; -1: nobody answers.
  */
 int engine_end_sessions(struct engine *e);
@@ -115,6 +109,14 @@ bool engine_front(struct engine *e);
 /* Leave no room on the small disk, and give it back. */
 void engine_fill(struct engine *e);
 void engine_free(struct engine *e);
+
+/* ---- engine_machine.c -------------------------------------------------------------------------
+ */
+
+/* What the engine wants of it. False: e->why. */
+bool engine_machine(struct engine *e);
+void engine_machine_end(const struct engine *e);
+void engine_clock_env(const struct engine *e); /* in a server, before exec */
 
 /* ---- the families -----------------------------------------------------------------------------
  */

@@ -12,10 +12,8 @@
 #include "tests/lib/pooler.h"
 #include "tests/lib/undo.h"
 
-#define SCRIPT "tests/tools/pg.sh"
 #define OTHERS                                                                                     \
-    " FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"     \
-    " AND application_name <> 'torture cell'"
+    " FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 
 enum { POOLED = 12 }; /* the pooler's sessions, for all clients */
 
@@ -26,15 +24,6 @@ enum { POOLED = 12 }; /* the pooler's sessions, for all clients */
 static const char conf[] = CONF;
 static const char followed_conf[] = CONF "wal_retrieve_retry_interval = 100ms\n"
                                          "wal_keep_size = 64MB\nwal_sender_timeout = 0\n";
-
-static void stop_server(const char *url)
-{
-    char command[600];
-
-    snprintf(command, sizeof command, SCRIPT " stop '%s'", url);
-    if (system(command) != 0)
-        fprintf(stderr, "the server was not stopped: %s\n", url);
-}
 
 static bool is_pooled(const struct engine *e)
 {
@@ -56,65 +45,13 @@ static bool choose_server(struct engine *e)
 
 static bool create(struct engine *e)
 {
-    const char *verb = e->number > 1 ? "folder" : "create";
-
     setenv("SQLOCK_TEST_PG_CONF", e->wants & ENGINE_FOLLOWED ? followed_conf : conf, 1);
-    if ((e->number == 1 && !choose_server(e)) ||
-        !engine_script(e, SCRIPT, verb, e->url, sizeof e->url))
-        return false;
-    snprintf(e->dir, sizeof e->dir, "%s", undo_later(stop_server, e->url));
-    return true;
+    return e->number > 1 || choose_server(e);
 }
 
-static void remove_it(struct engine *e)
+static void end(void)
 {
     pooler_stop(NULL);
-    stop_server(e->url);
-}
-
-static bool answers(struct engine *e)
-{
-    return PQping(e->url) == PQPING_OK;
-}
-
-/* ---- sessions ---------------------------------------------------------------------------------
- */
-
-static PGconn *session(struct engine *e, int i)
-{
-    const char *words[] = {"dbname", "application_name", "connect_timeout", "options", NULL};
-    const char *values[] = {e->url, "torture cell", "10", "-c client_min_messages=error", NULL};
-
-    if (e->session[i] && PQstatus(e->session[i]) != CONNECTION_OK)
-        engine_forget(e, i);
-    if (!e->session[i])
-        e->session[i] = PQconnectdbParams(words, values, 1);
-    return e->session[i];
-}
-
-static bool exec(struct engine *e, int i, const char *sql)
-{
-    PGresult *res = PQexec(session(e, i), sql);
-    bool fine = PQresultStatus(res) == PGRES_COMMAND_OK || PQresultStatus(res) == PGRES_TUPLES_OK;
-
-    PQclear(res);
-    return fine;
-}
-
-static int64_t number(struct engine *e, const char *sql)
-{
-    PGresult *res = PQexec(session(e, 0), sql);
-    int64_t n = -1;
-
-    if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) > 0 && !PQgetisnull(res, 0, 0))
-        n = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-    PQclear(res);
-    return n;
-}
-
-static void forget(struct engine *e, int i)
-{
-    PQfinish(e->session[i]);
 }
 
 /* A pooler keeps sessions that nobody uses: of them only those count that are in a transaction. */
@@ -123,7 +60,7 @@ static int sessions(struct engine *e, bool end)
     const char *count =
         is_pooled(e) ? "SELECT count(*)" OTHERS " AND state <> 'idle'" : "SELECT count(*)" OTHERS;
 
-    return (int)number(
+    return (int)engine_number(
         e, end ? "SELECT count(*) FROM (SELECT pg_terminate_backend(pid)" OTHERS ") s" : count);
 }
 
@@ -145,33 +82,17 @@ static bool put_pooler_before(struct engine *e)
 
 static bool prepare(struct engine *e)
 {
-    PGconn *c = session(e, 0);
-
-    if (PQstatus(c) != CONNECTION_OK) {
-        fprintf(stderr, "%s", PQerrorMessage(c));
-        return false;
-    }
     snprintf(e->version, sizeof e->version, "PostgreSQL %s",
-             PQparameterStatus(c, "server_version"));
+             PQparameterStatus(e->session, "server_version"));
     return !is_pooled(e) || put_pooler_before(e);
 }
 
-static const sqlock_driver *driver(void)
-{
-    return sqlock_driver_postgres();
-}
-
 const struct engine_ops engine_postgres = {
-    .driver = driver,
     .create = create,
-    .remove = remove_it,
-    .script = SCRIPT,
-    .answers = answers,
+    .script = "tests/tools/pg.sh",
     .prepare = prepare,
-    .exec = exec,
-    .number = number,
-    .forget = forget,
     .sessions = sessions,
+    .end = end,
     .bulk = {"CREATE TABLE IF NOT EXISTS bulk (filler text)",
              "INSERT INTO bulk SELECT repeat(md5(i::text), 30) FROM generate_series(1, 3000) i",
              "TRUNCATE bulk"},

@@ -2,7 +2,6 @@
 
 #ifdef TEST_HAVE_SQLITE
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,57 +9,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <sqlock/sqlite.h>
-
 #include "tests/lib/check.h"
 
+/* A database without pages. */
 static bool create(struct engine *e)
 {
+    int fd;
+
     snprintf(e->dir, sizeof e->dir, "%s", e->top[0] ? e->top : temp_dir());
     snprintf(e->url, sizeof e->url, "sqlite:%s/db", e->dir);
-    return true;
-}
-
-static void remove_it(struct engine *e)
-{
-    (void)e; /* temp_dir() and the small disk are undone with the process */
-}
-
-static sqlite3 *session(struct engine *e, int i)
-{
-    sqlite3 *db = NULL;
-
-    if (!e->session[i] && sqlite3_open(e->url + strlen("sqlite:"), &db) == SQLITE_OK) {
-        sqlite3_busy_timeout(db, 5000);
-        e->session[i] = db;
-    }
-    return e->session[i];
-}
-
-static bool exec(struct engine *e, int i, const char *sql)
-{
-    return sqlite3_exec(session(e, i), sql, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-static int take(void *out, int n, char **texts, char **names)
-{
-    (void)names;
-    if (n > 0 && texts[0])
-        sscanf(texts[0], "%" SCNd64, (int64_t *)out);
-    return 0;
-}
-
-static int64_t number(struct engine *e, const char *sql)
-{
-    int64_t n = -1;
-
-    sqlite3_exec(session(e, 0), sql, take, &n, NULL);
-    return n;
-}
-
-static void forget(struct engine *e, int i)
-{
-    sqlite3_close(e->session[i]);
+    fd = open(e->url + strlen("sqlite:"), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return fd >= 0 && close(fd) == 0;
 }
 
 /* A file has none: those who used it are processes, which the cell waits for. */
@@ -79,9 +38,9 @@ static bool prepare(struct engine *e)
     snprintf(sql, sizeof sql, "PRAGMA journal_mode = %s", e->kind->variant);
     snprintf(e->version, sizeof e->version, "SQLite %s, %s", sqlite3_libversion(),
              strcmp(e->kind->variant, "WAL") == 0 ? "WAL" : "rollback journal");
-    if (!exec(e, 0, sql))
+    if (!engine_exec(e, sql))
         return false;
-    engine_forget(e, 0); /* no process of ours has it open while clients are started */
+    engine_forget(e); /* no process of ours has it open while clients are started */
     return true;
 }
 
@@ -120,19 +79,9 @@ void engine_sqlite_clock(void)
     sqlite3_vfs_register(&stepped, 1);
 }
 
-static const sqlock_driver *driver(void)
-{
-    return sqlock_driver_sqlite();
-}
-
 const struct engine_ops engine_sqlite = {
-    .driver = driver,
     .create = create,
-    .remove = remove_it,
     .prepare = prepare,
-    .exec = exec,
-    .number = number,
-    .forget = forget,
     .sessions = sessions,
     .bulk = {"CREATE TABLE IF NOT EXISTS bulk (filler text)",
              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"

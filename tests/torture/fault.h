@@ -23,13 +23,13 @@ struct fault_kind {
     const char *word;
     const char *sentence;           /* "clients are killed while they hold locks" */
     unsigned families;              /* FAMILY_...: where it exists */
+    int32_t gap_ms;                 /* about so much peace between two of them */
+    bool (*strike)(struct cell *c); /* once, and heal it. False: the moment did not come */
     unsigned wants;                 /* ENGINE_... */
     bool proxied;                   /* clients reach the server by way of the proxy */
     int64_t harm;                   /* value of its V_FAULT */
-    int32_t gap_ms;                 /* about so much peace between two of them */
-    const char *allow;              /* answers that it explains, for clients */
-    const char *mix;                /* what clients do more, or less, often */
-    bool (*strike)(struct cell *c); /* once, and heal it. False: the moment did not come */
+    const char *allow;              /* answers that it explains, for clients; NULL */
+    const char *mix;                /* what clients do more, or less, often; NULL */
     const char *only;               /* the one engine that has it; NULL: all of the families */
     unsigned servers;               /* SERVERS_...; 0: one */
 };

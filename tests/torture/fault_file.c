@@ -21,10 +21,10 @@ static bool keep(struct cell *c, const char *begin, const char *look)
     bool begun;
 
     cell_hurt(c);
-    begun = engine_exec(e, 0, begin) && (!look || engine_exec(e, 0, look));
+    begun = engine_exec(e, begin) && (!look || engine_exec(e, look));
     if (begun)
         cell_nap(c, c->lease_ms / 3, 2 * c->lease_ms);
-    engine_exec(e, 0, "ROLLBACK");
+    engine_exec(e, "ROLLBACK");
     cell_healed(c);
     return begun;
 }
@@ -34,7 +34,7 @@ static bool once(struct cell *c, const char *sql)
     bool done;
 
     cell_hurt(c);
-    done = engine_exec(&c->engine, 0, sql);
+    done = engine_exec(&c->engine, sql);
     cell_healed(c);
     return done;
 }
@@ -75,10 +75,10 @@ bool strike_backup(struct cell *c)
     done = once(c, sql);
     if (done) {
         snprintf(sql, sizeof sql, "ATTACH '%s' AS copy", path);
-        engine_exec(&c->engine, 0, sql);
+        engine_exec(&c->engine, sql);
         if (engine_number(&c->engine, "SELECT count(*) FROM copy.sqlock_lock") < 0)
             cell_problem(c, "the copy has no table of locks");
-        engine_exec(&c->engine, 0, "DETACH copy");
+        engine_exec(&c->engine, "DETACH copy");
     }
     unlink(path);
     return done;
@@ -89,8 +89,8 @@ bool strike_schema_change(struct cell *c)
     bool done;
 
     cell_hurt(c);
-    done = engine_exec(&c->engine, 0, "CREATE TABLE IF NOT EXISTS passing (x)");
-    done = engine_exec(&c->engine, 0, "DROP TABLE IF EXISTS passing") && done;
+    done = engine_exec(&c->engine, "CREATE TABLE IF NOT EXISTS passing (x)");
+    done = engine_exec(&c->engine, "DROP TABLE IF EXISTS passing") && done;
     cell_healed(c);
     return done;
 }

@@ -56,14 +56,14 @@ bool strike_disk_full(struct cell *c)
     struct engine *e = &c->engine;
 
     cell_hurt(c);
-    engine_exec(e, 0, e->kind->ops->bulk[0]);
+    engine_exec(e, e->kind->ops->bulk[0]);
     engine_fill(e);
-    engine_exec(e, 0, e->kind->ops->bulk[1]);
+    engine_exec(e, e->kind->ops->bulk[1]);
     cell_nap(c, 50, c->lease_ms);
     engine_free(e);
     if (e->kind->ops->script && !engine_runs(e) && !engine_launch(e))
         cell_problem(c, "the server did not start again when there was room");
     cell_healed(c);
-    engine_exec(e, 0, e->kind->ops->bulk[2]);
+    engine_exec(e, e->kind->ops->bulk[2]);
     return true;
 }

@@ -29,17 +29,17 @@ bool strike_deadlock(struct cell *c)
     char sql[256], where[64];
 
     cell_hurt(c);
-    engine_exec(e, 0, "BEGIN");
+    engine_exec(e, "BEGIN");
     if (c->kind->family == FAMILY_POSTGRES)
-        engine_exec(e, 0, "SET LOCAL deadlock_timeout = '3s'");
+        engine_exec(e, "SET LOCAL deadlock_timeout = '3s'");
     snprintf(sql, sizeof sql, "SELECT n FROM torture_guarded WHERE name = %" PRIu32 " FOR UPDATE",
              name);
-    engine_exec(e, 0, sql);
+    engine_exec(e, sql);
     cell_nap(c, 1, 40);
     snprintf(sql, sizeof sql, "SELECT token FROM sqlock_lock WHERE %s FOR UPDATE",
              name_is(c, name, where));
-    engine_exec(e, 0, sql);
-    engine_exec(e, 0, "ROLLBACK");
+    engine_exec(e, sql);
+    engine_exec(e, "ROLLBACK");
     cell_healed(c);
     return true;
 }
@@ -48,8 +48,8 @@ bool strike_deadlock(struct cell *c)
 static bool isolation(struct cell *c, const char *postgres, const char *mysql, const char *old)
 {
     struct engine *e = &c->engine;
-    bool fine = engine_exec(e, 0, c->kind->family == FAMILY_POSTGRES ? postgres : mysql) ||
-                (c->kind->family == FAMILY_MYSQL && engine_exec(e, 0, old));
+    bool fine = engine_exec(e, c->kind->family == FAMILY_POSTGRES ? postgres : mysql) ||
+                (c->kind->family == FAMILY_MYSQL && engine_exec(e, old));
 
     return engine_end_sessions(e) >= 0 && fine;
 }
@@ -75,11 +75,11 @@ bool strike_lock_timeout(struct cell *c)
     struct engine *e = &c->engine;
 
     cell_hurt(c);
-    if (!engine_exec(e, 0, "BEGIN") ||
-        !engine_exec(e, 0, "SELECT count(token) FROM (SELECT token FROM sqlock_lock FOR UPDATE) s"))
+    if (!engine_exec(e, "BEGIN") ||
+        !engine_exec(e, "SELECT count(token) FROM (SELECT token FROM sqlock_lock FOR UPDATE) s"))
         cell_problem(c, "the rows could not be locked");
     cell_nap(c, c->lease_ms / 3, 3 * c->lease_ms);
-    engine_exec(e, 0, "ROLLBACK");
+    engine_exec(e, "ROLLBACK");
     cell_healed(c);
     return true;
 }

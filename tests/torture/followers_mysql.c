@@ -55,8 +55,8 @@ bool follow_mysql_args(struct engine *e, bool follows)
 /* Of a user of their own: sessions of root are clients'. */
 static bool prepare(struct engine *primary)
 {
-    return engine_exec(primary, 0, "CREATE USER follower@'127.0.0.1'") &&
-           engine_exec(primary, 0, "GRANT REPLICATION SLAVE ON *.* TO follower@'127.0.0.1'");
+    return engine_exec(primary, "CREATE USER follower@'127.0.0.1'") &&
+           engine_exec(primary, "GRANT REPLICATION SLAVE ON *.* TO follower@'127.0.0.1'");
 }
 
 static bool adapt(struct engine *e, const struct engine *primary)
@@ -78,8 +78,8 @@ static bool follow(struct engine *e, const struct engine *primary)
              "CHANGE MASTER TO master_host = '127.0.0.1', master_port = %d, master_user = "
              "'follower', master_use_gtid = slave_pos, master_connect_retry = 1",
              primary->port);
-    return engine_exec(e, 0, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos") &&
-           engine_exec(e, 0, sql) && engine_exec(e, 0, "START SLAVE");
+    return engine_exec(e, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos") &&
+           engine_exec(e, sql) && engine_exec(e, "START SLAVE");
 }
 
 static int followers(struct engine *primary)
@@ -90,7 +90,7 @@ static int followers(struct engine *primary)
 
 static bool ask_synchronous(struct engine *primary)
 {
-    return engine_exec(primary, 0, "SET GLOBAL rpl_semi_sync_master_enabled = 1");
+    return engine_exec(primary, "SET GLOBAL rpl_semi_sync_master_enabled = 1");
 }
 
 static bool is_synchronous(struct engine *primary)
@@ -105,7 +105,7 @@ static bool is_synchronous(struct engine *primary)
 static void stall(struct engine *primary, struct engine *e)
 {
     (void)primary;
-    engine_exec(e, 0, "STOP SLAVE IO_THREAD");
+    engine_exec(e, "STOP SLAVE IO_THREAD");
 }
 
 /* ---- taking over ------------------------------------------------------------------------------
@@ -141,12 +141,12 @@ static bool promote(struct engine *e)
     int64_t end_us = now_us() + APPLY_MS * INT64_C(1000);
     bool all;
 
-    if (!engine_exec(e, 0, "STOP SLAVE IO_THREAD"))
+    if (!engine_exec(e, "STOP SLAVE IO_THREAD"))
         return false;
-    while (!(all = has_applied_all(e->session[0])) && now_us() < end_us)
+    while (!(all = has_applied_all(e->session)) && now_us() < end_us)
         sleep_ms(5);
-    return all && engine_exec(e, 0, "STOP SLAVE") && engine_exec(e, 0, "RESET SLAVE ALL") &&
-           follow_mysql_args(e, false) && engine_exec(e, 0, "SET GLOBAL read_only = 0");
+    return all && engine_exec(e, "STOP SLAVE") && engine_exec(e, "RESET SLAVE ALL") &&
+           follow_mysql_args(e, false) && engine_exec(e, "SET GLOBAL read_only = 0");
 }
 
 static void url(const struct engine *const all[], int n, char *out, size_t size)

@@ -44,8 +44,8 @@ static int followers(struct engine *primary)
 /* Of a copy this setting is the primary's when it was copied, and nobody followed it then. */
 static bool ask_synchronous(struct engine *primary)
 {
-    return engine_exec(primary, 0, "ALTER SYSTEM SET synchronous_standby_names = '*'") &&
-           engine_exec(primary, 0, "SELECT pg_reload_conf()");
+    return engine_exec(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'") &&
+           engine_exec(primary, "SELECT pg_reload_conf()");
 }
 
 static bool is_synchronous(struct engine *primary)
