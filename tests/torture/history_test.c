@@ -67,7 +67,7 @@ static int said_by(int fd, int (*call)(void *arg), void *arg, char **out)
 
 static void test_history_is_read_as_it_was_written(void **state)
 {
-    struct event e = {.thread = 7, .name = 3, .verb = V_ACQUIRE}, *read = NULL;
+    struct event e = {.process = 12, .thread = 7, .name = 3, .verb = V_ACQUIRE}, *read = NULL;
     int fd = history_open(folder, 12);
 
     (void)state;
@@ -80,17 +80,8 @@ static void test_history_is_read_as_it_was_written(void **state)
     history_return(fd, &e);
     close(fd);
     assert_int_equal(history_read(folder, &read), 1);
-    assert_int_equal(read->process, 12);
-    assert_int_equal(read->thread, 7);
+    assert_memory_equal(read, &e, sizeof e); /* it has no holes */
     assert_int_equal(read->op, 1);
-    assert_int_equal(read->name, 3);
-    assert_int_equal(read->verb, V_ACQUIRE);
-    assert_int_equal(read->outcome, SQLOCK_EUNSURE);
-    assert_int_equal(read->token, INT64_C(9007199254740991));
-    assert_int_equal(read->deadline_us, INT64_MAX);
-    assert_int_equal(read->value, -5);
-    assert_int_equal(read->invoke_us, e.invoke_us);
-    assert_int_equal(read->return_us, e.return_us);
     assert_true(read->invoke_us <= read->return_us);
     free(read);
 }
@@ -225,54 +216,55 @@ static int read_it(void *arg)
     return (int)n;
 }
 
-static void assert_named(const char *wrong, int number)
+/* A call ends so, and says these words on stderr, or stdout. */
+static void assert_says(int fd, int (*call)(void *arg), const char *arg, int rc, const char *words)
 {
-    char text[512], named[64], *said = NULL;
+    char *said = NULL;
+    int got = said_by(fd, call, (void *)(uintptr_t)arg, &said);
 
-    snprintf(text, sizeof text, "%s%s\nI 5 1 0 reap 0 0 0 0 60 -1\n",
-             number == 1 ? "" : "I 0 1 0 acquire 0 0 0 0 10 -1\n", wrong);
-    snprintf(named, sizeof named, "/8.history:%d: ", number);
-    write_text("8.history", text);
-    assert_int_equal(said_by(STDERR_FILENO, read_it, folder, &said), -1);
-    if (!strstr(said, named) || !strstr(said, wrong))
-        fail_msg("%s was expected with %s, and it said: %s", named, wrong, said);
+    if (got != rc || !strstr(said, words))
+        fail_msg("%d and \"%s\" were expected; it ended with %d, and said: %s", rc, words, got,
+                 said);
     free(said);
 }
 
+#define ASKED "I 0 1 0 acquire 0 0 0 0 10 -1\n"
+
 static void test_wrong_line_is_named(void **state)
 {
+    static const char *const wrong[] = {
+        ":1: not a line of a history: X 0 1 0 acquire 0 0 0 0 10 -1\n",
+        ":1: not a line of a history: I 0 1 0 borrow 0 0 0 0 10 -1\n",
+        ":1: not a line of a history: I 0 1 0 acquire 0 0 0 0 10\n",
+        ":1: not a line of a history: I 0 1 0 acquire 0 0 0 0 10 -1 7\n",
+        ":1: not a line of a history: I 0 1 0 acquire 0 0 0 0 10 -1I 0 2 0 reap 0 0 0 0 11 -1\n",
+        ":1: not a line of a history: R 0 1 0 acquire 0 0 0 0 10 20\n",
+        ":2: not a line of a history: R 0 2 0 acquire 0 0 0 0 10 20\n",
+        ":2: not a line of a history: R 1 1 0 acquire 0 0 0 0 10 20\n",
+        ":2: not a line of a history: \n"};
+    char text[512], named[300];
+
     (void)state;
-    assert_named("X 0 1 0 acquire 0 0 0 0 10 -1", 1);
-    assert_named("I 0 1 0 borrow 0 0 0 0 10 -1", 1);
-    assert_named("I 0 1 0 acquire 0 0 0 0 10", 1);
-    assert_named("I 0 1 0 acquire 0 0 0 0 10 -1 7", 1);
-    assert_named("I 0 1 0 acquire 0 0 0 0 10 -1I 0 2 0 reap 0 0 0 0 11 -1", 1);
-    assert_named("R 0 1 0 acquire 0 0 0 0 10 20", 1);
-    assert_named("R 0 2 0 acquire 0 0 0 0 10 20", 2);
-    assert_named("R 1 1 0 acquire 0 0 0 0 10 20", 2);
-    assert_named("", 2);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text, "%s%sI 5 1 0 reap 0 0 0 0 60 -1\n",
+                 wrong[i][1] == '1' ? "" : ASKED, strstr(wrong[i], "history: ") + 9);
+        snprintf(named, sizeof named, "/8.history%s", wrong[i]);
+        write_text("8.history", text);
+        assert_says(STDERR_FILENO, read_it, folder, -1, named);
+    }
 }
 
 static void test_second_answer_to_one_question_is_named(void **state)
 {
-    char *said = NULL;
-
     (void)state;
-    write_text("8.history", "I 0 1 0 reap 0 0 0 0 10 -1\nR 0 1 0 reap 0 0 0 0 10 20\n"
-                            "R 0 1 0 reap 0 0 0 0 10 20\n");
-    assert_int_equal(said_by(STDERR_FILENO, read_it, folder, &said), -1);
-    assert_non_null(strstr(said, "/8.history:3: "));
-    free(said);
+    write_text("8.history", ASKED "R 0 1 0 acquire 0 0 0 0 10 20\nR 0 1 0 acquire 0 0 0 0 10 20\n");
+    assert_says(STDERR_FILENO, read_it, folder, -1, "/8.history:3: ");
 }
 
 static void test_folder_that_is_not_there_is_named(void **state)
 {
-    char *said = NULL;
-
     (void)state;
-    assert_int_equal(said_by(STDERR_FILENO, read_it, (void *)(uintptr_t) "/no/folder", &said), -1);
-    assert_non_null(strstr(said, "/no/folder"));
-    free(said);
+    assert_says(STDERR_FILENO, read_it, "/no/folder", -1, "/no/folder");
 }
 
 /* ---- a folder that is checked again -----------------------------------------------------------
@@ -329,60 +321,43 @@ static void test_folder_is_checked_by_its_rules(void **state)
 
 static void test_check_by_hand_tells_what_it_found(void **state)
 {
-    char *said = NULL;
-
     (void)state;
     write_overlap();
-    assert_int_equal(said_by(STDOUT_FILENO, check_it, folder, &said), 1);
-    assert_non_null(strstr(said, "VIOLATION: two held a lock at the same time"));
-    assert_non_null(strstr(said, "REFUTED, 1 violations: 2 operations, 2 grants"));
-    free(said);
+    assert_says(STDOUT_FILENO, check_it, folder, 1, "VIOLATION: two held a lock at the same time");
+    assert_says(STDOUT_FILENO, check_it, folder, 1,
+                "REFUTED, 1 violations: 2 operations, 2 grants");
     write_text("2.history", "");
-    assert_int_equal(said_by(STDOUT_FILENO, check_it, folder, &said), 0);
-    assert_non_null(strstr(said, "proved: 1 operations, 1 grants"));
-    free(said);
+    assert_says(STDOUT_FILENO, check_it, folder, 0, "proved: 1 operations, 1 grants");
 }
 
 static int check_for_more(void *arg)
 {
-    char *words[] = {(char *)(uintptr_t) "check", arg, (char *)(uintptr_t) "--grants",
-                     (char *)(uintptr_t) "9", NULL};
+    char words[][9] = {"check", "--grants", "9"};
 
-    return check_main(4, words);
+    return check_main(4, (char *[]){words[0], arg, words[1], words[2], NULL});
 }
 
 static void test_check_by_hand_may_ask_for_more(void **state)
 {
     struct check_rules rules = {.lease_ms = 1000};
-    char *said = NULL;
 
     (void)state;
     write_text("1.history", "I 0 1 0 reap 0 0 0 0 1000 -1\n");
     save_rules(&rules, NULL, 0);
-    assert_int_equal(said_by(STDOUT_FILENO, check_for_more, folder, &said), 1);
-    assert_non_null(strstr(said, "0 grants, and not 9"));
-    free(said);
+    assert_says(STDOUT_FILENO, check_for_more, folder, 1, "0 grants, and not 9");
 }
 
 static void test_wrong_rule_is_named(void **state)
 {
-    char *said = NULL;
-
     (void)state;
     write_text("rules", "lease_ms 1000\nn1 0 0 0 0 0\n");
-    assert_int_equal(said_by(STDERR_FILENO, check_it, folder, &said), 2);
-    assert_non_null(strstr(said, "rules: not a rule: n1 0 0"));
-    free(said);
+    assert_says(STDERR_FILENO, check_it, folder, 2, "rules: not a rule: n1 0 0");
 }
 
 static void test_check_without_a_folder_tells_how_it_is_called(void **state)
 {
-    char *said = NULL;
-
     (void)state;
-    assert_int_equal(said_by(STDERR_FILENO, check_it, (void *)(uintptr_t) "--grants", &said), 2);
-    assert_non_null(strstr(said, "usage: check FOLDER"));
-    free(said);
+    assert_says(STDERR_FILENO, check_it, "--grants", 2, "usage: check FOLDER");
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
