@@ -32,6 +32,9 @@ struct fault_kind {
     const char *mix;                /* what clients do more, or less, often; NULL */
     const char *only;               /* the one engine that has it; NULL: all of the families */
     unsigned servers;               /* SERVERS_...; 0: one */
+    const char *sql, *look;         /* what others do in the file; then a look into it, or NULL */
+    int verb;                       /* clients are killed in the middle of such a question */
+    proxy_mode mode;                /* of the silent network */
 };
 
 /* NULL: no kind is called so. fault_at(): all of them, NULL behind the last. */
@@ -47,8 +50,7 @@ uint32_t fault_number(const struct fault_kind *fault);
  */
 
 bool strike_kill_holder(struct cell *c);
-bool strike_kill_waiter(struct cell *c);
-bool strike_kill_renewer(struct cell *c);
+bool strike_kill_asker(struct cell *c);
 bool strike_kill_writer(struct cell *c);
 bool strike_kill_all(struct cell *c);
 bool strike_stop_client(struct cell *c);
@@ -61,8 +63,7 @@ bool strike_disk_full(struct cell *c);
 
 bool strike_reset(struct cell *c);
 bool strike_cut_reply(struct cell *c);
-bool strike_silence_up(struct cell *c);
-bool strike_silence_down(struct cell *c);
+bool strike_silence(struct cell *c);
 bool strike_delay(struct cell *c);
 bool strike_dribble(struct cell *c);
 
@@ -77,11 +78,8 @@ bool strike_fail_back(struct cell *c);
 bool strike_split(struct cell *c);
 bool strike_freeze(struct cell *c);
 
-bool strike_foreign_writer(struct cell *c);
-bool strike_foreign_reader(struct cell *c);
-bool strike_exclusive(struct cell *c);
-bool strike_checkpoint(struct cell *c);
-bool strike_vacuum(struct cell *c);
+bool strike_keep(struct cell *c);
+bool strike_once(struct cell *c);
 bool strike_backup(struct cell *c);
 bool strike_schema_change(struct cell *c);
 bool strike_hot_journal(struct cell *c);

@@ -44,14 +44,9 @@ bool strike_kill_holder(struct cell *c)
     return kill_one(c, false, V_ACQUIRE);
 }
 
-bool strike_kill_waiter(struct cell *c)
+bool strike_kill_asker(struct cell *c)
 {
-    return kill_one(c, true, V_ACQUIRE);
-}
-
-bool strike_kill_renewer(struct cell *c)
-{
-    return kill_one(c, true, V_RENEW);
+    return kill_one(c, true, c->fault->verb);
 }
 
 /* Acquire, release, guarded write: all of them write. */

@@ -15,13 +15,13 @@
 
 /* Whoever is in the way is waited for, for as long as the session's patience lasts: an event that
  * did not come to be is none. */
-static bool keep(struct cell *c, const char *begin, const char *look)
+bool strike_keep(struct cell *c)
 {
     struct engine *e = &c->engine;
     bool begun;
 
     cell_hurt(c);
-    begun = engine_exec(e, begin) && (!look || engine_exec(e, look));
+    begun = engine_exec(e, c->fault->sql) && (!c->fault->look || engine_exec(e, c->fault->look));
     if (begun)
         cell_nap(c, c->lease_ms / 3, 2 * c->lease_ms);
     engine_exec(e, "ROLLBACK");
@@ -39,29 +39,9 @@ static bool once(struct cell *c, const char *sql)
     return done;
 }
 
-bool strike_foreign_writer(struct cell *c)
+bool strike_once(struct cell *c)
 {
-    return keep(c, "BEGIN IMMEDIATE", NULL);
-}
-
-bool strike_foreign_reader(struct cell *c)
-{
-    return keep(c, "BEGIN", "SELECT count(*) FROM sqlock_lock");
-}
-
-bool strike_exclusive(struct cell *c)
-{
-    return keep(c, "BEGIN EXCLUSIVE", NULL);
-}
-
-bool strike_checkpoint(struct cell *c)
-{
-    return once(c, "PRAGMA wal_checkpoint(TRUNCATE)");
-}
-
-bool strike_vacuum(struct cell *c)
-{
-    return once(c, "VACUUM");
+    return once(c, c->fault->sql);
 }
 
 /* The copy is whole: whoever restores it has a database. */

@@ -35,24 +35,14 @@ bool strike_cut_reply(struct cell *c)
     return true;
 }
 
-static bool silence(struct cell *c, proxy_mode mode)
+bool strike_silence(struct cell *c)
 {
     cell_hurt(c);
-    proxy_mode_set(c->proxy, mode);
+    proxy_mode_set(c->proxy, c->fault->mode);
     cell_nap(c, c->lease_ms / 2, 2 * c->lease_ms);
     proxy_mode_set(c->proxy, PROXY_PASS);
     cell_healed(c);
     return true;
-}
-
-bool strike_silence_up(struct cell *c)
-{
-    return silence(c, PROXY_HOLD_UP);
-}
-
-bool strike_silence_down(struct cell *c)
-{
-    return silence(c, PROXY_HOLD_DOWN);
 }
 
 bool strike_delay(struct cell *c)
