@@ -13,45 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char url[256], dir[256], bin[256];
+static struct server server;
+static char dir[256], bin[256];
 
-static void stop_server(const char *what)
+const struct server *private_server(void)
 {
-    char command[512];
-
-    snprintf(command, sizeof command, "tests/tools/pg.sh stop '%s'", what);
-    if (system(command) != 0)
-        fprintf(stderr, "the private server was not stopped: %s\n", what);
-}
-
-static void start_server(void)
-{
-    FILE *f = popen("tests/tools/pg.sh start", "r");
-    const char *host;
-
-    if (!f || !fgets(url, sizeof url, f))
-        url[0] = '\0';
-    if (f && pclose(f) != 0)
-        url[0] = '\0';
-    url[strcspn(url, "\n")] = '\0';
-    host = strstr(url, "host=");
-    if (!host) {
-        print_error("SKIP: no private PostgreSQL: tests/tools/pg.sh could not start one\n");
-        if (test_strict())
-            fail_msg("STRICT=1 asks for every test");
-        skip();
+    if (!server.url[0]) {
+        server = server_postgres();
+        server_folder(&server, dir);
     }
-    snprintf(dir, sizeof dir, "%.*s", (int)strcspn(host + 5, "&"), host + 5);
-    undo_later(stop_server, url);
+    return &server;
 }
 
 const char *private_url(void)
 {
-    if (!test_wants("postgres"))
-        skip();
-    if (!url[0])
-        start_server();
-    return url;
+    return private_server()->url;
 }
 
 /* Monotonic clocks stay true: no machine steps them. The file is replaced in one piece: a reader
@@ -73,7 +49,7 @@ void private_clock(int seconds)
     f = fopen(fresh, "w");
     assert_true(f && fprintf(f, "%+d\n", seconds) > 0 && fclose(f) == 0);
     assert_true(chmod(fresh, 0644) == 0 && rename(fresh, file) == 0);
-    if (url[0])
+    if (server.url[0])
         return;
     setenv("SQLOCK_TEST_PRELOAD", faketime_path(), 1);
     setenv("FAKETIME_TIMESTAMP_FILE", file, 1);
@@ -87,49 +63,6 @@ const char *private_dir(void)
 {
     private_url();
     return dir;
-}
-
-__attribute__((format(printf, 2, 0))) static PGresult *ask(PGconn *c, const char *format,
-                                                           va_list args)
-{
-    char *sql = NULL;
-    PGresult *res;
-
-    assert_true(vasprintf(&sql, format, args) > 0);
-    res = PQexec(c, sql);
-    if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
-        fail_msg("%s\n%s", sql, PQerrorMessage(c));
-    free(sql);
-    return res;
-}
-
-void private_exec(const char *format, ...)
-{
-    PGconn *c = PQconnectdb(private_url());
-    va_list args;
-
-    PQclear(PQexec(c, "SET client_min_messages = error"));
-    va_start(args, format);
-    PQclear(ask(c, format, args));
-    va_end(args);
-    PQfinish(c);
-}
-
-int64_t private_number(const char *format, ...)
-{
-    PGconn *c = PQconnectdb(private_url());
-    PGresult *res;
-    va_list args;
-    int64_t number = -1;
-
-    va_start(args, format);
-    res = ask(c, format, args);
-    va_end(args);
-    if (PQntuples(res) > 0 && !PQgetisnull(res, 0, 0))
-        number = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-    PQclear(res);
-    PQfinish(c);
-    return number;
 }
 
 struct program {
@@ -217,6 +150,12 @@ const char *private_url(void)
 {
     skip();
     return "";
+}
+
+const struct server *private_server(void)
+{
+    skip();
+    return NULL;
 }
 
 #endif

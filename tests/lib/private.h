@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "tests/lib/servers.h"
+
 /* Its URL, for a superuser without a password. Where there can be none the test is skipped, loudly;
  * with STRICT=1 it fails. Call it in the test itself. */
 const char *private_url(void);
@@ -17,8 +19,10 @@ const char *private_dir(void);
 void private_hba(const char *lines);
 /* As a replica that follows nobody, or as itself again. */
 void private_restart(int as_replica);
-void private_exec(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int64_t private_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The server itself, and SQL on it. */
+const struct server *private_server(void);
+#define private_exec(...)   server_exec(private_server(), __VA_ARGS__)
+#define private_number(...) server_number(private_server(), __VA_ARGS__)
 
 /* Run a program as the owner of path (root must not run servers); its result, 127 if it could not
  * be started. It does not outlive the test unless it detaches itself. */

@@ -8,12 +8,19 @@
 struct server {
     const char *tool; /* the script that makes them */
     char url[256];    /* for who may do everything, without a password */
+    char *end;        /* what stops it */
 };
 
 /* A new one. Where there can be none the test is skipped, loudly; with STRICT=1 it fails. Call it
  * in the test. */
 struct server server_postgres(void);
 struct server server_mysql(void);
+/* With these words on its command line; it forgets nothing when it is killed, and is faster. */
+struct server server_mysql_with(const char *args);
+/* Earlier than the process's end. */
+void server_stop(struct server *s);
+/* Its folder, which its socket lies in. */
+void server_folder(const struct server *s, char out[256]);
 /* PostgreSQL: a standby that follows it. MariaDB, MySQL: what is on its disk, while it does not
  * run; not started. */
 struct server server_copy(const struct server *of);
@@ -24,7 +31,11 @@ void server_promote(const struct server *standby);
 void server_kill(const struct server *s);
 void server_again(const struct server *s);
 
-void server_exec(const struct server *s, const char *sql);
-int64_t server_number(const struct server *s, const char *sql);
+/* SQL on it; a failure fails the test. The first column of the first row; NULL and no row are -1.
+ */
+void server_exec(const struct server *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int64_t server_number(const struct server *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif
