@@ -145,9 +145,9 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
 /* ---- conflicts --------------------------------------------------------------------------------
  */
 
-/* The first of the compare-and-sets of a name that may have written this value, or NULL. */
-static const struct event *first_writer(const struct event **all, int64_t n, uint32_t name,
-                                        int64_t value)
+/* The place of the first of the compare-and-sets of a name that may have written this value or a
+ * larger one. */
+static int64_t first_writer(const struct event **all, int64_t n, uint32_t name, int64_t value)
 {
     int64_t low = 0, high = n;
 
@@ -161,14 +161,21 @@ static const struct event *first_writer(const struct event **all, int64_t n, uin
         else
             high = middle;
     }
-    if (low == n || all[low]->verb != V_CAS || all[low]->name != name || all[low]->value != value)
-        return NULL;
-    return all[low];
+    return low;
 }
 
-static bool asked_before_answer(const struct event *e, const struct event *answered)
+/* Whether somebody may have written this value before e was answered. There may be several: what
+ * one has written a killed server may forget, and another writes it again. */
+static bool may_be_written(const struct event **all, int64_t n, const struct event *e,
+                           int64_t value)
 {
-    return e && e->invoke_us <= answered->return_us;
+    for (int64_t i = first_writer(all, n, e->name, value); i < n; i++) {
+        if (all[i]->verb != V_CAS || all[i]->name != e->name || all[i]->value != value)
+            return false;
+        if (all[i]->invoke_us <= e->return_us)
+            return true;
+    }
+    return false;
 }
 
 /* The version that was expected had been read before. So who found another one found the one after
@@ -179,8 +186,7 @@ static void check_conflicts(struct book *b, const struct event **all, int64_t n)
         const struct event *e = &b->events[i];
 
         if (e->verb == V_CAS && event_returned(e) && e->outcome == SQLOCK_CONFLICT &&
-            !asked_before_answer(first_writer(all, n, e->name, e->token + 1), e) &&
-            !asked_before_answer(first_writer(all, n, e->name, 0), e))
+            !may_be_written(all, n, e, e->token + 1) && !may_be_written(all, n, e, 0))
             breach(b, RULE_CONFLICT, e, NULL,
                    "version %" PRId64 " was expected, and nobody had written the next one",
                    e->token);
