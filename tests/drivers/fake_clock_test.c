@@ -1,13 +1,6 @@
 /* P2, P4, P6 on the fake driver: the server's clock jumps, a row vanishes, the server is another
  * one. */
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
-
-static void stays_held(sqlock_lock *lock, int64_t ms)
-{
-    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
-        assert_true(sqlock_is_held(lock));
-}
+#include "tests/drivers/fake_network.h"
 
 /* ---- the server's clock ---------------------------------------------------------------------- */
 
@@ -107,13 +100,6 @@ static void test_try_right_after_a_clock_jump_is_granted(void **state)
     }
 }
 
-static int ignore(const sqlock_info *info, void *user)
-{
-    (void)info;
-    (void)user;
-    return 0;
-}
-
 /* P4: the grant was written before the jump, and its answer comes after another one has shown that.
  */
 static void test_grant_from_before_a_known_jump_is_not_believed_for_longer(void **state)
@@ -129,12 +115,12 @@ static void test_grant_from_before_a_known_jump_is_not_believed_for_longer(void 
     oo.connections = 3;
     m = open_manager(w, &oo);
     assert_true(is_free(m, "nightly"));
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 600);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 1, 600);
     assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 2, patience_ms(1000));
     sleep_ms(50);
     sqlock_fake_step_clock(fake_at(&w->place), 1200);
-    assert_ok(sqlock_list(m, NULL, ignore, NULL, &err), &err);
+    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
     assert_ok(sqlock_op_finish(op, &lock, &err), &err);
     while (try_once(other, "nightly") == SQLOCK_EBUSY)
         sleep_ms(10);
@@ -153,7 +139,7 @@ static void test_vanished_row_is_told_as_gone(void **state)
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     int64_t token = sqlock_lock_token(lock), begun = sqlock_now_us();
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 1, 0);
     await_loss(lock);
     assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
@@ -161,7 +147,7 @@ static void test_vanished_row_is_told_as_gone(void **state)
     /* P2: also then */
     lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
     assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 0, 1, 0);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 1, 0);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
     sqlock_lock_free(lock);
@@ -237,8 +223,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P2_tokens_rise_over_each_failover),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: clock, rows, failover", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: clock, rows, failover", tests)

@@ -4,15 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
-
-enum { ALWAYS = 1000000 };
-
-static void stall(struct world *w, int stmt, int times, int32_t ms)
-{
-    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
-}
+#include "tests/drivers/fake_network.h"
 
 /* ---- a factory that fails -------------------------------------------------------------------- */
 
@@ -71,8 +63,7 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
         sqlock_lock *lock = NULL;
         int called = 0;
 
-        sqlock_fake_down(fake_at(&w->place), 1);
-        sqlock_fake_down(fake_at(&w->place), 0);
+        cut_links(w);
         atomic_store(&factory.code, codes[i]);
         /* Finds that its link was cut. */
         if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0 || lock != NULL)
@@ -89,12 +80,6 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
 }
 
 /* ---- the renewals' own connection ------------------------------------------------------------ */
-
-static void stays_held(sqlock_lock *lock, int64_t ms)
-{
-    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
-        assert_true(sqlock_is_held(lock));
-}
 
 /* P16: told before anything is granted, not by the loss of the lock. */
 static void test_grant_that_could_not_be_renewed_is_not_asked_for(void **state)
@@ -113,13 +98,6 @@ static void test_grant_that_could_not_be_renewed_is_not_asked_for(void **state)
     give(take(m, "nightly"));
 }
 
-static int go_on(const sqlock_info *info, void *user)
-{
-    (void)info;
-    (void)user;
-    return 0;
-}
-
 /* Who needs no renewals needs no second connection. */
 static void test_one_connection_is_enough_without_renewals(void **state)
 {
@@ -129,7 +107,7 @@ static void test_one_connection_is_enough_without_renewals(void **state)
     sqlock_lock *lock = take_for(m, "nightly", 0, SQLOCK_NO_RENEW);
 
     assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
+    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
     assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
@@ -138,7 +116,7 @@ static void test_one_connection_is_enough_without_renewals(void **state)
 /* The next renewal breaks its connection. */
 static void break_renewals(struct world *w)
 {
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REQUEST, 1, 0);
 }
 
 /* P7: a working connection idles. */
@@ -172,47 +150,27 @@ static void test_renewals_do_not_go_through_all_dead_connections(void **state)
     lock = take_for(m, "nightly", lease_ms, 0);
     for (int i = 0; i < 3; i++) {
         sleep_ms(lease_ms / 2);
-        sqlock_fake_down(fake_at(&w->place), 1);
-        sqlock_fake_down(fake_at(&w->place), 0);
+        cut_links(w);
         stays_held(lock, 2 * lease_ms);
     }
     give(lock);
 }
 
-struct hog {
-    pthread_t thread;
-    sqlock *m;
-    sqlock_cancel *cancel;
-    int code;
-    sqlock_lock *lock;
-    sqlock_error err;
-};
-
-static void *hog_main(void *arg)
-{
-    struct hog *h = arg;
-    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
-
-    o.cancel = h->cancel;
-    h->code = sqlock_acquire(h->m, "stuck", &o, &h->lock, &h->err);
-    return NULL;
-}
-
 /* An endless acquire that is stuck in the server keeps the only connection of the calls. */
-static void hog_start(struct world *w, struct hog *h, sqlock *m)
+static void hog_start(struct world *w, struct waiter *h, sqlock *m)
 {
     sqlock_error err = {0};
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 
-    memset(h, 0, sizeof *h);
-    h->m = m;
+    *h = (struct waiter){
+        .m = m, .name = "stuck", .wait_ms = SQLOCK_WAIT_FOREVER, .flags = SQLOCK_NO_RENEW};
     assert_ok(sqlock_cancel_new(&h->cancel, &err), &err);
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
-    assert_int_equal(pthread_create(&h->thread, NULL, hog_main, h), 0);
+    wait_start(h);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
 }
 
-static void hog_end(struct hog *h)
+static void hog_end(struct waiter *h)
 {
     sqlock_cancel_fire(h->cancel);
     pthread_join(h->thread, NULL);
@@ -226,12 +184,11 @@ static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **sta
 {
     struct world *w = world(state);
     sqlock *m;
-    struct hog hog;
+    struct waiter hog;
     sqlock_lock *lock;
     int32_t lease_ms = patience_ms(1000);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_SLOW, 0, ALWAYS,
-                      lease_ms * 3 / 10);
+    fault(w, SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_SLOW, ALWAYS, lease_ms * 3 / 10);
     m = open_with(w, ALWAYS, NULL);
     lock = take_for(m, "nightly", lease_ms, 0);
     break_renewals(w);
@@ -249,7 +206,7 @@ static void test_release_does_not_starve_behind_an_acquire_that_is_stuck(void **
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    struct hog hog;
+    struct waiter hog;
     sqlock_error err = {0};
     sqlock_lock *by_hand = take_for(m, "by hand", 0, SQLOCK_NO_RENEW);
     sqlock_lock *first = take(m, "first"), *second = take(m, "second");
@@ -274,7 +231,7 @@ static void test_stuck_release_does_not_keep_the_renewals_connection(void **stat
 {
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
-    struct hog hog;
+    struct waiter hog;
     sqlock_error err = {0};
     sqlock_lock *held = take_for(m, "held", patience_ms(600), 0), *stuck = take(m, "other");
     sqlock_op *op = NULL;
@@ -297,7 +254,7 @@ static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(voi
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 6000, 0);
-    struct hog hog;
+    struct waiter hog;
     sqlock_error err = {0};
     sqlock_lock *held, *other = take(m, "other");
     long renewals, opens;
@@ -305,7 +262,7 @@ static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(voi
     o.renew_ms = 600;
     held = take_with(m, "held", &o);
     hog_start(w, &hog, m);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_SLOW, 0, 1, 250);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_SLOW, 1, 250);
     renewals = spy_runs(SQLOCK_STMT_RENEW);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > renewals, patience_ms(3000));
     sleep_ms(350); /* the next one comes 600 ms after that, and the release is lent it after 100 */
@@ -338,8 +295,7 @@ static void test_close_cuts_a_handshake_that_hangs(void **state)
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(3000));
     handshakes = spy_runs(SQLOCK_STMT_HANDSHAKE);
     stall(w, SQLOCK_STMT_HANDSHAKE, ALWAYS, 20000);
-    sqlock_fake_down(fake_at(&w->place), 1);
-    sqlock_fake_down(fake_at(&w->place), 0);
+    cut_links(w);
     assert_soon(spy_runs(SQLOCK_STMT_HANDSHAKE) > handshakes, patience_ms(3000));
     sleep_ms(20);
     begun = now_us();
@@ -401,8 +357,8 @@ static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **sta
     sqlock_op_cancel(op);
     atomic_store(&late.hold, 0);
     assert_ok(sqlock_op_finish(op, &lock, &err), &err); /* it was granted, and is told so */
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 0, 1, 20);
-    assert_ok(sqlock_list(m, NULL, go_on, NULL, &err), &err);
+    fault(w, SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 1, 20);
+    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
     assert_int_equal(spy_runs(SQLOCK_STMT_LIST), 1);
     give(lock);
     sqlock_close(m);
@@ -422,7 +378,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: connections", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: connections", tests)

@@ -8,7 +8,7 @@ static void test_lost_request_of_an_acquire_is_sent_again(void **state)
     struct world *w = world(state);
     sqlock *m = open_manager(w, NULL);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REQUEST, 1, 0);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_true(sqlock_lock_token(lock) > 0);
@@ -22,7 +22,7 @@ static void test_lost_grant_is_settled_within_the_call(void **state)
     sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_true(sqlock_lock_token(lock) > 0);
     assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), 2);
@@ -36,7 +36,7 @@ static void test_lost_refusal_is_a_refusal_in_the_end(void **state)
     sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *lock = take(a, "nightly");
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
     give(lock);
 }
@@ -164,8 +164,8 @@ static void test_scoped_work_settles_for_its_caller(void **state)
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     int calls = 0;
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_ok(sqlock_with(m, "nightly", &o, count_work, &calls, NULL, &err), &err);
     assert_int_equal(calls, 1);
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0);
@@ -184,7 +184,7 @@ static void test_lost_reply_of_a_release_is_settled_within_the_call(void **state
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take(m, "nightly");
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     give(lock);
     assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RELEASE), 2);
     assert_true(is_free(m, "nightly"));
@@ -374,7 +374,7 @@ static void test_import_that_is_answered_late_has_half_of_its_lease_left(void **
     assert_ok(sqlock_import(b, "nightly", 7, sqlock_lock_owner(first), sqlock_lock_token(first), &o,
                             &lock, &err),
               &err);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 400);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 1, 400);
     assert_ok(sqlock_settle(lock, 0, &err), &err);
     assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RENEW), 2);
     assert_between(sqlock_now_us() + 150000, sqlock_lock_deadline_us(lock), INT64_MAX);
@@ -406,7 +406,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_import_that_is_answered_late_has_half_of_its_lease_left),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: lost", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: lost", tests)

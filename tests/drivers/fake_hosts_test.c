@@ -309,7 +309,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P16_migrations_go_where_locks_would),
 };
 
-int main(void)
-{
-    return suite_run_tests(&hosts_quirks, "fake: hosts", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(hosts_quirks, "fake: hosts", tests)

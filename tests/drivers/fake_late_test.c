@@ -14,7 +14,7 @@ static void test_lost_reply_of_a_renewal_is_asked_again(void **state)
     sqlock_lock *lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     sleep_ms(5);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
@@ -50,8 +50,7 @@ static void test_automatic_renewals_survive_lost_messages(void **state)
 
     for (int i = 0; i < 3; i++)
         sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, faults[i], 1, 1, 0);
-    for (int64_t end = now_us() + lease_ms * INT64_C(3000); now_us() < end; sleep_ms(2))
-        assert_true(sqlock_is_held(lock));
+    stays_held(lock, 3 * lease_ms);
     give(lock);
 }
 
@@ -62,8 +61,7 @@ static void test_lost_reply_of_a_break_is_settled_within_the_call(void **state)
     sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_BREAK_NOTED, SQLOCK_FAULT_LOSE_REPLY, 0, 1,
-                      0);
+    fault(w, SQLOCK_STMT_BREAK_NOTED, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);
@@ -82,8 +80,8 @@ static void test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken
     assert_ok(sqlock_break(b, "nightly", 7, sqlock_lock_token(lock), &err), &err);
     give(take(b, "nightly"));
     give(take(b, "nightly"));
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_WAS_BROKEN, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
+    fault(w, SQLOCK_STMT_WAS_BROKEN, SQLOCK_FAULT_ERROR, ALWAYS, 0);
     for (int i = 0; i < 2; i++) {
         assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
         assert_true(err.flags & SQLOCK_MAYBE);
@@ -129,7 +127,7 @@ static void test_failures_without_end_are_told_as_they_are(void **state)
     sqlock_lock *none = NULL;
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, ALWAYS, 0);
     assert_code(SQLOCK_EDB, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
     assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
     assert_null(none);
@@ -155,7 +153,7 @@ static void test_transaction_that_could_not_be_serialized_asks_who_is_there(void
         m = open_manager(w, &oo);
         give(take_with(m, "nightly", &o));
         greeted = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE);
-        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, 1, 0);
+        fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 1, 0);
         give(take_with(m, "nightly", &o));
         assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_HANDSHAKE),
                          greeted + pooled);
@@ -244,8 +242,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_late_release_that_runs_in_the_server_does_not_free_successor),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: refused and late", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: refused and late", tests)

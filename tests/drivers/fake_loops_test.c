@@ -1,16 +1,6 @@
 /* P5, P8, P19 on the fake driver: requests of event loops behind a call of the worker's that hangs.
  */
-#include <string.h>
-
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
-
-enum { ALWAYS = 1000000 };
-
-static void stall(struct world *w, int stmt, int times, int32_t ms)
-{
-    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, times, ms);
-}
+#include "tests/drivers/fake_network.h"
 
 static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms, sqlock_cancel *cancel)
 {
@@ -133,8 +123,8 @@ static void test_acquire_that_was_cut_for_others_is_unsure(void **state)
     oo.request_ms = 1000;
     m = open_manager(w, &oo);
     held = take_for(m, "held", 0, SQLOCK_NO_RENEW);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 20000);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, 0, ALWAYS, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 1, 20000);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, ALWAYS, 0);
     stuck = start(m, "stuck", patience_ms(900), NULL);
     sleep_ms(20);
     assert_ok(sqlock_release_start(held, &op, &err), &err);
@@ -153,7 +143,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_that_was_cut_for_others_is_unsure),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: event loops", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: event loops", tests)

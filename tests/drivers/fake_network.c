@@ -3,6 +3,51 @@
 
 #include <stdatomic.h>
 
+void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms)
+{
+    sqlock_fake_fault(fake_at(&w->place), stmt, what, 0, times, delay_ms);
+}
+
+void stall(struct world *w, int stmt, int times, int32_t ms)
+{
+    fault(w, stmt, SQLOCK_FAULT_STALL, times, ms);
+}
+
+void cut_links(struct world *w)
+{
+    sqlock_fake_down(fake_at(&w->place), 1);
+    sqlock_fake_down(fake_at(&w->place), 0);
+}
+
+void stays_held(sqlock_lock *lock, int64_t ms)
+{
+    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
+        assert_true(sqlock_is_held(lock));
+}
+
+static void *wait_main(void *arg)
+{
+    struct waiter *t = arg;
+    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, t->flags);
+
+    o.cancel = t->cancel;
+    t->code = sqlock_acquire(t->m, t->name, &o, &t->lock, &t->err);
+    t->ended_us = now_us();
+    return NULL;
+}
+
+void wait_start(struct waiter *t)
+{
+    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
+}
+
+int ignore_info(const sqlock_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return 0;
+}
+
 /* A network that lets only so many connections through. */
 struct network {
     sqlock_fake *db;
@@ -53,9 +98,9 @@ sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o)
 }
 
 /* The next request of this kind has that fault, and no connection comes after it. */
-void fail_and_cut(struct world *w, int stmt, sqlock_fault fault, int32_t delay_ms)
+void fail_and_cut(struct world *w, int stmt, sqlock_fault what, int32_t delay_ms)
 {
-    sqlock_fake_fault(fake_at(&w->place), stmt, fault, 0, 1, delay_ms);
+    fault(w, stmt, what, 1, delay_ms);
     atomic_store(&network.allowed, 0);
 }
 
@@ -65,14 +110,14 @@ void mend(void)
 }
 
 /* An acquire that is told nothing, after this fault. */
-sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t lease_ms)
+sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault what, int32_t lease_ms)
 {
     sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, lease_ms, 0);
     sqlock_lock *lock = NULL;
     int64_t begun = now_us();
 
-    fail_and_cut(w, SQLOCK_STMT_ACQUIRE, fault, 0);
+    fail_and_cut(w, SQLOCK_STMT_ACQUIRE, what, 0);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
     assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
     assert_int_equal(err.code, SQLOCK_EUNSURE);
@@ -85,13 +130,13 @@ sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t
 }
 
 /* A release that is told nothing, after this fault. */
-sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault fault, int32_t delay_ms,
+sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault what, int32_t delay_ms,
                             int32_t lease_ms)
 {
     sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
 
-    fail_and_cut(w, SQLOCK_STMT_RELEASE, fault, delay_ms);
+    fail_and_cut(w, SQLOCK_STMT_RELEASE, what, delay_ms);
     assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     assert_false(sqlock_is_held(lock));

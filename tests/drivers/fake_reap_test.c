@@ -1,6 +1,5 @@
 /* Reaping when replies are lost, rows are kept locked, the server is gone or another one. */
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
+#include "tests/drivers/fake_network.h"
 
 #include <stdio.h>
 
@@ -57,9 +56,9 @@ static void test_lost_replies_and_requests_are_asked_again(void **state)
     sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 0, 1, 0);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_SWEEP, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
+    fault(w, SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 1, 0);
+    fault(w, SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared, ROWS - 2); /* what the lost reply told was not heard */
     assert_int_equal(r.seen, ROWS);
@@ -74,7 +73,7 @@ static void test_lost_reply_to_the_lease_is_settled(void **state)
     sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 0, 1, 0);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     assert_ok(sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.ran, 1);
     assert_int_equal(r.cleared, ROWS);
@@ -110,7 +109,7 @@ static void test_reap_tells_when_the_server_has_gone(void **state)
     sqlock *m = leave_rows(w);
 
     /* two statements go well, and then no request arrives any more */
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 2, 1000000,
+    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 2, ALWAYS,
                       0);
     assert_code(SQLOCK_EUNREACH, sqlock_reap(m, &o, &r, &err), &err);
     assert_int_equal(r.cleared, 2);
@@ -127,7 +126,7 @@ static void test_reap_does_not_hang_on_a_silent_server(void **state)
     sqlock *m = leave_rows(w);
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_SWEEP, SQLOCK_FAULT_STALL, 0, 1000000, 60000);
+    stall(w, SQLOCK_STMT_SWEEP, ALWAYS, 60000);
     assert_code(SQLOCK_ETIMEOUT, sqlock_reap(m, &o, &r, &err), &err);
     assert_between(150000, now_us() - begun, patience_ms(5000) * INT64_C(1000));
     assert_int_equal(r.cleared, 0);
@@ -161,17 +160,13 @@ static void test_tokens_rise_over_a_failover_and_a_pruned_row(void **state)
     give(lock);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lost_replies_and_requests_are_asked_again),
-        cmocka_unit_test(test_lost_reply_to_the_lease_is_settled),
-        cmocka_unit_test(test_row_that_fails_again_and_again_is_left_for_the_next_sweep),
-        cmocka_unit_test(test_reap_tells_when_the_server_has_gone),
-        cmocka_unit_test(test_reap_does_not_hang_on_a_silent_server),
-        cmocka_unit_test(test_tokens_rise_over_a_failover_and_a_pruned_row),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_lost_replies_and_requests_are_asked_again),
+    cmocka_unit_test(test_lost_reply_to_the_lease_is_settled),
+    cmocka_unit_test(test_row_that_fails_again_and_again_is_left_for_the_next_sweep),
+    cmocka_unit_test(test_reap_tells_when_the_server_has_gone),
+    cmocka_unit_test(test_reap_does_not_hang_on_a_silent_server),
+    cmocka_unit_test(test_tokens_rise_over_a_failover_and_a_pruned_row),
+};
 
-    return suite_run_tests(&fake_quirks, "reaping on the fake driver", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "reaping on the fake driver", tests)

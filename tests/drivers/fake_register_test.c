@@ -1,7 +1,6 @@
 /* P13, P5 on the fake driver: registers whose requests are lost, refused, late, or forgotten by a
  * failover. */
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
+#include "tests/drivers/fake_network.h"
 
 #include <sqlock/register.h>
 #include <string.h>
@@ -36,11 +35,6 @@ static int64_t get(sqlock *m, const char *value)
     assert_int_equal(len, strlen(value));
     assert_memory_equal(buf, value, len);
     return version;
-}
-
-static void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms)
-{
-    sqlock_fake_fault(fake_at(&w->place), stmt, what, 0, times, delay_ms);
 }
 
 /* Whatever happens to an attempt, or to several in a row, the next one finds out. */
@@ -179,8 +173,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_register_behind_a_silent_server_ends_on_time),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "registers on the fake driver", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "registers on the fake driver", tests)

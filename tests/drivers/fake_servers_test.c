@@ -1,17 +1,8 @@
 /* P4, P6, P7, P8 on the fake driver: servers that are slow, silent or down. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
-
-enum { ALWAYS = 1000000 };
-
-static void stall(struct world *w, int stmt, int32_t ms)
-{
-    sqlock_fake_fault(fake_at(&w->place), stmt, SQLOCK_FAULT_STALL, 0, ALWAYS, ms);
-}
+#include "tests/drivers/fake_network.h"
 
 static sqlock *open_short(struct world *w, int32_t request_ms)
 {
@@ -19,12 +10,6 @@ static sqlock *open_short(struct world *w, int32_t request_ms)
 
     o.request_ms = request_ms;
     return open_manager(w, &o);
-}
-
-static void stays_held(sqlock_lock *lock, int64_t ms)
-{
-    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
-        assert_true(sqlock_is_held(lock));
 }
 
 /* ---- slow and silent servers ----------------------------------------------------------------- */
@@ -49,7 +34,7 @@ static void test_loss_is_told_at_the_deadline_while_the_renewal_hangs(void **sta
 
     atomic_store(&lost_us, 0);
     o.on_event = note_loss;
-    stall(w, SQLOCK_STMT_RENEW, 20000);
+    stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     int fd = sqlock_lock_fd(lock, NULL);
     deadline = sqlock_lock_deadline_us(lock);
@@ -71,7 +56,7 @@ static void test_close_cuts_a_renewal_that_hangs(void **state)
     sqlock_lock *lock;
     int64_t begun;
 
-    stall(w, SQLOCK_STMT_RENEW, 20000);
+    stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);
     lock = take_for(m, "nightly", 4500, 0);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) == 1, patience_ms(8000));
     sleep_ms(20);
@@ -90,8 +75,8 @@ static void test_deadline_counts_from_before_a_slow_request(void **state)
     sqlock_acquire_opts o = wait_opts(0, 2000, SQLOCK_NO_RENEW);
     int64_t length = 2000000 - margin_us(2000), before = sqlock_now_us();
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 1, 300);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 1, 300);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
     before = sqlock_now_us();
@@ -111,8 +96,7 @@ static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
         sqlock_acquire_opts o = wait_opts(2000, 600, SQLOCK_NO_RENEW);
         sqlock_lock *lock = NULL;
 
-        sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0,
-                          slow_answers[i], 400);
+        fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, slow_answers[i], 400);
         if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0)
             assert_between(300000, sqlock_lock_deadline_us(lock) - sqlock_now_us(), 540000);
         else
@@ -128,7 +112,7 @@ static void test_waits_end_on_time_while_the_server_stalls(void **state)
     struct world *w = world(state);
     sqlock *m = open_short(w, 300);
 
-    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     for (int i = 0; i < 3; i++) {
         int32_t wait_ms = waits[i] ? waits[i] : 300;
         sqlock_acquire_opts o = wait_opts(waits[i], 0, 0);
@@ -141,33 +125,6 @@ static void test_waits_end_on_time_while_the_server_stalls(void **state)
                        (wait_ms + patience_ms(100)) * INT64_C(1000));
         sqlock_lock_free(lock);
     }
-}
-
-struct waiter {
-    pthread_t thread;
-    sqlock *m;
-    sqlock_cancel *cancel;
-    int32_t wait_ms;
-    int code;
-    int64_t ended_us;
-    sqlock_lock *lock;
-    sqlock_error err;
-};
-
-static void *wait_main(void *arg)
-{
-    struct waiter *t = arg;
-    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, 0);
-
-    o.cancel = t->cancel;
-    t->code = sqlock_acquire(t->m, "nightly", &o, &t->lock, &t->err);
-    t->ended_us = now_us();
-    return NULL;
-}
-
-static void wait_start(struct waiter *t)
-{
-    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
 }
 
 /* How long the waiter went on after its cancel was fired. */
@@ -185,11 +142,12 @@ static int64_t fire_and_join(struct waiter *t)
 static void test_cancel_cuts_a_request_that_hangs(void **state)
 {
     struct world *w = world(state);
-    struct waiter t = {.wait_ms = SQLOCK_WAIT_FOREVER, .m = open_manager(w, NULL)};
+    struct waiter t = {
+        .name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_manager(w, NULL)};
     sqlock_error err = {0};
 
     assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 20000);
+    stall(w, SQLOCK_STMT_ACQUIRE, 1, 20000);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
     sleep_ms(patience_ms(100));
@@ -204,7 +162,7 @@ static void test_cancel_cuts_a_request_that_hangs(void **state)
 static void test_cancel_cuts_a_connection_that_hangs(void **state)
 {
     struct world *w = world(state);
-    struct waiter t = {.wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
+    struct waiter t = {.name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
     sqlock_error err = {0};
     long handshakes;
 
@@ -212,7 +170,7 @@ static void test_cancel_cuts_a_connection_that_hangs(void **state)
     sqlock_fake_down(fake_at(&w->place), 1);
     assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
     sqlock_fake_down(fake_at(&w->place), 0);
-    stall(w, SQLOCK_STMT_HANDSHAKE, 20000);
+    stall(w, SQLOCK_STMT_HANDSHAKE, ALWAYS, 20000);
     handshakes = spy_runs(SQLOCK_STMT_HANDSHAKE);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_HANDSHAKE) > handshakes, patience_ms(3000));
@@ -235,13 +193,13 @@ static void test_wait_that_was_refused_and_could_not_ask_again_says_busy(void **
     struct world *w = world(state);
     sqlock *other = open_manager(w, NULL);
     sqlock_lock *lock = take(other, "nightly");
-    struct waiter t = {.wait_ms = 600, .m = open_manager(w, NULL)};
+    struct waiter t = {.name = "nightly", .wait_ms = 600, .m = open_manager(w, NULL)};
     sqlock_error err = {0};
 
     assert_int_equal(try_once(t.m, "nightly"), SQLOCK_EBUSY);
     wait_start(&t);
     sleep_ms(100);
-    stall(w, SQLOCK_STMT_LIST, 1500);
+    stall(w, SQLOCK_STMT_LIST, ALWAYS, 1500);
     if (sqlock_list(t.m, NULL, stop_listing, NULL, &err) < 0)
         assert_int_equal(err.code, SQLOCK_ETIMEOUT);
     pthread_join(t.thread, NULL);
@@ -253,10 +211,10 @@ static void test_wait_that_was_refused_and_could_not_ask_again_says_busy(void **
 static void test_renewals_go_on_while_an_acquire_hangs(void **state)
 {
     struct world *w = world(state);
-    struct waiter t = {.wait_ms = 1200, .m = open_manager(w, NULL)};
+    struct waiter t = {.name = "nightly", .wait_ms = 1200, .m = open_manager(w, NULL)};
     sqlock_lock *lock = take_for(t.m, "held", patience_ms(400), 0);
 
-    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     wait_start(&t);
     int held = 1;
     for (int i = 0; i < 500; i++) {
@@ -280,7 +238,7 @@ static void test_renewals_go_on_while_a_loops_acquire_hangs(void **state)
     sqlock_op *op = NULL;
     int held = 1;
 
-    stall(w, SQLOCK_STMT_ACQUIRE, 20000);
+    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
     for (int64_t end = now_us() + 1500000; now_us() < end; sleep_ms(2))
         held = held && sqlock_is_held(lock);
@@ -324,7 +282,7 @@ static void test_failure_after_a_renewal_is_tried_again_at_once(void **state)
 
     o.renew_ms = 300;
     lock = take_with(m, "nightly", &o);
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_ERROR, 0, 5, 0);
+    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_ERROR, 5, 0);
     sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_ERROR, 1, 1, 0);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= 7, patience_ms(5000)); /* the sixth went well */
     begun = now_us();
@@ -354,7 +312,8 @@ static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state
 static void test_wait_outlives_a_server_that_is_down(void **state)
 {
     struct world *w = world(state);
-    struct waiter t = {.wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
+    struct waiter t = {
+        .name = "nightly", .wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
 
     sqlock_fake_down(fake_at(&w->place), 1);
     wait_start(&t);
@@ -407,8 +366,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: slow, silent, down", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: slow, silent, down", tests)

@@ -3,7 +3,6 @@
 #include "tests/drivers/fake_hosts.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define NAME "nightly"
 
@@ -317,8 +316,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P2_a_primary_that_was_overtaken_goes_on_above_the_other),
 };
 
-int main(void)
-{
-    return suite_run_tests(&hosts_quirks, "fake: another server", tests,
-                           sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(hosts_quirks, "fake: another server", tests)

@@ -2,10 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tests/drivers/suite.h"
-#include "tests/lib/fake_quirks.h"
-
-enum { ALWAYS = 1000000 };
+#include "tests/drivers/fake_network.h"
 
 /* P8: the room that is left for the last try is that of the answers as they are now. */
 static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
@@ -17,7 +14,7 @@ static void test_one_slow_answer_does_not_end_a_wait_early(void **state)
     sqlock_error err = {0};
     int64_t begun = now_us();
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 700);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 1, 700);
     assert_code(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &err), &err);
     assert_between(1950000, now_us() - begun, INT64_MAX);
     give(lock);
@@ -34,7 +31,7 @@ static void test_try_that_cannot_be_answered_in_time_is_not_made(void **state)
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
     sqlock_error err = {0};
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, ALWAYS, 100);
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, ALWAYS, 100);
     o.holder = &h;
     for (o.wait_ms = 200; o.wait_ms < 500; o.wait_ms += 50) {
         int64_t begun = now_us();
@@ -100,8 +97,7 @@ static void test_who_gets_no_connection_in_time_is_told_so(void **state)
     sqlock_op *stuck = NULL;
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, ALWAYS,
-                      20000);
+    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     assert_ok(sqlock_acquire_start(m, "stuck", &o, &stuck, &err), &err);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
     for (o.wait_ms = 5; o.wait_ms < 200; o.wait_ms += 60) {
@@ -115,37 +111,20 @@ static void test_who_gets_no_connection_in_time_is_told_so(void **state)
     sqlock_lock_free(lock);
 }
 
-struct waiter {
-    pthread_t thread;
-    sqlock *m;
-    int code;
-    sqlock_lock *lock;
-    sqlock_error err;
-};
-
-static void *wait_main(void *arg)
-{
-    struct waiter *t = arg;
-    sqlock_acquire_opts o = wait_opts(400, 0, SQLOCK_NO_RENEW);
-
-    t->code = sqlock_acquire(t->m, "nightly", &o, &t->lock, &t->err);
-    return NULL;
-}
-
 /* The same for one who has been told of a holder before: that stands. */
 static void test_who_gets_no_connection_for_another_try_is_told_of_the_holder(void **state)
 {
     struct world *w = world(state);
     sqlock *a = open_manager(w, NULL), *m = open_manager(w, NULL);
     sqlock_lock *held = take(a, "nightly"), *other = take_for(m, "other", 0, SQLOCK_NO_RENEW);
-    struct waiter t = {.m = m};
+    struct waiter t = {.m = m, .name = "nightly", .wait_ms = 400, .flags = SQLOCK_NO_RENEW};
     sqlock_error err = {0};
     sqlock_op *stuck = NULL;
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 
-    assert_int_equal(pthread_create(&t.thread, NULL, wait_main, &t), 0);
+    wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
-    sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_RENEW, SQLOCK_FAULT_STALL, 0, 1, 20000);
+    stall(w, SQLOCK_STMT_RENEW, 1, 20000);
     assert_ok(sqlock_renew_start(other, &stuck, &err), &err);
     pthread_join(t.thread, NULL);
     assert_code(SQLOCK_EBUSY, t.code, &t.err);
@@ -202,7 +181,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_opening_that_takes_an_attempts_time_does_not_end_the_wait),
 };
 
-int main(void)
-{
-    return suite_run_tests(&fake_quirks, "fake: waits", tests, sizeof tests / sizeof *tests);
-}
+TEST_MAIN_ON(fake_quirks, "fake: waits", tests)
