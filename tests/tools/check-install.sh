@@ -180,7 +180,7 @@ done
 for driver in $BUILT_DRIVERS; do
     others='libpq|libsqlite3|libmariadb|libmysqlclient'
     case $driver in
-    sqlite | fake) others=${others/|libsqlite3/} ;;
+    fake | sqlite) others=${others/|libsqlite3/} ;;
     postgres) others=${others/libpq|/} ;;
     mysql) others=${others/|libmariadb|libmysqlclient/} ;;
     esac
