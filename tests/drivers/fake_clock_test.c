@@ -223,4 +223,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P2_tokens_rise_over_each_failover),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: clock, rows, failover", tests)
+TEST_MAIN_ON(fake, tests)

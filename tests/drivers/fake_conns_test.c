@@ -378,4 +378,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: connections", tests)
+TEST_MAIN_ON(fake, tests)

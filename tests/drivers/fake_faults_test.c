@@ -406,4 +406,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_import_that_is_answered_late_has_half_of_its_lease_left),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: lost", tests)
+TEST_MAIN_ON(fake, tests)

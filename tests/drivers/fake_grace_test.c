@@ -185,4 +185,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_failure_to_tell_of_a_longer_lease_leaves_nothing_unsure),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: grace", tests)
+TEST_MAIN_ON(fake, tests)

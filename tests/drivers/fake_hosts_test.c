@@ -309,4 +309,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P16_migrations_go_where_locks_would),
 };
 
-TEST_MAIN_ON(hosts_quirks, "fake: hosts", tests)
+TEST_MAIN_ON(hosts, tests)

@@ -242,4 +242,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_late_release_that_runs_in_the_server_does_not_free_successor),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: refused and late", tests)
+TEST_MAIN_ON(fake, tests)

@@ -143,4 +143,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acquire_that_was_cut_for_others_is_unsure),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: event loops", tests)
+TEST_MAIN_ON(fake, tests)

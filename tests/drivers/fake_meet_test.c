@@ -223,4 +223,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P5_a_late_grant_that_may_not_be_given_back_is_unsure),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: two things that meet", tests)
+TEST_MAIN_ON(fake, tests)

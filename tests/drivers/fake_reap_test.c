@@ -169,4 +169,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_tokens_rise_over_a_failover_and_a_pruned_row),
 };
 
-TEST_MAIN_ON(fake_quirks, "reaping on the fake driver", tests)
+TEST_MAIN_ON(fake, tests)

@@ -173,4 +173,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_register_behind_a_silent_server_ends_on_time),
 };
 
-TEST_MAIN_ON(fake_quirks, "registers on the fake driver", tests)
+TEST_MAIN_ON(fake, tests)

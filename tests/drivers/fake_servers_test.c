@@ -366,4 +366,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: slow, silent, down", tests)
+TEST_MAIN_ON(fake, tests)

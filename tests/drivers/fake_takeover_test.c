@@ -316,4 +316,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_P2_a_primary_that_was_overtaken_goes_on_above_the_other),
 };
 
-TEST_MAIN_ON(hosts_quirks, "fake: another server", tests)
+TEST_MAIN_ON(hosts, tests)

@@ -181,4 +181,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_opening_that_takes_an_attempts_time_does_not_end_the_wait),
 };
 
-TEST_MAIN_ON(fake_quirks, "fake: waits", tests)
+TEST_MAIN_ON(fake, tests)

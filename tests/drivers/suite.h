@@ -24,14 +24,7 @@
 int suite_run(const struct quirks *q);
 int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
                     size_t n);
-/* A main() for those given. */
-#define TEST_MAIN_ON(quirks, name, tests)                                                          \
-    int main(void)                                                                                 \
-    {                                                                                              \
-        return suite_run_tests(&(quirks), name, tests, sizeof(tests) / sizeof *(tests));           \
-    }
-
-/* int main() of a program with tests on one server, sqlite or another one with quirks. */
+/* The main() of a program with tests on one database: fake, sqlite, or another one with quirks. */
 #define TEST_MAIN_ON(server, tests)                                                                \
     int main(void)                                                                                 \
     {                                                                                              \

@@ -174,6 +174,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"value", bytes(r->owner, sizeof r->owner)}, /* so that it tells whose it is */
         {"writer", bytes(r->owner, sizeof r->owner)},
         {"expected", integer(r->token)},
+        {"above", integer(0)},
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))

@@ -103,8 +103,7 @@ char *place_catalogue(const struct place *p)
         snprintf(show, sizeof show, "SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t="));
         my_put_rows(f, show);
         if (strstr(name, "meta")) {
-            sql = place_fill(
-                p, "SELECT id, min_reader, inc, server, fence_floor, lost_at, longest FROM {meta}");
+            sql = place_fill(p, "SELECT id, min_reader, lost_at, longest FROM {meta}");
             my_put_rows(f, sql);
             free(sql);
         }

@@ -75,18 +75,20 @@ static int64_t guard_end(const struct book *b, const struct event *guard)
  * that lost: it has the row locked if it waited for the write that took its grant away. */
 static bool guards(const struct book *b, const struct event *x, const struct event *e)
 {
-    return x->verb == V_GUARDED &&
+    return x->verb == V_GUARDED && side_of(b, x->process) == side_of(b, e->process) &&
            (event_acquires(e) || x->token == e->token ||
             (event_returned(x) && x->outcome == SQLOCK_ELOST)) &&
            guard_end(b, x) >= e->invoke_us;
 }
 
 /* A grant that was held for as long as the question was under way. The server's clock, if it was
- * put forward meanwhile, had ended it before its holder could know. */
+ * put forward meanwhile, had ended it before its holder could know. One that another server made
+ * which lives on beside this one is nothing to it. */
 static const struct grant *held_throughout(const struct book *b, const struct event *e)
 {
     for (int64_t i = book_at(b, e->name, 0); i < b->n_grants && b->grants[i].name == e->name; i++)
         if (b->grants[i].start_us <= e->invoke_us && b->grants[i].end_us >= e->return_us &&
+            b->grants[i].side == side_of(b, e->process) &&
             !fault_between(&b->clock, b->grants[i].asked_us, e->return_us))
             return &b->grants[i];
     return NULL;
