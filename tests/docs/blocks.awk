@@ -19,14 +19,17 @@ printed { next }
 
 /^ *```/ {
     fence = !fence
-    kind = $0
+    indent = kind = $0
+    sub(/`.*/, "", indent)
     sub(/^ *```/, "", kind)
     kind = kind == "" ? "text" : kind
     open = 0
     next
 }
 fence {
-    code($0)
+    line = $0
+    sub("^" indent, "", line)
+    code(line)
     next
 }
 

@@ -37,12 +37,12 @@ make_stage()
     stand_in cc "exec $(command -v "${CC:-gcc}") -std=c99 -Wall -Wextra -pedantic -Werror \"\$@\""
 }
 
-# The folder that the reader works in, and a database: one that was migrated, but for README, which tells how.
+# The folder that the reader works in, and a database: a migrated one, except where the document itself migrates.
 prepare() # DOCUMENT
 {
     rm -rf "$dir/work" && mkdir "$dir/work" && (umask 077 && echo "$url" >"$dir/etc/url")
     ln -s "$repo/tests" "$repo/build" "$dir/usr/bin/import.sh" "$dir/work"
-    [ "$1" = README.md ] || as_reader sqlock migrate up >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }
+    [[ $1 == README.md || $1 == docs/setup.md ]] || as_reader sqlock migrate up >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }
 }
 
 as_reader() # COMMAND...
@@ -105,8 +105,13 @@ run_text()
 # Every line has to end with 0, and every program of the reader's that stands in it has to be run.
 run_shell()
 {
-    local token= program
+    local token= program who
     ! grep -qE 'sqlite:app\.db|libsqlock-sqlite sqlite3' "$1" || [ $database = sqlite ] || return 0
+    ! grep -qE '=postgresql://[a-z]+:' "$1" || [ $database = postgres ] || return 0
+    ! grep -qE '=mysql://[a-z]+:' "$1" || [ $database = mysql ] || return 0
+    for who in migrator app; do
+        sed -i "s#=[a-z]*://$who:secret@host/appdb#='$(url_of $who | sed 's/[&#]/\\&/g')'#" "$1"
+    done
     sed -i "s/libsqlock-sqlite/libsqlock-$database/" "$1"
     if grep -q -- '--token 42' "$1"; then
         token=$(as_reader sqlock --json acquire import | sed -n 's/.*"token": *\([0-9]*\).*/\1/p')
@@ -179,28 +184,50 @@ run_grants()
     fi
 }
 
-# Users that lock, reap and break, and can do that, where the block is the database's.
-run_roles() # FILE
+# SQL of docs/setup.md, as the user that its first line names. The names in it are the test's own.
+run_sql() # FILE
 {
-    local kind=PostgreSQL who
+    local kind=PostgreSQL as=root who
     [ "$database" != mysql ] || kind=MariaDB
     grep -q "^-- $kind" "$1" || return 0
-    as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 || return 1
-    sed -i -E "s/\b(app|reaper|operator)\b/${name}_\1/g" "$1"
+    own_names <"$1" >"$1.own"
+    ! grep -q '^-- .* as migrator' "$1" || as=migrator
     if [ $database = mysql ]; then
-        ask_mysql "USE $name; $(cat "$1")" || return 1
-        as_user() { (umask 077 && echo "${url/root@/${name}_$1:secret@}" >"$dir/url_$1"); }
+        ask_mysql "$(cat "$1.own")" || return 1
     else
-        ask_postgres "$(cat "$1")" "$url" || return 1
-        as_user() { (umask 077 && echo "${url/user=postgres/user=${name}_$1}" >"$dir/url_$1"); }
+        [ $as = root ] && set -- "$1" "$SQLOCK_TEST_POSTGRES_URL" || set -- "$1" "$(url_of $as)"
+        psql -q -v ON_ERROR_STOP=1 -d "$2" -f "$1.own" 2>&1 || return 1
     fi
-    for who in app reaper operator; do echo "$database ${name}_$who" >>"$dir/users" && as_user $who; done
-    as_reader sqlock --url-file "$dir/url_app" run -n x true && as_reader sqlock --url-file "$dir/url_reaper" -q reap --grace 0 &&
-        as_reader sqlock --url-file "$dir/url_operator" acquire --ttl 60s stuck >"$dir/stuck" &&
-        as_reader sqlock --url-file "$dir/url_operator" break stuck --token "$(sed 's/.* //' "$dir/stuck")" &&
-        as_reader sqlock --url-file "$dir/url_operator" ls >/dev/null && as_reader sqlock --url-file "$dir/url_operator" migrate verify ||
-        return 1
-    ! as_reader sqlock --url-file "$dir/url_app" migrate down --to 0 --yes >/dev/null 2>&1 || { echo "app could drop it"; return 1; }
+    for who in $(sed -nE 's/^CREATE (ROLE|USER) ([a-z]+) .*/\2/p' "$1"); do echo "$database ${name}_$who" >>"$dir/users"; done
+    ! grep -q '^GRANT.* TO operator;' "$1" || check_users
+}
+
+own_names() { sed -E "s/\b(migrator|app|reaper|operator)\b/${name}_\1/g; s/\bappdb\b/$name/g"; }
+
+# The URL of a user that setup.md makes; with its own password where the server asks for one.
+url_of() # USER
+{
+    case $database in
+    mysql) echo "${url/root@/${name}_$1:secret@}" ;;
+    *) echo "${url/user=postgres/user=${name}_$1}" ;;
+    esac
+}
+
+as_user() # USER COMMAND...
+{
+    (umask 077 && url_of "$1" >"$dir/url_user")
+    as_reader sqlock --url-file "$dir/url_user" "${@:2}"
+}
+
+# Each user can do what it is there for, and the application cannot drop the tables.
+check_users()
+{
+    as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 && as_user app run -n x true &&
+        as_user reaper -q reap --grace 0 && as_user operator acquire --ttl 60s stuck >"$dir/stuck" &&
+        as_user operator break stuck --token "$(sed 's/.* //' "$dir/stuck")" &&
+        as_user operator ls >/dev/null && as_user operator migrate verify || return 1
+    ! as_user app migrate down --to 0 --yes >/dev/null 2>&1 || { echo "app could drop it"; return 1; }
+    ! as_user app break stuck --token 1 2>/dev/null || { echo "app could break"; return 1; }
 }
 
 # What make install has put where it is looked for.
