@@ -1,12 +1,13 @@
 #!/bin/sh
-# make check-readme: every file and folder that a README links to is there, and every folder has a README.
+# make check-readme: every file and folder that a document links to is there, and every folder has a README.
 # What the documents show is run by tests/docs.
 set -u
 bad=0
 
-for readme in README.md */README.md */*/README.md; do
-    for link in $(sed -n 's/.*](\([a-z/A-Z._0-9-]*\)).*/\1/p' "$readme"); do
-        [ -e "$(dirname "$readme")/$link" ] || { echo "$readme links to $link, which is not there"; bad=1; }
+for document in *.md docs/*.md */README.md */*/README.md; do
+    for link in $(grep -o ']([^)]*)' "$document" | sed 's/^](//; s/)$//; s/#.*//'); do
+        case $link in http://* | https://*) continue ;; esac
+        [ -e "$(dirname "$document")/$link" ] || { echo "$document links to $link, which is not there"; bad=1; }
     done
 done
 

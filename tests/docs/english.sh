@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# make check T=docs/english: no sentence of README, docs/ and the public headers has more than 35 words, and none
+# has a word of the glossary's left column (CONTRIBUTING.md). Code, and names in `backticks`, are left out. The
+# headers may still break this as often as english-allowed says: a number there only goes down.
+set -u
+export LC_ALL=C
+here=tests/docs
+longest=35
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+documents="README.md CONTRIBUTING.md SECURITY.md docs/*.md include/sqlock/README.md cli/README.md cli/cron/README.md
+    migrations/README.md bench/README.md"
+
+# The glossary's old words, as one expression. CONTRIBUTING.md itself may name them there.
+old_words()
+{
+    sed -n '/^<!-- glossary: begin -->/,/^<!-- glossary: end -->/p' CONTRIBUTING.md |
+        awk -F ' *[|] *' 'NF > 3 && $2 !~ /^(not|-+)$/ { gsub(/, */, "|", $2); gsub(/ /, "[ ]+", $2); print $2 }' | paste -sd '|'
+}
+
+# Breaches in a file: a line each.
+breaches() # FILE
+{
+    sed '/^<!-- glossary: begin -->/,/^<!-- glossary: end -->/s/.*//' "$1" >"$dir/${1##*/}"
+    awk -f $here/english.awk -v longest=$longest -v old="$old" "$dir/${1##*/}" | sed "s|^$dir/[^:]*|$1|"
+}
+
+old=$(old_words)
+[ -n "$old" ] || { echo "CONTRIBUTING.md has no glossary"; exit 1; }
+bad=0
+for document in $documents; do
+    breaches "$document" >"$dir/said"
+    [ ! -s "$dir/said" ] || { cat "$dir/said"; bad=1; }
+done
+for header in include/sqlock/*.h; do
+    breaches "$header" >"$dir/said"
+    found=$(wc -l <"$dir/said")
+    allowed=$(sed -n "s|^${header##*/} ||p" $here/english-allowed)
+    [ "$found" -le "${allowed:-0}" ] || { cat "$dir/said"; echo "$header: $found, and ${allowed:-0} are allowed"; bad=1; }
+    [ "$found" -ge "${allowed:-0}" ] || echo "$header: $found are left: put that into $here/english-allowed, in place of $allowed"
+done
+
+# It notices what it is for.
+mkdir "$dir/faults"
+printf '# A\n\nThis is%s one.\n\nThe talker is here.\n\n    hello\n\n- `talker`, then [a word](hello.md).\n' \
+    "$(printf ' word%.0s' {1..34})" >"$dir/faults/planted.md"
+[ "$(breaches "$dir/faults/planted.md" | wc -l)" = 2 ] || { echo "planted faults were not found"; breaches "$dir/faults/planted.md"; bad=1; }
+exit $bad
