@@ -32,8 +32,9 @@ check_command() # WORDS
     case $command in
     '' | [A-Z]* | *.* | *,* | '|' | help | --version) return ;;
     esac
-    "$sqlock" help >"$dir/global"
-    "$sqlock" help "$command" >"$dir/help" 2>/dev/null || { echo "sqlock $command: no such command"; return; }
+    [ -e "$dir/global" ] || "$sqlock" help >"$dir/global"
+    [ -e "$dir/help.$command" ] || "$sqlock" help "$command" >"$dir/help.$command" 2>/dev/null ||
+        { rm "$dir/help.$command" && echo "sqlock $command: no such command"; return; }
     for word in "${words[@]}"; do
         word=${word%%=*}
         case $word in
@@ -41,7 +42,7 @@ check_command() # WORDS
         --[a-z]* | -[a-zA-Z]) ;;
         *) continue ;;
         esac
-        grep -qE -- "(^|[][ |,(])$word([][ =,|]|\$)" "$dir/help" "$dir/global" || echo "sqlock $command $word: no such option"
+        grep -qE -- "(^|[][ |,(])$word([][ =,|]|\$)" "$dir/help.$command" "$dir/global" || echo "sqlock $command $word: no such option"
         [ "$word" != -c ] || return 0 # what follows is the user's own
     done
 }
@@ -49,10 +50,11 @@ check_command() # WORDS
 # These tests have names of their own, wrong ones too.
 sources=$(git ls-files '*.[ch]' '*.sh' Makefile '*.sql' ':!tests/docs' 2>/dev/null | grep . ||
     find . -path ./tests/docs -prune -o \( -name '*.[ch]' -o -name '*.sh' -o -name Makefile -o -name '*.sql' \) -print)
+# shellcheck disable=SC2086
+grep -ohE '(sqlock|SQLOCK)_[A-Za-z0-9_]+' $sources | sort -u >"$dir/known"
 check_name() # NAME
 {
-    # shellcheck disable=SC2086
-    grep -qwE "$1" $sources || echo "$1: it is not in the sources"
+    grep -qx "$1" "$dir/known" || echo "$1: it is not in the sources"
 }
 
 check_document()
@@ -66,11 +68,12 @@ check_document()
             grep -qE "^([a-z-]+ )*${target%% *}( [a-z-]+)*:" Makefile || echo "make ${target%% *}: no such target"
             ;;
         esac
+        [[ $name == *sqlock_* || $name == *SQLOCK_* ]] || continue
         for name in $(grep -oE '\b(sqlock_[a-z_]+\(\)|SQLOCK_[A-Z_]+[A-Z]\b[*]?)' <<<"${name//_\*/*}"); do
             [[ $name != *'*' ]] || continue # the beginning of several
             check_name "${name%()}"
         done
-    done < <(names "$1" | sort -u)
+    done < <(names "$1" | grep -E 'sqlock_|SQLOCK_|^sqlock |^make ' | sort -u)
 }
 
 check_promises() # promises.md

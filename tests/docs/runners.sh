@@ -219,13 +219,16 @@ as_user() # USER COMMAND...
     as_reader sqlock --url-file "$dir/url_user" "${@:2}"
 }
 
-# Each user can do what it is there for, and the application cannot drop the tables.
+# Each user can do what it is there for, and the application can neither break nor drop the tables.
 check_users()
 {
-    as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 && as_user app run -n x true &&
-        as_user reaper -q reap --grace 0 && as_user operator acquire --ttl 60s stuck >"$dir/stuck" &&
+    local old="UPDATE sqlock_lock SET idle_since = idle_since / 2"
+    as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 && as_user app run -n x true || return 1
+    if [ $database = mysql ]; then ask_mysql "USE $name; $old"; else ask_postgres "$old" "$url"; fi || return 1
+    as_user reaper -q reap --grace 0 && as_user operator acquire --ttl 60s stuck >"$dir/stuck" &&
         as_user operator break stuck --token "$(sed 's/.* //' "$dir/stuck")" &&
         as_user operator ls >/dev/null && as_user operator migrate verify || return 1
+    ! as_user operator show x >/dev/null 2>&1 || { echo "it has not pruned"; return 1; }
     ! as_user app migrate down --to 0 --yes >/dev/null 2>&1 || { echo "app could drop it"; return 1; }
     ! as_user app break stuck --token 1 2>/dev/null || { echo "app could break"; return 1; }
 }
