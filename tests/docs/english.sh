@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# make check T=docs/english: no sentence of README, docs/ and the public headers has more than 35 words, and none
-# has a word of the glossary's left column (CONTRIBUTING.md). Code, and names in `backticks`, are left out. The
-# headers may still break this as often as english-allowed says: a number there only goes down.
+# make check T=docs/english: no sentence of a document or of a public header's comments has more than 35 words, and
+# none has a word of the glossary's left column (CONTRIBUTING.md). Code, and names in `backticks`, are left out.
+# Headers may still break this as often as english-allowed says: a number there only goes down. Left out for now are
+# the pages for developers: core, drivers, schema, tests, and CHANGELOG.md.
 set -u
 export LC_ALL=C
 here=tests/docs
 longest=35
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-documents="README.md CONTRIBUTING.md SECURITY.md docs/*.md include/sqlock/README.md cli/README.md cli/cron/README.md
-    migrations/README.md bench/README.md"
+documents=$(git ls-files '*.md' 'include/sqlock/*.h' 2>/dev/null | grep . ||
+    find . -name '*.md' -o -path './include/sqlock/*.h' | sed 's|^\./||')
 
 # The glossary's old words, as one expression. CONTRIBUTING.md itself may name them there.
 old_words()
@@ -29,15 +30,16 @@ old=$(old_words)
 [ -n "$old" ] || { echo "CONTRIBUTING.md has no glossary"; exit 1; }
 bad=0
 for document in $documents; do
+    case $document in CHANGELOG.md | build/* | core/* | drivers/* | schema/* | tests/*) continue ;; esac
     breaches "$document" >"$dir/said"
-    [ ! -s "$dir/said" ] || { cat "$dir/said"; bad=1; }
-done
-for header in include/sqlock/*.h; do
-    breaches "$header" >"$dir/said"
     found=$(wc -l <"$dir/said")
-    allowed=$(sed -n "s|^${header##*/} ||p" $here/english-allowed)
-    [ "$found" -le "${allowed:-0}" ] || { cat "$dir/said"; echo "$header: $found, and ${allowed:-0} are allowed"; bad=1; }
-    [ "$found" -ge "${allowed:-0}" ] || echo "$header: $found are left: put that into $here/english-allowed, in place of $allowed"
+    allowed=$(sed -n "s|^$document ||p" $here/english-allowed)
+    if [ "$found" -gt "${allowed:-0}" ]; then
+        cat "$dir/said" && echo "$document: $found, and ${allowed:-0} are allowed"
+        bad=1
+    elif [ "$found" -lt "${allowed:-0}" ]; then
+        echo "$document: $found are left: put that into $here/english-allowed, in place of $allowed"
+    fi
 done
 
 # It notices what it is for.
