@@ -260,7 +260,8 @@ programs: $(programs)
 # ---- checks --------------------------------------------------------------------------------------
 
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
-    readme.sh install.sh) tests/docs/names.sh tests/docs/english.sh
+    readme.sh install.sh) tests/docs/names.sh tests/docs/english.sh \
+    tests/docs/plot.sh
 # The READMEs' examples run programs of many folders.
 checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
