@@ -73,7 +73,7 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *   this database, nothing else.
  * - A connection to another server or database, which has a copy of the tables (a restored backup, the other
  *   half of a pool that splits reads from writes), is refused. After a restart or a failover that the manager
- *   has not met yet, it first says handshake to the server, for request_ms at most.
+ *   has not met yet, it first makes the handshake with the server, for request_ms at most.
  * The call waits for a grant of this very name that is just being written, for request_ms of the
  * manager's at most, and for nothing else.
  * Returns:   0 (held, and it stays so), SQLOCK_ELOST (it is not ours any more: roll back at once),

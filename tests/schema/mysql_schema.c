@@ -84,6 +84,11 @@ bool place_pipe(const struct place *p, const char *sql)
     return pipe_to("mysql", command, sql);
 }
 
+/* Once the server is known the floor is the clock. */
+#define META_AS_MIGRATED                                                                           \
+    "SELECT id, min_reader, CASE WHEN fence_floor < 1000000000 THEN fence_floor ELSE 0 END, "      \
+    "lost_at, longest FROM {meta}"
+
 char *place_catalogue(const struct place *p)
 {
     char *out = NULL, *names = NULL, *sql, *rest, *name;
@@ -103,7 +108,7 @@ char *place_catalogue(const struct place *p)
         snprintf(show, sizeof show, "SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t="));
         my_put_rows(f, show);
         if (strstr(name, "meta")) {
-            sql = place_fill(p, "SELECT id, min_reader, lost_at, longest FROM {meta}");
+            sql = place_fill(p, META_AS_MIGRATED);
             my_put_rows(f, sql);
             free(sql);
         }

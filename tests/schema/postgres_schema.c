@@ -119,6 +119,11 @@ static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text
  * columns of the catalogue. */
 #define HERE " WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '{schema}') "
 
+/* Once the server is known the floor is the clock. */
+#define META_AS_MIGRATED                                                                           \
+    "SELECT id, min_reader, CASE WHEN fence_floor < 1000000000 THEN fence_floor ELSE 0 END, "      \
+    "lost_at, longest FROM {meta}"
+
 char *place_catalogue(const struct place *p)
 {
     PGconn *c = PQconnectdb(p->url);
@@ -148,7 +153,7 @@ char *place_catalogue(const struct place *p)
              " WHERE c.typnamespace = (SELECT oid FROM "
              "pg_namespace WHERE nspname = '{schema}') ORDER BY c.typname");
     if (place_number(p, "SELECT (to_regclass('{meta}') IS NOT NULL)::int") == 1)
-        put_rows(f, c, p, "SELECT id, min_reader, lost_at, longest FROM {meta}");
+        put_rows(f, c, p, META_AS_MIGRATED);
     fclose(f);
     PQfinish(c);
     return text_replace(out, p->schema, "SCHEMA");
