@@ -1,6 +1,7 @@
 #include "tests/schema/tap.h"
 
 #include <signal.h>
+#include <sqlock/register.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,6 +344,33 @@ void test_P2_tokens_rise_over_down_after_a_server_was_lost(void **state)
     take_down(&p, false);
     place_migrate(&p);
     assert_true(place_use(&p, "x") > lost);
+}
+
+/* The floor is ahead of the clock, as after tokens were lifted: it stands for the versions too. */
+void test_P13_versions_rise_over_down_and_up_again(void **state)
+{
+    struct place p = place_new();
+    sqlock_open_opts o = place_opts(&p);
+    int64_t version = 0, last;
+    sqlock_error err;
+    sqlock *m;
+
+    (void)state;
+    place_migrate(&p);
+    m = place_open(&p);
+    place_exec(&p, "UPDATE {meta} SET fence_floor = fence_floor + 4000000000000000");
+    for (int i = 0; i < 3; i++)
+        assert_ok(sqlock_register_set(m, "r", SQLOCK_LEN_STRING, "v", 1, version, &version, &err),
+                  &err);
+    last = version;
+    sqlock_close(m);
+    assert_ok(sqlock_migrate_to(p.driver, p.url, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
+    place_migrate(&p);
+    m = place_open(&p);
+    version = 0;
+    assert_ok(sqlock_register_set(m, "r", SQLOCK_LEN_STRING, "v", 1, 0, &version, &err), &err);
+    assert_true(version > last);
+    sqlock_close(m);
 }
 
 /* ---- several, and killed -----------------------------------------------------------------------

@@ -87,6 +87,7 @@ void test_the_comparison_notices_every_planted_difference(void **state);
 void test_migrating_twice_applies_nothing_and_records_all(void **state);
 void test_P2_tokens_rise_over_down_and_up_again(void **state);
 void test_P2_tokens_rise_over_down_after_a_server_was_lost(void **state);
+void test_P13_versions_rise_over_down_and_up_again(void **state);
 void test_migrators_at_once_do_the_work_once(void **state);
 void test_a_killed_migrator_leaves_all_or_nothing(void **state);
 void test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions(void **state);
@@ -130,6 +131,7 @@ void test_written_sql_stops_when_told(void **state);
         cmocka_unit_test(test_migrating_twice_applies_nothing_and_records_all),                    \
         cmocka_unit_test(test_P2_tokens_rise_over_down_and_up_again),                              \
         cmocka_unit_test(test_P2_tokens_rise_over_down_after_a_server_was_lost),                   \
+        cmocka_unit_test(test_P13_versions_rise_over_down_and_up_again),                           \
         cmocka_unit_test(test_migrators_at_once_do_the_work_once),                                 \
         cmocka_unit_test(test_a_killed_migrator_leaves_all_or_nothing),                            \
         cmocka_unit_test(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions),  \
