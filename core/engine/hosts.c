@@ -16,6 +16,7 @@ struct walk {
     uint64_t overtaken; /* ... and it will do if no other host does */
     uint64_t told;      /* its failure stands in text */
     int last_resort;    /* all have been tried: an overtaken one will do */
+    int may_pass;       /* some failure may go away by itself */
     sqlock_error failure;
     char text[1024];
 };
@@ -93,21 +94,31 @@ static int is_of_the_caller(const sqlock_error *err)
            err->code == SQLOCK_ENOMEM || err->code == SQLOCK_ESYS || err->code == SQLOCK_EFORK;
 }
 
-/* Of several failures that of a server which may come back counts most, and least that there are
- * replicas. */
+/* A server that may come back, or a replica that may be promoted: another try may help. */
+static int may_pass(const sqlock_error *err)
+{
+    return (err->flags & SQLOCK_RETRY) || err->code == SQLOCK_ETIMEOUT ||
+           err->code == SQLOCK_EREADONLY;
+}
+
+/* Of several failures the one that people have to mend counts most: who we are, and which database
+ * we want. Then that of a server which may come back; least, that there are replicas. */
 static int failure_rank(const sqlock_error *err)
 {
     if (err->code == 0)
         return 0;
     if (err->code == SQLOCK_EREADONLY)
         return 1;
-    return (err->flags & SQLOCK_RETRY) || err->code == SQLOCK_ETIMEOUT ? 3 : 2;
+    if (may_pass(err))
+        return 3;
+    return err->code == SQLOCK_EDENIED || err->code == SQLOCK_EUNREACH ? 4 : 2;
 }
 
 static void hosts_note(struct walk *w, uint32_t host, const sqlock_error *err)
 {
     size_t len = strlen(w->text);
 
+    w->may_pass |= may_pass(err);
     if (failure_rank(err) > failure_rank(&w->failure))
         w->failure = *err;
     if (!(w->told >> host & 1) && strstr(w->text, err->text) == NULL)
@@ -132,11 +143,10 @@ static int goes_on(const sqlock *m, struct walk *w, int64_t deadline)
     return w->tried != all;
 }
 
-/* A replica may be promoted, a server may come back: whoever waits asks again. What is wrong with a
- * primary stays so. */
+/* Whoever waits asks again, where that can help. */
 static int hosts_describe(const struct walk *w, sqlock_error *err)
 {
-    unsigned again = failure_rank(&w->failure) == 2 ? 0 : SQLOCK_RETRY;
+    unsigned again = w->may_pass ? SQLOCK_RETRY : 0;
     sqlock_error whole;
 
     sqlock_error_set(&whole, w->failure.code, w->failure.flags | again, "%s", w->text);

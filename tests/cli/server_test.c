@@ -114,7 +114,7 @@ TEST(test_P7_run_outlives_a_failover, ON_POSTGRES | EMPTY)
     setenv("G", "", 1);
     assert_sh("sqlock migrate up");
     run =
-        sh_start("sqlock run --ttl 9s nightly sh -c 'echo on >$D/begun; sleep 6; echo >$D/ended'");
+        sh_start("sqlock run --ttl 12s nightly sh -c 'echo on >$D/begun; sleep 7; echo >$D/ended'");
     wait_for("begun");
     pair_await(pair);
     pair_kill(pair);

@@ -348,12 +348,14 @@ static void test_default_transaction_read_only_is_refused_at_open(void **state)
     sqlock_error err;
 
     (void)state;
+    pg_exec("UPDATE %s.sqlock_meta SET server = 'another'", schema);
     url = url_with(pg_url(), "options=-c%20default_transaction_read_only%3Don");
     assert_code(SQLOCK_EREADONLY, try_open(url, schema, 0, &err), &err);
     assert_says(&err, "default_transaction_read_only");
     assert_code(SQLOCK_EREADONLY, try_open(url, schema, SQLOCK_OPEN_UNPREPARED, &err), &err);
     /* Not even the server's name was written. */
-    assert_int_equal(pg_number("SELECT count(*) FROM %s.sqlock_meta WHERE server = ''", schema), 1);
+    assert_int_equal(
+        pg_number("SELECT count(*) FROM %s.sqlock_meta WHERE server = 'another'", schema), 1);
     pg_exec("DROP TABLE %s.sqlock_lock, %s.sqlock_meta, %s.sqlock_migration", schema, schema,
             schema);
     assert_code(SQLOCK_EREADONLY, try_migrate(url, schema, &err), &err);

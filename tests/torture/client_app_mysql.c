@@ -55,8 +55,10 @@ static MYSQL *connect_to(const struct place *p)
     mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &answering);
     if (mysql_real_connect(my, *p->socket != '\0' ? NULL : p->host, p->user, p->password, NULL,
                            p->port, *p->socket != '\0' ? p->socket : NULL, 0)) {
-        mysql_select_db(my, p->database); /* a cell's server has none before its cell makes it */
-        return my;
+        /* A cell's server has none before its cell makes it. A link that breaks here is no
+         * connection. */
+        if (mysql_select_db(my, p->database) == 0 || mysql_errno(my) < 2000)
+            return my;
     }
     mysql_close(my);
     return NULL;
