@@ -84,7 +84,7 @@ static json_t *renew(const struct bench_db *db, const struct settings *s)
 static json_t *measure(const char *url, const struct bench_way *bare, const struct settings *s)
 {
     struct bench_db db = {bare->database, url, bare->driver(), NULL, bare};
-    struct rendered *texts = NULL;
+    struct texts *texts = NULL;
     sqlock_error err;
     json_t *pairs = json_array(), *out;
 
