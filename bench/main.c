@@ -10,6 +10,8 @@
 
 #include <jansson.h>
 
+#include <sqlock/migrate.h>
+
 #include "bench.h"
 #include "core/sql/texts.h"
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlock/admin.h>
+
 #include "cli/base/connect.h"
 #include "cli/base/info.h"
 #include "cli/base/output.h"

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <sqlock/migrate.h>
+
 #include "cli/base/connect.h"
 #include "cli/base/driver.h"
 #include "cli/base/output.h"

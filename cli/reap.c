@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <sqlock/admin.h>
+
 #include "cli/base/connect.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sqlock/admin.h>
+
 #include "cli/base/connect.h"
 #include "cli/base/info.h"
 #include "cli/base/output.h"

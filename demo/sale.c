@@ -2,6 +2,8 @@
  * the stock less one from memory. First without a lock, then with one, and with a crash.
  * What to copy is in order.c; this file tells the story around it. */
 #include <sqlite3.h> /* before sqlock/sqlite.h, so that it knows which SQLite the program uses */
+#include <sqlock/admin.h>
+#include <sqlock/migrate.h>
 #include <sqlock/sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+#include <sqlock/migrate.h>
+
 #include "cli/base/connect.h"
 
 #include <poll.h>

@@ -1,3 +1,6 @@
+#include <sqlock/admin.h>
+#include <sqlock/async.h>
+
 #include "cli/base/grant.h"
 
 #include <poll.h>

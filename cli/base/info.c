@@ -1,3 +1,4 @@
+
 #include "cli/base/info.h"
 
 #include <string.h>

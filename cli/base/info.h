@@ -3,6 +3,7 @@
 #define SQLOCK_CLI_INFO_H
 
 #include <jansson.h>
+#include <sqlock/admin.h>
 #include <sqlock/sqlock.h>
 
 /* "held", "expired" (an owner is there, its lease has run out), "free". */

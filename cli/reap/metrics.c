@@ -1,3 +1,4 @@
+
 #include "cli/reap/metrics.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #ifndef SQLOCK_CLI_REAP_METRICS_H
 #define SQLOCK_CLI_REAP_METRICS_H
 
+#include <sqlock/admin.h>
 #include <sqlock/sqlock.h>
 
 /* Write it for a run that ended with this code. report->ran is 0 where nothing was looked at.

@@ -1,6 +1,7 @@
 #ifndef SQLOCK_VERBS_CHECK_H
 #define SQLOCK_VERBS_CHECK_H
 
+#include <sqlock/admin.h>
 #include <sqlock/retry.h>
 #include <sqlock/rows.h>
 

@@ -51,8 +51,11 @@ void sqlock_close(sqlock *m)
     manager_unref_locked(m); /* handles that still live keep the rest of it */
 }
 
+/* ---- a driver, of this release or another one: is it whole, and is the URL for it? -------------
+ */
+
 /* The tables of the first release: what every driver has. */
-#define TABLE_LEAST   offsetof(sqlock_driver, step)
+#define TABLE_LEAST   offsetof(sqlock_driver, adopt)
 #define DIALECT_LEAST offsetof(sqlock_dialect, placeholder)
 
 static int is_whole(const sqlock_driver *d)
@@ -67,14 +70,6 @@ static int is_whole(const sqlock_driver *d)
  * there. */
 static const char *take_optional(sqlock_driver *d)
 {
-    if (!(d->caps & SQLOCK_CAP_STEP))
-        d->step = NULL, d->fd = NULL;
-    else if (d->step == NULL || d->fd == NULL)
-        return "SQLOCK_CAP_STEP";
-    if (!(d->caps & SQLOCK_CAP_NOTIFY))
-        d->wait = NULL;
-    else if (d->wait == NULL)
-        return "SQLOCK_CAP_NOTIFY";
     if (!(d->caps & SQLOCK_CAP_ADOPT))
         d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
     else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL || d->ask == NULL)

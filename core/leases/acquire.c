@@ -1,6 +1,8 @@
 /* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
 #include <string.h>
 
+#include <sqlock/async.h>
+
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
 #include "core/engine/hosts.h"

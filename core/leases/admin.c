@@ -1,6 +1,8 @@
 /* Seeing locks, and breaking them. */
 #include <string.h>
 
+#include <sqlock/admin.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/call.h"
 #include "core/engine/hosts.h"

@@ -1,4 +1,6 @@
 /* Requests for event loops: the same as the blocking calls are made of, driven by the worker. */
+#include <sqlock/async.h>
+
 #include "core/engine/arguments.h"
 #include "core/leases/leases.h"
 

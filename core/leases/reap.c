@@ -2,6 +2,8 @@
  * for ever. It tidies up; nobody waits for it (P10). */
 #include <string.h>
 
+#include <sqlock/admin.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"

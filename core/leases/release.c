@@ -1,4 +1,6 @@
 /* Release (P3, P5): for the exact grant, and truthful when it is asked again. */
+#include <sqlock/async.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"

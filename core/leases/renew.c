@@ -1,5 +1,7 @@
 /* Renew one lease now: one that is held, or an imported one, of which the answer tells what it is.
  */
+#include <sqlock/async.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"

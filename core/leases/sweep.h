@@ -1,6 +1,8 @@
 #ifndef SQLOCK_VERBS_SWEEP_H
 #define SQLOCK_VERBS_SWEEP_H
 
+#include <sqlock/admin.h>
+
 #include "core/engine/op.h"
 
 /* What to do with the page that was read last, in this order. */

@@ -1,6 +1,8 @@
 /* Bringing the schema to a version. */
 #include <string.h>
 
+#include <sqlock/migrate.h>
+
 #include "core/base/text.h"
 #include "core/engine/call.h"
 #include "core/engine/locks.h"

@@ -1,6 +1,8 @@
 /* What was applied, what was not, what is unknown; and whether the schema is what it should be. */
 #include <string.h>
 
+#include <sqlock/migrate.h>
+
 #include "core/engine/call.h"
 #include "core/schema/migrator.h"
 

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <sqlock/migrate.h>
+
 #include "core/base/random.h"
 #include "core/engine/arguments.h"
 #include "core/engine/call.h"

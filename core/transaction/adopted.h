@@ -8,7 +8,7 @@
 
 #include "core/engine/call.h"
 
-/* A connection of the application's, on which the library is a guest (P14). One thread at a time
+/* A connection of the application's, which the library has adopted (P14). One thread at a time
  * uses it, as the application does; so it has no mutex. */
 struct sqlock_conn {
     sqlock *m;

@@ -88,7 +88,7 @@ static int check_running(sqlock_lock *lock, const char *running, sqlock_error *e
         return 0;
     if ((rc = named_request(lock->m, &greeting, err)) != 0) {
         err->flags &=
-            ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE); /* of ours, not of the guest's */
+            ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE); /* of ours, not of the adopted one */
         return rc;
     }
     if (runs_here(lock->m, running))

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sqlock/migrate.h>
+
 #include "ways.h"
 
 #define STOCK       80

@@ -1,4 +1,4 @@
-/* A guest's statement on the application's connection. The calls that return when they would block
+/* A statement on an adopted connection. The calls that return when they would block
  * are for connections that were made for them, which the application's need not be. So a statement
  * is sent, its answer is waited for by a poll on the socket, and read when it is there. What ends
  * it at the deadline is the server: a client that stopped waiting would leave the answer to the

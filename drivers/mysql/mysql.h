@@ -58,8 +58,8 @@ int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state my_tx_state(void *conn);
 int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
 
-/* guest.c: a statement on it. What the application may still ask of its own last one is kept before
- * the first of ours, and given back behind the last. */
+/* adopted.c: a statement on it. What the application may still ask of its own last one is kept
+ * before the first of ours, and given back behind the last. */
 struct my_last {
     my_ulonglong affected_rows, insert_id;
     unsigned warning_count, field_count, last_errno;

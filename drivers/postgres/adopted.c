@@ -1,5 +1,5 @@
-/* A guest on a connection of the application's (P14): what is different there from a connection of
- * our own. The way of a statement is the same (wire.c), but
+/* An adopted connection, which is the application's (P14): what is different there from a
+ * connection of our own. The way of a statement is the same (wire.c), but
  * - what is set on the PGconn for the time of a call is taken back at its end
  * - a statement whose time is over is cancelled and its end read, or else the link is cut: an
  * answer that came later would be read by the application as its own
@@ -67,7 +67,7 @@ int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     c->pg = opts->native;
     c->scripts = opts->scripts;
-    c->guest = c->in_tx = c->unprepared = 1;
+    c->adopted = c->in_tx = c->unprepared = 1;
     c->open_wake = -1;
     atomic_init(&c->cancelled, 0);
     c->wake_fd = sqlock_wake_make();
@@ -300,7 +300,7 @@ int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *m
                     : strcmp(state, "57014") == 0 ? c->limits.all_us
                                                   : 0;
 
-    return c->guest && limit > 0 &&
+    return c->adopted && limit > 0 &&
            (sqlock_now_us() >= c->sent + limit - EARLY_US || says_limit(message));
 }
 
@@ -362,7 +362,7 @@ static int is_ascii(const char *text)
 /* Values are binary and need no encoding, but a schema's name may be of other letters. */
 int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql)
 {
-    if (!c->guest || is_ascii(sql) || speaks_utf8(c->pg))
+    if (!c->adopted || is_ascii(sql) || speaks_utf8(c->pg))
         return 0;
     return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
                             "the name of the schema is not ASCII, and client_encoding is %s",
@@ -371,7 +371,7 @@ int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *
 
 void pg_adopted_text(const struct pg_conn *c, char *text)
 {
-    if (!c->guest || speaks_utf8(c->pg))
+    if (!c->adopted || speaks_utf8(c->pg))
         return;
     for (; *text != '\0'; text++)
         if ((unsigned char)*text > 127)

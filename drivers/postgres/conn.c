@@ -266,7 +266,7 @@ void pg_close(void *conn)
 {
     struct pg_conn *c = conn;
 
-    if (!c->guest)
+    if (!c->adopted)
         PQfinish(c->pg);
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);

@@ -78,9 +78,9 @@ static int link_spent(struct pg_conn *c, const struct pg_call *call, unsigned fl
 {
     if (flags & SQLOCK_RECONNECT) {
         c->broken = 1;
-        if (c->guest)
+        if (c->adopted)
             pg_adopted_sever(c);
-    } else if (c->guest) {
+    } else if (c->adopted) {
         call->err->flags &= ~(unsigned)SQLOCK_RECONNECT;
     }
     return code;
@@ -114,7 +114,8 @@ static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call,
     return flags;
 }
 
-/* The end of a guest's statement that we have asked for, or the server has seen to. */
+/* On an adopted connection: the end of a statement that we have asked for, or the server has seen
+ * to. */
 static int fail_cut(const struct pg_conn *c, const struct pg_call *call)
 {
     return sqlock_error_set(call->err, c->cut, 0,
@@ -144,13 +145,14 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
 }
 
 /* libpq gave up: the connection broke, or there was no memory for an answer. What it has read by
- * then cannot be known, so the connection is spent in both cases. But a guest need not know it, as
- * long as all of the answer has come: it is in a transaction still, and undoes what was done. */
+ * then cannot be known, so the connection is spent in both cases. But on an adopted one that may be
+ * unknown, as long as all of the answer has come: it is in a transaction still, and undoes what was
+ * done. */
 int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
 {
     const char *message = PQerrorMessage(c->pg);
     const char *state = pg_is_memory(message) ? "53200" : LOST;
-    int in_order = c->guest && !c->asked && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
+    int in_order = c->adopted && !c->asked && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
     unsigned flags = in_order ? 0 : lost_flags(call);
     char text[PG_TEXT_SIZE];
 

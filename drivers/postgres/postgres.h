@@ -20,7 +20,8 @@
 
 extern const sqlock_dialect sqlock_postgres_dialect;
 
-/* By which the server ends a guest's statement: a wait for a lock, and all of it. */
+/* By which the server ends a statement on an adopted connection: a wait for a lock, and all of it.
+ */
 struct pg_limits {
     int64_t lock_us, all_us; /* 0: the application's is shorter, or there is none */
     char lock_was[24], all_was[24];
@@ -38,8 +39,8 @@ struct pg_conn {
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
 
-    /* Where the connection is the application's (guest.c). */
-    int guest;
+    /* Where the connection is the application's (adopted.c). */
+    int adopted;
     int firm;          /* the call under way is not ended by cancel() */
     int blocking;      /* its mode, to be given back */
     int muted;         /* its notice receiver was libpq's own, to be given back */
@@ -93,7 +94,7 @@ int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
 void pg_host_free(struct pg_host *h);
 
-/* guest.c */
+/* adopted.c */
 int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state pg_native_state(const PGconn *pg);
 sqlock_tx_state pg_tx_state(void *conn);

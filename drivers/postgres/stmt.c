@@ -173,7 +173,7 @@ static void leave_tx(struct pg_conn *c, const struct pg_call *call)
     sqlock_error ignored = {.code = 0};
     struct pg_call undo = {call->deadline, 0, &ignored};
 
-    if (!c->in_tx || c->guest)
+    if (!c->in_tx || c->adopted)
         return;
     c->in_tx = 0;
     if (c->broken || pg_command(c, &undo, "ROLLBACK", NULL) == 0)
@@ -191,7 +191,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 
-    if (c->guest && (rc = pg_adopted_enter(c, &call, 0)) != 0) {
+    if (c->adopted && (rc = pg_adopted_enter(c, &call, 0)) != 0) {
         pg_call_end(c);
         return rc;
     }
@@ -208,7 +208,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         sqlock_rows_cut(rows, n_before);
         leave_tx(c, &call);
     }
-    if (c->guest)
+    if (c->adopted)
         pg_adopted_leave(c);
     pg_call_end(c);
     return rc;

@@ -69,17 +69,18 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     alive = now <= c->answered + FRESH_US || PQconsumeInput(c->pg);
     PQisBusy(c->pg); /* it reads what came in; an application's notifications stay for it */
-    while (!c->guest && (note = PQnotifies(c->pg)) != NULL)
+    while (!c->adopted && (note = PQnotifies(c->pg)) != NULL)
         PQfreemem(note);
     if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
         return pg_fail_ended(c, call);
     return 0;
 }
 
-/* A guest waits on for the end of its statement, which it has seen to: *out_until. */
+/* On an adopted connection: wait on for the end of the statement, which it has seen to: *out_until.
+ */
 static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
 {
-    if (!c->guest || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
+    if (!c->adopted || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
         return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
     if (pg_adopted_cut(c, code) != 0)
         return pg_fail_wait(c, call, code);

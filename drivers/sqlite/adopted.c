@@ -1,4 +1,4 @@
-/* A guest: on a connection of the application's, within the transaction that is open there. Nothing
+/* An adopted connection: the application's, within the transaction that is open there. Nothing
  * is set on it that cannot be set back, so it has no handlers of ours and no statement outlives a
  * call. */
 #include "sqlite.h"
@@ -48,7 +48,7 @@ int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err
     if (conn == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     conn->db = opts->native;
-    conn->guest = 1;
+    conn->adopted = 1;
     conn->in_tx = 1;
     conn->scripts = opts->scripts;
     conn->open_wake = -1;

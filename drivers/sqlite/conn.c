@@ -426,7 +426,7 @@ void lite_close(void *arg)
 {
     lite_conn *conn = arg;
 
-    if (conn->guest) { /* and its host may be closed by now */
+    if (conn->adopted) { /* and its host may be closed by now */
         sqlock_mem_free(conn);
         return;
     }

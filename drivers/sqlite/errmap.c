@@ -67,7 +67,7 @@ static const char *errmap_refine(const char *sqlstate, int rc, int sys, const ch
  * commit before this one ends. So there is nothing to wait for. */
 static int cannot_upgrade(const lite_conn *conn, int primary)
 {
-    return conn->guest && primary == SQLITE_BUSY &&
+    return conn->adopted && primary == SQLITE_BUSY &&
            sqlite3_txn_state(conn->db, "main") == SQLITE_TXN_READ;
 }
 
@@ -102,7 +102,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         message = "cancelled while another connection kept the database locked";
     } else if (primary == SQLITE_BUSY) {
         message = "another connection kept the database locked";
-    } else if (primary == SQLITE_INTERRUPT && conn->guest && own) {
+    } else if (primary == SQLITE_INTERRUPT && conn->adopted && own) {
         message = "interrupted by the application";
     } else if (primary == SQLITE_INTERRUPT && !atomic_load(&conn->cancelled)) {
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "%s%s%s",
@@ -119,7 +119,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     if (cancelled)
         err->code = SQLOCK_ECANCELLED;
     /* Of a connection that is not ours nothing is given up, but one whose file is gone. */
-    if (conn->guest && code != SQLITE_READONLY_DBMOVED)
+    if (conn->adopted && code != SQLITE_READONLY_DBMOVED)
         err->flags &= ~(unsigned)SQLOCK_RECONNECT;
     return err->code;
 }

@@ -14,7 +14,7 @@
 
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
-/* Of the application's connection, while a guest works on it. */
+/* Of an adopted connection, while a request runs on it. */
 typedef struct lite_before {
     sqlite3_int64 last_rowid;
     int busy_ms; /* 0: its busy handler was left alone */
@@ -22,7 +22,7 @@ typedef struct lite_before {
 
 typedef struct lite_conn {
     sqlite3 *db;
-    int guest; /* db is the application's, and so is the transaction: see guest.c */
+    int adopted; /* db is the application's, and so is the transaction: see adopted.c */
     const sqlock_script *scripts;
     sqlite3_stmt **steps[SQLOCK_STMT_COUNT]; /* prepared when first needed */
     sqlite3_stmt *begin;
@@ -33,7 +33,7 @@ typedef struct lite_conn {
     dev_t dev;
     ino_t ino;
     ino_t sides[LITE_SIDES]; /* in WAL mode: of its files; 0: not looked at */
-    int in_tx;               /* between begin() and commit() or rollback(); a guest: always */
+    int in_tx;               /* between begin() and commit() or rollback(); adopted: always */
     int64_t deadline;        /* of the call under way */
     int open_wake;           /* a descriptor that cuts the opening; -1: none, or it is open */
     int lock_missing;        /* the kernel does not know the lock that SQLite believes in */
@@ -93,11 +93,11 @@ int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_
 /* 1: its locks are none, by URL or VFS. path may be "". */
 int lite_is_unlocked(sqlite3 *db, const char *path);
 
-/* guest.c */
+/* adopted.c */
 int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
 sqlock_tx_state lite_tx_state(void *conn);
 int lite_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
-/* Around a guest's requests; leave also after a failure of enter. */
+/* Around requests on an adopted connection; leave also after a failure of enter. */
 int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
 void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 

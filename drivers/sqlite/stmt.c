@@ -5,7 +5,7 @@
 
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err)
 {
-    const unsigned flags = conn->guest ? 0 : SQLITE_PREPARE_PERSISTENT;
+    const unsigned flags = conn->adopted ? 0 : SQLITE_PREPARE_PERSISTENT;
     const int rc = sqlite3_prepare_v3(conn->db, sql, -1, flags, out_stmt, NULL);
 
     return rc == SQLITE_OK ? 0 : lite_error(conn, rc, 0, NULL, err);
@@ -101,7 +101,7 @@ static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
 {
     sqlite3_stmt ***slot = &c->conn->steps[c->id];
 
-    if (c->conn->guest) /* keeps none: the application may close at any time */
+    if (c->conn->adopted) /* keeps none: the application may close at any time */
         return lite_prepare(c->conn, c->script->steps[step].sql, out_stmt, c->err);
     if (*slot == NULL)
         *slot = sqlock_mem_alloc(c->script->n_steps * sizeof **slot);
@@ -118,7 +118,7 @@ static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
 /* Not optional: a statement left at a row keeps its lock and so every writer out. */
 static void put_step_back(const call *c, sqlite3_stmt *stmt)
 {
-    if (c->conn->guest) {
+    if (c->conn->adopted) {
         sqlite3_finalize(stmt);
         return;
     }
@@ -199,7 +199,7 @@ static int put_row(call *c, sqlite3_stmt *stmt)
  * the application's it stays. */
 static int no_row(const call *c, sqlite3_stmt *stmt, int rc)
 {
-    if (c->conn->guest && !sqlite3_stmt_readonly(stmt))
+    if (c->conn->adopted && !sqlite3_stmt_readonly(stmt))
         c->err->flags |= SQLOCK_MAYBE;
     return rc;
 }
@@ -289,7 +289,7 @@ static int run_requests(call *c, const sqlock_value *values, size_t n)
  * any more is none. A commit has had its own just before, and what it left unknown stays so. */
 static int check_answer(call *c, int rc)
 {
-    if (c->conn->guest || (rc == 0 ? c->own_tx : (c->err->flags & SQLOCK_MAYBE) != 0))
+    if (c->conn->adopted || (rc == 0 ? c->own_tx : (c->err->flags & SQLOCK_MAYBE) != 0))
         return rc;
     return lite_check_file(c->conn, c->err) != 0 ? c->err->code : rc;
 }
@@ -301,12 +301,12 @@ static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadl
     int rc;
 
     lite_call_start(c->conn, deadline);
-    rc = c->conn->guest ? lite_adopted_enter(c->conn, &before, c->err) : 0;
+    rc = c->conn->adopted ? lite_adopted_enter(c->conn, &before, c->err) : 0;
     if (rc == 0)
         rc = check_answer(c, run_requests(c, values, n));
     if (rc != 0)
         sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
-    if (c->conn->guest)
+    if (c->conn->adopted)
         lite_adopted_leave(c->conn, &before);
     else if (rc != 0)
         tx_abandon(c->conn, c->err);

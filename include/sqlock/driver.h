@@ -321,8 +321,6 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_TX_DDL 0x1u /* no slot. DDL is transactional: a migration is one transaction, and
                                   migrate_lock keeps others out of it. Without it each statement can
                                   be repeated, and migrate_lease keeps others out */
-#define SQLOCK_CAP_STEP 0x2u   /* fd, step */
-#define SQLOCK_CAP_NOTIFY 0x4u /* wait */
 #define SQLOCK_CAP_ADOPT 0x8u  /* adopt, tx_state, savepoint, ask */
 #define SQLOCK_CAP_SPOILS 0x10u /* no slot. A statement that fails spoils its transaction until a
                                    rollback: core puts a savepoint around its own on an adopted conn */
@@ -399,29 +397,9 @@ struct sqlock_driver {
      * which sent nothing. Any thread; must not block. */
     void (*cancel)(void *conn);
 
-    /* ---- optional: all that follow. No feature of this release uses them, and they may still change. */
+    /* ---- optional: all that follow, by their bits in caps. They may still change. */
 
-    /* SQLOCK_CAP_STEP: run() in pieces, for event loops.
-     * step: the first call sends the request, the next ones, with the same arguments, carry it on.
-     * Never waits. Returns 0: call again when fd() is ready; 1: done, rows are filled, as run() with 0;
-     * else as run() fails. Between the first call and the end the caller leaves values and rows as they
-     * are, keeps the deadline by itself, and calls nothing on conn but fd, step, cancel and close;
-     * cancel makes a later step fail with SQLOCK_ECANCELLED, close gives the request up (it may still
-     * be applied). */
-    SQLOCK_EXPERIMENTAL int (*step)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                                    sqlock_rows *rows, sqlock_error *err);
-    /* What the step that just returned 0 waits for: a descriptor, and the poll() events in *out_events.
-     * Good until the next call on conn. It stays the driver's. */
-    SQLOCK_EXPERIMENTAL int (*fd)(void *conn, int *out_events);
-
-    /* SQLOCK_CAP_NOTIFY: wait until the server has sent a notification on conn, which has asked for some
-     * by a request of its dialect. Those that came since the last wait(), also during run(), count.
-     * Returns 1: each is a row of request 0 with one column, its text, and is forgotten; 0: none until
-     * deadline; or fails like run(), with SQLOCK_ECANCELLED after cancel(). A notification is a hint:
-     * it may come twice, and is lost with the connection (SQLOCK_RECONNECT). */
-    SQLOCK_EXPERIMENTAL int (*wait)(void *conn, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
-
-    /* SQLOCK_CAP_ADOPT: work as a guest in a transaction of the application's (P14).
+    /* SQLOCK_CAP_ADOPT: work in a transaction of the application's (P14).
      * adopt: a conn for opts->native, without I/O; what was set on it stays as it is. Fails with
      * SQLOCK_EREFUSED when the caller's view of the client library is not the driver's own (another
      * sizeof, another copy), SQLOCK_EINVAL (native is NULL), SQLOCK_ESTATE (not connected, or in a mode

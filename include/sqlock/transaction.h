@@ -11,7 +11,7 @@
  *     if (rc == 0) ... read, write, PQexec(pg, "COMMIT") ...
  *     else PQexec(pg, "ROLLBACK");
  *
- * A guest   On an adopted connection the library commits nothing, rolls back nothing but a savepoint of
+ * Adopted   On an adopted connection the library commits nothing, rolls back nothing but a savepoint of
  *           its own around its own statement, and changes no setting for longer than that. What it
  *           cannot leave as it was is told in the driver's README.
  * States    Calls here work in an open transaction (with autocommit off: also in one that the next

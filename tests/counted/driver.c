@@ -245,7 +245,6 @@ const sqlock_driver *faulty_driver(const struct quirks *q)
     real = q->driver();
     atomic_store(&opened, 0);
     table = *real;
-    table.caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY);
     table.open = faulty_open_slot;
     table.close = faulty_close;
     table.run = faulty_run;

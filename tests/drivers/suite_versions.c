@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_LEAST = offsetof(sqlock_driver, step) };
+enum { TABLE_LEAST = offsetof(sqlock_driver, adopt) };
 
 /* ---- the driver's table ---------------------------------------------------------------------- */
 
@@ -22,8 +22,8 @@ static sqlock_driver *table_of_size(uint32_t size)
     memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
     table->size = size;
     if (size < sizeof *table)
-        table->caps &= ~(SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT |
-                         SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
+        table->caps &=
+            ~(SQLOCK_CAP_ADOPT | SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
     return table;
 }
 
@@ -126,11 +126,6 @@ static const struct {
     const char *name;
     size_t slots[4], n;
 } options[] = {
-    {SQLOCK_CAP_STEP,
-     "SQLOCK_CAP_STEP",
-     {offsetof(sqlock_driver, step), offsetof(sqlock_driver, fd)},
-     2},
-    {SQLOCK_CAP_NOTIFY, "SQLOCK_CAP_NOTIFY", {offsetof(sqlock_driver, wait)}, 1},
     {SQLOCK_CAP_ADOPT,
      "SQLOCK_CAP_ADOPT",
      {offsetof(sqlock_driver, adopt), offsetof(sqlock_driver, tx_state),
@@ -170,7 +165,7 @@ static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void
             sqlock_driver table = *spied_driver();
 
             fill_slots(&table);
-            table.caps |= SQLOCK_CAP_STEP | SQLOCK_CAP_NOTIFY | SQLOCK_CAP_ADOPT;
+            table.caps |= SQLOCK_CAP_ADOPT;
             use(w, &table);
             memset((char *)&table + options[i].slots[j], 0, sizeof(void *));
             table.caps |= options[i].cap;

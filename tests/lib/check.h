@@ -18,6 +18,9 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
+#include <sqlock/admin.h>
+#include <sqlock/async.h>
+#include <sqlock/migrate.h>
 #include <sqlock/sqlock.h>
 
 /* int main() of a program with one group: the array of its tests, and the group's fixtures. */

@@ -120,6 +120,7 @@ cat >"$dir/program.c" <<'C'
 #include <stdio.h>
 #include <string.h>
 #include DRIVER_HEADER
+#include <sqlock/migrate.h>
 int main(int argc, char **argv)
 {
     sqlock *m = NULL;

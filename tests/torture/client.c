@@ -1,5 +1,6 @@
 /* A client: its start, its threads and its end. */
 #include "tests/torture/client.h"
+#include <sqlock/admin.h>
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,7 @@
 /* Leases by the public API: three ways to one, what is done with it, and its end. */
 #include "tests/torture/client_hand.h"
+#include <sqlock/admin.h>
+#include <sqlock/async.h>
 
 #include <poll.h>
 #include <stdio.h>

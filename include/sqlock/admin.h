@@ -1,0 +1,121 @@
+/* Administration: list locks, break those of dead holders, and clean the table up. */
+#ifndef SQLOCK_ADMIN_H
+#define SQLOCK_ADMIN_H
+
+#include <sqlock/sqlock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- seeing and breaking ---------------------------------------------------------------------- */
+
+typedef struct sqlock_info {
+    uint32_t size;
+    const char *name; /* ends with NUL; name_len bytes */
+    size_t name_len;
+    int held; /* 1: an owner is in the row (left_ms <= 0: its lease has run out); 0: free */
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    sqlock_holder holder; /* token: of the last grant, also when free */
+} sqlock_info;
+
+/* Return 0 to go on, anything else to stop. info and what it points to live during the call. */
+typedef int (*sqlock_list_fn)(const sqlock_info *info, void *user);
+
+#define SQLOCK_LIST_FREE 0x1u /* free rows too, which keep their last token */
+
+typedef struct sqlock_list_opts {
+    uint32_t size;
+    unsigned flags;     /* SQLOCK_LIST_FREE */
+    const char *prefix; /* only names that start with it; NULL: all */
+} sqlock_list_opts;
+
+#define SQLOCK_LIST_OPTS_INIT { sizeof(sqlock_list_opts), 0, NULL }
+SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
+
+/* List the locks of the manager's namespace in byte order of their names, page by page (so not one
+ * moment's picture). Returns 0, what fn returned to stop, SQLOCK_EGUARDED (under SQLite: a transaction
+ * keeps the whole file locked), or the database's codes. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
+                           sqlock_error *err);
+
+/* Break the grant with this token (from sqlock_list or sqlock_holder), so that the next acquire gets the
+ * lock. Its holder must be known to be dead: one that lives learns of the break at its next renewal, and
+ * until then only the token protects your data.
+ * Before schema version 3 no note is made of a break. Then a living holder may get 0 from its release,
+ * if that lost its reply and two others have held the lock since.
+ * Returns: 0, or
+ *          SQLOCK_EGUARDED without SQLOCK_RETRY: it is broken, but an open transaction guards the lock, and
+ *                          none is granted before that ends. With SQLOCK_RETRY (SQLite): nothing changed
+ *          SQLOCK_ELOST    there is no such grant; nothing changed
+ *          SQLOCK_EUNSURE  the reply was lost: break again; SQLOCK_ELOST then means that it is gone
+ *          SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
+                            sqlock_error *err);
+
+/* ---- reaping ---------------------------------------------------------------------------------- */
+
+#define SQLOCK_REAP_DRY_RUN 0x1u        /* look and count, change nothing, take no lease */
+#define SQLOCK_REAP_NO_LIMIT (-1)       /* limit, max_ms: until everything has been looked at */
+#define SQLOCK_REAP_KEEP (-1)           /* idle_ms: prune nothing */
+#define SQLOCK_REAP_IDLE_MIN_MS 7200000 /* 2 h: twice as long as a request can still be under way */
+#define SQLOCK_REAP_BATCH_MAX 5000
+
+typedef struct sqlock_reap_opts {
+    uint32_t size;         /* sizeof(sqlock_reap_opts) */
+    unsigned flags;        /* SQLOCK_REAP_... */
+    int32_t batch;         /* at most so many rows are looked at, or changed, by one statement;
+                              fewer are changed where they take long */
+    int32_t pause_ms;      /* after each statement that changed something */
+    int64_t grace_ms;      /* clear only what ran out at least so long ago */
+    int64_t idle_ms;       /* prune what has been free for so long; SQLOCK_REAP_KEEP: nothing */
+    int64_t limit;         /* change at most so many rows; SQLOCK_REAP_NO_LIMIT */
+    int32_t max_ms;        /* start nothing after so long; SQLOCK_REAP_NO_LIMIT */
+    sqlock_cancel *cancel; /* ends it early; NULL: none */
+} sqlock_reap_opts;
+
+#define SQLOCK_REAP_OPTS_INIT                                                                      \
+    { sizeof(sqlock_reap_opts), 0, 500, 20, 60000, INT64_C(604800000), SQLOCK_REAP_NO_LIMIT,       \
+      SQLOCK_REAP_NO_LIMIT, NULL }
+SQLOCK_API void sqlock_reap_opts_init(sqlock_reap_opts *opts);
+
+typedef struct sqlock_reap_report {
+    uint32_t size;       /* sizeof(sqlock_reap_report), set by the caller */
+    int ran;             /* 0: another reaper is at work, and this one did nothing */
+    int more;            /* 1: a limit ended it, there may be more to do */
+    int64_t cleared;     /* expired grants whose rows were freed (dry run: would be) */
+    int64_t pruned;      /* rows deleted (dry run: would be) */
+    int64_t seen;        /* rows looked at */
+    int64_t batches;     /* statements that were sent to change rows */
+    int64_t duration_us; /* from begin to end, with pauses */
+    int64_t longest_us;  /* the longest that one statement took, with its way there and back */
+    int64_t oldest_ms;   /* how long ago the oldest of the expired grants ran out; 0: none */
+} sqlock_reap_report;
+
+/* Clean the table up, in all namespaces. Clear rows whose lease ran out; a holder that still lives learns
+ * SQLOCK_WHY_REAPED. Delete rows that were not used for long. No lock depends on it: an expired lock is free
+ * at once, reaped or not. Leases that are renewed or taken over meanwhile stay, and so do rows that are
+ * locked, guarded, or of an unknown kind. Tokens of a name go on rising after its row was deleted.
+ * One reaper works at a time for each table, under a lease of its own (the manager's default). A second one
+ * returns 0 with ran = 0. It sweeps in key order, a page and a statement at a time, with pauses. Run it every
+ * few minutes or hours, from anywhere. It uses one of the manager's connections.
+ * opts may be NULL (defaults). out may be NULL; set its size. It is filled on failure too: what it counts is
+ * done. Changes of a statement whose reply was lost are not counted.
+ * Threads:   any. Blocks until it is done.
+ * Returns:   0, or
+ *            SQLOCK_EINVAL     options; before any I/O
+ *            SQLOCK_ECANCELLED by opts->cancel
+ *            SQLOCK_ELOST      it lost its own lease, and stopped
+ *            SQLOCK_EUNSURE    it does not know whether it has its lease; nothing was done
+ *            SQLOCK_EGUARDED   under SQLite: a transaction keeps the file locked
+ *            SQLOCK_EDENIED    pruning needs the right to DELETE
+ *            SQLOCK_ETIMEOUT, SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes.
+ *            Failed statements are repeated for up to the manager's request_ms. A row that fails alone is
+ *            left for the next sweep. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
+                           sqlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
