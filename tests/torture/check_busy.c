@@ -34,6 +34,8 @@ static void judge_holder(struct book *b, const struct grant *g, const struct eve
 {
     const struct event *above = g ? NULL : told_above(b, e);
 
+    if (above && side_of(b, above->process) != side_of(b, e->process))
+        above = NULL; /* the servers do not know of each other's grants */
     if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
         breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);
     else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))

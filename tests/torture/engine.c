@@ -119,30 +119,40 @@ void engine_forget(struct engine *e)
 /* ---- the server's processes -------------------------------------------------------------------
  */
 
+/* A process that is stopped already reports no second stop. */
+static void engine_freeze(struct engine *e)
+{
+    if (e->stopped)
+        return;
+    kill(e->server, SIGSTOP);
+    waitpid(e->server, NULL, WUNTRACED);
+    e->stopped = true;
+}
+
 void engine_kill(struct engine *e)
 {
     if (!e->server)
         return;
     /* So that it has no child behind our back: one that lives on, and waits for what another held
      * when that was killed, keeps every new server out for ever. */
-    kill(e->server, SIGSTOP);
-    waitpid(e->server, NULL, WUNTRACED);
+    engine_freeze(e);
     child_signal_all_of(e->server, SIGKILL);
     kill(e->server, SIGKILL);
     waitpid(e->server, NULL, 0);
     e->server = 0;
+    e->stopped = false;
     engine_forget(e);
 }
 
 void engine_pause(struct engine *e, bool stopped)
 {
-    if (stopped) {
-        kill(e->server, SIGSTOP);
-        waitpid(e->server, NULL, WUNTRACED);
-    }
+    if (stopped)
+        engine_freeze(e);
     child_signal_all_of(e->server, stopped ? SIGSTOP : SIGCONT);
-    if (!stopped)
-        kill(e->server, SIGCONT);
+    if (stopped)
+        return;
+    kill(e->server, SIGCONT);
+    e->stopped = false;
 }
 
 bool engine_runs(struct engine *e)

@@ -62,6 +62,7 @@ struct engine {
     char version[96];
     char why[512]; /* there can be none here */
     pid_t server;
+    bool stopped;  /* by SIGSTOP */
     void *session; /* of the cell's own, for engine_exec(): see client_app.h */
 };
 
