@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlock/import.h>
+
 #include "cli/base/connect.h"
 #include "cli/base/file.h"
 #include "cli/base/grant.h"
@@ -52,15 +54,13 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
 /* What release and renew take. Without a token the outcome is unknown. */
 static int print_grant(const struct cli *cli, sqlock_lock *lock, int unsure)
 {
+    const char *name = sqlock_lock_name(lock);
     char owner[TEXT_OWNER];
-    const char *name;
-    size_t len;
 
     text_owner(owner, sqlock_lock_owner(lock));
-    name = sqlock_lock_name(lock, &len);
     if (cli->json)
         return output_json(json_pack(
-            "{s:o, s:s, s:o, s:I}", "name", json_text(name, len), "owner", owner, "token",
+            "{s:o, s:s, s:o, s:I}", "name", json_text(name, strlen(name)), "owner", owner, "token",
             unsure ? json_null() : json_integer(sqlock_lock_token(lock)), "left_ms",
             unsure ? (json_int_t)0 : (sqlock_lock_deadline_us(lock) - sqlock_now_us()) / 1000));
     if (unsure)

@@ -154,7 +154,7 @@ static int break_all(const struct job *job, sqlock *m)
             rc = tell(job, v, "would be broken");
             continue;
         }
-        rc = sqlock_break(m, v->name, v->len, v->token, &err);
+        rc = sqlock_break(m, v->name, v->token, &err);
         if (rc == 0)
             rc = tell(job, v, "broken");
         else if (rc == SQLOCK_EGUARDED && !(err.flags & SQLOCK_RETRY)) /* it is done */

@@ -15,13 +15,6 @@
 
 static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
 
-struct show {
-    const struct cli *cli;
-    const char *name;
-    bool found;
-    int rc;
-};
-
 static void print_words(const sqlock_info *info)
 {
     char held[TEXT_DURATION], left[TEXT_DURATION], moment[TEXT_MOMENT], owner[TEXT_OWNER];
@@ -44,41 +37,27 @@ static void print_words(const sqlock_info *info)
     free(holder);
 }
 
-/* Names come in byte order, so a name is the first of those that begin with it. */
-static int each(const sqlock_info *info, void *user)
+static int show(const struct cli *cli, sqlock *m, const char *name)
 {
-    struct show *s = user;
-
-    if (strlen(s->name) != info->name_len || memcmp(s->name, info->name, info->name_len) != 0)
-        return 1;
-    s->found = true;
-    if (s->cli->json)
-        s->rc = output_json(info_json(info));
-    else
-        print_words(info);
-    return 1;
-}
-
-static int show(struct show *s, sqlock *m)
-{
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    sqlock_info info = {.size = sizeof info};
     sqlock_error err = {0};
-    int rc;
+    int rc = sqlock_find(m, name, &info, &err);
 
-    opts.flags = SQLOCK_LIST_FREE;
-    opts.prefix = s->name;
-    if ((rc = sqlock_list(m, &opts, each, s, &err)) < 0)
+    if (rc < 0)
         return fail_with(rc, &err);
-    if (!s->found) {
-        say(SAY_NOTE, "there is no lock \"%s\"", s->name);
+    if (rc == SQLOCK_ABSENT) {
+        say(SAY_NOTE, "there is no lock \"%s\"", name);
         return EXIT_NO;
     }
-    return s->rc != 0 ? s->rc : output_end();
+    if (!cli->json)
+        print_words(&info);
+    else if ((rc = output_json(info_json(&info))) != 0)
+        return rc;
+    return output_end();
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct show s = {.cli = cli};
     struct options o;
     sqlock *m = NULL;
     int rc;
@@ -88,10 +67,9 @@ static int run(struct cli *cli, int argc, char **argv)
         return EXIT_USAGE;
     if (o.n != 1)
         return options_refuse(cli, "one NAME is needed");
-    s.name = o.operands[0];
     if ((rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = show(&s, m);
+    rc = show(cli, m, o.operands[0]);
     sqlock_close(m);
     return rc;
 }

@@ -21,9 +21,8 @@ enum order_result order_under_lock(sqlock *m, sqlite3 *db, int worker)
         die("%s", err.text);
     }
     result = order_make(db, worker, sqlock_lock_token(lock));
-    if (sqlock_release(lock, &err) != 0) /* no harm to the data: the token has decided */
+    if (sqlock_lock_end(&lock, &err) != 0) /* no harm to the data: the token has decided */
         fprintf(stderr, "demo: %s\n", err.text);
-    sqlock_lock_free(lock);
     return result;
 }
 

@@ -1,5 +1,6 @@
 #include <sqlock/admin.h>
 #include <sqlock/async.h>
+#include <sqlock/import.h>
 
 #include "cli/base/grant.h"
 
@@ -202,29 +203,14 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     return SQLOCK_ECANCELLED;
 }
 
-struct nested {
-    const char *name, *outer;
-    bool is;
-};
-
-static int look_nested(const sqlock_info *info, void *user)
-{
-    struct nested *n = user;
-    char owner[TEXT_OWNER];
-
-    n->is = strlen(n->name) == info->name_len && memcmp(n->name, info->name, info->name_len) == 0 &&
-            info->held && info->holder.left_ms > 0 &&
-            strstr(n->outer, text_owner(owner, info->owner)) != NULL;
-    return 1;
-}
-
 int grant_nested(sqlock *m, const char *name)
 {
-    struct nested n = {.name = name, .outer = getenv("SQLOCK_OUTER")};
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    const char *outer = getenv("SQLOCK_OUTER");
+    sqlock_info info = {.size = sizeof info};
+    char owner[TEXT_OWNER];
 
-    opts.prefix = name;
-    if (n.outer == NULL || sqlock_list(m, &opts, look_nested, &n, NULL) < 0 || !n.is)
+    if (outer == NULL || sqlock_find(m, name, &info, NULL) != 0 || !info.held ||
+        info.holder.left_ms <= 0 || strstr(outer, text_owner(owner, info.owner)) == NULL)
         return 0;
     say(SAY_ERROR, "%s is held by a run that this one is inside of, and would wait for itself",
         name);
@@ -251,7 +237,7 @@ int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_
 
     opts.lease_ms = lease_ms;
     opts.flags = SQLOCK_NO_RENEW;
-    rc = sqlock_import(m, id->name, SQLOCK_LEN_STRING, id->owner, id->token, &opts, out_lock, &err);
+    rc = sqlock_import(m, id->name, id->owner, id->token, &opts, out_lock, &err);
     return rc != 0 ? fail_with(rc, &err) : 0;
 }
 

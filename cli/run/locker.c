@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sqlock/sqlock.h>
+#include <sqlock/import.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -61,7 +61,7 @@ static const struct field open_fields[] = {
 static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, wait_ms),  FIELD(sqlock_acquire_opts, lease_ms),
     FIELD(sqlock_acquire_opts, renew_ms), FIELD(sqlock_acquire_opts, max_hold_ms),
-    FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, name_len),
+    FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, label),
     FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
     FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
     FIELD(sqlock_acquire_opts, owner),
@@ -85,8 +85,7 @@ static const struct field retry_fields[] = {
     FIELD(sqlock_retry_opts, attempts),  FIELD(sqlock_retry_opts, optimistic),
     FIELD(sqlock_retry_opts, base_ms),   FIELD(sqlock_retry_opts, cap_ms),
     FIELD(sqlock_retry_opts, total_ms),  FIELD(sqlock_retry_opts, lease_ms),
-    FIELD(sqlock_retry_opts, lock_name), FIELD(sqlock_retry_opts, lock_name_len),
-    FIELD(sqlock_retry_opts, cancel),
+    FIELD(sqlock_retry_opts, lock_name), FIELD(sqlock_retry_opts, cancel),
 };
 
 int check_size(uint32_t size, const char *what, sqlock_error *err)
@@ -159,7 +158,7 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
         return rc;
     if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_LIFT_TOKENS))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
-    return check_text("label", out->label, SQLOCK_LABEL_MAX - 127, err);
+    return check_text("label", out->label, LABEL_TEXT_MAX, err);
 }
 
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
@@ -183,6 +182,8 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "renew_ms is %d, allowed are 10 to half of the lease of %lld",
                                 (int)out->renew_ms, (long long)lease_ms);
+    if ((rc = check_text("label", out->label, LABEL_TEXT_MAX, err)) != 0)
+        return rc;
     return out->holder == NULL ? 0
                                : check_size(out->holder->size, "the holder's size is not set", err);
 }
@@ -254,19 +255,15 @@ int check_retry_opts(const sqlock_retry_opts *in, sqlock_retry_opts *out, sqlock
     return check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS, err);
 }
 
-int check_name(const char *name, size_t *len, sqlock_error *err)
+int check_name(const char *name, size_t *out_len, sqlock_error *err)
 {
     if (name == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is NULL");
-    if (*len == SQLOCK_LEN_STRING)
-        *len = strlen(name);
-    if (*len < 1 || *len > SQLOCK_NAME_MAX)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "the name has %zu bytes, allowed are 1 to %d", *len,
-                                SQLOCK_NAME_MAX);
-    if (memchr(name, '\0', *len) != NULL)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name holds a NUL byte");
-    if (!text_is_utf8(name, *len))
+    *out_len = strnlen(name, SQLOCK_NAME_MAX + 1);
+    if (*out_len < 1 || *out_len > SQLOCK_NAME_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name %s, allowed are 1 to %d bytes",
+                                *out_len < 1 ? "is empty" : "is too long", SQLOCK_NAME_MAX);
+    if (!text_is_utf8(name, *out_len))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is not UTF-8");
     return 0;
 }

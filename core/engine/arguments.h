@@ -26,8 +26,8 @@ int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open
 /* The driver alone, for what needs no database. */
 int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err);
 
-/* Length of a name that is allowed, into *len (SQLOCK_LEN_STRING: it ends with NUL). */
-int check_name(const char *name, size_t *len, sqlock_error *err);
+/* That a name is allowed; its bytes into *out_len. */
+int check_name(const char *name, size_t *out_len, sqlock_error *err);
 /* A token that a grant can have. */
 int check_token(int64_t token, sqlock_error *err);
 int check_wait(int32_t wait_ms, sqlock_error *err);

@@ -5,6 +5,21 @@
 #include "core/base/random.h"
 #include "core/engine/locks.h"
 
+static int lock_set_label(sqlock_lock *lock, const char *text)
+{
+    char label[LABEL_MAX + 1];
+    size_t size;
+
+    if (text == NULL)
+        return 0;
+    manager_label(lock->m, text, label);
+    size = strlen(label) + 1;
+    if ((lock->label = sqlock_mem_alloc(size)) == NULL)
+        return SQLOCK_ENOMEM;
+    memcpy(lock->label, label, size);
+    return 0;
+}
+
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err)
 {
@@ -20,9 +35,13 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
         sqlock_mem_free(lock);
         return sqlock_error_set(err, SQLOCK_ESYS, 0, "no random bytes to be had");
     }
+    lock->m = m;
+    if (lock_set_label(lock, opts->label) != 0) {
+        sqlock_mem_free(lock);
+        return error_nomem(err);
+    }
     memcpy(lock->name, name, name_len);
     lock->name_len = name_len;
-    lock->m = m;
     lock->process = m->process;
     lock->ns = m->ns;
     lock->ns_len = m->ns_len;
@@ -54,6 +73,7 @@ void lock_unref_locked(sqlock_lock *lock)
         return;
     alarm_close(lock->fd);
     lock->m->refs--;
+    sqlock_mem_free(lock->label);
     sqlock_mem_free(lock);
 }
 

@@ -41,14 +41,10 @@ static int keep_url(sqlock *m, const char *url, sqlock_error *err)
     return error_give(err, &own);
 }
 
-static void set_label(sqlock *m, long pid, const char *text)
+void manager_label(const sqlock *m, const char *text, char out[LABEL_MAX + 1])
 {
-    char who[128];
-
-    process_name(pid, who, sizeof who);
-    snprintf(m->label, sizeof m->label, "%s%s%s", who, text != NULL && *text != '\0' ? " " : "",
+    snprintf(out, LABEL_MAX + 1, "%s%s%s", m->who, text != NULL && *text != '\0' ? " " : "",
              text != NULL ? text : "");
-    m->label_len = strlen(m->label);
 }
 
 static void copy_opts(sqlock *m, const sqlock_open_opts *o)
@@ -62,7 +58,8 @@ static void copy_opts(sqlock *m, const sqlock_open_opts *o)
     m->grace_us = o->grace_ms * INT64_C(1000);
     m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
     memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
-    set_label(m, o->pid, o->label);
+    process_name(o->pid, m->who, sizeof m->who);
+    manager_label(m, o->label, m->label);
 }
 
 static void init_shared(sqlock *m)

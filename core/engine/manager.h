@@ -18,6 +18,8 @@
 
 #define CONNECTIONS_MAX 64
 #define LABEL_MAX       SQLOCK_LABEL_MAX
+#define WHO_MAX         126 /* bytes of "pid@host" */
+#define LABEL_TEXT_MAX  (LABEL_MAX - WHO_MAX - 1)
 
 /* A place for a connection. busy belongs to the manager's mutex; native to whoever made it busy. */
 struct conn {
@@ -53,8 +55,8 @@ struct sqlock {
     unsigned flags;
     char ns[SQLOCK_NAMESPACE_MAX + 1];
     size_t ns_len;
-    char label[LABEL_MAX + 1]; /* "pid@host text" */
-    size_t label_len;
+    char who[WHO_MAX + 1];     /* "pid@host" */
+    char label[LABEL_MAX + 1]; /* "pid@host text", of grants without a label of their own */
     int64_t request_us, lease_us, grace_us;
     int64_t process; /* that may use it: sqlock_process_id() */
     int n_conns;
@@ -102,6 +104,7 @@ struct sqlock_lock {
     size_t ns_len;
     char name[SQLOCK_NAME_MAX + 1];
     size_t name_len;
+    char *label; /* NULL: the manager's */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     unsigned flags;
     sqlock_event_fn on_event;
@@ -191,6 +194,8 @@ void manager_stop(sqlock *m);         /* ends threads and connections */
 /* 0, or SQLOCK_ESYS: one could not be made. m->mu is held. */
 int manager_start_threads(sqlock *m);
 /* An answer told the server's clock: corrects deadlines when it jumped. m->mu is held. */
+/* "pid@host text": what others see of a holder. */
+void manager_label(const sqlock *m, const char *text, char out[LABEL_MAX + 1]);
 void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now);
 
 /* timer.c, worker.c: thread bodies */

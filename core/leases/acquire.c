@@ -22,6 +22,7 @@ static int acquire_send(sqlock_op *op, struct answer *answer)
 {
     sqlock *m = op->m;
     sqlock_lock *lock = op->lock;
+    const char *label = lock->label != NULL ? lock->label : m->label;
     int64_t now = sqlock_now_us();
     int64_t end = hosts_room(m, time_min(op->deadline, now + m->request_us));
     int64_t last = time_min(end, lease_deadline(&lock->lease, now));
@@ -33,7 +34,7 @@ static int acquire_send(sqlock_op *op, struct answer *answer)
         value_int(lock->lease.ttl),
         value_int(not_after),
         value_int(m->grace_us),
-        value_bytes(m->label, m->label_len),
+        value_bytes(label, strlen(label)),
     };
     int rc = op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
 
@@ -327,10 +328,9 @@ static int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts 
     int rc;
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
-        (rc = check_name(name, &o.name_len, err)) != 0 ||
-        (rc = lock_new(m, name, o.name_len, &o, &lock, err)) != 0)
+        (rc = check_name(name, out_len, err)) != 0 ||
+        (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;
-    *out_len = o.name_len;
     if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
         lock_free(lock);
         return rc;

@@ -31,7 +31,7 @@ static void read_info(const sqlock_rows *rows, size_t row, sqlock_info *out)
 }
 
 static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlock_list_opts *o,
-                      sqlock_rows *rows, sqlock_error *err)
+                      int limit, sqlock_rows *rows, sqlock_error *err)
 {
     int64_t deadline = sqlock_now_us() + m->request_us;
     const char *prefix = o->prefix != NULL ? o->prefix : "";
@@ -40,7 +40,7 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
         value_bytes(after, after_len),
         value_bytes(prefix, strlen(prefix)),
         value_int((o->flags & SQLOCK_LIST_FREE) != 0),
-        value_int(PAGE),
+        value_int(limit),
     };
     struct conn *c;
     sqlock_error failure = {0};
@@ -86,7 +86,7 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
     if ((rows = rows_new()) == NULL)
         return error_nomem(err);
     while (rc == 0 && n == PAGE) {
-        if ((rc = list_fetch(m, after, after_len, &o, rows, err)) != 0) {
+        if ((rc = list_fetch(m, after, after_len, &o, PAGE, rows, err)) != 0) {
             error_prefix(err, "list");
             break;
         }
@@ -100,6 +100,48 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
     }
     rows_free(rows);
     return rc;
+}
+
+/* Names come in byte order, so a name is the first of those that begin with it. */
+static int find_row(sqlock *m, const char *name, size_t name_len, sqlock_info *out,
+                    sqlock_error *err)
+{
+    sqlock_list_opts o = {sizeof o, SQLOCK_LIST_FREE, name};
+    sqlock_rows *rows = rows_new();
+    sqlock_info info;
+    int rc;
+
+    if (rows == NULL)
+        return error_nomem(err);
+    if ((rc = list_fetch(m, "", 0, &o, 1, rows, err)) == 0) {
+        rc = SQLOCK_ABSENT;
+        if (sqlock_rows_count(rows) > 0) {
+            read_info(rows, 0, &info);
+            if (info.name_len == name_len && memcmp(info.name, name, name_len) == 0)
+                rc = 0;
+        }
+    }
+    if (rc == 0) {
+        info.name = name;
+        info.size = out->size;
+        memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+    }
+    rows_free(rows);
+    return rc;
+}
+
+int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err)
+{
+    UNCANCELLED;
+    size_t name_len = 0;
+    int rc;
+
+    if (out == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "find: out is NULL");
+    if ((rc = check_alive(m, err)) == 0 && (rc = check_name(name, &name_len, err)) == 0 &&
+        (rc = check_size(out->size, "the size of out is not set", err)) == 0)
+        rc = find_row(m, name, name_len, out, err);
+    return check_context(err, "find", name, name_len, rc);
 }
 
 static void break_done(sqlock_op *op)
@@ -164,10 +206,11 @@ static void break_advance(sqlock_op *op)
         not_there(op, &a);
 }
 
-int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token, sqlock_error *err)
+int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
 {
     UNCANCELLED;
-    struct named_request request = {"break", name, name_len, break_advance, &token, 1};
+    struct named_request request = {"break", name, break_advance, &token, 1};
+    size_t name_len;
     int rc;
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0 ||

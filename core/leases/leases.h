@@ -38,7 +38,6 @@ int verb_look(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struc
 struct named_request {
     const char *verb; /* what errors begin with */
     const char *name;
-    size_t name_len;
     void (*advance)(sqlock_op *op);
     void *work; /* op->work */
     int urgent; /* ends a grant: it does not starve behind acquires */

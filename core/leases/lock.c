@@ -1,4 +1,6 @@
 /* What is asked of a handle without I/O. */
+#include <sqlock/import.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 
@@ -89,10 +91,8 @@ const unsigned char *sqlock_lock_owner(sqlock_lock *lock)
     return lock->owner;
 }
 
-const char *sqlock_lock_name(sqlock_lock *lock, size_t *out_len)
+const char *sqlock_lock_name(sqlock_lock *lock)
 {
-    if (out_len != NULL)
-        *out_len = lock->name_len;
     return lock->name;
 }
 

@@ -51,7 +51,7 @@ int verb_lengthen(sqlock_op *op)
 int named_request(sqlock *m, const struct named_request *named, sqlock_error *err)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    size_t len = named->name_len;
+    size_t len;
     sqlock_lock *lock = NULL;
     int rc;
 

@@ -86,12 +86,12 @@ static void register_read(sqlock_op *op)
     register_attempt(op, ask_for_it, judge_look);
 }
 
-int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf, size_t buf_size,
-                        size_t *out_len, int64_t *out_version, sqlock_error *err)
+int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
+                        int64_t *out_version, sqlock_error *err)
 {
     UNCANCELLED;
     struct look l = {.buf = buf, .size = buf_size};
-    struct named_request request = {"register get", name, name_len, register_read, &l, 0};
+    struct named_request request = {"register get", name, register_read, &l, 0};
     int rc;
 
     if (out_len == NULL || out_version == NULL || (buf == NULL && buf_size > 0))
@@ -196,13 +196,13 @@ static int check_change(const struct change *c, sqlock_error *err)
     return 0;
 }
 
-int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value, size_t len,
+int sqlock_register_set(sqlock *m, const char *name, const void *value, size_t len,
                         int64_t expected_version, int64_t *out_version, sqlock_error *err)
 {
     UNCANCELLED;
     struct change c = {
         .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
-    struct named_request request = {"register set", name, name_len, register_change, &c, 0};
+    struct named_request request = {"register set", name, register_change, &c, 0};
     int rc;
 
     if ((rc = check_change(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)

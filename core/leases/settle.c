@@ -1,4 +1,6 @@
 /* What became of a grant whose reply was lost, or that another process made. */
+#include <sqlock/import.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
@@ -70,12 +72,12 @@ static int import_grant(sqlock *m, const char *name, size_t name_len, int64_t to
     return 0;
 }
 
-int sqlock_import(sqlock *m, const char *name, size_t name_len, const unsigned char *owner,
-                  int64_t token, const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
-                  sqlock_error *err)
+int sqlock_import(sqlock *m, const char *name, const unsigned char *owner, int64_t token,
+                  const sqlock_acquire_opts *opts, sqlock_lock **out_lock, sqlock_error *err)
 {
     UNCANCELLED;
     sqlock_acquire_opts o;
+    size_t name_len;
     int rc;
 
     if (out_lock == NULL)

@@ -64,17 +64,26 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
     cancel_let(uncancelled, call_work, with_drop, &s);
     if (out_result != NULL)
         *out_result = s.result;
-    rc = give_back(s.lock, &failure);
-    sqlock_lock_free(s.lock);
+    return sqlock_lock_end(&s.lock, err);
+}
+
+int sqlock_lock_end(sqlock_lock **lock, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_error failure = {0}; /* err is left alone when it ends well after all */
+    int rc;
+
+    if (lock == NULL || *lock == NULL)
+        return 0;
+    rc = give_back(*lock, &failure);
+    sqlock_lock_free(*lock);
+    *lock = NULL;
     return rc == 0 ? 0 : error_give(err, &failure);
 }
 
 void sqlock_scope_end(sqlock_lock **lock)
 {
-    UNCANCELLED;
-    if (*lock == NULL)
-        return;
-    give_back(*lock, NULL);
-    sqlock_lock_free(*lock);
-    *lock = NULL;
+    int rc = sqlock_lock_end(lock, NULL);
+
+    (void)rc; /* after a failure the lease runs out */
 }

@@ -54,7 +54,7 @@ static int lease_ask(struct migrator *g, int64_t ttl, int64_t *out_left)
         value_bytes(GUARD_NAME, strlen(GUARD_NAME)),
         value_bytes(g->owner, sizeof g->owner),
         value_int(ttl),
-        value_bytes(g->m->label, g->m->label_len),
+        value_bytes(g->m->label, strlen(g->m->label)),
     };
     int rc, there, held;
 

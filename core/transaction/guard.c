@@ -77,7 +77,6 @@ static int check_running(sqlock_lock *lock, const char *running, sqlock_error *e
     struct named_request greeting = {
         .verb = "handshake",
         .name = lock->name,
-        .name_len = lock->name_len,
         .advance = handshake_once,
         .work = lock,
         .urgent = 1,

@@ -59,7 +59,6 @@ static int take_lock(struct retry *r, sqlock_error *err)
     sqlock_scope_end(&r->at.lock);
     o.wait_ms = wait_ms(r);
     o.lease_ms = r->o.lease_ms;
-    o.name_len = r->o.lock_name_len;
     o.cancel = r->o.cancel;
     rc = sqlock_acquire(r->m, r->o.lock_name, &o, &r->at.lock, err);
     if (rc == SQLOCK_EUNSURE)
@@ -137,7 +136,7 @@ static int retry_run(struct retry *r, sqlock_error *err)
 
 static int retry_check(const struct retry *r, sqlock_error *err)
 {
-    size_t len = r->o.lock_name_len;
+    size_t len;
     int rc;
 
     if (r->attempt == NULL)

@@ -380,7 +380,7 @@ static int lock_name(struct job *j, const sqlock_row *row, const char *name, siz
     struct answer a;
 
     if ((rc = adopted_was_cancelled(j->conn, j->err)) != 0 ||
-        (!one_writer && (rc = sqlock_ensure(m, name, len, j->err)) != 0))
+        (!one_writer && (rc = sqlock_ensure(m, name, j->err)) != 0))
         return rc;
     if ((rc = lock_row(j, row)) != SQLOCK_ABSENT)
         return rc;
@@ -390,12 +390,13 @@ static int lock_name(struct job *j, const sqlock_row *row, const char *name, siz
                             "the transaction's snapshot is older than the name's row");
 }
 
-int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
-                     const sqlock_row_opts *opts, sqlock_error *err)
+int sqlock_name_lock(sqlock_conn *conn, const char *name, const sqlock_row_opts *opts,
+                     sqlock_error *err)
 {
     UNCANCELLED;
     sqlock_error own = {0};
     struct job j = {0};
+    size_t name_len = 0;
     char table[64];
     int rc;
 
@@ -437,10 +438,10 @@ static void ensure_advance(sqlock_op *op)
         op_retry_at_once(op); /* it was deleted while we looked */
 }
 
-int sqlock_ensure(sqlock *m, const char *name, size_t name_len, sqlock_error *err)
+int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)
 {
     UNCANCELLED;
-    struct named_request request = {"ensure", name, name_len, ensure_advance, NULL, 0};
+    struct named_request request = {"ensure", name, ensure_advance, NULL, 0};
 
     return named_request(m, &request, err);
 }

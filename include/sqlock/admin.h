@@ -39,7 +39,12 @@ SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
 SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                            sqlock_error *err);
 
-/* Break the grant with this token (from sqlock_list or sqlock_holder), so that the next acquire gets the
+/* Look at one lock. Set out->size before the call; out->name then points to your name.
+ * Returns: 0, SQLOCK_ABSENT (no lock of that name was ever held, or its row was pruned), SQLOCK_EINVAL,
+ *          SQLOCK_EFORK, SQLOCK_EGUARDED as sqlock_list(), or the database's codes. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err);
+
+/* Break the grant with this token (from sqlock_find or sqlock_holder), so that the next acquire gets the
  * lock. Its holder must be known to be dead: one that lives learns of the break at its next renewal, and
  * until then only the token protects your data.
  * Before schema version 3 no note is made of a break. Then a living holder may get 0 from its release,
@@ -50,8 +55,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opt
  *          SQLOCK_ELOST    there is no such grant; nothing changed
  *          SQLOCK_EUNSURE  the reply was lost: break again; SQLOCK_ELOST then means that it is gone
  *          SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_break(sqlock *m, const char *name, size_t name_len, int64_t token,
-                            sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err);
 
 /* ---- reaping ---------------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
  *
  *     char buf[SQLOCK_REGISTER_MAX];
  *     do {
- *         rc = sqlock_register_get(m, "config", SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &err);
+ *         rc = sqlock_register_get(m, "config", buf, sizeof buf, &len, &version, &err);
  *         if (rc == 0)
- *             rc = sqlock_register_set(m, "config", SQLOCK_LEN_STRING, buf, change(buf, len), version,
+ *             rc = sqlock_register_set(m, "config", buf, change(buf, len), version,
  *                                      &version, &err);
  *     } while (rc == SQLOCK_CONFLICT);        // many at once: pause for a random while in between
  *
@@ -20,8 +20,8 @@
  *           all that it had before. So servers' clocks have to agree, as for tokens (P2), and a clock that
  *           was put back to the moment of an earlier beginning, to the microsecond, could break that, and so
  *           could a register that is deleted and made anew within 71 minutes of SQLOCK_OPEN_LIFT_TOKENS.
- * Names     are those of locks: 1 to 255 bytes of UTF-8 without NUL, in the manager's namespace; a length
- *           of SQLOCK_LEN_STRING: it ends with NUL. Locks and registers do not know of each other.
+ * Names     are those of locks: strings of 1 to 255 bytes of UTF-8, in the manager's namespace. Locks and
+ *           registers do not know of each other.
  * Schema    version 2 is needed, and on PostgreSQL and MySQL the rights to SELECT, INSERT and UPDATE on the
  *           table of registers ("sqlock_register"). A manager opens without both, and leases work.
  * Threads   any.
@@ -47,7 +47,7 @@ extern "C" {
  * Returns:   0, or SQLOCK_EINVAL (name, NULL; before any I/O. Or the buffer is too small),
  *            SQLOCK_ESCHEMA (the schema is older than version 2), SQLOCK_ETIMEOUT, SQLOCK_EFORK,
  *            SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_register_get(sqlock *m, const char *name, size_t name_len, void *buf,
+SQLOCK_API SQLOCK_CHECKED int sqlock_register_get(sqlock *m, const char *name, void *buf,
                                    size_t buf_size, size_t *out_len, int64_t *out_version,
                                    sqlock_error *err);
 
@@ -64,7 +64,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_register_get(sqlock *m, const char *name, s
  *            value may have been set; read the register), SQLOCK_ESCHEMA (the schema is older than version
  *            2), SQLOCK_ETIMEOUT (nothing was changed), SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the
  *            database's codes. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_register_set(sqlock *m, const char *name, size_t name_len, const void *value,
+SQLOCK_API SQLOCK_CHECKED int sqlock_register_set(sqlock *m, const char *name, const void *value,
                                    size_t len, int64_t expected_version, int64_t *out_version,
                                    sqlock_error *err);
 

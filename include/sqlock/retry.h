@@ -57,13 +57,11 @@ typedef struct sqlock_retry_opts {
     int32_t total_ms;      /* no attempt begins later, but the first; SQLOCK_WAIT_FOREVER */
     int32_t lease_ms;      /* of the lock; 0: the manager's default */
     const char *lock_name; /* the lock for pessimistic attempts; NULL: the attempts lock by themselves */
-    size_t lock_name_len;  /* its bytes; SQLOCK_LEN_STRING: it ends with NUL */
     sqlock_cancel *cancel; /* cuts pauses and the wait for the lock; NULL: nothing does */
 } sqlock_retry_opts;
 
 #define SQLOCK_RETRY_OPTS_INIT                                                                     \
-    { sizeof(sqlock_retry_opts), 10, SQLOCK_RETRY_OPTIMISTIC, 5, 500, 10000, 0, NULL,              \
-      SQLOCK_LEN_STRING, NULL }
+    { sizeof(sqlock_retry_opts), 10, SQLOCK_RETRY_OPTIMISTIC, 5, 500, 10000, 0, NULL, NULL }
 SQLOCK_API void sqlock_retry_opts_init(sqlock_retry_opts *opts);
 
 /* Make attempts until one is final, or attempts or time have run out. Pauses have full jitter, so that

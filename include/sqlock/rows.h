@@ -110,14 +110,13 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_row_lock(sqlock_conn *conn, const sqlock_ro
                                const sqlock_row_opts *opts, sqlock_error *err);
 
 /* The same on a row that sqlock keeps for a name, in the manager's namespace: it stands for whatever you agree
- * on. Locks of sqlock_acquire() are others. A name is 1 to 255 bytes of UTF-8 without NUL, name_len of
- * SQLOCK_LEN_STRING: it ends with NUL.
+ * on. Locks of sqlock_acquire() are others. A name is 1 to 255 bytes of UTF-8.
  * The row is made first if it is missing: on a connection of the manager's, so that who else waits for the name
  * finds it; on SQLite within the transaction. sqlock_ensure() makes it beforehand. In REPEATABLE READ and
  * SERIALIZABLE on PostgreSQL a name that is younger than the transaction's snapshot is SQLOCK_ETXRESTART.
  * Returns:   as sqlock_row_lock(), but never SQLOCK_ABSENT; and SQLOCK_ESCHEMA (the schema is older than
  *            version 2), SQLOCK_EUNREACH and what else sqlock_ensure() may say. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_name_lock(sqlock_conn *conn, const char *name, size_t name_len,
+SQLOCK_API SQLOCK_CHECKED int sqlock_name_lock(sqlock_conn *conn, const char *name,
                                 const sqlock_row_opts *opts, sqlock_error *err);
 
 /* Who keeps the call that waits on conn now, and was given opts->blocker, from its row: the same as it will

@@ -28,8 +28,10 @@
  *            SQLOCK_LOST, freeing and closing do nothing. The child may open its own manager. Under
  *            SQLite only if none was open at the fork, else after exec (sqlock/sqlite.h).
  *
- * More       sqlock/async.h        event loops
- *            sqlock/admin.h        list, break, reap
+ * More       sqlock/error.h        what failed, and what to do (included here)
+ *            sqlock/import.h       pass a grant on to another process
+ *            sqlock/async.h        event loops
+ *            sqlock/admin.h        find, list, break, reap
  *            sqlock/migrate.h      the schema
  *            sqlock/transaction.h  guards in your own transaction; rows.h row locks; cas.h compare and set
  *            sqlock/register.h     versioned values; sqlock/retry.h attempts with a lock at last
@@ -37,8 +39,7 @@
 #ifndef SQLOCK_SQLOCK_H
 #define SQLOCK_SQLOCK_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <sqlock/error.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,21 +50,6 @@ extern "C" {
 #define SQLOCK_VERSION_PATCH 0
 #define SQLOCK_VERSION "0.1.0"
 
-#if defined(__GNUC__)
-#define SQLOCK_API __attribute__((visibility("default")))
-#else
-#define SQLOCK_API
-#endif
-/* Warns where the result is ignored. Compare it with 0, not with < 0: SQLOCK_CONFLICT and SQLOCK_ABSENT
- * are positive. */
-#ifndef SQLOCK_CHECKED
-#if defined(__GNUC__)
-#define SQLOCK_CHECKED __attribute__((warn_unused_result))
-#else
-#define SQLOCK_CHECKED
-#endif
-#endif
-#define SQLOCK_EXPERIMENTAL /* may change or go in any release */
 
 /* ---- limits and special values ---------------------------------------------------------------- */
 
@@ -78,64 +64,9 @@ extern "C" {
 #define SQLOCK_LEASE_MAX_MS 604800000  /* 7 days */
 #define SQLOCK_LEASE_DEFAULT_MS 30000
 #define SQLOCK_WAIT_DEFAULT_MS 10000
-#define SQLOCK_LEN_STRING SIZE_MAX     /* a length: the string ends with NUL */
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- this library ----------------------------------------------------------------------------- */
 
-/* Every code, with its sentence for sqlock_strerror(). Contention is never reported as a database
- * error, nor a database error as contention. */
-#define SQLOCK_ERRORS(X)                                                                           \
-    X(SQLOCK_EBUSY, -1, "the lock is held by another owner")                                       \
-    X(SQLOCK_ELOST, -2, "the lock was held and is no longer ours")                                 \
-    X(SQLOCK_EUNSURE, -3, "the reply was lost: the request may have been applied")                 \
-    X(SQLOCK_EGUARDED, -4, "an open transaction guards the lock")                                  \
-    X(SQLOCK_ECANCELLED, -5, "the call was cancelled")                                             \
-    X(SQLOCK_ETIMEOUT, -6, "the database did not answer in time")                                  \
-    X(SQLOCK_ETXGONE, -7, "the database has ended the transaction")                                \
-    X(SQLOCK_ETXRESTART, -8, "only a new transaction can do it: roll back and begin again")        \
-    X(SQLOCK_EINVAL, -10, "an argument is not valid")                                              \
-    X(SQLOCK_ENOMEM, -11, "out of memory")                                                         \
-    X(SQLOCK_ESTATE, -12, "the handle is not in a state that allows this")                         \
-    X(SQLOCK_EFORK, -13, "the handle belongs to the parent process")                               \
-    X(SQLOCK_ESYS, -14, "the operating system refused a resource")                                 \
-    X(SQLOCK_EDB, -20, "the database answered with an error")                                      \
-    X(SQLOCK_EUNREACH, -21, "the database cannot be reached")                                      \
-    X(SQLOCK_EDENIED, -22, "the database refused login or privileges")                             \
-    X(SQLOCK_ESCHEMA, -23, "the schema is absent, too old or too new")                             \
-    X(SQLOCK_ECORRUPT, -24, "the database or a row is not what it must be")                        \
-    X(SQLOCK_EREADONLY, -25, "the database is read-only")                                          \
-    X(SQLOCK_EFULL, -26, "the database has no space left or failed to write")                      \
-    X(SQLOCK_EREFUSED, -27, "this database cannot keep a promise that was asked for")
-
-enum sqlock_code {
-    SQLOCK_OK = 0,
-#define SQLOCK_ENUM(code, value, text) code = value,
-    SQLOCK_ERRORS(SQLOCK_ENUM)
-#undef SQLOCK_ENUM
-};
-
-/* Positive outcomes are no errors. They leave the sqlock_error alone. */
-#define SQLOCK_CONFLICT 1 /* compare and set: another version is there, and nothing was changed.
-                             Row locks: another transaction has locked the row */
-#define SQLOCK_ABSENT 2   /* there is no such row */
-
-/* What to do, in sqlock_error.flags. */
-#define SQLOCK_RETRY 0x1u     /* the same call may work later */
-#define SQLOCK_RECONNECT 0x2u /* the connection is gone, or must not be used again */
-#define SQLOCK_MAYBE 0x4u     /* the request may have been applied: settle before you go on */
-
-typedef struct sqlock_error {
-    int code;         /* SQLOCK_E... */
-    unsigned flags;   /* SQLOCK_RETRY, SQLOCK_RECONNECT, SQLOCK_MAYBE */
-    char sqlstate[6]; /* of the server, or the nearest one; "" where there is none */
-    long native;      /* the client library's own number, 0 where there is none */
-    char text[256];   /* one line with context: `acquire "nightly": connection refused` */
-} sqlock_error;
-
-/* The sentence for a code: a static string, also for unknown codes. Any thread. */
-SQLOCK_API const char *sqlock_strerror(int code);
-/* The name of a code, "SQLOCK_EBUSY"; "SQLOCK_?" for unknown codes. Any thread. */
-SQLOCK_API const char *sqlock_code_name(int code);
 /* SQLOCK_VERSION of the library that runs; it may be newer than this header. Any thread. */
 SQLOCK_API const char *sqlock_version(void);
 /* Now, by the clock of deadlines: CLOCK_BOOTTIME, else MONOTONIC, in microseconds. Any thread. */
@@ -251,7 +182,7 @@ typedef enum sqlock_why {
 SQLOCK_API const char *sqlock_state_name(sqlock_state state);
 SQLOCK_API const char *sqlock_why_name(sqlock_why why);
 
-/* Who holds a lock, by the very answer that refused it. */
+/* Who holds a lock. */
 typedef struct sqlock_holder {
     uint32_t size;                    /* sizeof(sqlock_holder) */
     int64_t token;                    /* of the grant */
@@ -274,35 +205,32 @@ typedef struct sqlock_acquire_opts {
     int32_t renew_ms;    /* between renewals; 0: a third of the lease; at most half of it */
     int32_t max_hold_ms; /* renewals end this long after the grant; 0: never */
     unsigned flags;      /* SQLOCK_NO_RENEW */
-    size_t name_len;     /* bytes of the name; SQLOCK_LEN_STRING: it ends with NUL */
+    const char *label;   /* shown to anyone who finds the lock busy; NULL: the manager's */
     sqlock_cancel *cancel;  /* ends the wait early; NULL: none */
     sqlock_event_fn on_event; /* NULL: none */
     void *user;               /* for on_event */
     sqlock_holder *holder;    /* filled with SQLOCK_EBUSY and EGUARDED (token 0: an unknown
                                  transaction has locked the row); NULL: not */
-    const unsigned char *owner; /* SQLOCK_OWNER_SIZE bytes, to settle the acquire of a process that
-                                   died; NULL: random, as it must be otherwise. One owner is one
-                                   holder: two callers with the same owner both get the lock, with
-                                   one token. */
+    const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes: see sqlock/import.h */
 } sqlock_acquire_opts;
 
 #define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
 
 #define SQLOCK_ACQUIRE_OPTS_INIT                                                                   \
-    { sizeof(sqlock_acquire_opts), SQLOCK_WAIT_DEFAULT_MS, 0, 0, 0, 0, SQLOCK_LEN_STRING, NULL,    \
-      NULL, NULL, NULL, NULL }
+    { sizeof(sqlock_acquire_opts), SQLOCK_WAIT_DEFAULT_MS, 0, 0, 0, 0, NULL, NULL, NULL, NULL,     \
+      NULL, NULL }
 SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 
-/* Acquire the lock called name: 1 to 255 bytes of UTF-8 without NUL, compared byte by byte.
+/* Acquire the lock called name: a string of 1 to 255 bytes of UTF-8, compared byte by byte.
  * The first acquire without SQLOCK_NO_RENEW opens a second connection, for renewals. If that fails, the
  * acquire fails too, and sends nothing.
  * It waits at most opts->wait_ms, and up to 50 ms more for an answer under way (not under SQLite). A try
  * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy: near its end it
  * sends no new request. Not reentrant: a second acquire of a name by the same program is busy too.
  * opts may be NULL (defaults).
- * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_release() and
- *            sqlock_lock_free(). Otherwise it is NULL. So `if (rc != 0) return rc;` leaks an UNSURE
- *            handle and its grant: settle it, or call sqlock_scope_end(out_lock), which accepts NULL.
+ * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_lock_end().
+ *            Otherwise it is NULL. So `if (rc != 0) return rc;` leaks an UNSURE handle and its grant:
+ *            settle it, or call sqlock_lock_end(), which accepts NULL.
  * Threads:   any.
  * Returns:   0 (held, with at least half of the lease left), or
  *            SQLOCK_EBUSY      held by another owner until the wait ended
@@ -319,24 +247,6 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 SQLOCK_API SQLOCK_CHECKED int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                               sqlock_lock **out_lock, sqlock_error *err);
 
-/* Make a handle for a grant of another process, from its name, owner and token. Nothing is sent. The
- * handle is UNSURE, and
- *   sqlock_settle()    renews this very grant: HELD, and renewed from then on (unless SQLOCK_NO_RENEW);
- *                      or LOST with the reason
- *   sqlock_release()   releases this very grant, settled or not
- *   sqlock_lock_free() leaves it as it is
- * name has name_len bytes (SQLOCK_LEN_STRING: it ends with NUL). Of opts it uses lease_ms, renew_ms,
- * max_hold_ms (from settling on), flags, on_event and user. opts may be NULL.
- * All handles of a grant share one hold: a release through one ends it for all, which learn it at their
- * next renewal (SQLOCK_WHY_RELEASED).
- * Ownership: on success *out_lock is yours, as with sqlock_acquire(). Otherwise it is NULL.
- * Threads:   any.
- * Returns:   0, or SQLOCK_EINVAL (name, owner, token, numbers), SQLOCK_EFORK, SQLOCK_ENOMEM. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_import(sqlock *m, const char *name, size_t name_len,
-                             const unsigned char *owner, int64_t token,
-                             const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
-                             sqlock_error *err);
-
 /* Renew the lease now. The new deadline is at least a full lease after this call began, less the margin.
  * Needed with SQLOCK_NO_RENEW only; otherwise renewals run by themselves until release, max_hold_ms or
  * loss.
@@ -345,7 +255,13 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_import(sqlock *m, const char *name, size_t 
  *          SQLOCK_EFORK, or the database's codes (the old deadline stands). */
 SQLOCK_API SQLOCK_CHECKED int sqlock_renew(sqlock_lock *lock, sqlock_error *err);
 
-/* Release the lock. Its renewals and callbacks end with this call, whatever it returns; at its end it
+/* Release the lock and free its handle, in any state, and set *lock to NULL: the usual end.
+ * Use sqlock_release() and sqlock_lock_free() instead if you want to release again after a failure.
+ * lock, or *lock, may be NULL.
+ * Returns: what sqlock_release() returns. The handle is freed whatever it is. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_lock_end(sqlock_lock **lock, sqlock_error *err);
+
+/* Release the lock, and keep its handle. Its renewals and callbacks end with this call, whatever it returns; at its end it
  * waits for a running callback.
  * An UNSURE lock may be released too. What was granted is given back, and what may still be granted is
  * stopped. The answer then waits until no grant can come any more, at most request_ms after the acquire;
@@ -372,9 +288,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_release(sqlock_lock *lock, sqlock_error *er
  *          SQLOCK_EINVAL (wait_ms), SQLOCK_EFORK, or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err);
 
-/* Free the handle. A held lock is not released: its renewals end, and its lease runs out. Waits for a
- * running callback of this lock, unless called from within it. NULL is allowed. In a forked child it does
- * nothing. */
+/* Free the handle, and do not release: the renewals of a held lock end, and its lease runs out. Waits for
+ * a running callback of this lock, unless called from within it. NULL is allowed. In a forked child it
+ * does nothing. */
 SQLOCK_API void sqlock_lock_free(sqlock_lock *lock);
 
 /* Getters: no I/O, any thread, also from callbacks. In a forked child: LOST with SQLOCK_WHY_FORK. */
@@ -392,10 +308,8 @@ SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name. 0 while
  * unknown (UNSURE after an acquire). Store it with your data first of all, and refuse smaller ones. */
 SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
-/* SQLOCK_OWNER_SIZE bytes, the owner of this grant. sqlock_import() takes name, owner and token. */
-SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
-/* The name; *out_len, if not NULL, is its length in bytes. */
-SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock, size_t *out_len);
+/* The name. */
+SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock);
 /* A descriptor that becomes readable when the lock is lost (not when it is released), for poll().
  * Do not read it. It belongs to the lock, and sqlock_lock_free() closes it. Made at the first call.
  * Returns: the descriptor, or SQLOCK_ESYS (none left) or SQLOCK_EFORK. */
@@ -413,7 +327,7 @@ typedef int (*sqlock_work_fn)(sqlock_lock *lock, void *user);
 SQLOCK_API SQLOCK_CHECKED int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                            sqlock_work_fn work, void *user, int *out_result, sqlock_error *err);
 
-/* Release and free *lock in any state, and set it to NULL. For scopes: SQLOCK_SCOPED sqlock_lock *lock = NULL; */
+/* sqlock_lock_end() at the end of a scope: SQLOCK_SCOPED sqlock_lock *lock = NULL; */
 SQLOCK_API void sqlock_scope_end(sqlock_lock **lock);
 #if defined(__GNUC__)
 #define SQLOCK_SCOPED __attribute__((cleanup(sqlock_scope_end)))

@@ -89,8 +89,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn,
 
 /* ---- rows to lock by name --------------------------------------------------------------------- */
 
-/* Make the row that transactions lock by this name, in the manager's namespace: 1 to 255 bytes of UTF-8
- * without NUL; name_len may be SQLOCK_LEN_STRING. It is done on a connection of the manager's, and
+/* Make the row that transactions lock by this name, in the manager's namespace: 1 to 255 bytes of
+ * UTF-8. It is done on a connection of the manager's, and
  * committed when this returns. Once is enough, any number of times does no harm, and any number may come
  * at once; a row that is there is found without a lock, also while a transaction keeps it locked.
  * Needs version 2 of the schema and, on PostgreSQL and MySQL, the right to SELECT and INSERT on the table
@@ -99,7 +99,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn,
  * Returns:   0, or SQLOCK_EINVAL (name; before any I/O), SQLOCK_EUNSURE (a reply was lost, and no other
  *            came in time: ask again), SQLOCK_ESCHEMA (the schema is older), SQLOCK_ETIMEOUT,
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes. */
-SQLOCK_API SQLOCK_CHECKED int sqlock_ensure(sqlock *m, const char *name, size_t name_len, sqlock_error *err);
+SQLOCK_API SQLOCK_CHECKED int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err);
 
 #ifdef __cplusplus
 }

@@ -86,7 +86,7 @@ static int name_lock(struct scene *s, sqlock_error *err)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
 
-    return sqlock_name_lock(s->conn, s->name, SQLOCK_LEN_STRING, &o, err);
+    return sqlock_name_lock(s->conn, s->name, &o, err);
 }
 
 /* ---- compare and set ---------------------------------------------------------------------------

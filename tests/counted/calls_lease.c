@@ -104,8 +104,8 @@ static void check_recovered(struct scene *s, int rc)
 
 static int import(struct scene *s, sqlock_error *err)
 {
-    return sqlock_import(s->m, s->name, SQLOCK_LEN_STRING, sqlock_lock_owner(s->theirs),
-                         sqlock_lock_token(s->theirs), NULL, &s->lock, err);
+    return sqlock_import(s->m, s->name, sqlock_lock_owner(s->theirs), sqlock_lock_token(s->theirs),
+                         NULL, &s->lock, err);
 }
 
 static void check_imported(struct scene *s, int rc)
@@ -256,8 +256,8 @@ const struct call lease_calls[] = {
     {"release", "sqlock_release", NEEDS_LOCK, 1, 0, release, check_released, NULL},
     {"release in an event loop", "sqlock_release_start", OF_THE_CORE | NEEDS_LOCK, 1, 0,
      release_loop, check_released, NULL},
-    {"the end of a scope", "sqlock_scope_end", OF_THE_CORE | NEEDS_LOCK, 1, 0, release_scope, NULL,
-     NULL},
+    {"the end of a scope", "sqlock_scope_end sqlock_lock_end", OF_THE_CORE | NEEDS_LOCK, 1, 0,
+     release_scope, NULL, NULL},
     {"settling an acquire whose reply was lost", "sqlock_settle", NEEDS_UNSURE, 1, 0, settle,
      check_settled, NULL},
     {"release of an acquire whose reply was lost", "sqlock_release", NEEDS_UNSURE, 1, 0, release,

@@ -49,9 +49,23 @@ static void check_listed(struct scene *s, int rc)
     assert_in_range(s->number, rc == 0, 1);
 }
 
+static int find(struct scene *s, sqlock_error *err)
+{
+    sqlock_info info = {.size = sizeof info};
+    int rc = sqlock_find(s->m, s->name, &info, err);
+
+    s->number = rc == 0 && info.holder.token == sqlock_lock_token(s->theirs);
+    return rc;
+}
+
+static void check_found(struct scene *s, int rc)
+{
+    assert_int_equal(s->number, rc == 0);
+}
+
 static int break_it(struct scene *s, sqlock_error *err)
 {
-    return sqlock_break(s->m, s->name, SQLOCK_LEN_STRING, sqlock_lock_token(s->theirs), err);
+    return sqlock_break(s->m, s->name, sqlock_lock_token(s->theirs), err);
 }
 
 static void check_broken(struct scene *s, int rc)
@@ -124,7 +138,7 @@ static void heal_reaped(struct scene *s)
 static int get(struct scene *s, sqlock *m, char buf[64], int64_t *version, sqlock_error *err)
 {
     size_t len = 0;
-    int rc = sqlock_register_get(m, s->name, SQLOCK_LEN_STRING, buf, 63, &len, version, err);
+    int rc = sqlock_register_get(m, s->name, buf, 63, &len, version, err);
 
     buf[rc == 0 ? len : 0] = '\0';
     return rc;
@@ -146,8 +160,7 @@ static int register_get(struct scene *s, sqlock_error *err)
 static int register_set(struct scene *s, sqlock_error *err)
 {
     s->number = -1;
-    return sqlock_register_set(s->m, s->name, SQLOCK_LEN_STRING, NEW, strlen(NEW), 0, &s->number,
-                               err);
+    return sqlock_register_set(s->m, s->name, NEW, strlen(NEW), 0, &s->number, err);
 }
 
 static void check_set(struct scene *s, int rc)
@@ -169,8 +182,7 @@ static void check_set(struct scene *s, int rc)
 
 static int register_change(struct scene *s, sqlock_error *err)
 {
-    return sqlock_register_set(s->m, s->name, SQLOCK_LEN_STRING, NEW, strlen(NEW), s->number, NULL,
-                               err);
+    return sqlock_register_set(s->m, s->name, NEW, strlen(NEW), s->number, NULL, err);
 }
 
 static void check_changed(struct scene *s, int rc)
@@ -197,15 +209,13 @@ static void heal_register(struct scene *s)
 
     assert_ok(get(s, s->others, buf, &version, &err), &err);
     assert_true(strcmp(buf, version == 0 ? "" : NEW) == 0 || strcmp(buf, OLD_VALUE) == 0);
-    assert_ok(
-        sqlock_register_set(s->others, s->name, SQLOCK_LEN_STRING, "", 0, version, &last, &err),
-        &err);
+    assert_ok(sqlock_register_set(s->others, s->name, "", 0, version, &last, &err), &err);
     assert_true(last > version);
 }
 
 static int ensure(struct scene *s, sqlock_error *err)
 {
-    return sqlock_ensure(s->m, s->name, SQLOCK_LEN_STRING, err);
+    return sqlock_ensure(s->m, s->name, err);
 }
 
 /* ---- scoped use, retries -----------------------------------------------------------------------
@@ -268,6 +278,7 @@ static void check_retried(struct scene *s, int rc)
 const struct call manager_calls[] = {
     {"open", "sqlock_open", NEEDS_NOTHING, 2, 0, open_it, check_opened, NULL},
     {"list", "sqlock_list", NEEDS_OTHERS, 1, 0, list, check_listed, NULL},
+    {"find", "sqlock_find", NEEDS_OTHERS, 1, 0, find, check_found, NULL},
     {"break", "sqlock_break", NEEDS_OTHERS, 1, 0, break_it, check_broken, NULL},
     {"reap", "sqlock_reap", NEEDS_DEAD | NEEDS_PLACE, 4, 0, reap, check_reaped, heal_reaped},
     {"reading a register", "sqlock_register_get", 0, 1, 0, register_get, NULL, NULL},

@@ -17,8 +17,9 @@ static const char idle[] = "sqlock_strerror sqlock_code_name sqlock_version "
                            "sqlock_lock_owner sqlock_lock_name ";
 
 /* What is lent to drivers works within the calls, and drivers' own headers declare none. */
-static const char *const headers[] = {"sqlock", "async", "admin",    "migrate", "transaction",
-                                      "rows",   "cas",   "register", "retry"};
+static const char *const headers[] = {"sqlock", "error",    "import",      "async",
+                                      "admin",  "migrate",  "transaction", "rows",
+                                      "cas",    "register", "retry"};
 
 static bool has_word(const char *list, const char *word, size_t len)
 {

@@ -12,7 +12,7 @@
 
 bool is_ours(struct scene *s, sqlock_lock *lock)
 {
-    struct row row = row_of(s->others, sqlock_lock_name(lock, NULL));
+    struct row row = row_of(s->others, sqlock_lock_name(lock));
 
     return row.held && memcmp(row.owner, sqlock_lock_owner(lock), sizeof row.owner) == 0;
 }
@@ -194,8 +194,8 @@ static void scene_prepare(struct scene *s)
     if (s->call->needs & NEEDS_DEAD)
         begin_dead(s);
     if (s->call->needs & NEEDS_REGISTER)
-        assert_ok(sqlock_register_set(s->others, s->name, SQLOCK_LEN_STRING, OLD_VALUE,
-                                      strlen(OLD_VALUE), 0, &s->number, &err),
+        assert_ok(sqlock_register_set(s->others, s->name, OLD_VALUE, strlen(OLD_VALUE), 0,
+                                      &s->number, &err),
                   &err);
     if (s->call->needs & NEEDS_OTHERS)
         assert_ok(sqlock_acquire(s->others, s->name, &o, &s->theirs, &err), &err);

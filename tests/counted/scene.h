@@ -3,6 +3,7 @@
 #define SQLOCK_TESTS_COUNTED_SCENE_H
 
 #include <sqlock/cas.h>
+#include <sqlock/import.h>
 #include <sqlock/register.h>
 #include <sqlock/retry.h>
 #include <sqlock/rows.h>

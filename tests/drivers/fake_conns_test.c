@@ -108,7 +108,7 @@ static void test_one_connection_is_enough_without_renewals(void **state)
 
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
-    assert_ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
 }

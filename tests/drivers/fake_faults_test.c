@@ -300,7 +300,7 @@ static sqlock_lock *import_of(sqlock *m, sqlock_lock *lock)
     sqlock_error err = {0};
     sqlock_lock *imported = NULL;
 
-    assert_ok(sqlock_import(m, "nightly", 7, sqlock_lock_owner(lock), sqlock_lock_token(lock), NULL,
+    assert_ok(sqlock_import(m, "nightly", sqlock_lock_owner(lock), sqlock_lock_token(lock), NULL,
                             &imported, &err),
               &err);
     return imported;
@@ -371,7 +371,7 @@ static void test_import_that_is_answered_late_has_half_of_its_lease_left(void **
     sqlock_lock *first = take_for(a, "nightly", 0, SQLOCK_NO_RENEW), *lock = NULL;
     sqlock_acquire_opts o = wait_opts(0, 600, SQLOCK_NO_RENEW);
 
-    assert_ok(sqlock_import(b, "nightly", 7, sqlock_lock_owner(first), sqlock_lock_token(first), &o,
+    assert_ok(sqlock_import(b, "nightly", sqlock_lock_owner(first), sqlock_lock_token(first), &o,
                             &lock, &err),
               &err);
     fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_SLOW, 1, 400);

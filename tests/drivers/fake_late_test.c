@@ -62,7 +62,7 @@ static void test_lost_reply_of_a_break_is_settled_within_the_call(void **state)
     sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
 
     fault(w, SQLOCK_STMT_BREAK_NOTED, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
-    assert_ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &err), &err);
     assert_true(is_free(m, "nightly"));
     sqlock_lock_free(lock);
 }
@@ -77,7 +77,7 @@ static void test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken
     sqlock_error err = {0};
     sqlock_lock *lock = take_for(a, "nightly", 60000, SQLOCK_NO_RENEW);
 
-    assert_ok(sqlock_break(b, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(b, "nightly", sqlock_lock_token(lock), &err), &err);
     give(take(b, "nightly"));
     give(take(b, "nightly"));
     fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
@@ -110,7 +110,7 @@ static void test_serialization_failures_are_tried_again(void **state)
         sqlock_fake_fault(fake_at(&w->place), kinds[i], SQLOCK_FAULT_ERROR, 0, 1, 0);
     sqlock_lock *lock = take_with(m, "nightly", &o), *broken = take_with(m, "broken", &o);
     assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_break(m, "broken", 6, sqlock_lock_token(broken), &err), &err);
+    assert_ok(sqlock_break(m, "broken", sqlock_lock_token(broken), &err), &err);
     assert_ok(sqlock_list(m, NULL, count_rows, &rows, &err), &err);
     assert_int_equal(rows, 1);
     sqlock_lock_free(broken);

@@ -67,7 +67,7 @@ static void test_P6_a_break_during_a_callback_is_told_behind_it(void **state)
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     sqlock_fake_down(fake_at(&w->place), 0);
-    assert_ok(sqlock_break(other, "nightly", 7, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &err), &err);
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(2000));
     check_told_after(&t, lock, SQLOCK_WHY_BROKEN);
 }
@@ -168,7 +168,7 @@ static void test_P7_of_many_in_a_batch_those_are_lost_that_were_broken(void **st
     }
     for (int i = 0; i < LOTS; i += 7) {
         snprintf(name, sizeof name, "%02d", i * 37 % LOTS);
-        assert_ok(sqlock_break(other, name, 2, sqlock_lock_token(locks[i]), &err), &err);
+        assert_ok(sqlock_break(other, name, sqlock_lock_token(locks[i]), &err), &err);
     }
     batches = spy_runs(SQLOCK_STMT_RENEW);
     for (int64_t end = now_us() + patience_ms(3500) * INT64_C(1000); now_us() < end; sleep_ms(5))

@@ -9,8 +9,7 @@
 
 static int set(sqlock *m, const char *value, int64_t expected, int64_t *version, sqlock_error *err)
 {
-    return sqlock_register_set(m, NAME, SQLOCK_LEN_STRING, value, strlen(value), expected, version,
-                               err);
+    return sqlock_register_set(m, NAME, value, strlen(value), expected, version, err);
 }
 
 static int64_t set_ok(sqlock *m, const char *value, int64_t expected)
@@ -29,9 +28,7 @@ static int64_t get(sqlock *m, const char *value)
     int64_t version = -1;
     size_t len;
 
-    assert_ok(
-        sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &err),
-        &err);
+    assert_ok(sqlock_register_get(m, NAME, buf, sizeof buf, &len, &version, &err), &err);
     assert_int_equal(len, strlen(value));
     assert_memory_equal(buf, value, len);
     return version;
@@ -156,9 +153,7 @@ static void test_register_behind_a_silent_server_ends_on_time(void **state)
     assert_code(SQLOCK_EUNSURE, set(m, "one", 0, &version, &err), &err);
     assert_between(200000, now_us() - begun, 200000 + patience_ms(300) * INT64_C(1000));
     begun = now_us();
-    assert_code(SQLOCK_ETIMEOUT,
-                sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &version, &err),
-                &err);
+    assert_code(SQLOCK_ETIMEOUT, sqlock_register_get(m, NAME, NULL, 0, &len, &version, &err), &err);
     assert_between(200000, now_us() - begun, 200000 + patience_ms(300) * INT64_C(1000));
     assert_int_equal(version, -1);
 }

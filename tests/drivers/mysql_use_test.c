@@ -53,7 +53,7 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     say(my, use);
     say(my, "START TRANSACTION");
     ok(sqlock_guard(lock, conn, &said));
-    says(SQLOCK_EGUARDED, sqlock_break(m, "sale", 4, sqlock_lock_token(lock), &said));
+    says(SQLOCK_EGUARDED, sqlock_break(m, "sale", sqlock_lock_token(lock), &said));
     say(my, "ROLLBACK");
     ok(sqlock_acquire(m, "sale", NULL, &thiefs, &said));
     say(my, "START TRANSACTION");

@@ -110,14 +110,14 @@ static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **s
     begin_guest(state);
     o.request_ms = 500;
     m = open_manager(g.w, &o);
-    ok(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &said));
+    ok(sqlock_register_set(m, "r", "x", 1, 0, &version, &said));
     app_exec(g.app, "BEGIN");
     app_exec(g.app, "SELECT 1 FROM sqlock_register FOR UPDATE");
     for (int i = 0; i < 3; i++)
-        assert_true(sqlock_register_set(m, "r", 1, "y", 1, version, NULL, &said) < 0);
+        assert_true(sqlock_register_set(m, "r", "y", 1, version, NULL, &said) < 0);
     assert_soon(waiting() == 0, patience_ms(6000));
     app_exec(g.app, "COMMIT");
-    ok(sqlock_register_set(m, "r", 1, "z", 1, version, &version, &said));
+    ok(sqlock_register_set(m, "r", "z", 1, version, &version, &said));
 }
 
 static const struct CMUnitTest tests[] = {

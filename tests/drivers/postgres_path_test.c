@@ -178,8 +178,7 @@ static void use_leases(sqlock *m)
     OK(sqlock_acquire(m, "a", &o, &lock, &said));
     says(SQLOCK_EBUSY, sqlock_acquire(m, "a", &o, &other, &said));
     OK(sqlock_renew(lock, &said));
-    OK(sqlock_import(m, "a", SQLOCK_LEN_STRING, sqlock_lock_owner(lock), sqlock_lock_token(lock),
-                     &o, &import, &said));
+    OK(sqlock_import(m, "a", sqlock_lock_owner(lock), sqlock_lock_token(lock), &o, &import, &said));
     OK(sqlock_settle(import, 0, &said));
     OK(sqlock_list(m, NULL, see, &n, &said));
     assert_int_equal(n, 1);
@@ -187,7 +186,7 @@ static void use_leases(sqlock *m)
     sqlock_lock_free(import);
     sqlock_lock_free(lock);
     OK(sqlock_acquire(m, "a", &o, &lock, &said));
-    OK(sqlock_break(m, "a", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
+    OK(sqlock_break(m, "a", sqlock_lock_token(lock), &said));
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     sqlock_lock_free(lock);
     o.lease_ms = 200;
@@ -208,11 +207,11 @@ static void use_registers(sqlock *m)
     size_t len;
     int64_t version;
 
-    OK(sqlock_register_set(m, "r", 1, "x", 1, 0, &version, &said));
-    OK(sqlock_register_set(m, "r", 1, "y", 1, version, &version, &said));
-    assert_int_equal(sqlock_register_set(m, "r", 1, "z", 1, 1, NULL, &said), SQLOCK_CONFLICT);
-    OK(sqlock_register_get(m, "r", 1, buf, sizeof buf, &len, &version, &said));
-    OK(sqlock_ensure(m, "row", 3, &said));
+    OK(sqlock_register_set(m, "r", "x", 1, 0, &version, &said));
+    OK(sqlock_register_set(m, "r", "y", 1, version, &version, &said));
+    assert_int_equal(sqlock_register_set(m, "r", "z", 1, 1, NULL, &said), SQLOCK_CONFLICT);
+    OK(sqlock_register_get(m, "r", buf, sizeof buf, &len, &version, &said));
+    OK(sqlock_ensure(m, "row", &said));
 }
 
 static const sqlock_column key[] = {{.name = "id", .value = {SQLOCK_INT, 1, NULL, 0}},
@@ -225,7 +224,7 @@ static void use_rows(sqlock_conn *conn, PGconn *pg, sqlock_conn *rival, PGconn *
     sqlock_blocker blocker = {.size = sizeof blocker};
 
     o.wait_ms = 0;
-    OK(sqlock_name_lock(conn, "row", 3, NULL, &said));
+    OK(sqlock_name_lock(conn, "row", NULL, &said));
     OK(sqlock_row_lock(conn, &thing, 1, &o, &said));
     o.blocker = &blocker;
     say(rivals, "BEGIN");

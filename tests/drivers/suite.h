@@ -15,6 +15,7 @@
 #include "tests/lib/place.h"
 
 #include <sqlock/driver.h>
+#include <sqlock/import.h>
 #include <sqlock/sqlock.h>
 
 /* ---- running -----------------------------------------------------------------------------------

@@ -223,10 +223,10 @@ static void test_other_calls_refuse_bad_arguments(void **state)
     int seen = 0;
 
     says(SQLOCK_EINVAL, sqlock_settle(lock, -2, &said));
-    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, 0, &said));
-    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, -1, &said));
-    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX + 1, &said));
-    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 7, INT64_MAX, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", 0, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", -1, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", SQLOCK_TOKEN_MAX + 1, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, "nightly", INT64_MAX, &said));
     says(SQLOCK_EINVAL, sqlock_with(m, "nightly", NULL, NULL, NULL, NULL, &said));
     says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", NULL, NULL, &said));
     o.renew_ms = 501; /* more than half of the lease */

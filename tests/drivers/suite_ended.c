@@ -41,7 +41,7 @@ static struct broken broken_lock(void **state)
     struct broken s = {.a = manager(state), .b = manager(state)};
 
     s.lock = take_for(s.a, "nightly", 20000, SQLOCK_NO_RENEW);
-    ok(sqlock_break(s.b, "nightly", 7, sqlock_lock_token(s.lock), &said));
+    ok(sqlock_break(s.b, "nightly", sqlock_lock_token(s.lock), &said));
     assert_true(sqlock_is_held(s.lock)); /* nothing but the database knows */
     return s;
 }
@@ -123,7 +123,7 @@ test_release_whose_reply_was_lost_says_released_after_others_without_a_break(voi
     sqlock_lock *old = take(b, "nightly"), *lock, *same, *next;
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
 
-    ok(sqlock_break(a, "nightly", 7, sqlock_lock_token(old), &said));
+    ok(sqlock_break(a, "nightly", sqlock_lock_token(old), &said));
     sqlock_lock_free(old); /* an earlier break is no matter */
     lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     o.owner = sqlock_lock_owner(lock);
@@ -145,7 +145,7 @@ static void test_release_whose_reply_was_lost_after_two_breaks_says_broken(void 
     sqlock_lock *second = take_for(s.b, "nightly", 20000, SQLOCK_NO_RENEW);
     sqlock_lock *next;
 
-    ok(sqlock_break(s.a, "nightly", 7, sqlock_lock_token(second), &said));
+    ok(sqlock_break(s.a, "nightly", sqlock_lock_token(second), &said));
     next = others(s.a);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
     assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);

@@ -49,7 +49,7 @@ static int use_dead_handles(void *arg)
     assert_null(none);
     says(SQLOCK_EFORK, sqlock_acquire_start(f->m, "other", NULL, &op, &said));
     says(SQLOCK_EFORK,
-         sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), 1, NULL, &none, &said));
+         sqlock_import(f->m, "nightly", sqlock_lock_owner(f->lock), 1, NULL, &none, &said));
     assert_null(none);
     assert_int_equal(sqlock_lock_why(f->imported), SQLOCK_WHY_FORK);
     says(SQLOCK_EFORK, sqlock_settle(f->imported, 0, &said));
@@ -60,12 +60,11 @@ static int use_dead_handles(void *arg)
     says(SQLOCK_EFORK, sqlock_release(f->lock, &said));
     says(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &said));
     says(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &said));
-    says(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 7, 1, &said));
+    says(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 1, &said));
     says(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &said));
-    says(SQLOCK_EFORK, sqlock_ensure(f->m, "x", 1, &said));
-    says(SQLOCK_EFORK, sqlock_register_set(f->m, "x", 1, "v", 1, 0, NULL, &said));
-    says(SQLOCK_EFORK,
-         sqlock_register_get(f->m, "x", 1, NULL, 0, &(size_t){0}, &(int64_t){0}, &said));
+    says(SQLOCK_EFORK, sqlock_ensure(f->m, "x", &said));
+    says(SQLOCK_EFORK, sqlock_register_set(f->m, "x", "v", 1, 0, NULL, &said));
+    says(SQLOCK_EFORK, sqlock_register_get(f->m, "x", NULL, 0, &(size_t){0}, &(int64_t){0}, &said));
     says(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &said));
     assert_int_equal(said.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
@@ -84,7 +83,7 @@ static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state
 
     f.m = open_manager(f.w, NULL);
     f.lock = take_for(f.m, "nightly", lease_ms, 0);
-    ok(sqlock_import(f.m, "nightly", 7, sqlock_lock_owner(f.lock), sqlock_lock_token(f.lock), NULL,
+    ok(sqlock_import(f.m, "nightly", sqlock_lock_owner(f.lock), sqlock_lock_token(f.lock), NULL,
                      &f.imported, &said));
     for (int i = 0; i < 3; i++)
         assert_int_equal(child_wait(child_start(use_dead_handles, &f), patience_ms(10000)), 0);
@@ -112,8 +111,8 @@ static int use_dead_handles_as_number_one(void *arg)
     assert_int_equal(getpid(), 1);
     ok(open_here(f->w, NULL, &f->m, &said));
     f->lock = take(f->m, "nightly");
-    ok(sqlock_import(f->m, "nightly", 7, sqlock_lock_owner(f->lock), sqlock_lock_token(f->lock),
-                     NULL, &f->imported, &said));
+    ok(sqlock_import(f->m, "nightly", sqlock_lock_owner(f->lock), sqlock_lock_token(f->lock), NULL,
+                     &f->imported, &said));
     child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0)
         _exit(getpid() == 1 ? use_dead_handles(f) : 90);

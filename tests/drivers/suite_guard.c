@@ -81,11 +81,11 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
     set_stage(state, 10000, 0);
     app_exec(g.app, g.side->begins[0]);
     ok(guard());
-    says(SQLOCK_EGUARDED, sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
+    says(SQLOCK_EGUARDED, sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
     app_exec(g.app, "COMMIT");
     if (s.one_writer) /* it was not done */
-        ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
+        ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     assert_true(is_free(s.thief, "sale"));
 }
 
@@ -194,7 +194,7 @@ static void test_release_is_not_told_of_the_next_holders_guard(void **state)
     set_stage(state, 10000, SQLOCK_NO_RENEW);
     app = app_connect();
     theirs = adopted(s.thief, app);
-    ok(sqlock_import(s.m, "sale", 4, sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock), NULL,
+    ok(sqlock_import(s.m, "sale", sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock), NULL,
                      &first, &said));
     app_exec(g.app, g.side->begins[0]);
     ok(guard());
@@ -226,7 +226,7 @@ static void test_stale_holder_cannot_guard(void **state)
     sqlock_lock *thiefs;
 
     set_stage(state, 10000, SQLOCK_NO_RENEW);
-    ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
+    ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     thiefs = take(s.thief, "sale");
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
     fail_to_guard();
@@ -243,7 +243,7 @@ static void test_guard_is_for_the_exact_grant(void **state)
     set_stage(state, 10000, SQLOCK_NO_RENEW);
     memcpy(owner, sqlock_lock_owner(s.lock), sizeof owner);
     o.owner = owner;
-    ok(sqlock_break(s.thief, "sale", 4, sqlock_lock_token(s.lock), &said));
+    ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     second = take_with(s.thief, "sale", &o);
     assert_between(sqlock_lock_token(s.lock) + 1, sqlock_lock_token(second), SQLOCK_TOKEN_MAX);
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
@@ -396,7 +396,7 @@ static void test_handles_may_be_freed_in_any_order(void **state)
     close_manager(g.w, s.m);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_ESTATE, guard()); /* the manager is closed */
-    says(SQLOCK_ESTATE, sqlock_name_lock(s.conn, "job", 3, NULL, &said));
+    says(SQLOCK_ESTATE, sqlock_name_lock(s.conn, "job", NULL, &said));
     app_exec(g.app, "ROLLBACK");
     sqlock_lock_free(s.lock);
     sqlock_conn_free(s.conn);

@@ -24,7 +24,7 @@ static sqlock_lock *import_with(sqlock *m, const struct grant *g, const sqlock_a
 {
     sqlock_lock *lock = NULL;
 
-    ok(sqlock_import(m, "nightly", 7, g->owner, g->token, opts, &lock, &said));
+    ok(sqlock_import(m, "nightly", g->owner, g->token, opts, &lock, &said));
     assert_non_null(lock);
     return lock;
 }
@@ -62,7 +62,6 @@ static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
     struct pair p = pair(state, 20000);
     long before = spy_runs(-1);
     sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
-    size_t len = 0;
     int fd = sqlock_lock_fd(lock, &said);
 
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
@@ -71,8 +70,7 @@ static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
     assert_int_equal(sqlock_lock_deadline_us(lock), 0);
     assert_int_equal(sqlock_lock_token(lock), p.grant.token);
     assert_memory_equal(sqlock_lock_owner(lock), p.grant.owner, SQLOCK_OWNER_SIZE);
-    assert_string_equal(sqlock_lock_name(lock, &len), "nightly");
-    assert_int_equal(len, 7);
+    assert_string_equal(sqlock_lock_name(lock), "nightly");
     assert_false(readable_within(fd, 50));
     says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_int_equal(spy_runs(-1), before);
@@ -80,21 +78,6 @@ static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
     assert_int_equal(spy_runs(-1), before);
     ok(sqlock_renew(p.first, &said)); /* and the grant is as it was */
     give(p.first);
-}
-
-static void test_import_takes_the_length_of_the_name(void **state)
-{
-    struct pair p = pair(state, 20000);
-    sqlock_lock *lock = NULL;
-
-    ok(sqlock_import(p.b, "nightlyx", 7, p.grant.owner, p.grant.token, NULL, &lock, &said));
-    assert_string_equal(sqlock_lock_name(lock, NULL), "nightly");
-    sqlock_lock_free(lock);
-    ok(sqlock_import(p.b, "nightly", SQLOCK_LEN_STRING, p.grant.owner, p.grant.token, NULL, &lock,
-                     &said));
-    ok(sqlock_settle(lock, 0, &said));
-    give(lock);
-    sqlock_lock_free(p.first);
 }
 
 static void test_import_of_what_cannot_be_is_refused_before_any_request(void **state)
@@ -107,18 +90,18 @@ static void test_import_of_what_cannot_be_is_refused_before_any_request(void **s
     sqlock_lock *lock = (sqlock_lock *)&said;
 
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-        says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, tokens[i], NULL, &lock, &said));
+        says(SQLOCK_EINVAL, sqlock_import(m, "x", owner, tokens[i], NULL, &lock, &said));
         assert_null(lock);
         assert_non_null(strstr(said.text, "import: the token"));
     }
-    says(SQLOCK_EINVAL, sqlock_import(NULL, "x", 1, owner, 1, NULL, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, NULL, 1, owner, 1, NULL, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, "", 0, owner, 1, NULL, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, "\xff", 1, owner, 1, NULL, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, NULL, 1, NULL, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, &bad, &lock, &said));
-    says(SQLOCK_EINVAL, sqlock_import(m, "x", 1, owner, 1, NULL, NULL, &said));
-    assert_int_equal(sqlock_import(m, "x", 1, owner, 0, NULL, &lock, NULL), SQLOCK_EINVAL);
+    says(SQLOCK_EINVAL, sqlock_import(NULL, "x", owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, NULL, owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "", owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "\xff", owner, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", NULL, 1, NULL, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", owner, 1, &bad, &lock, &said));
+    says(SQLOCK_EINVAL, sqlock_import(m, "x", owner, 1, NULL, NULL, &said));
+    assert_int_equal(sqlock_import(m, "x", owner, 0, NULL, &lock, NULL), SQLOCK_EINVAL);
     assert_int_equal(spy_runs(-1), before);
 }
 
@@ -206,7 +189,7 @@ static void test_loss_of_a_settled_import_is_told(void **state)
     o.user = &told;
     lock = import_with(p.b, &p.grant, &o);
     ok(sqlock_settle(lock, 0, &said));
-    ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &said));
+    ok(sqlock_break(p.a, "nightly", p.grant.token, &said));
     await_loss(lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
     assert_soon(atomic_load(&told) == SQLOCK_LOST, patience_ms(2000));
@@ -291,7 +274,7 @@ static void test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody(
     next = take(p.a, "nightly");
     check_stale(&p, &p.grant, SQLOCK_WHY_TAKEN, next);
     p.grant = grant_of(next);
-    ok(sqlock_break(p.a, "nightly", 7, p.grant.token, &said));
+    ok(sqlock_break(p.a, "nightly", p.grant.token, &said));
     check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, NULL);
     sqlock_lock_free(next);
     next = take(p.a, "nightly");
@@ -332,11 +315,11 @@ static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void *
     struct pair p = pair(state, 20000);
     sqlock_lock *lock = NULL;
 
-    ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &said));
+    ok(sqlock_import(p.b, "never", p.grant.owner, 1, NULL, &lock, &said));
     says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
     sqlock_lock_free(lock);
-    ok(sqlock_import(p.b, "never", 5, p.grant.owner, 1, NULL, &lock, &said));
+    ok(sqlock_import(p.b, "never", p.grant.owner, 1, NULL, &lock, &said));
     says(SQLOCK_ELOST, sqlock_release(lock, &said));
     sqlock_lock_free(lock);
     lock = take(p.a, "never");
@@ -346,7 +329,6 @@ static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void *
 
 static const struct CMUnitTest tests[] = {
     core_test(test_imported_grant_is_unsure_and_nothing_was_sent),
-    core_test(test_import_takes_the_length_of_the_name),
     core_test(test_import_of_what_cannot_be_is_refused_before_any_request),
     core_test(test_unsettled_import_is_lost_with_its_manager),
     cmocka_unit_test(test_settled_import_is_the_same_grant_for_a_full_lease),

@@ -59,7 +59,7 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
     lock = take(b, "nightly"); /* after a release */
     assert_between(last + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
     last = sqlock_lock_token(lock);
-    ok(sqlock_break(a, "nightly", SQLOCK_LEN_STRING, last, &said));
+    ok(sqlock_break(a, "nightly", last, &said));
     sqlock_lock_free(lock);
 
     lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW); /* after a break */

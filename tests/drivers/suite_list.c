@@ -208,24 +208,66 @@ static void test_list_goes_over_many_pages(void **state)
 
 /* ---- breaking -------------------------------------------------------------------------------- */
 
+static void test_one_lock_is_found_by_its_name(void **state)
+{
+    sqlock *m = manager(state), *other = manager(state);
+    sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
+    sqlock_info info = {.size = sizeof info};
+
+    give(take(m, "nightly2"));
+    ok(sqlock_find(other, "nightly", &info, &said));
+    assert_string_equal(info.name, "nightly");
+    assert_int_equal(info.name_len, 7);
+    assert_int_equal(info.held, 1);
+    assert_int_equal(info.holder.token, sqlock_lock_token(lock));
+    assert_memory_equal(info.owner, sqlock_lock_owner(lock), SQLOCK_OWNER_SIZE);
+    assert_between(1, info.holder.left_ms, 60000);
+    assert_int_equal(sqlock_find(other, "night", &info, &said), SQLOCK_ABSENT);
+    assert_int_equal(sqlock_find(other, "nightly23", &info, &said), SQLOCK_ABSENT);
+    give(lock);
+    ok(sqlock_find(other, "nightly", &info, &said));
+    assert_int_equal(info.held, 0);
+    says(SQLOCK_EINVAL, sqlock_find(other, "", &info, &said));
+    says(SQLOCK_EINVAL, sqlock_find(other, "nightly", NULL, &said));
+    info.size = 0;
+    says(SQLOCK_EINVAL, sqlock_find(other, "nightly", &info, &said));
+}
+
+/* A caller that was compiled against an older header. */
+static void test_find_writes_no_more_than_the_caller_has_room_for(void **state)
+{
+    sqlock *m = manager(state);
+    sqlock_info info;
+    uint32_t size = offsetof(sqlock_info, holder);
+
+    give(take(m, "nightly"));
+    memset(&info, 0x5A, sizeof info);
+    info.size = size;
+    ok(sqlock_find(m, "nightly", &info, &said));
+    assert_int_equal(info.size, size);
+    assert_string_equal(info.name, "nightly");
+    for (size_t i = size; i < sizeof info; i++)
+        assert_int_equal(((const unsigned char *)&info)[i], 0x5A);
+}
+
 static void test_break_with_a_wrong_token_changes_nothing(void **state)
 {
     sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     int64_t token = sqlock_lock_token(lock);
 
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &said));
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, SQLOCK_TOKEN_MAX, &said));
-    says(SQLOCK_ELOST, sqlock_break(m, "other", 5, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token + 1, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", SQLOCK_TOKEN_MAX, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "other", token, &said));
     ok(sqlock_renew(lock, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
     give(lock);
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token, &said));
 }
 
 static int break_it(const sqlock_info *info, void *user)
 {
-    return sqlock_break(user, info->name, info->name_len, info->holder.token, NULL);
+    return sqlock_break(user, info->name, info->holder.token, NULL);
 }
 
 /* As an operator does: with the tokens that the list tells, in its callback. */
@@ -238,7 +280,7 @@ static void test_break_frees_what_the_list_shows(void **state)
     ok(sqlock_list(b, NULL, break_it, b, &said));
     assert_true(is_free(b, "one"));
     assert_true(is_free(b, "two"));
-    says(SQLOCK_ELOST, sqlock_break(b, "one", 3, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(b, "one", token, &said));
     sqlock_lock_free(one);
     sqlock_lock_free(two);
 }
@@ -251,12 +293,12 @@ static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state
     int64_t token = sqlock_lock_token(lock);
 
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token + 1, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token + 1, &said));
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    says(SQLOCK_ELOST, sqlock_break(m, "never", 5, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "never", token, &said));
     ok(sqlock_renew(lock, &said)); /* nothing of that was applied */
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    ok(sqlock_break(m, "nightly", 7, token, &said));
+    ok(sqlock_break(m, "nightly", token, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_BREAK_NOTED), 6);
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
@@ -269,12 +311,12 @@ static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
-    ok(sqlock_break(m, "nightly", 7, token, &said));
+    ok(sqlock_break(m, "nightly", token, &said));
     give(take(m, "nightly"));
     give(take(m, "nightly"));
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    ok(sqlock_break(m, "nightly", 7, token, &said));
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
+    ok(sqlock_break(m, "nightly", token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token, &said));
     sqlock_lock_free(lock);
 }
 
@@ -288,13 +330,13 @@ static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went
 
     give(lock);
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token, &said));
     give(take(m, "nightly"));
     next = take(m, "nightly");
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
-    says(SQLOCK_EUNSURE, sqlock_break(m, "nightly", 7, token, &said));
+    says(SQLOCK_EUNSURE, sqlock_break(m, "nightly", token, &said));
     assert_true(said.flags & SQLOCK_MAYBE);
-    says(SQLOCK_ELOST, sqlock_break(m, "nightly", 7, token, &said));
+    says(SQLOCK_ELOST, sqlock_break(m, "nightly", token, &said));
     ok(sqlock_renew(next, &said));
     give(next);
 }
@@ -306,6 +348,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_tells_a_lease_that_ran_out),
     cmocka_unit_test(test_list_by_prefix),
     core_test(test_list_stops_when_it_is_told_to),
+    cmocka_unit_test(test_one_lock_is_found_by_its_name),
+    core_test(test_find_writes_no_more_than_the_caller_has_room_for),
     cmocka_unit_test(test_list_keeps_to_its_namespace),
     cmocka_unit_test(test_list_goes_over_many_pages),
     cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),

@@ -253,7 +253,7 @@ static void test_break_is_told_to_the_holder(void **state)
     int fd = sqlock_lock_fd(lock, NULL);
     int64_t begun = sqlock_now_us();
 
-    ok(sqlock_break(b, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
+    ok(sqlock_break(b, "nightly", sqlock_lock_token(lock), &said));
     assert_true(readable_within(fd, patience_ms(3000)));
     assert_between(0, sqlock_now_us() - begun, patience_ms(600) * INT64_C(1000));
     assert_soon(atomic_load(&t.lost) == 1, patience_ms(1000));

@@ -45,7 +45,7 @@ static int call_row_lock(void)
 
 static int call_name_lock(void)
 {
-    return sqlock_name_lock(cas.conn, "turn", SQLOCK_LEN_STRING, NULL, &said);
+    return sqlock_name_lock(cas.conn, "turn", NULL, &said);
 }
 
 static int call_update(void)
@@ -100,7 +100,7 @@ static void set_stage(void **state)
     set_cas_stage(state);
     app_exec(g.app, "CREATE TABLE app_fenced (id INTEGER PRIMARY KEY, fence BIGINT)");
     app_exec(g.app, "INSERT INTO app_fenced (id) VALUES (1)");
-    ok(sqlock_ensure(cas.m, "turn", SQLOCK_LEN_STRING, &said));
+    ok(sqlock_ensure(cas.m, "turn", &said));
     lock = take_for(cas.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
     at_end(g.w, strike);
 }

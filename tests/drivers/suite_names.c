@@ -4,22 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-static void refused_name(sqlock *m, const char *name, size_t len)
+static void refused_name(sqlock *m, const char *name)
 {
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
     long requests = spy_runs(-1), opens = spy_opens();
 
-    o.name_len = len;
     says(SQLOCK_EINVAL, sqlock_acquire(m, name, &o, &lock, &said));
     assert_int_equal(said.code, SQLOCK_EINVAL);
     assert_null(lock);
     says(SQLOCK_EINVAL, sqlock_acquire_start(m, name, &o, &op, &said));
-    says(SQLOCK_EINVAL, sqlock_break(m, name, len, 1, &said));
+    says(SQLOCK_EINVAL, sqlock_break(m, name, 1, &said));
     assert_int_equal(spy_runs(-1), requests);
     assert_int_equal(spy_opens(), opens);
 }
@@ -27,27 +25,14 @@ static void refused_name(sqlock *m, const char *name, size_t len)
 /* What is UTF-8 is judged in unit/text_test.c. */
 static void test_names_that_are_none_are_refused(void **state)
 {
-    static char many[1001];
-    static const struct {
-        const char *name;
-        size_t len;
-    } bad[] = {{NULL, SQLOCK_LEN_STRING},
-               {"", SQLOCK_LEN_STRING},
-               {"x", 0},
-               {many, SQLOCK_LEN_STRING},
-               {many, 256},
-               {many, 1000},
-               {"a\0b", 3},
-               {"\0", 1},
-               {"ab\0", 3},
-               {"caf\xE9", 4},
-               {"\xC0\xAF", 2},
-               {"\xED\xA0\x80", 3}};
+    static char many[1001], long_by_one[SQLOCK_NAME_MAX + 2];
+    const char *const bad[] = {NULL, "", many, long_by_one, "caf\xE9", "\xC0\xAF", "\xED\xA0\x80"};
     sqlock *m = manager(state);
 
     memset(many, 'x', sizeof many - 1);
+    memset(long_by_one, 'x', sizeof long_by_one - 1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        refused_name(m, bad[i].name, bad[i].len);
+        refused_name(m, bad[i]);
 }
 
 /* All can be held at once, and come back as they were given. */
@@ -88,12 +73,10 @@ static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
     enum { N = sizeof names / sizeof *names };
     sqlock *m = manager(state);
     sqlock_lock *locks[N];
-    size_t len;
 
     for (size_t i = 0; i < N; i++) {
         locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
-        assert_string_equal(sqlock_lock_name(locks[i], &len), names[i]);
-        assert_int_equal(len, strlen(names[i]));
+        assert_string_equal(sqlock_lock_name(locks[i]), names[i]);
     }
     for (size_t i = 0; i < N; i++)
         assert_int_equal(try_once(m, names[i]), SQLOCK_EBUSY);
@@ -105,7 +88,6 @@ static void test_name_of_255_bytes_is_a_name(void **state)
 {
     sqlock *m = manager(state);
     char name[256] = "", other[256];
-    size_t len;
 
     for (int i = 0; i < 63; i++)
         memcpy(name + i * 4, "\xF0\x9F\x94\x92", 4);
@@ -113,53 +95,11 @@ static void test_name_of_255_bytes_is_a_name(void **state)
     memcpy(other, name, sizeof other);
     other[254] = 'd'; /* the last byte counts */
     sqlock_lock *lock = take(m, name);
-    assert_memory_equal(sqlock_lock_name(lock, &len), name, 256);
-    assert_int_equal(len, 255);
+    assert_memory_equal(sqlock_lock_name(lock), name, 256);
     assert_int_equal(try_once(m, name), SQLOCK_EBUSY);
     assert_true(is_free(m, other));
     ok(sqlock_renew(lock, &said));
     give(lock);
-}
-
-/* A name at the very end of what may be read; so a byte behind it ends the child. */
-static int use_name_at_the_end(void *arg)
-{
-    long page = sysconf(_SC_PAGESIZE);
-    char *area =
-        mmap(NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_lock *lock = NULL, *none = NULL;
-    struct world *w = arg;
-    sqlock *m = NULL;
-    char *name;
-
-    if (area == MAP_FAILED || mprotect(area + page, (size_t)page, PROT_NONE) != 0)
-        return 90;
-    name = area + page - 3;
-    memcpy(name, "abc", 3);
-    o.name_len = 3;
-    if (open_here(w, NULL, &m, NULL) != 0)
-        return 91;
-    if (sqlock_acquire(m, name, &o, &lock, NULL) != 0)
-        return 1;
-    if (sqlock_acquire(m, name, &o, &none, NULL) != SQLOCK_EBUSY ||
-        try_once(m, "abc") != SQLOCK_EBUSY || strcmp(sqlock_lock_name(lock, NULL), "abc") != 0)
-        return 2;
-    if (sqlock_break(m, name, 3, sqlock_lock_token(lock), NULL) != 0)
-        return 3;
-    if (sqlock_break(m, name, 3, sqlock_lock_token(lock), NULL) != SQLOCK_ELOST)
-        return 4;
-    sqlock_lock_free(lock);
-    sqlock_close(m);
-    return 0;
-}
-
-static void test_name_with_a_length_needs_no_nul_behind_it(void **state)
-{
-    struct world *w = world(state);
-    pid_t child = child_start(use_name_at_the_end, w);
-
-    assert_int_equal(child_wait(child, patience_ms(20000)), 0);
 }
 
 /* Namespace and name are two things, never glued together. */
@@ -215,7 +155,6 @@ static const struct CMUnitTest tests[] = {
     core_test(test_names_that_are_none_are_refused),
     cmocka_unit_test(test_names_that_differ_in_a_byte_are_different_locks),
     cmocka_unit_test(test_name_of_255_bytes_is_a_name),
-    core_test(test_name_with_a_length_needs_no_nul_behind_it),
     cmocka_unit_test(test_namespaces_are_separate),
     cmocka_unit_test(test_namespace_has_up_to_63_bytes_of_utf8),
 };

@@ -14,7 +14,7 @@ int64_t read_register(sqlock *m, const char *name, const char *value)
     size_t len = 0;
     int64_t version = -1;
 
-    ok(sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, sizeof buf, &len, &version, &said));
+    ok(sqlock_register_get(m, name, buf, sizeof buf, &len, &version, &said));
     if (value) {
         assert_int_equal(len, strlen(value));
         assert_memory_equal(buf, value, len);
@@ -25,8 +25,7 @@ int64_t read_register(sqlock *m, const char *name, const char *value)
 int set_register_code(sqlock *m, const char *name, const char *value, int64_t expected,
                       int64_t *version, sqlock_error *err)
 {
-    return sqlock_register_set(m, name, SQLOCK_LEN_STRING, value, strlen(value), expected, version,
-                               err);
+    return sqlock_register_set(m, name, value, strlen(value), expected, version, err);
 }
 
 int64_t set_register(sqlock *m, const char *name, const char *value, int64_t expected)
@@ -105,9 +104,8 @@ static void put_and_get(sqlock *m, const char *name, const char *value, size_t l
     int64_t version = 0, found = -1;
     size_t n = 1;
 
-    ok(sqlock_register_set(m, name, SQLOCK_LEN_STRING, value, len, 0, &version, &said));
-    ok(sqlock_register_get(m, name, SQLOCK_LEN_STRING, buf, SQLOCK_REGISTER_MAX, &n, &found,
-                           &said));
+    ok(sqlock_register_set(m, name, value, len, 0, &version, &said));
+    ok(sqlock_register_get(m, name, buf, SQLOCK_REGISTER_MAX, &n, &found, &said));
     assert_int_equal(found, version);
     assert_int_equal(n, len);
     if (len > 0)
@@ -132,14 +130,12 @@ static void test_values_are_any_bytes_from_none_to_64_KiB(void **state)
     free(value);
 }
 
-static void refused(sqlock *m, const char *name, size_t name_len, const void *value, size_t len,
-                    int64_t expected)
+static void refused(sqlock *m, const char *name, const void *value, size_t len, int64_t expected)
 {
     long runs = spy_runs(-1), opens = spy_opens();
     int64_t version = -7;
 
-    says(SQLOCK_EINVAL,
-         sqlock_register_set(m, name, name_len, value, len, expected, &version, &said));
+    says(SQLOCK_EINVAL, sqlock_register_set(m, name, value, len, expected, &version, &said));
     assert_int_equal(version, -7);
     assert_int_equal(spy_runs(-1), runs);
     assert_int_equal(spy_opens(), opens);
@@ -150,37 +146,30 @@ static void test_bad_values_and_versions_are_refused_before_anything_is_sent(voi
     sqlock *m = manager(state);
     char *value = calloc(1, SQLOCK_REGISTER_MAX + 1);
 
-    refused(m, NAME, SQLOCK_LEN_STRING, value, SQLOCK_REGISTER_MAX + 1, 0);
-    refused(m, NAME, SQLOCK_LEN_STRING, value, SIZE_MAX, 0);
-    refused(m, NAME, SQLOCK_LEN_STRING, NULL, 1, 0);
-    refused(m, NAME, SQLOCK_LEN_STRING, value, 1, -1);
-    refused(m, NAME, SQLOCK_LEN_STRING, value, 1, INT64_MIN);
-    refused(NULL, NAME, SQLOCK_LEN_STRING, value, 1, 0);
+    refused(m, NAME, value, SQLOCK_REGISTER_MAX + 1, 0);
+    refused(m, NAME, value, SIZE_MAX, 0);
+    refused(m, NAME, NULL, 1, 0);
+    refused(m, NAME, value, 1, -1);
+    refused(m, NAME, value, 1, INT64_MIN);
+    refused(NULL, NAME, value, 1, 0);
     assert_int_equal(read_register(m, NAME, ""), 0);
     free(value);
 }
 
 static void test_names_are_refused_as_those_of_locks(void **state)
 {
-    static const struct {
-        const char *name;
-        size_t len;
-    } bad[] = {
-        {NULL, SQLOCK_LEN_STRING}, {"", SQLOCK_LEN_STRING}, {"x", 0}, {"a\0b", 3}, {"\x80", 1},
-        {"\xED\xA0\x80", 3}};
+    char longer[257] = "", buf[8];
+    const char *const bad[] = {NULL, "", longer, "\x80", "\xED\xA0\x80"};
     sqlock *m = manager(state);
-    char longer[256], buf[8];
     size_t len = 99;
     int64_t version = -7;
     long runs = spy_runs(-1);
 
-    memset(longer, 'x', sizeof longer);
-    refused(m, longer, 256, "v", 1, 0);
+    memset(longer, 'x', sizeof longer - 1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        refused(m, bad[i].name, bad[i].len, "v", 1, 0);
-        says(SQLOCK_EINVAL, sqlock_register_get(m, bad[i].name, bad[i].len, buf, sizeof buf, &len,
-                                                &version, &said));
-        says(SQLOCK_EINVAL, sqlock_ensure(m, bad[i].name, bad[i].len, &said));
+        refused(m, bad[i], "v", 1, 0);
+        says(SQLOCK_EINVAL, sqlock_register_get(m, bad[i], buf, sizeof buf, &len, &version, &said));
+        says(SQLOCK_EINVAL, sqlock_ensure(m, bad[i], &said));
     }
     assert_int_equal(len, 99);
     assert_int_equal(version, -7);
@@ -189,8 +178,8 @@ static void test_names_are_refused_as_those_of_locks(void **state)
     longer[255] = '\0';
     set_register(m, longer, "v", 0);
     read_register(m, longer, "v");
-    ok(sqlock_ensure(m, longer, 255, &said));
-    ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", SQLOCK_LEN_STRING, &said));
+    ok(sqlock_ensure(m, longer, &said));
+    ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", &said));
 }
 
 static void test_buffer_that_is_too_small_is_told_the_length_and_left_alone(void **state)
@@ -200,16 +189,15 @@ static void test_buffer_that_is_too_small_is_told_the_length_and_left_alone(void
     char buf[8] = "untouch";
     size_t len = 99;
 
-    says(SQLOCK_EINVAL,
-         sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 4, &len, &found, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, buf, 4, &len, &found, &said));
     assert_int_equal(len, 5);
     assert_int_equal(found, -7);
     assert_string_equal(buf, "untouch");
-    ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, buf, 5, &len, &found, &said));
+    ok(sqlock_register_get(m, NAME, buf, 5, &len, &found, &said));
     assert_int_equal(found, version);
     assert_memory_equal(buf, "12345ch", 8);
     len = 99;
-    ok(sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &found, &said));
+    ok(sqlock_register_get(m, NAME, NULL, 0, &len, &found, &said));
     assert_int_equal(len, 5);
 }
 
@@ -221,12 +209,12 @@ static void test_get_without_room_for_its_answer_is_refused(void **state)
     size_t len;
     char buf[4];
 
-    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, NULL, &version, &said));
-    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, buf, 4, &len, NULL, &said));
-    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, 6, NULL, 4, &len, &version, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, buf, 4, NULL, &version, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, buf, 4, &len, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_register_get(m, NAME, NULL, 4, &len, &version, &said));
     assert_int_equal(spy_runs(-1), runs);
-    ok(sqlock_register_set(m, NAME, 6, "v", 1, 0, NULL, &said));
-    assert_int_equal(sqlock_register_set(m, NAME, 6, "v", 1, 0, NULL, NULL), SQLOCK_CONFLICT);
+    ok(sqlock_register_set(m, NAME, "v", 1, 0, NULL, &said));
+    assert_int_equal(sqlock_register_set(m, NAME, "v", 1, 0, NULL, NULL), SQLOCK_CONFLICT);
 }
 
 /* ---- several --------------------------------------------------------------------------------- */
@@ -245,13 +233,13 @@ static int add_one(struct counter *c)
     char buf[32] = "";
     size_t len;
     int64_t version;
-    int rc = sqlock_register_get(c->m, "sum", 3, buf, sizeof buf - 1, &len, &version, &c->err);
+    int rc = sqlock_register_get(c->m, "sum", buf, sizeof buf - 1, &len, &version, &c->err);
 
     if (rc != 0)
         return rc;
     buf[len] = '\0';
     len = (size_t)snprintf(buf, sizeof buf, "%d", atoi(buf) + 1);
-    return sqlock_register_set(c->m, "sum", 3, buf, len, version, NULL, &c->err);
+    return sqlock_register_set(c->m, "sum", buf, len, version, NULL, &c->err);
 }
 
 static void *count_main(void *arg)
@@ -312,10 +300,9 @@ static void refused_by_version(sqlock *m)
 
     memset(err, 0, sizeof err);
     assert_code(SQLOCK_ESCHEMA, set_register_code(m, NAME, "v", 0, &version, &err[0]), &err[0]);
-    assert_code(SQLOCK_ESCHEMA,
-                sqlock_register_get(m, NAME, SQLOCK_LEN_STRING, NULL, 0, &len, &version, &err[1]),
+    assert_code(SQLOCK_ESCHEMA, sqlock_register_get(m, NAME, NULL, 0, &len, &version, &err[1]),
                 &err[1]);
-    assert_code(SQLOCK_ESCHEMA, sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &err[2]), &err[2]);
+    assert_code(SQLOCK_ESCHEMA, sqlock_ensure(m, NAME, &err[2]), &err[2]);
     for (int i = 0; i < 3; i++) {
         assert_non_null(strstr(err[i].text, "version 1"));
         assert_non_null(strstr(err[i].text, "version 2 is needed"));
@@ -335,7 +322,7 @@ static void test_on_an_older_schema_locks_work_and_registers_name_the_version(vo
     refused_by_version(m);
     /* Somebody migrates, and a manager that is open finds out. */
     ok(migrate_to(w, 2, 0, &said));
-    ok(sqlock_ensure(m, NAME, SQLOCK_LEN_STRING, &said));
+    ok(sqlock_ensure(m, NAME, &said));
     assert_true(set_register(m, NAME, "v", 0) > 0);
     /* ... and back, under its connections: the tables are gone. */
     ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &said));
@@ -371,7 +358,7 @@ static void *ensure_main(void *arg)
 
     for (int i = 0; i < 2 * EACH; i++) {
         snprintf(name, sizeof name, "row %d", i / 2);
-        c->failed += sqlock_ensure(c->m, name, SQLOCK_LEN_STRING, &c->err) != 0;
+        c->failed += sqlock_ensure(c->m, name, &c->err) != 0;
     }
     return NULL;
 }

@@ -101,7 +101,7 @@ static void test_renewals_end_with_release_free_and_loss(void **state)
 
     sqlock_lock_free(take_for(a, "freed", SQLOCK_LEASE_MIN_MS, 0));
     sleep_ms(350);
-    ok(sqlock_break(b, "broken", 6, sqlock_lock_token(broken), &said));
+    ok(sqlock_break(b, "broken", sqlock_lock_token(broken), &said));
     await_loss(broken);
     ok(sqlock_release(released, &said));
     next = take_with(b, "released", &o); /* at once */

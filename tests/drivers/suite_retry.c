@@ -27,7 +27,7 @@ static int spoiled(const sqlock_attempt *attempt, void *user, sqlock_error *err)
     t->token = sqlock_lock_token(attempt->lock);
     assert_int_equal(try_once(t->other, "price"), SQLOCK_EBUSY);
     if (t->lose && t->with_lock == 1) {
-        assert_ok(sqlock_break(t->other, "price", 5, t->token, err), err);
+        assert_ok(sqlock_break(t->other, "price", t->token, err), err);
         assert_code(SQLOCK_ELOST, sqlock_renew(attempt->lock, err), err);
         return SQLOCK_ELOST;
     }

@@ -141,7 +141,7 @@ static void test_name_is_locked_and_its_row_made_when_missing(void **state)
 static void test_name_may_be_made_beforehand(void **state)
 {
     set_row_stage(state);
-    ok(sqlock_ensure(rs.m, "a b'\"`\\", SQLOCK_LEN_STRING, &said));
+    ok(sqlock_ensure(rs.m, "a b'\"`\\", &said));
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
         ok(lock_row_name(rs.conn, "a b'\"`\\", 0));

@@ -73,7 +73,7 @@ static void test_name_s_blocker_is_told_too(void **state)
     o.blocker = &b;
     begin_both();
     ok(lock_row_name(rs.other, "job", 0));
-    says(SQLOCK_EBUSY, sqlock_name_lock(rs.conn, "job", 3, &o, &said));
+    says(SQLOCK_EBUSY, sqlock_name_lock(rs.conn, "job", &o, &said));
     assert_blocked_by(rs.other_app, &b);
 }
 
@@ -239,7 +239,7 @@ static void test_blocker_without_a_size_is_refused(void **state)
     set_row_stage(state);
     o.blocker = &b;
     app_exec(g.app, g.side->begins[0]);
-    says(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", 3, &o, &said));
+    says(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", &o, &said));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -62,7 +62,7 @@ int lock_row_name(sqlock_conn *conn, const char *name, int32_t wait_ms)
 {
     sqlock_row_opts o = row_opts(0, wait_ms);
 
-    return sqlock_name_lock(conn, name, SQLOCK_LEN_STRING, &o, &said);
+    return sqlock_name_lock(conn, name, &o, &said);
 }
 
 void begin_both(void)

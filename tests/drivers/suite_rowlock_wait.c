@@ -216,11 +216,11 @@ static void test_cancel_of_a_name_s_wait_is_told(void **state)
     begin_both();
     ok(lock_row_name(rs.other, "job", 0));
     assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
-    rc = sqlock_name_lock(rs.conn, "job", SQLOCK_LEN_STRING, &o, &said);
+    rc = sqlock_name_lock(rs.conn, "job", &o, &said);
     pthread_join(thread, NULL);
     says(SQLOCK_ECANCELLED, rc);
     /* once it has been fired, nothing is asked, as elsewhere */
-    says(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", 4, &o, &said));
+    says(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", &o, &said));
     says(SQLOCK_ECANCELLED, lock_until_cancelled(f.cancel, 2, 0));
     assert_int_equal(seen_by(g.app), 10);
     end_both("COMMIT");

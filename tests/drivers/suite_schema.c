@@ -154,8 +154,7 @@ static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void
 
     change(w, "UPDATE %s SET kind = 7", "lock");
     says(SQLOCK_ESCHEMA, sqlock_renew(lock, &said));
-    says(SQLOCK_ESCHEMA,
-         sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), &said));
+    says(SQLOCK_ESCHEMA, sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
     says(SQLOCK_ESCHEMA, sqlock_release(lock, &said));
     assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
     change(w, "UPDATE %s SET kind = 0", "lock");

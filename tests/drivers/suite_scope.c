@@ -20,8 +20,7 @@ static int do_work(sqlock_lock *lock, void *user)
     k->held = sqlock_is_held(lock);
     k->busy_for_others = try_once(k->other, "nightly") == SQLOCK_EBUSY;
     if (k->lose)
-        k->broken =
-            sqlock_break(k->other, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(lock), NULL);
+        k->broken = sqlock_break(k->other, "nightly", sqlock_lock_token(lock), NULL);
     return k->result;
 }
 
@@ -109,11 +108,34 @@ static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
     assert_between(1, spy_runs(SQLOCK_STMT_WITHDRAW), INT64_MAX);
 }
 
+static void test_end_releases_and_frees_in_any_state(void **state)
+{
+    sqlock *m = manager(state), *other = manager(state);
+    sqlock_lock *lock = take(m, "nightly");
+
+    ok(sqlock_lock_end(&lock, &said));
+    assert_null(lock);
+    assert_true(is_free(other, "nightly"));
+    ok(sqlock_lock_end(&lock, &said));
+    ok(sqlock_lock_end(NULL, &said));
+
+    lock = take(m, "nightly");
+    ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &said));
+    says(SQLOCK_ELOST, sqlock_lock_end(&lock, &said));
+    assert_null(lock);
+
+    lock = take(m, "nightly");
+    ok(sqlock_release(lock, &said));
+    ok(sqlock_lock_end(&lock, &said));
+    assert_null(lock);
+}
+
 static const struct CMUnitTest tests[] = {
     core_test(test_work_is_done_under_the_lock),
     core_test(test_work_is_not_done_without_the_lock),
     core_test(test_work_that_outlived_its_lock_is_told_lost),
     core_test(test_scope_gives_back_the_lock_on_every_way_out),
     core_test(test_acquire_that_cannot_be_settled_is_withdrawn),
+    core_test(test_end_releases_and_frees_in_any_state),
 };
 PART(suite_scope, tests);

@@ -113,7 +113,7 @@ static void test_withdrawal_leaves_the_reason_of_a_loss(void **state)
     sqlock_lock *broken = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
     sqlock_lock *lock = still_on_its_way(w, &m);
 
-    ok(sqlock_break(m, "nightly", SQLOCK_LEN_STRING, sqlock_lock_token(broken), &said));
+    ok(sqlock_break(m, "nightly", sqlock_lock_token(broken), &said));
     ok(sqlock_release(lock, &said));
     says(SQLOCK_ELOST, sqlock_renew(broken, &said));
     assert_int_equal(sqlock_lock_why(broken), SQLOCK_WHY_BROKEN);

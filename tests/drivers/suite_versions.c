@@ -227,8 +227,8 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     c->dialect.n_scripts = SQLOCK_STMT_ENSURE; /* registers came later than locks */
     use(w, &c->table);
     ok(open_with(w, &c->table, &m, &said));
-    says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", 1, "v", 1, 0, NULL, &said));
-    says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", 1, &said));
+    says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", "v", 1, 0, NULL, &said));
+    says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", &said));
     assert_non_null(strstr(said.text, "older"));
     sqlock_close(m);
     c->dialect.n_scripts = SQLOCK_STMT_LIST;
@@ -262,7 +262,7 @@ static void test_older_driver_without_notes_breaks_all_the_same(void **state)
     ok(open_with(w, &c->table, &m, &said));
     for (int i = 0; i < 2; i++) {
         lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
-        ok(sqlock_break(m, "nightly", 7, sqlock_lock_token(lock), &said));
+        ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
         for (int j = 0; j < 2 * i; j++)
             give(take(m, "nightly"));
         says(SQLOCK_ELOST, sqlock_renew(lock, &said));

@@ -342,6 +342,43 @@ static void test_refusal_tells_who_holds_the_lock(void **state)
     give(lock);
 }
 
+static void label_is(sqlock *m, const char *label, const char *end)
+{
+    sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
+    sqlock_info info = {.size = sizeof info};
+    sqlock_lock *lock = NULL;
+
+    o.label = label;
+    ok(sqlock_acquire(m, "nightly", &o, &lock, &said));
+    ok(sqlock_find(m, "nightly", &info, &said));
+    assert_non_null(strchr(info.holder.label, '@'));
+    assert_string_equal(info.holder.label + strlen(info.holder.label) - strlen(end), end);
+    give(lock);
+}
+
+static void test_each_grant_may_have_a_label_of_its_own(void **state)
+{
+    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
+    sqlock_lock *none = NULL;
+    char longest[SQLOCK_LABEL_MAX + 1] = "";
+    sqlock *m;
+
+    oo.label = "billing";
+    m = open_manager(world(state), &oo);
+    label_is(m, NULL, " billing");
+    label_is(m, "run 7", " run 7");
+    label_is(m, NULL, " billing");
+    memset(longest, 'x', 128);
+    label_is(m, longest, longest);
+    longest[128] = 'x';
+    o.label = longest;
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", &o, &none, &said));
+    o.label = "\xFF";
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "nightly", &o, &none, &said));
+    assert_true(is_free(m, "nightly"));
+}
+
 /* An older program's struct ends earlier: what lies behind it is not the library's. */
 static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
 {
@@ -379,6 +416,7 @@ static const struct CMUnitTest tests[] = {
     core_test(test_many_who_wait_together_end_as_busy),
     core_test(test_short_waits_on_one_connection_end_as_busy),
     cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
+    cmocka_unit_test(test_each_grant_may_have_a_label_of_its_own),
     core_test(test_holder_is_told_in_as_much_room_as_its_size_says),
 };
 PART(suite_wait, tests);

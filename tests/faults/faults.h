@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <sqlock/driver.h>
+#include <sqlock/import.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/pg.h"

@@ -64,10 +64,8 @@ static int draw(sqlock *m, const char *name)
     token = sqlock_lock_token(lock);
     assert_ok(sqlock_release(lock, &err), &err);
     sqlock_lock_free(lock);
-    assert_ok(sqlock_register_get(m, "r", SQLOCK_LEN_STRING, NULL, 0, &len, &version, &err), &err);
-    assert_ok(
-        sqlock_register_set(m, "r", SQLOCK_LEN_STRING, name, strlen(name), version, &version, &err),
-        &err);
+    assert_ok(sqlock_register_get(m, "r", NULL, 0, &len, &version, &err), &err);
+    assert_ok(sqlock_register_set(m, "r", name, strlen(name), version, &version, &err), &err);
     rises = token > last.token && version > last.version;
     last.token = token > last.token ? token : last.token;
     last.version = version > last.version ? version : last.version;

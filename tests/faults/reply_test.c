@@ -105,7 +105,7 @@ static sqlock_lock *import(const unsigned char *owner, int64_t token)
     sqlock_lock *lock = NULL;
     sqlock_error err;
 
-    assert_ok(sqlock_import(m, NAME, SQLOCK_LEN_STRING, owner, token, NULL, &lock, &err), &err);
+    assert_ok(sqlock_import(m, NAME, owner, token, NULL, &lock, &err), &err);
     return lock;
 }
 

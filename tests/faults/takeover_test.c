@@ -119,8 +119,7 @@ static void judge_reason(struct server a, const sqlock_driver *d)
     server_kill(&a);
     server_again(&a);
     operator= open_at(a.url, 0, 0);
-    assert_ok(sqlock_break(operator, "job", SQLOCK_LEN_STRING, sqlock_lock_token(held), &err),
-              &err);
+    assert_ok(sqlock_break(operator, "job", sqlock_lock_token(held), &err), &err);
     assert_soon(try_lock(m, "other", 0, &other) == 0, patience_ms(10000));
     assert_soon(sqlock_lock_state(held) == SQLOCK_LOST, patience_ms(10000));
     assert_int_equal(sqlock_lock_why(held), SQLOCK_WHY_BROKEN);
@@ -161,8 +160,7 @@ static struct setter {
 static void *set_register(void *arg)
 {
     (void)arg;
-    setter.code = sqlock_register_set(setter.m, "r", SQLOCK_LEN_STRING, "new", 3, setter.version,
-                                      NULL, &setter.err);
+    setter.code = sqlock_register_set(setter.m, "r", "new", 3, setter.version, NULL, &setter.err);
     atomic_store(&setter.ended, 1);
     return NULL;
 }
@@ -179,9 +177,7 @@ static void test_P13_a_set_is_done_when_the_standby_has_it(void **state)
     migrate(&a, sqlock_driver_postgres());
     memset(&setter, 0, sizeof setter);
     setter.m = open_at(a.url, 0, 0);
-    assert_ok(
-        sqlock_register_set(setter.m, "r", SQLOCK_LEN_STRING, "old", 3, 0, &setter.version, &err),
-        &err);
+    assert_ok(sqlock_register_set(setter.m, "r", "old", 3, 0, &setter.version, &err), &err);
     server_exec(&a, "ALTER SYSTEM SET synchronous_standby_names = 'gone'");
     server_number(&a, "SELECT pg_reload_conf()::int");
     assert_soon(server_number(&a, "SELECT count(*) FROM pg_settings WHERE name = "

@@ -169,12 +169,10 @@ static void test_a_forgetful_server_keeps_registers(void **state)
     mysql_migrated();
     my_private_restart("--innodb-flush-log-at-trx-commit=2");
     m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
-    assert_ok(sqlock_register_set(m, "config", SQLOCK_LEN_STRING, "one", 3, 0, &first, &err), &err);
-    assert_ok(sqlock_register_set(m, "config", SQLOCK_LEN_STRING, "two", 3, first, &second, &err),
-              &err);
+    assert_ok(sqlock_register_set(m, "config", "one", 3, 0, &first, &err), &err);
+    assert_ok(sqlock_register_set(m, "config", "two", 3, first, &second, &err), &err);
     assert_int_equal(second, first + 1);
-    assert_ok(sqlock_register_get(m, "config", SQLOCK_LEN_STRING, NULL, 0, &len, &first, &err),
-              &err);
+    assert_ok(sqlock_register_get(m, "config", NULL, 0, &len, &first, &err), &err);
     assert_int_equal(first, second);
     sqlock_close(m);
     my_private_exec("DELETE FROM test.sqlock_register");
@@ -192,7 +190,7 @@ static int refuses_to_grant(sqlock *m)
     once.wait_ms = 0;
     rc = sqlock_acquire(m, "later", &once, &lock, &err);
     sqlock_lock_free(lock);
-    set = sqlock_register_set(m, "later", SQLOCK_LEN_STRING, "", 0, 0, &version, &err);
+    set = sqlock_register_set(m, "later", "", 0, 0, &version, &err);
     return rc == SQLOCK_EREFUSED && set == SQLOCK_EREFUSED &&
            strstr(err.text, "innodb_flush_log_at_trx_commit") != NULL;
 }

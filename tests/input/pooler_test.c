@@ -149,11 +149,11 @@ static int count_in_a_register(void *arg)
             int64_t version;
             size_t len;
 
-            assert_ok(sqlock_register_get(m, "n", 1, text, sizeof text - 1, &len, &version, &err),
+            assert_ok(sqlock_register_get(m, "n", text, sizeof text - 1, &len, &version, &err),
                       &err);
             text[len] = '\0';
             len = (size_t)snprintf(text, sizeof text, "%d", len > 0 ? atoi(text) + 1 : 1);
-            rc = sqlock_register_set(m, "n", 1, text, len, version, NULL, &err);
+            rc = sqlock_register_set(m, "n", text, len, version, NULL, &err);
         }
         assert_ok(rc, &err);
     }

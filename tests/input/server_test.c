@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <libpq-fe.h>
 #include <signal.h>
+#include <sqlock/import.h>
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
@@ -425,7 +426,7 @@ static void test_P2_what_makes_a_server_forget_is_noticed_while_open(void **stat
 
         private_exec("ALTER TABLE weak.sqlock_%s SET UNLOGGED", tables[i]);
         rc = i < 2 ? sqlock_acquire(m, "x", NULL, &lock, &err)
-                   : sqlock_register_set(m, "x", 1, "1", 1, 0, &version, &err);
+                   : sqlock_register_set(m, "x", "1", 1, 0, &version, &err);
         private_exec("ALTER TABLE weak.sqlock_%s SET LOGGED", tables[i]);
         assert_code(SQLOCK_EREFUSED, rc, &err);
         assert_says(&err, "UNLOGGED");

@@ -249,7 +249,7 @@ static void test_a_break_whose_notes_go_away_behind_it_is_told_as_one(void **sta
     children[0] = child_start(hold_the_broken_row, &p);
     sleep_ms(200);
     children[1] = child_start(drop_later, &p);
-    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     for (int i = 0; i < 2; i++)
         assert_int_equal(child_wait(children[i], patience_ms(10000)), 0);
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);

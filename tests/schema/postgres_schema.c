@@ -301,7 +301,7 @@ static int use_everything(const struct place *p, const char *role, sqlock_error 
     if (rc == 0)
         rc = sqlock_acquire(m, "new", &once, &lock, err);
     if (rc == 0)
-        rc = sqlock_break(m, "new", 3, sqlock_lock_token(lock), err);
+        rc = sqlock_break(m, "new", sqlock_lock_token(lock), err);
     sqlock_lock_free(lock);
     sqlock_close(m);
     if (rc == 0)
@@ -412,10 +412,10 @@ static int use_registers(sqlock *m, const char *name, sqlock_error *err)
 {
     int64_t version = 0;
     size_t len;
-    int rc = sqlock_register_get(m, name, SQLOCK_LEN_STRING, NULL, 0, &len, &version, err);
+    int rc = sqlock_register_get(m, name, NULL, 0, &len, &version, err);
 
     for (int i = 0; rc == 0 && i < 2; i++)
-        rc = sqlock_register_set(m, name, SQLOCK_LEN_STRING, "v", 1, version, &version, err);
+        rc = sqlock_register_set(m, name, "v", 1, version, &version, err);
     return rc;
 }
 
@@ -440,7 +440,7 @@ static void test_registers_and_rows_take_rights_of_their_own(void **state)
     grant(&p, login.role, "SELECT, UPDATE", "{meta}");
     assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
     assert_code(SQLOCK_EDENIED, use_registers(m, "x", &err), &err);
-    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", 1, &err), &err);
+    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
     assert_string_equal(err.sqlstate, "42501");
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
         pg_exec("REVOKE ALL ON %s.sqlock_register FROM %s", p.schema, login.role);
@@ -451,9 +451,9 @@ static void test_registers_and_rows_take_rights_of_their_own(void **state)
     grant(&p, login.role, "SELECT, INSERT, UPDATE", "{register}");
     assert_ok(use_registers(m, "x", &err), &err);
     grant(&p, login.role, "SELECT", "{row}");
-    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", 1, &err), &err);
+    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
     grant(&p, login.role, "INSERT", "{row}");
-    assert_ok(sqlock_ensure(m, "x", 1, &err), &err);
+    assert_ok(sqlock_ensure(m, "x", &err), &err);
     sqlock_close(m);
 }
 
@@ -483,12 +483,12 @@ static void test_breaking_takes_the_rights_on_its_notes(void **state)
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
         pg_exec("REVOKE ALL ON %s.sqlock_broken FROM %s", p.schema, login.role);
         grant(&p, login.role, lacking[i], "{broken}");
-        assert_code(SQLOCK_EDENIED, sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+        assert_code(SQLOCK_EDENIED, sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
         assert_non_null(strstr(err.text, "sqlock_broken"));
         assert_ok(sqlock_renew(lock, &err), &err);
     }
     grant(&p, login.role, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
-    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     sqlock_close(m);
 }

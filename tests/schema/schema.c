@@ -360,15 +360,14 @@ void test_P13_versions_rise_over_down_and_up_again(void **state)
     m = place_open(&p);
     place_exec(&p, "UPDATE {meta} SET fence_floor = fence_floor + 4000000000000000");
     for (int i = 0; i < 3; i++)
-        assert_ok(sqlock_register_set(m, "r", SQLOCK_LEN_STRING, "v", 1, version, &version, &err),
-                  &err);
+        assert_ok(sqlock_register_set(m, "r", "v", 1, version, &version, &err), &err);
     last = version;
     sqlock_close(m);
     assert_ok(sqlock_migrate_to(p.driver, p.url, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
     place_migrate(&p);
     m = place_open(&p);
     version = 0;
-    assert_ok(sqlock_register_set(m, "r", SQLOCK_LEN_STRING, "v", 1, 0, &version, &err), &err);
+    assert_ok(sqlock_register_set(m, "r", "v", 1, 0, &version, &err), &err);
     assert_true(version > last);
     sqlock_close(m);
 }

@@ -524,7 +524,7 @@ static void break_one(sqlock *m)
 
     o.flags = SQLOCK_NO_RENEW;
     assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
-    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     assert_ok(sqlock_acquire(m, "x", &o, &next, &err), &err);
     assert_ok(sqlock_release(next, &err), &err);
     sqlock_lock_free(next);
@@ -578,7 +578,7 @@ void test_P20_a_newer_library_works_on_an_older_schema(void **state)
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(sqlock_list(m, NULL, count_names, &names, &err), &err);
     assert_int_equal(names, 1);
-    assert_ok(sqlock_break(m, "x", 1, sqlock_lock_token(lock), &err), &err);
+    assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     place_exec(&p, "UPDATE {lock} SET idle_since = 1 WHERE owner IS NULL");
     assert_ok(sqlock_reap(m, NULL, &r, &err), &err);

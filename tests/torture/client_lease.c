@@ -218,7 +218,7 @@ static void break_it(struct hand *h, uint32_t name, int64_t token)
     int rc;
 
     hand_ask(h, V_BREAK, name, token);
-    rc = sqlock_break(h->m, hand_name_text(name, text), SQLOCK_LEN_STRING, token, &err);
+    rc = sqlock_break(h->m, hand_name_text(name, text), token, &err);
     hand_answer(h, rc, 0, 0);
     hand_explain(h, rc, &err, "break");
 }

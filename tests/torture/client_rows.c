@@ -162,7 +162,7 @@ static int lock_row(struct hand *h, uint32_t name)
     opts.cancel = h->crew->cancel;
     hand_name_text(name, text);
     rc = name % 2 == 0 ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
-                       : sqlock_name_lock(h->conn, text, SQLOCK_LEN_STRING, &opts, &err);
+                       : sqlock_name_lock(h->conn, text, &opts, &err);
     return judge(h, rc, &err, name % 2 == 0 ? "row lock" : "name lock");
 }
 

@@ -23,7 +23,6 @@ static void test_macro_and_function_write_the_same_bytes(void **state)
     sqlock_retry_opts_init(&retry_call);
     assert_memory_equal(&retry_macro, &retry_call, UP_TO(sqlock_retry_opts, lease_ms));
     assert_null(retry_call.lock_name);
-    assert_true(retry_call.lock_name_len == SQLOCK_LEN_STRING);
     assert_null(retry_call.cancel);
     memset(&open_call, 0xAA, sizeof open_call);
     memset(&acquire_call, 0xAA, sizeof acquire_call);
@@ -50,7 +49,7 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_reap_opts, size), 0);
     assert_int_equal(offsetof(sqlock_retry_opts, size), 0);
     assert_int_equal(offsetof(sqlock_retry_opts, lock_name), 32);
-    assert_int_equal(offsetof(sqlock_retry_opts, cancel), 40 + sizeof(void *));
+    assert_int_equal(offsetof(sqlock_retry_opts, cancel), 32 + sizeof(void *));
     assert_int_equal(offsetof(sqlock_attempt, lock), 16);
     assert_int_equal(offsetof(sqlock_reap_opts, grace_ms), 16);
     assert_int_equal(offsetof(sqlock_reap_opts, cancel), 40 + sizeof(void *));
@@ -58,7 +57,7 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_reap_report, cleared), 16);
     assert_int_equal(offsetof(sqlock_reap_report, oldest_ms), 64);
     assert_int_equal(offsetof(sqlock_acquire_opts, wait_ms), 4);
-    assert_int_equal(offsetof(sqlock_acquire_opts, name_len), 24);
+    assert_int_equal(offsetof(sqlock_acquire_opts, label), 24);
     assert_int_equal(offsetof(sqlock_acquire_opts, owner), 24 + 5 * sizeof(void *));
     assert_int_equal(offsetof(sqlock_open_opts, schema), 8);
     assert_int_equal(offsetof(sqlock_open_opts, connections), 8 + 6 * sizeof(void *));
@@ -67,6 +66,11 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(offsetof(sqlock_row_opts, cancel), 16 + sizeof(void *));
     assert_int_equal(offsetof(sqlock_row_opts, blocker), 16 + 2 * sizeof(void *));
     assert_int_equal(offsetof(sqlock_blocker, text), 24);
+    assert_int_equal(offsetof(sqlock_error, flags), 4);
+    assert_int_equal(offsetof(sqlock_error, native), 8);
+    assert_int_equal(offsetof(sqlock_error, sqlstate), 16);
+    assert_int_equal(offsetof(sqlock_error, text), 24);
+    assert_int_equal(sizeof(sqlock_error), 512);
 }
 
 static void test_sizes_are_those_of_the_structs(void **state)
@@ -86,7 +90,6 @@ static void test_sizes_are_those_of_the_structs(void **state)
     assert_int_equal(a.size, sizeof a);
     assert_int_equal(l.size, sizeof l);
     assert_int_equal(a.wait_ms, SQLOCK_WAIT_DEFAULT_MS);
-    assert_true(a.name_len == SQLOCK_LEN_STRING);
     assert_int_equal(o.lease_ms, SQLOCK_LEASE_DEFAULT_MS);
     assert_int_equal(o.connections, 2);
 }
@@ -129,7 +132,7 @@ static void test_acquire_options_count_field_by_field_at_every_size(void **state
     static const struct field fields[] = {
         FIELD(sqlock_acquire_opts, wait_ms),  FIELD(sqlock_acquire_opts, lease_ms),
         FIELD(sqlock_acquire_opts, renew_ms), FIELD(sqlock_acquire_opts, max_hold_ms),
-        FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, name_len),
+        FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, label),
         FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
         FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
         FIELD(sqlock_acquire_opts, owner),
@@ -145,7 +148,7 @@ static void test_acquire_options_count_field_by_field_at_every_size(void **state
     all.renew_ms = 0x01010101;
     all.max_hold_ms = 0x02020202;
     all.flags = SQLOCK_NO_RENEW;
-    all.name_len = (size_t)0x0102030405060708;
+    all.label = "label";
     all.cancel = (void *)&out;
     memset(&all.on_event, 0x11, sizeof all.on_event);
     all.user = &holder;
