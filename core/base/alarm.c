@@ -1,4 +1,4 @@
-/* Alarms by timerfd. */
+/* Alarms, made of a timerfd. */
 #include <poll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -20,10 +20,10 @@ void alarm_set(int fd, int64_t at)
     if (fd < 0)
         return;
     if (at == 0)
-        spec.it_value.tv_nsec = 1; /* long past: fires at once */
+        spec.it_value.tv_nsec = 1; /* a time long past: the alarm fires at once */
     else if (at != TIME_NEVER) {
         spec.it_value.tv_sec = (time_t)(at / 1000000);
-        spec.it_value.tv_nsec = (at % 1000000) * 1000 + 1; /* all zero would disarm it */
+        spec.it_value.tv_nsec = (at % 1000000) * 1000 + 1; /* all zero would turn the alarm off */
     }
     timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
@@ -32,7 +32,7 @@ void alarm_wait(int fd, int wake_fd)
 {
     struct pollfd fds[2] = {{fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
 
-    poll(fds, 2, -1); /* EINTR: the caller looks and comes back */
+    poll(fds, 2, -1); /* after EINTR the caller looks and calls again */
     sqlock_wake_clear(wake_fd);
 }
 

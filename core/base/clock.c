@@ -1,10 +1,10 @@
-/* The clock that deadlines are told in, and sleeping by it. */
+/* The clock that all deadlines use, and sleeping. */
 #include <errno.h>
 #include <time.h>
 
 #include "core/base/clock.h"
 
-/* BOOTTIME goes on while the machine sleeps: a lease does so too (P4). */
+/* BOOTTIME goes on while the machine sleeps, as a lease does (P4). */
 #ifdef CLOCK_BOOTTIME
 #define DEADLINE_CLOCK CLOCK_BOOTTIME
 #else
@@ -32,4 +32,9 @@ void sqlock_sleep_us(int64_t us)
 int64_t time_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+int64_t time_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }

@@ -6,5 +6,6 @@
 #define TIME_NEVER INT64_MAX
 
 int64_t time_min(int64_t a, int64_t b);
+int64_t time_max(int64_t a, int64_t b);
 
 #endif

@@ -1,4 +1,5 @@
-/* Errors: their names and sentences, and what a SQLSTATE asks the caller to do. */
+/* Errors: their names and sentences, and what the caller can do about a SQLSTATE. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,9 +42,10 @@ const char *sqlock_version(void)
     return SQLOCK_VERSION;
 }
 
-/* A text may have been cut to its place within a character, here or by whoever made it. One of
- * whole words that was cut here ends with the last that has room, and three dots. */
-static void cut_text(sqlock_error *err, int was_cut)
+/* End a text that did not fit. A text of whole words that was cut here ends with the last word that
+ * has room, and three dots. Any other text loses a half character at its end: a driver or a server
+ * may have cut it there. */
+static void error_cut_text(sqlock_error *err, int was_cut)
 {
     const size_t last = sizeof err->text - sizeof " ...", longest = 32;
 
@@ -68,26 +70,26 @@ int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fm
     va_start(ap, fmt);
     len = vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
-    cut_text(err, len >= (int)sizeof err->text);
+    error_cut_text(err, len >= (int)sizeof err->text);
     return code;
 }
 
-/* What to do about a SQLSTATE, by its longest matching beginning. Drivers of databases without
- * SQLSTATEs use the nearest one. */
+/* What to do about a SQLSTATE. The first entry that the SQLSTATE begins with decides. Drivers of
+ * databases without SQLSTATEs use the nearest one. */
 static const struct state_class {
     const char *state;
     int code;
     unsigned flags;
 } state_classes[] = {
-    {"08", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* connection */
+    {"08", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* connection failed */
     {"25006", SQLOCK_EREADONLY, 0},                           /* read-only transaction */
     {"25P02", SQLOCK_EDB, SQLOCK_RECONNECT},                  /* in a failed transaction */
     {"26000", SQLOCK_EDB, SQLOCK_RETRY | SQLOCK_RECONNECT},   /* prepared statement lost */
     {"28", SQLOCK_EDENIED, SQLOCK_RECONNECT},                 /* login */
     {"3D000", SQLOCK_EUNREACH, SQLOCK_RECONNECT},             /* no such database */
     {"3F000", SQLOCK_ESCHEMA, 0},                             /* no such schema */
-    {"40", SQLOCK_EDB, SQLOCK_RETRY},                         /* deadlock, serialization */
-    {"42501", SQLOCK_EDENIED, 0},                             /* privileges */
+    {"40", SQLOCK_EDB, SQLOCK_RETRY},                         /* deadlock, serialization failure */
+    {"42501", SQLOCK_EDENIED, 0},                             /* missing privilege */
     {"42P01", SQLOCK_ESCHEMA, 0},                             /* no such table */
     {"42703", SQLOCK_ESCHEMA, 0},                             /* no such column */
     {"53100", SQLOCK_EFULL, SQLOCK_RETRY},                    /* disk full */
@@ -95,8 +97,8 @@ static const struct state_class {
     {"53300", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* too many connections */
     {"55000", SQLOCK_EREADONLY, 0},                              /* not possible during recovery */
     {"55P03", SQLOCK_EDB, SQLOCK_RETRY},                         /* row or file is locked */
-    {"57014", SQLOCK_EDB, SQLOCK_RETRY}, /* an administrator, or a time limit of the server's */
-    {"57P", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* server stops or starts */
+    {"57014", SQLOCK_EDB, SQLOCK_RETRY}, /* cancelled, or a time limit of the server */
+    {"57P", SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT}, /* the server stops or starts */
     {"58030", SQLOCK_EFULL, SQLOCK_RETRY},                     /* input or output failed */
     {"XX001", SQLOCK_ECORRUPT, 0},
     {"XX002", SQLOCK_ECORRUPT, 0},
@@ -142,7 +144,7 @@ void error_prefix(sqlock_error *err, const char *fmt, ...)
     len = snprintf(whole, sizeof whole, "%s: %s", context, err->text);
     whole[sizeof err->text - 1] = '\0';
     memcpy(err->text, whole, sizeof err->text);
-    cut_text(err, len >= (int)sizeof err->text);
+    error_cut_text(err, len >= (int)sizeof err->text);
 }
 
 int error_nomem(sqlock_error *err)
@@ -152,6 +154,7 @@ int error_nomem(sqlock_error *err)
 
 int error_give(sqlock_error *err, const sqlock_error *from)
 {
+    assert(err != from);
     if (err != NULL && from->code != 0)
         *err = *from;
     return from->code;
@@ -159,8 +162,8 @@ int error_give(sqlock_error *err, const sqlock_error *from)
 
 int error_contention(sqlock_error *err)
 {
-    const int locked = strcmp(err->sqlstate, "55P03") == 0; /* a wait for a lock ended, or NOWAIT */
-    const int victim = strcmp(err->sqlstate, "40P01") == 0; /* of a deadlock */
+    const int locked = strcmp(err->sqlstate, "55P03") == 0; /* the wait for a lock ended */
+    const int victim = strcmp(err->sqlstate, "40P01") == 0; /* chosen to end a deadlock */
 
     if (err->code == SQLOCK_EDB && (locked || victim))
         err->code = SQLOCK_EGUARDED;

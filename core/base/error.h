@@ -3,17 +3,18 @@
 
 #include <sqlock/driver.h>
 
-/* Put context before the text while climbing: error_prefix(err, "acquire \"%s\"", name). */
+/* Put context before the text on the way up: error_prefix(err, "acquire \"%s\"", name). */
 void error_prefix(sqlock_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* SQLOCK_ENOMEM. */
+/* Set SQLOCK_ENOMEM and return it. */
 int error_nomem(sqlock_error *err);
 
-/* Copy *from to the caller's err, which may be NULL; returns from's code. */
+/* Copy *from to the caller's err, which may be NULL. Returns the code of *from. */
 int error_give(sqlock_error *err, const sqlock_error *from);
 
-/* A row, or a whole file, that some open transaction keeps locked is contention, and no error
- * (P18), also if it ended in a deadlock: that becomes SQLOCK_EGUARDED. Returns the code. */
+/* A row or a file that an open transaction keeps locked is contention, not an error (P18). That
+ * holds also if the wait ended in a deadlock. Such an error becomes SQLOCK_EGUARDED. Returns the
+ * code. */
 int error_contention(sqlock_error *err);
 
 #endif

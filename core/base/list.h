@@ -1,9 +1,10 @@
 #ifndef SQLOCK_BASE_LIST_H
 #define SQLOCK_BASE_LIST_H
 
+#include <assert.h>
 #include <stddef.h>
 
-/* A circular list whose links live in its members; a head is a link of its own. */
+/* A circular list. Its links are fields of its members, and its head is a link, too. */
 struct link {
     struct link *next, *prev;
 };
@@ -18,15 +19,18 @@ static inline void list_init(struct link *head)
 
 static inline void list_append(struct link *head, struct link *at)
 {
+    assert(head->prev->next == head && head->next->prev == head);
+    assert(at->next == at); /* it is in no other list */
     at->prev = head->prev;
     at->next = head;
     head->prev->next = at;
     head->prev = at;
 }
 
-/* Takes at out of its list; taking it out twice does nothing. */
+/* Take `at` out of its list. Taking it out twice does nothing. */
 static inline void list_remove(struct link *at)
 {
+    assert(at->prev->next == at && at->next->prev == at);
     at->prev->next = at->next;
     at->next->prev = at->prev;
     list_init(at);

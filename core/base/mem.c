@@ -1,4 +1,5 @@
-/* Every allocation of the library and its drivers passes here, so that tests can make it fail. */
+/* All memory of the library and its drivers comes from here, so that tests can make allocations
+ * fail. */
 #include <stdlib.h>
 
 #include <sqlock/driver.h>

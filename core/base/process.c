@@ -1,4 +1,5 @@
-/* Who this process is. */
+/* Which process this is. */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,21 +8,23 @@
 
 #include "core/base/process.h"
 
-/* A pid alone does not tell a child from its parent: with pid namespaces both may be number 1, and
- * a late child may be given the number of an ancestor that has ended. So a number goes with it that
- * stands in a page which the kernel empties in every child, also in one that no handler of
- * pthread_atfork() is run for. A child draws the next number, from a counter that it inherits: it
- * differs from those of all processes that it can have handles of. What shares the memory, a child
- * of vfork(), is told by its pid.
+/* A pid alone does not distinguish a child from its parent. With pid namespaces both may be number
+ * 1, and a late child may get the number of an ancestor that has ended. So a second number goes
+ * with the pid. It is in a page that the kernel clears in every child, even where no
+ * pthread_atfork() handler runs. A child draws the next number from a counter that it inherits. So
+ * its number differs from those of all processes whose handles it can have. A child of vfork()
+ * shares the memory, and differs by its pid.
  *
- * Static, for a child has nothing but its memory to know its parents by; nobody can set it. */
+ * These are static because a child knows its parents only by the memory that it inherits. The
+ * application cannot set them. */
 static _Atomic(atomic_uint *) number;
 static atomic_uint drawn;
-static atomic_uint
-    never_wiped; /* in place of the page where there is none: pids alone count then */
+/* Stands in for the page if the system has none. Then pids alone count. */
+static atomic_uint never_wiped;
 
-/* Always the same place in a process: two would make two numbers of it. */
-static atomic_uint *number_place(void)
+/* The page, which is made at the first call. It must stay at one place: two pages would give the
+ * process two numbers. */
+static atomic_uint *process_number_place(void)
 {
     atomic_uint *place = atomic_load(&number), *before = NULL;
     void *page = MAP_FAILED;
@@ -35,8 +38,8 @@ static atomic_uint *number_place(void)
 #endif
     if (place == NULL)
         place = &never_wiped;
-    /* Two threads may come at once, and one of them be forked in the middle: a page counts from
-     * here on, and before it nobody was given a number. */
+    /* Two threads may get here at once, and one of them may be forked in the middle. So a page
+     * counts only from here on, and no number was drawn before. */
     if (!atomic_compare_exchange_strong(&number, &before, place))
         place = before;
     if (page != MAP_FAILED && place != page)
@@ -46,7 +49,7 @@ static atomic_uint *number_place(void)
 
 int64_t sqlock_process_id(void)
 {
-    atomic_uint *place = number_place();
+    atomic_uint *place = process_number_place();
     unsigned now = atomic_load(place);
 
     if (now == 0) {
@@ -55,6 +58,7 @@ int64_t sqlock_process_id(void)
         if (atomic_compare_exchange_strong(place, &now, next))
             now = next;
     }
+    assert(now != 0); /* a parent and its child would have the same number */
     return (int64_t)((uint64_t)now << 32 | (uint32_t)getpid());
 }
 

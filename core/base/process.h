@@ -3,7 +3,7 @@
 
 #include <sqlock/driver.h> /* sqlock_process_id() */
 
-/* "pid@host", cut to size. */
+/* Write "pid@host", cut to size. A pid of 0 means this process. */
 void process_name(long pid, char *out, unsigned long size);
 
 #endif

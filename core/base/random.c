@@ -1,4 +1,4 @@
-/* Random bytes from the kernel: owners must differ between processes, also after fork. */
+/* Random bytes from the kernel. Owners must differ between processes, also after a fork. */
 #include <errno.h>
 #include <sys/random.h>
 
@@ -29,6 +29,6 @@ uint32_t sqlock_random_below(uint32_t below)
 
     if (below < 2 || random_bytes(&r, sizeof r) != 0)
         return 0;
-    return (uint32_t)(((uint64_t)r * below) >>
-                      32); /* multiply and shift: no division, bias below 2^-32 */
+    /* Multiply and shift instead of a division. The bias is below 2^-32. */
+    return (uint32_t)(((uint64_t)r * below) >> 32);
 }

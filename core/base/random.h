@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-/* Fill with random bytes fit for owners. Returns 0, or -1 when the system has none. */
+/* Fill with random bytes that are good enough for owners. Returns 0, or -1 if the system has
+ * none. */
 int random_bytes(void *out, size_t len);
 
 #endif

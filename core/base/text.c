@@ -1,9 +1,10 @@
-/* Checks on names and identifiers, made before any I/O. */
+/* Checks of names and identifiers, made before any I/O. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/base/text.h"
 
-/* How many bytes a character that starts with this one has; 0: none does. */
+/* How many bytes a character has that starts with this byte. 0: no character does. */
 static size_t utf8_length(unsigned char first)
 {
     if (first >= 0x01 && first <= 0x7F)
@@ -15,7 +16,8 @@ static size_t utf8_length(unsigned char first)
     return first >= 0xF0 && first <= 0xF4 ? 4 : 0;
 }
 
-/* Bytes of the character at p, or 0. The table is that of RFC 3629, section 4. */
+/* The length of the character at p, or 0 if it is not UTF-8. The table is that of RFC 3629, section
+ * 4. */
 static size_t utf8_char(const unsigned char *p, size_t left)
 {
     unsigned char low = 0x80, high = 0xBF;
@@ -85,7 +87,7 @@ size_t text_whole(const char *text, size_t len)
     while (back < 3 && back < len && ((unsigned char)text[len - 1 - back] & 0xC0) == 0x80)
         back++;
     if (back == len || utf8_length((unsigned char)text[len - 1 - back]) <= back + 1)
-        return len; /* whole, or no UTF-8 at all */
+        return len; /* the last character is whole, or this is not UTF-8 */
     return len - 1 - back;
 }
 
@@ -93,6 +95,7 @@ const char *text_show(char *out, size_t size, const char *text, size_t len)
 {
     size_t n = len < size ? len : text_whole(text, size - 1);
 
+    assert(size > 0 && n < size);
     for (size_t i = 0; i < n; i++)
         out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[n] = '\0';

@@ -1,28 +1,46 @@
-/* Threads, and what they wait on each other with. */
+/* Threads, mutexes and conditions. */
+#include <assert.h>
 #include <signal.h>
 #include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 
+/* Only the thread that holds m can find itself there, so no order of memory is needed. */
+static void mutex_set_owner(mutex *m, uintptr_t owner)
+{
+    atomic_store_explicit(&m->owner, owner, memory_order_relaxed);
+}
+
+bool mutex_is_mine(const mutex *m)
+{
+    return atomic_load_explicit(&m->owner, memory_order_relaxed) == (uintptr_t)pthread_self();
+}
+
 int mutex_init(mutex *m)
 {
-    return pthread_mutex_init(m, NULL);
+    atomic_init(&m->owner, 0);
+    return pthread_mutex_init(&m->native, NULL);
 }
 
 void mutex_free(mutex *m)
 {
-    pthread_mutex_destroy(m);
+    assert(!mutex_is_mine(m));
+    pthread_mutex_destroy(&m->native);
 }
 
 void mutex_lock(mutex *m)
 {
-    pthread_mutex_lock(m);
+    assert(!mutex_is_mine(m)); /* it would wait for itself */
+    pthread_mutex_lock(&m->native);
+    mutex_set_owner(m, (uintptr_t)pthread_self());
 }
 
 void mutex_unlock(mutex *m)
 {
-    pthread_mutex_unlock(m);
+    assert(mutex_is_mine(m));
+    mutex_set_owner(m, 0);
+    pthread_mutex_unlock(&m->native);
 }
 
 int cond_init(cond *c)
@@ -48,13 +66,14 @@ void cond_wake_all(cond *c)
     pthread_cond_broadcast(c);
 }
 
-/* Conditions cannot wait on BOOTTIME: the time left is carried over to MONOTONIC, ten seconds at a
- * time, so that a machine that slept is noticed soon after it wakes. */
+/* Conditions cannot wait on BOOTTIME, so this waits on MONOTONIC for the time that is left. It
+ * waits ten seconds at most, to notice soon that the machine has slept. */
 void cond_wait_until(cond *c, mutex *m, int64_t deadline)
 {
     int64_t left = deadline - sqlock_now_us();
     struct timespec t;
 
+    assert(mutex_is_mine(m));
     if (left <= 0)
         return;
     left = time_min(left, 10 * INT64_C(1000000));
@@ -65,7 +84,9 @@ void cond_wait_until(cond *c, mutex *m, int64_t deadline)
         t.tv_nsec -= 1000000000;
         t.tv_sec++;
     }
-    pthread_cond_timedwait(c, m, &t);
+    mutex_set_owner(m, 0); /* others hold it during the wait */
+    pthread_cond_timedwait(c, &m->native, &t);
+    mutex_set_owner(m, (uintptr_t)pthread_self());
 }
 
 int thread_start(thread *t, void *(*body)(void *), void *arg)

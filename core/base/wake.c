@@ -1,4 +1,4 @@
-/* Descriptors that wake a poll() from another thread. */
+/* Descriptors that wake a thread from poll(). */
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -35,9 +35,9 @@ void sqlock_wake_close(int fd)
         close(fd);
 }
 
-/* Milliseconds for poll(), rounded up so that it does not return early, and at most ten seconds:
- * poll's clock stands while the machine sleeps, ours does not. */
-static int poll_ms(int64_t deadline)
+/* Milliseconds for poll(). They are rounded up, so that poll() does not return early. They are ten
+ * seconds at most, because poll's clock stands still while the machine sleeps and ours does not. */
+static int wake_poll_ms(int64_t deadline)
 {
     int64_t left = deadline - sqlock_now_us();
 
@@ -51,7 +51,7 @@ int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline)
     struct pollfd fds[2] = {{fd, (short)events, 0}, {wake_fd, POLLIN, 0}};
 
     for (;;) {
-        int n = poll(fds, 2, poll_ms(deadline)); /* poll ignores negative descriptors */
+        int n = poll(fds, 2, wake_poll_ms(deadline)); /* poll ignores negative descriptors */
 
         if (n < 0 && errno != EINTR)
             return SQLOCK_ESYS;

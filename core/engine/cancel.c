@@ -7,6 +7,7 @@ void cancel_listen(struct cancel_listener *cut, sqlock_cancel *cancel,
 {
     cut->now = now;
     cut->cancel = cancel;
+    list_init(&cut->in_cancel);
     if (cancel == NULL)
         return;
     mutex_lock(&cancel->mu);

@@ -53,6 +53,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     lock->pending = PENDING_ACQUIRE;
     lease_init(&lock->lease, lease_us, every, opts->max_hold_ms * INT64_C(1000));
     lock->lease.manual = (opts->flags & SQLOCK_NO_RENEW) != 0;
+    list_init(&lock->in_manager);
     mutex_lock(&m->mu);
     list_append(&m->locks, &lock->in_manager);
     m->refs++;
