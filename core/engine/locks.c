@@ -122,7 +122,7 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
 
     if (todo & LEASE_ARM)
         set_descriptor(lock);
-    if ((todo & LEASE_TELL) && lock->on_event != NULL && !lock->quiet)
+    if ((todo & LEASE_REPORT) && lock->on_event != NULL && !lock->quiet)
         lock->tell = 1;
     timer_wake(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
 }

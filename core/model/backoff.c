@@ -1,8 +1,9 @@
-/* Sleeping between tries: exponential with jitter, so that waiters that were refused together do
- * not come back together (Brooker, "Exponential Backoff And Jitter", 2015: equal jitter). */
+/* Sleep times between two tries. They grow exponentially and have jitter, so that waiters that were
+ * refused together do not return together (Brooker, "Exponential Backoff And Jitter", 2015: equal
+ * jitter). */
 #include "core/model/backoff.h"
 
-/* The lease's end is told in the server's clock; a try a moment before it would be in vain. */
+/* The lease ends by the server's clock. A try a moment before that end would be in vain. */
 #define PAST_END_US 1000
 
 int64_t backoff_doubled(int64_t first, int64_t last, int n)

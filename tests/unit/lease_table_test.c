@@ -241,7 +241,7 @@ static void check_next_tick(const struct story *s)
     assert_true(next <= (lease_is_pinned(&l) ? l.hold_until : l.deadline));
     assert_int_equal(lease_apply(&l, LEASE_TICK, next - 1, 0), 0);
     assert_int_equal(l.state, s->l.state);
-    assert_true(lease_apply(&l, LEASE_TICK, next, 0) & LEASE_TELL);
+    assert_true(lease_apply(&l, LEASE_TICK, next, 0) & LEASE_REPORT);
     assert_int_not_equal(l.state, s->l.state);
 }
 
@@ -254,11 +254,11 @@ static void check_move(const struct lease *before, const struct story *s, enum l
         assert_memory_equal(before, l, sizeof *l);
     if (l->deadline != before->deadline || is_believed(l) != is_believed(before))
         assert_true(todo & LEASE_ARM);
-    if (todo & LEASE_TELL)
+    if (todo & LEASE_REPORT)
         assert_int_not_equal(l->state, before->state);
     if (is_believed(before) && l->state != SQLOCK_RELEASED && !is_believed(l) &&
         event != LEASE_CLOSED && event != LEASE_RELEASING)
-        assert_true(todo & LEASE_TELL);
+        assert_true(todo & LEASE_REPORT);
     /* nothing but a first grant makes a lock held that was not, or the end of a guard */
     if (is_believed(l) && !lease_is_held(before, s->now) && event != LEASE_GRANTED &&
         !(event == LEASE_RENEWED && before->guarded != 0))

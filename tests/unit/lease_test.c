@@ -62,10 +62,10 @@ static void test_lock_is_held_until_the_deadline_and_not_at_it(void **state)
     assert_true(lease_is_held(&l, END - 1));
     assert_false(lease_is_held(&l, END)); /* although no tick has told it */
     assert_int_equal(l.state, SQLOCK_HELD);
-    assert_int_equal(lease_apply(&l, LEASE_TICK, END - 1, 0), LEASE_TELL);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, END - 1, 0), LEASE_REPORT);
     assert_int_equal(l.state, SQLOCK_AT_RISK);
     assert_true(lease_is_held(&l, END - 1));
-    assert_int_equal(lease_apply(&l, LEASE_TICK, END, 0), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, END, 0), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
     assert_false(lease_is_held(&l, END - 1));
@@ -89,7 +89,7 @@ static void test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told(
 
     (void)state;
     /* sent in time, answered at the deadline: the new deadline would lie ahead */
-    assert_int_equal(lease_apply(&l, LEASE_RENEWED, END, END - 1000), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(lease_apply(&l, LEASE_RENEWED, END, END - 1000), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
     assert_false(lease_is_held(&l, END));
@@ -165,7 +165,7 @@ static void test_jump_shortens_the_lease_and_asks_for_a_renewal(void **state)
     assert_int_equal(lease_next_tick(&l), RISK - 7000000);
     lease_apply(&l, LEASE_JUMPED, START + 6000, 1000000);
     assert_int_equal(l.deadline, END - 8000000);
-    assert_int_equal(lease_apply(&l, LEASE_TICK, END - 8000000, 0), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, END - 8000000, 0), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
 
@@ -174,7 +174,7 @@ static void test_jump_past_the_end_loses_the_lock_at_once(void **state)
     struct lease l = held_lease();
 
     (void)state;
-    assert_int_equal(lease_apply(&l, LEASE_JUMPED, START + 5000, TTL), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(lease_apply(&l, LEASE_JUMPED, START + 5000, TTL), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
@@ -235,7 +235,7 @@ static void test_closing_loses_without_a_call_back(void **state)
     for (size_t s = 0; s < N_STATES; s++) {
         struct lease l = lease_in(states[s]);
 
-        assert_int_equal(lease_apply(&l, LEASE_CLOSED, START + 3000, 0) & LEASE_TELL, 0);
+        assert_int_equal(lease_apply(&l, LEASE_CLOSED, START + 3000, 0) & LEASE_REPORT, 0);
         assert_int_equal(l.state, is_final(states[s]) ? states[s] : SQLOCK_LOST);
         if (!is_final(states[s]))
             assert_int_equal(l.why, SQLOCK_WHY_CLOSED);
@@ -256,7 +256,7 @@ static void test_guarded_lease_is_unsure_and_not_lost_at_its_deadline(void **sta
     assert_int_equal(lease_next_tick(&l), INT64_MAX);
     assert_int_equal(lease_apply(&l, LEASE_TICK, END + 100 * TTL, 0), 0);
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, END + TTL, END + TTL - 1000),
-                     LEASE_TELL | LEASE_ARM);
+                     LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_HELD);
     assert_int_equal(l.deadline, END + TTL - 1000 + TTL - MARGIN);
     /* the guard is over: the next deadline is one like any other */
@@ -270,7 +270,7 @@ static void test_guarded_lease_that_others_have_is_lost(void **state)
 
     (void)state;
     assert_int_equal(lease_apply(&l, LEASE_DENIED, END + TTL, SQLOCK_WHY_TAKEN),
-                     LEASE_TELL | LEASE_ARM);
+                     LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
 }
 
@@ -334,7 +334,7 @@ static void test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extensio
     l.manual = 1;
     assert_int_equal(lease_next_tick(&l), START + 5000 + TTL);
     assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL - 1, 0), 0);
-    assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL, 0), LEASE_TELL | LEASE_ARM);
+    assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL, 0), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
 }

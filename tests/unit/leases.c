@@ -50,7 +50,7 @@ struct lease guarded_lease(sqlock_state state)
 
     lease_guard(&l, START + 5000);
     if (state == SQLOCK_UNSURE)
-        assert_int_equal(lease_apply(&l, LEASE_TICK, END, 0), LEASE_TELL | LEASE_ARM);
+        assert_int_equal(lease_apply(&l, LEASE_TICK, END, 0), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, state);
     return l;
 }
