@@ -1,4 +1,5 @@
-/* An answer's rows. */
+/* The rows of an answer. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/sql/rows.h"
@@ -47,14 +48,15 @@ void rows_clear(sqlock_rows *rows)
     sqlock_rows_cut(rows, 0);
 }
 
-/* Make room for `more` items of `size` bytes behind n. Returns the array, moved or not, or NULL.
- * few is the one that it began in, which is not ours to resize. */
+/* Make room for `more` items of `size` bytes after the first n. Returns the array, which may have
+ * moved, or NULL. `few` is the built-in array that it began in, which cannot be resized. */
 static void *rows_room(void *array, const void *few, size_t n, size_t more, size_t *max,
                        size_t size)
 {
     size_t want = *max < 16 ? 16 : *max;
     void *grown;
 
+    assert(n <= *max);
     if (n + more <= *max)
         return array;
     while (want < n + more)
@@ -121,6 +123,7 @@ void sqlock_rows_cut(sqlock_rows *r, size_t n)
 {
     if (n >= r->n_rows)
         return;
+    assert(r->rows[n].first <= r->n_cells);
     r->n_cells = r->rows[n].first;
     r->n_rows = n;
     if (n == 0)
@@ -134,10 +137,11 @@ size_t sqlock_rows_count(const sqlock_rows *r)
 
 size_t rows_request(const sqlock_rows *r, size_t row)
 {
+    assert(row < r->n_rows);
     return r->rows[row].request + (size_t)rows_int(r, row, SQLOCK_COL_INDEX, 0);
 }
 
-static const struct rows_cell *cell_at(const sqlock_rows *r, size_t row, size_t column)
+static const struct rows_cell *rows_cell_at(const sqlock_rows *r, size_t row, size_t column)
 {
     size_t end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
 
@@ -148,25 +152,26 @@ static const struct rows_cell *cell_at(const sqlock_rows *r, size_t row, size_t 
 
 int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
 {
-    const struct rows_cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = rows_cell_at(r, row, column);
 
     return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
 }
 
 sqlock_value rows_number(const sqlock_rows *r, size_t row, size_t column)
 {
-    const struct rows_cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = rows_cell_at(r, row, column);
 
     return cell != NULL && cell->type == SQLOCK_INT ? sqlock_int(cell->i) : sqlock_null();
 }
 
 const void *rows_bytes(const sqlock_rows *r, size_t row, size_t column, size_t *out_len)
 {
-    const struct rows_cell *cell = cell_at(r, row, column);
+    const struct rows_cell *cell = rows_cell_at(r, row, column);
 
     *out_len = 0;
     if (cell == NULL || cell->type != SQLOCK_BYTES)
         return NULL;
+    assert((size_t)cell->i + cell->len < r->n_bytes);
     *out_len = cell->len;
     return r->bytes + cell->i;
 }

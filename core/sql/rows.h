@@ -1,10 +1,10 @@
-#ifndef SQLOCK_ENGINE_ROWS_H
-#define SQLOCK_ENGINE_ROWS_H
+#ifndef SQLOCK_SQL_ROWS_H
+#define SQLOCK_SQL_ROWS_H
 
 #include <sqlock/driver.h>
 
-/* The cells of all rows stand in one array, their bytes in another. One row and its label, which is
- * what most requests answer, has room here, and takes no memory from elsewhere. */
+/* The cells of all rows are in one array, and their bytes in another. Most answers are one row with
+ * a label. It fits into the built-in arrays, and needs no allocation. */
 struct sqlock_rows {
     struct rows_row {
         size_t request;
@@ -13,7 +13,7 @@ struct sqlock_rows {
     struct rows_cell {
         sqlock_type type;
         int64_t i;  /* the number, or where the bytes start */
-        size_t len; /* of the bytes */
+        size_t len; /* length of the bytes */
     } * cells, few_cells[16];
     char *bytes, few_bytes[256];
     size_t n_rows, n_cells, n_bytes;
@@ -21,19 +21,19 @@ struct sqlock_rows {
 };
 
 void rows_init(sqlock_rows *rows);
-void rows_end(sqlock_rows *rows); /* of those that rows_init() began */
+void rows_end(sqlock_rows *rows); /* of rows that rows_init() began */
 
 sqlock_rows *rows_new(void); /* NULL: out of memory */
 void rows_free(sqlock_rows *rows);
 void rows_clear(sqlock_rows *rows);
 
-/* The number of the request that a row answers. */
+/* The number of the request that this row answers. */
 size_t rows_request(const sqlock_rows *rows, size_t row);
-/* A cell as a number; `otherwise` where it is NULL, bytes or missing. */
+/* A cell as a number, or `otherwise` if it is NULL, bytes or missing. */
 int64_t rows_int(const sqlock_rows *rows, size_t row, size_t column, int64_t otherwise);
-/* A cell that is a number or NULL, as a value; NULL where it is bytes or missing. */
+/* A cell that is a number or NULL, as a value. A cell that is bytes or missing gives NULL. */
 sqlock_value rows_number(const sqlock_rows *rows, size_t row, size_t column);
-/* A cell's bytes, borrowed until the rows change; NULL and 0 where it is none. */
+/* A cell's bytes, borrowed until the rows change. NULL, and length 0, if it is not bytes. */
 const void *rows_bytes(const sqlock_rows *rows, size_t row, size_t column, size_t *out_len);
 
 #endif

@@ -1,5 +1,6 @@
-/* Statements about the application's tables. What a caller passes gets into their text by
- * template_name() alone. */
+/* Statements about the application's tables. What a caller passes enters their text only through
+ * template_name(). */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void template_put(struct template *m, const char *text, size_t len)
     size_t want = m->size < 256 ? 256 : m->size;
     char *grown;
 
+    assert(m->sql == NULL ? m->len == 0 : m->len < m->size);
     if (m->failed)
         return;
     while (want - m->len <= len)
@@ -67,6 +69,7 @@ void template_value(struct template *m, const sqlock_value *v)
 {
     char numbered[8];
 
+    assert(m->n_values <= TEMPLATE_VALUES);
     if (m->n_values == TEMPLATE_VALUES) {
         m->failed = m->failed ? m->failed : SQLOCK_EINVAL;
         return;
@@ -76,8 +79,8 @@ void template_value(struct template *m, const sqlock_value *v)
     template_text(m, m->placeholder == '$' ? numbered : "?");
 }
 
-static const struct template_word *word_at(const char *p, const struct template_word *words,
-                                           size_t n)
+static const struct template_word *template_word_at(const char *p,
+                                                    const struct template_word *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strncmp(p, words[i].word, strlen(words[i].word)) == 0)
@@ -91,7 +94,7 @@ void template_from(struct template *m, const char *text, const struct template_w
     const char *brace = text, *from = text;
 
     while ((brace = strchr(brace, '{')) != NULL) {
-        const struct template_word *w = word_at(brace, words, n);
+        const struct template_word *w = template_word_at(brace, words, n);
 
         if (w == NULL) {
             brace++;

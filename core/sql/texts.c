@@ -1,5 +1,6 @@
-/* Puts schema and prefix into a dialect's texts. Identifiers are checked first and quoted then, so
- * nothing that a caller passes can become SQL. */
+/* Puts schema and prefix into a dialect's texts. Identifiers are checked first and then quoted, so
+ * that nothing a caller passes can become SQL. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +8,12 @@
 #include "core/base/text.h"
 #include "core/sql/texts.h"
 
-/* Words that stand in braces in a dialect's texts: the tables, as names and as string literals, and
- * what the names are made of. */
+/* Words in braces in a dialect's texts: the tables as names and as string literals, and what those
+ * names are made of. */
 static const char *const tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
 enum {
     TABLES = sizeof tables / sizeof *tables,
-    WORD_TEXT = TABLES, /* of the first table */
+    WORD_TEXT = TABLES, /* where the tables as literals begin */
     WORD_SCHEMA = 2 * TABLES,
     WORD_PREFIX,
     WORDS
@@ -25,22 +26,22 @@ static const char *const words[WORDS] = {"{lock}",      "{meta}",          "{mig
 
 struct texts {
     sqlock_script scripts[SQLOCK_STMT_COUNT];
-    char word[WORDS]
-             [208]; /* two quoted identifiers of 63 and 34 bytes fit, also with quotes doubled */
+    /* Room for two quoted identifiers of 63 and 34 bytes, even if each quote is doubled. */
+    char word[WORDS][208];
     char schema[64];
 };
 
-static void make_words(struct texts *r, const sqlock_dialect *d, const char *schema,
-                       const char *prefix)
+static void texts_make_words(struct texts *r, const sqlock_dialect *d, const char *schema,
+                             const char *prefix)
 {
     char q = d->quote;
-    char in[80] = ""; /* of the schema; none: the connection's own */
+    char in[80] = ""; /* the schema and a dot; empty: the connection's own schema */
 
     snprintf(r->schema, sizeof r->schema, "%s", schema);
     if (schema[0] != '\0')
         snprintf(in, sizeof in, "%c%s%c.", q, schema, q);
     for (int i = 0; i < TABLES; i++) {
-        char name[sizeof r->word[0] - 2]; /* and two quotes */
+        char name[sizeof r->word[0] - 2]; /* room for two quotes */
 
         snprintf(name, sizeof name, "%s%c%s%s%c", in, q, prefix, tables[i], q);
         snprintf(r->word[i], sizeof r->word[i], "%s", name);
@@ -50,8 +51,8 @@ static void make_words(struct texts *r, const sqlock_dialect *d, const char *sch
     snprintf(r->word[WORD_PREFIX], sizeof r->word[0], "%s", prefix);
 }
 
-/* The word that stands at p, or -1. */
-static int word_at(const char *p)
+/* The number of the word that stands at p, or -1. */
+static int texts_word_at(const char *p)
 {
     for (int i = 0; i < WORDS; i++)
         if (strncmp(p, words[i], strlen(words[i])) == 0)
@@ -59,13 +60,13 @@ static int word_at(const char *p)
     return -1;
 }
 
-/* Write sql with its words replaced to out (NULL: only count). Returns its length. */
-static size_t replace_words(const struct texts *r, const char *sql, char *out)
+/* Write sql to out, with its words replaced. With out NULL it only counts. Returns the length. */
+static size_t texts_replace(const struct texts *r, const char *sql, char *out)
 {
     size_t n = 0;
 
     while (*sql != '\0') {
-        int w = *sql == '{' ? word_at(sql) : -1;
+        int w = *sql == '{' ? texts_word_at(sql) : -1;
         const char *from = w < 0 ? sql : r->word[w];
         size_t len = w < 0 ? 1 : strlen(from);
 
@@ -81,14 +82,17 @@ static size_t replace_words(const struct texts *r, const char *sql, char *out)
 
 char *texts_more(const struct texts *r, const char *sql)
 {
-    char *out = sqlock_mem_alloc(replace_words(r, sql, NULL) + 1);
+    const size_t len = texts_replace(r, sql, NULL);
+    char *out = sqlock_mem_alloc(len + 1);
 
-    if (out != NULL)
-        replace_words(r, sql, out);
+    if (out == NULL)
+        return NULL;
+    texts_replace(r, sql, out);
+    assert(out[len] == '\0');
     return out;
 }
 
-static sqlock_step *render_steps(const struct texts *r, const sqlock_step *steps, size_t n)
+static sqlock_step *texts_render_steps(const struct texts *r, const sqlock_step *steps, size_t n)
 {
     sqlock_step *out = sqlock_mem_alloc((n + 1) * sizeof *out);
 
@@ -106,7 +110,7 @@ static sqlock_step *render_steps(const struct texts *r, const sqlock_step *steps
     return out;
 }
 
-static void free_steps(const sqlock_step *steps, size_t n)
+static void texts_free_steps(const sqlock_step *steps, size_t n)
 {
     for (size_t i = 0; steps != NULL && i < n; i++)
         sqlock_mem_free((void *)steps[i].sql);
@@ -118,8 +122,8 @@ void texts_free(struct texts *r)
     if (r == NULL)
         return;
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
-        free_steps(r->scripts[i].steps, r->scripts[i].n_steps);
-        free_steps(r->scripts[i].array_steps, r->scripts[i].n_array_steps);
+        texts_free_steps(r->scripts[i].steps, r->scripts[i].n_steps);
+        texts_free_steps(r->scripts[i].array_steps, r->scripts[i].n_array_steps);
     }
     sqlock_mem_free(r);
 }
@@ -142,14 +146,15 @@ const char *texts_table(const struct texts *r, const char *name, char *out, size
 
 int texts_has(const struct texts *r, sqlock_stmt stmt, sqlock_error *err)
 {
+    assert(stmt < SQLOCK_STMT_COUNT);
     if (r->scripts[stmt].n_steps > 0)
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                             "the driver is older than the library and lacks what this needs");
 }
 
-static int check_names(const sqlock_dialect *d, const char *schema, const char *prefix,
-                       sqlock_error *err)
+static int texts_check_names(const sqlock_dialect *d, const char *schema, const char *prefix,
+                             sqlock_error *err)
 {
     char shown[80];
 
@@ -174,17 +179,17 @@ int texts_render(const sqlock_dialect *d, const char *schema, const char *prefix
     int rc;
 
     prefix = prefix != NULL ? prefix : "sqlock_";
-    if ((rc = check_names(d, schema, prefix, err)) != 0)
+    if ((rc = texts_check_names(d, schema, prefix, err)) != 0)
         return rc;
     if ((r = sqlock_mem_alloc(sizeof *r)) == NULL)
         return error_nomem(err);
-    make_words(r, d, schema != NULL ? schema : d->default_schema, prefix);
+    texts_make_words(r, d, schema != NULL ? schema : d->default_schema, prefix);
     for (size_t i = 0; i < SQLOCK_STMT_COUNT && i < d->n_scripts; i++) {
         sqlock_script *s = &r->scripts[i];
 
         *s = d->scripts[i];
-        s->steps = render_steps(r, s->steps, s->n_steps);
-        s->array_steps = render_steps(r, s->array_steps, s->n_array_steps);
+        s->steps = texts_render_steps(r, s->steps, s->n_steps);
+        s->array_steps = texts_render_steps(r, s->array_steps, s->n_array_steps);
         if (s->steps == NULL || s->array_steps == NULL) {
             texts_free(r);
             return error_nomem(err);
