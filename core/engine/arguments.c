@@ -1,4 +1,4 @@
-/* Arguments, judged before anything is sent or written (P15). */
+/* Checks of arguments, made before anything is sent or written (P15). */
 #include <string.h>
 
 #include "core/base/text.h"
@@ -7,7 +7,7 @@
 #define REQUEST_MIN_MS 10
 #define REQUEST_MAX_MS 3600000
 #define PAUSE_MAX_MS   60000
-#define AGE_MAX_MS     INT64_C(3153600000000) /* a century: as microseconds it is still a number */
+#define AGE_MAX_MS     INT64_C(3153600000000) /* a century: fits into 64 bits as microseconds */
 
 void sqlock_open_opts_init(sqlock_open_opts *opts)
 {
@@ -39,8 +39,9 @@ void sqlock_retry_opts_init(sqlock_retry_opts *opts)
     *opts = (sqlock_retry_opts)SQLOCK_RETRY_OPTS_INIT;
 }
 
-/* The fields of the option structs, all but their sizes. A new one is appended here too, and never
- * lies in what was padding at the end: an older caller's size includes that. */
+/* The fields of the option structs, except their sizes. A new field is appended here, too. It must
+ * not lie in what was padding at the struct's end: the size that an older caller passes includes
+ * that padding. */
 struct field {
     size_t at, size;
 };
@@ -95,10 +96,10 @@ int check_size(uint32_t size, const char *what, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s", what);
 }
 
-/* Every option struct begins with its size, by which a newer library knows an older caller. A field
- * counts when all of it lies within that size. A newer caller's struct is longer than ours, of size
- * `known`: what it asks for there cannot be given, and is not to be ignored (P16). */
-static int copy_opts(void *out, size_t known, const struct field *fields, size_t n, const void *in,
+/* Every option struct begins with its size, which shows a newer library how old its caller is. A
+ * field counts if all of it lies within that size. The struct of a newer caller is longer than ours
+ * (`known`). An option that is set there is refused, not ignored (P16). */
+static int opts_copy(void *out, size_t known, const struct field *fields, size_t n, const void *in,
                      sqlock_error *err)
 {
     const unsigned char *bytes = in;
@@ -146,7 +147,7 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
     int rc;
 
     sqlock_open_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, open_fields, COUNT(open_fields), in, err)) != 0 ||
+    if ((rc = opts_copy(out, sizeof *out, open_fields, COUNT(open_fields), in, err)) != 0 ||
         (rc = check_range("connections", out->connections, 2, CONNECTIONS_MAX, err)) != 0 ||
         (rc = check_range("request_ms", out->request_ms, REQUEST_MIN_MS, REQUEST_MAX_MS, err)) !=
             0 ||
@@ -168,7 +169,7 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     int rc;
 
     sqlock_acquire_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
+    if ((rc = opts_copy(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0 ||
         (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0)
         return rc;
@@ -193,7 +194,7 @@ int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error
     int rc;
 
     sqlock_row_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, row_fields, COUNT(row_fields), in, err)) != 0 ||
+    if ((rc = opts_copy(out, sizeof *out, row_fields, COUNT(row_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0)
         return rc;
     if (out->flags & ~(SQLOCK_ROW_SKIP_LOCKED | SQLOCK_ROW_KEEPS_KEY))
@@ -208,15 +209,15 @@ int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_er
     int rc;
 
     sqlock_list_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, list_fields, COUNT(list_fields), in, err)) != 0)
+    if ((rc = opts_copy(out, sizeof *out, list_fields, COUNT(list_fields), in, err)) != 0)
         return rc;
     if (out->flags & ~SQLOCK_LIST_FREE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     return check_text("prefix of names", out->prefix, SQLOCK_NAME_MAX, err);
 }
 
-/* What is free is remembered for longer than a duplicate of an old request can still be under way:
- * it would be granted to an owner that has been released. */
+/* A free row is kept for longer than a duplicate of an old request can be under way. Otherwise the
+ * duplicate would be granted to an owner that was released. */
 _Static_assert(SQLOCK_REAP_IDLE_MIN_MS >= 2 * REQUEST_MAX_MS,
                "a late request could outlive its row");
 
@@ -225,7 +226,7 @@ int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_er
     int rc;
 
     sqlock_reap_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
+    if ((rc = opts_copy(out, sizeof *out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
         (rc = check_range("batch", out->batch, 1, SQLOCK_REAP_BATCH_MAX, err)) != 0 ||
         (rc = check_range("pause_ms", out->pause_ms, 0, PAUSE_MAX_MS, err)) != 0 ||
         (rc = check_range("grace_ms", out->grace_ms, 0, AGE_MAX_MS, err)) != 0 ||
@@ -245,7 +246,7 @@ int check_retry_opts(const sqlock_retry_opts *in, sqlock_retry_opts *out, sqlock
     int rc;
 
     sqlock_retry_opts_init(out);
-    if ((rc = copy_opts(out, sizeof *out, retry_fields, COUNT(retry_fields), in, err)) != 0 ||
+    if ((rc = opts_copy(out, sizeof *out, retry_fields, COUNT(retry_fields), in, err)) != 0 ||
         (rc = check_range("attempts", out->attempts, 1, INT32_MAX, err)) != 0 ||
         (rc = check_range("optimistic", out->optimistic, 0, INT32_MAX, err)) != 0 ||
         (rc = check_range("base_ms", out->base_ms, 0, REQUEST_MAX_MS, err)) != 0 ||

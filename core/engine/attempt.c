@@ -1,5 +1,6 @@
-/* One attempt of a request: how long it may take, a connection for it, the request itself, and what
- * an answer that did not come says of the connection and its server. */
+/* One attempt of a request: its time, its connection, the request itself, and what a missing answer
+ * says about the connection and its server. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/handshake.h"
@@ -9,17 +10,13 @@
 #include "core/engine/renewals.h"
 #include "core/engine/server.h"
 
-#define ROOM_LEAST_US  5000  /* for one attempt more, if nothing is lost by a late one */
-#define ROOM_US        50000 /* ... where one without an answer spoils the last answer */
-#define GRACE_US       50000 /* past the end of a wait, to hear what is under way */
-#define ASYNC_LEAST_US 50000 /* the worker's attempt for an op lasts at least so long */
+#define ROOM_LEAST_US  5000  /* time for one more attempt, if a late one does no harm */
+#define ROOM_US        50000 /* ... and if a missing answer would spoil the last answer */
+#define GRACE_US       50000 /* past the end of a wait, to receive an answer under way */
+#define ASYNC_LEAST_US 50000 /* an attempt on the worker thread lasts at least so long */
 
-static int64_t longer(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Twice what answers take, of late. m->round is the manager's: a first try has none of its own. */
+/* Twice the time that answers took of late. m->round belongs to the manager, because a first
+ * attempt has no time of its own. */
 static int64_t attempt_two_rounds(const sqlock_op *op)
 {
     int64_t round;
@@ -30,10 +27,10 @@ static int64_t attempt_two_rounds(const sqlock_op *op)
     return 2 * round;
 }
 
-/* A wait that was told of a holder has its answer. Another try that is still under way when time is
- * up would turn that into EUNSURE; so it is made only with room to spare: for what answers take,
- * and for the hiccups of a machine under load. Of a short wait a quarter has to do, and half of it
- * where answers are slow: an answer that took longer leaves no time for a second one anyway. */
+/* A wait that learned of a holder has its answer. If another attempt is under way when time is up,
+ * that answer becomes EUNSURE. So the attempt is made only with time to spare: for an answer, and
+ * for delays of a busy machine. A short wait spares a quarter of its time, or half where answers
+ * are slow. A slow answer leaves no time for a second attempt anyway. */
 int64_t op_last_try(const sqlock_op *op)
 {
     int64_t wait = op->deadline - op->begun;
@@ -43,10 +40,11 @@ int64_t op_last_try(const sqlock_op *op)
     if (op->unsure || op->settle)
         return op->deadline - ROOM_LEAST_US;
     return op->deadline -
-           longer(time_min(ROOM_US, wait / 4), time_min(attempt_two_rounds(op), wait / 2));
+           time_max(time_min(ROOM_US, wait / 4), time_min(attempt_two_rounds(op), wait / 2));
 }
 
-/* Waits for somebody else's lock, or tries for it: not what settles or ends a grant. */
+/* The request waits for another holder's lock, or tries for it. It does not settle or end a
+ * grant. */
 static int attempt_waits(const sqlock_op *op)
 {
     int is;
@@ -57,18 +55,18 @@ static int attempt_waits(const sqlock_op *op)
     return is;
 }
 
-/* Until when an attempt may go on. What a wait has asked for in time it hears a little later too:
- * that does no harm, for a request that the server runs after the wait grants nothing. A file that
- * is locked is no answer under way. */
+/* Until when an attempt may go on. A wait that was sent in time may receive its answer a little
+ * late. That does no harm, because the server grants nothing after the wait's end. A locked file is
+ * an exception: no answer is under way from it. */
 static int64_t attempt_end(const sqlock_op *op, int64_t now)
 {
     int late = attempt_waits(op) && !op->once && op->deadline != TIME_NEVER &&
                !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER);
 
-    return late ? longer(op->deadline, now) + GRACE_US : op->deadline;
+    return late ? time_max(op->deadline, now) + GRACE_US : op->deadline;
 }
 
-/* An attempt of the worker's must not make it late for the renewals. */
+/* An attempt on the worker thread must not delay the renewals. */
 static int64_t attempt_async_limit(sqlock *m, int64_t now)
 {
     int64_t left;
@@ -76,28 +74,29 @@ static int64_t attempt_async_limit(sqlock *m, int64_t now)
     mutex_lock(&m->mu);
     left = time_min(m->request_us, renewals_left(m, now) / 4);
     mutex_unlock(&m->mu);
-    return now + longer(left, ASYNC_LEAST_US);
+    return now + time_max(left, ASYNC_LEAST_US);
 }
 
-/* Which connection it takes; one that asks for a grant to be renewed sees to that of the renewals.
- */
+/* Take a connection for the request. A grant that will be renewed opens the reserved connection
+ * first. */
 static int attempt_connect(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn **out)
 {
     sqlock *m = op->m;
     enum lock_pending pending;
-    int kept, rc = 0;
+    int reserved, rc = 0;
 
+    assert(op->lock->m == m);
     mutex_lock(&m->mu);
     pending = op->lock->pending;
-    kept = m->kept;
+    reserved = m->reserved_opened;
     mutex_unlock(&m->mu);
     if (op->refused && attempt_waits(op))
         deadline = time_min(deadline, op_last_try(op));
     else
         deadline = time_min(deadline, op->deadline);
     if ((pending == PENDING_ACQUIRE || pending == PENDING_IMPORT) &&
-        !(op->lock->flags & SQLOCK_NO_RENEW) && !kept)
-        rc = pool_keep(m, op, deadline, &op->err);
+        !(op->lock->flags & SQLOCK_NO_RENEW) && !reserved)
+        rc = pool_open_reserved(m, op, deadline, &op->err);
     if (rc == 0)
         rc = pool_take(m,
                        (pending == PENDING_ACQUIRE && !op->settle) || op->patient ? POOL_CALLS
@@ -109,13 +108,14 @@ static int attempt_connect(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, st
         if (rc != 0)
             pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
     }
-    op->err.flags &= ~SQLOCK_MAYBE; /* handshake said nothing about this request */
+    op->err.flags &= ~SQLOCK_MAYBE; /* the handshake says nothing about this request */
     if (rc == SQLOCK_ETIMEOUT)
         op->err.flags |= SQLOCK_RETRY;
     return rc;
 }
 
-/* What was cut for another request was not cancelled: it may go on. */
+/* A call that was cancelled for the sake of another request counts as late, not as cancelled: it
+ * may go on. */
 static int attempt_cancelled(sqlock_op *op, int rc)
 {
     int was_cut;
@@ -123,7 +123,7 @@ static int attempt_cancelled(sqlock_op *op, int rc)
     if (rc != SQLOCK_ECANCELLED)
         return rc;
     mutex_lock(&op->m->mu);
-    was_cut = op->cut && !op->cancelled;
+    was_cut = op->end_attempt && !op->cancelled;
     mutex_unlock(&op->m->mu);
     if (!was_cut)
         return rc;
@@ -131,8 +131,8 @@ static int attempt_cancelled(sqlock_op *op, int rc)
                             "the database did not answer, and others waited");
 }
 
-/* What a server that is not the manager's any more has granted, prolonged, broken or taken note of
- * may be unknown to the one that is: it is asked there. */
+/* What an old server has granted, extended, broken or noted may be unknown to the new one. Such a
+ * request is sent again to the new server. */
 static int attempt_needs(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_BREAK ||
@@ -154,11 +154,11 @@ static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, sqlock_
                             "another server took over while this one answered");
 }
 
-/* One slow answer does not count for long. */
+/* A slow answer counts for less and less. */
 static void attempt_note_round(sqlock *m, int64_t took)
 {
     mutex_lock(&m->mu);
-    m->round = longer(took, m->round / 4 * 3);
+    m->round = time_max(took, m->round / 4 * 3);
     mutex_unlock(&m->mu);
 }
 
@@ -170,6 +170,7 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
     int64_t now = sqlock_now_us(), deadline = time_min(attempt_end(op, now), now + m->request_us);
     int rc;
 
+    assert(!op->done && op->running == NULL && op->connecting == NULL);
     if (op->async)
         deadline = time_min(deadline, attempt_async_limit(m, now));
     op->tries++;
@@ -180,9 +181,10 @@ int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
         return attempt_cancelled(op, rc);
     rc = call_rows(m, c, op, stmt, values, n, hosts_room(m, time_min(deadline, c->until)), rows,
                    out_sent, &op->err);
+    assert(op->running == NULL);
     if ((rc = attempt_lost_with_server(op, c, stmt, rc)) != 0)
         hosts_failed(m, c, *out_sent, &op->err);
-    if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, which need not be the op's */
+    if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, but perhaps not the op's */
         op->err.flags |= SQLOCK_RETRY;
     if (rc == 0 && stmt == SQLOCK_STMT_ACQUIRE)
         attempt_note_round(m, sqlock_now_us() - *out_sent);

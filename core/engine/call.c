@@ -1,4 +1,5 @@
-/* One request to the database and its answer. */
+/* One request to the database, and its answer. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -17,6 +18,7 @@ sqlock_value value_bytes(const void *data, size_t len)
 
 int64_t call_counts_from(const sqlock *m, const struct answer *a)
 {
+    assert(mutex_is_mine(&m->mu));
     return a->now != 0 && m->skew.known ? time_min(a->sent, a->now - m->skew.hi) : a->sent;
 }
 
@@ -30,8 +32,8 @@ int64_t call_not_after(sqlock *m, int64_t deadline)
     return at;
 }
 
-/* A row of the name whose token is smaller is from before this grant, as tokens rise: the server
- * has lost the commit that made it. */
+/* Tokens rise. A row of this name with a smaller token is older than this grant, so the server has
+ * lost the commit that made the grant. */
 sqlock_why answer_why(const struct answer *a, int64_t token)
 {
     switch (a->outcome) {
@@ -52,13 +54,15 @@ sqlock_why answer_why(const struct answer *a, int64_t token)
     }
 }
 
-/* Let cuts reach the connection from now on, unless one came already. */
+/* From now on a cancel reaches the connection, unless one came already. */
 static int call_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
 {
     int is_over;
 
     mutex_lock(&m->mu);
-    is_over = m->stopping || (op != NULL && op->cut);
+    assert(c->busy && c->native != NULL && !c->running);
+    assert(op == NULL || op->running == NULL);
+    is_over = m->stopping || (op != NULL && op->end_attempt);
     if (!is_over) {
         c->running = 1;
         if (op != NULL)
@@ -72,26 +76,29 @@ static void call_leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_ro
                        int64_t sent, int64_t received)
 {
     mutex_lock(&m->mu);
+    assert(c->busy && c->running);
+    assert(op == NULL || op->running == c);
     c->running = 0;
     if (op != NULL)
         op->running = NULL;
-    /* Of another server's clock nothing is learned, nor of one that may be a replica. */
+    /* Learn nothing from another server's clock, or from one that may be a replica. */
     if (c->accepted && server_is_ours(m, c) && sqlock_rows_count(rows) > 0 &&
         rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
         manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
     mutex_unlock(&m->mu);
 }
 
-/* It was cut because another connection met another server, not for whoever asks. */
-static int moved_away(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
-                      sqlock_error *err)
+/* The call was cancelled because another connection met another server. Its caller did not cancel
+ * it. */
+static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
+                           sqlock_error *err)
 {
     int moved;
 
     if (rc != SQLOCK_ECANCELLED)
         return rc;
     mutex_lock(&m->mu);
-    moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->cut);
+    moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->end_attempt);
     mutex_unlock(&m->mu);
     return moved ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
                                     "another server took over while this one was asked")
@@ -109,15 +116,16 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     err = err != NULL ? err : &own;
     if ((rc = texts_has(m->texts, stmt, err)) != 0 || (rc = call_enter(m, c, op, err)) != 0)
         return rc;
+    assert(n > 0);
     rows_clear(rows);
     sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
     rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
     if (rc != 0 && err->code == 0)
         sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
-    if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* of renewals some may be done */
+    if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* some renewals may be done */
         rows_clear(rows);
     call_leave(m, c, op, rows, sent, sqlock_now_us());
-    rc = moved_away(m, c, op, rc, err);
+    rc = call_moved_away(m, c, op, rc, err);
     if (out_sent != NULL)
         *out_sent = sent;
     return rc;
@@ -136,6 +144,7 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
     len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);
+    assert(len <= LABEL_MAX);
     memcpy(out->label, label, len);
     out->label[len] = '\0';
 }

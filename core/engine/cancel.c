@@ -1,30 +1,34 @@
-/* Cancel objects: what ends a wait from another thread, and what listens to one. */
+/* Cancel objects, which end a wait from another thread, and their listeners. */
+#include <assert.h>
+
 #include "core/engine/cancel.h"
 #include "core/engine/manager.h"
 
-void cancel_listen(struct cancel_listener *cut, sqlock_cancel *cancel,
+void cancel_listen(struct cancel_listener *listener, sqlock_cancel *cancel,
                    void (*now)(struct cancel_listener *))
 {
-    cut->now = now;
-    cut->cancel = cancel;
-    list_init(&cut->in_cancel);
+    assert(now != NULL);
+    listener->now = now;
+    listener->cancel = cancel;
+    list_init(&listener->in_cancel);
     if (cancel == NULL)
         return;
     mutex_lock(&cancel->mu);
-    list_append(&cancel->cuts, &cut->in_cancel);
+    list_append(&cancel->listeners, &listener->in_cancel);
     if (cancel->fired)
-        now(cut);
+        now(listener);
     mutex_unlock(&cancel->mu);
 }
 
-void cancel_unlisten(struct cancel_listener *cut)
+void cancel_unlisten(struct cancel_listener *listener)
 {
-    if (cut->cancel == NULL)
+    if (listener->cancel == NULL)
         return;
-    mutex_lock(&cut->cancel->mu);
-    list_remove(&cut->in_cancel);
-    mutex_unlock(&cut->cancel->mu);
-    cut->cancel = NULL;
+    mutex_lock(&listener->cancel->mu);
+    assert(listener->in_cancel.next != &listener->in_cancel); /* it listens */
+    list_remove(&listener->in_cancel);
+    mutex_unlock(&listener->cancel->mu);
+    listener->cancel = NULL;
 }
 
 int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
@@ -40,7 +44,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
     cancel->process = sqlock_process_id();
     mutex_init(&cancel->mu);
     cond_init(&cancel->wake);
-    list_init(&cancel->cuts);
+    list_init(&cancel->listeners);
     *out_cancel = cancel;
     return 0;
 }
@@ -49,15 +53,15 @@ void sqlock_cancel_fire(sqlock_cancel *cancel)
 {
     UNCANCELLED;
     if (cancel->process != sqlock_process_id())
-        return; /* a thread of the parent may have held the mutex at the fork */
+        return; /* when the process forked, another thread may have held the mutex */
     mutex_lock(&cancel->mu);
     cancel->fired = 1;
     cond_wake_all(&cancel->wake);
-    LIST_EACH(at, &cancel->cuts)
+    LIST_EACH(at, &cancel->listeners)
     {
-        struct cancel_listener *cut = LIST_MEMBER(at, struct cancel_listener, in_cancel);
+        struct cancel_listener *listener = LIST_MEMBER(at, struct cancel_listener, in_cancel);
 
-        cut->now(cut);
+        listener->now(listener);
     }
     mutex_unlock(&cancel->mu);
 }

@@ -1,5 +1,7 @@
-/* When another server was met, renewals tell whether it has a lease. One that its holder renews by
- * itself is looked at instead: nothing is prolonged that was not asked for. */
+/* When the server changed, renewals show whether the new one has a lease. A lease that its holder
+ * renews is only looked at: the library extends nothing without a request. */
+#include <assert.h>
+
 #include "core/engine/checks.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
@@ -8,7 +10,7 @@
 #define FAILED_AGAIN_US 50000
 #define LOOK_LEAST_US   50000
 
-static int64_t due_at(const sqlock_lock *lock)
+static int64_t checks_lock_due(const sqlock_lock *lock)
 {
     const struct lease *l = &lock->lease;
     int is_open = lock->unchecked && l->state == SQLOCK_AT_RISK && !lock->quiet;
@@ -20,9 +22,10 @@ int64_t checks_due(sqlock *m)
 {
     int64_t next = TIME_NEVER;
 
+    assert(mutex_is_mine(&m->mu));
     LIST_EACH(at, &m->locks)
     {
-        next = time_min(next, due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
+        next = time_min(next, checks_lock_due(LIST_MEMBER(at, sqlock_lock, in_manager)));
     }
     return next;
 }
@@ -35,13 +38,13 @@ static sqlock_lock *checks_first(sqlock *m)
     {
         sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
 
-        if (next != TIME_NEVER && due_at(lock) == next)
+        if (next != TIME_NEVER && checks_lock_due(lock) == next)
             return lock;
     }
     return NULL;
 }
 
-/* Never longer than another try needs, and the renewals that wait for it meanwhile. */
+/* This leaves time for another try, and for the renewals that wait for the worker. */
 static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struct answer *a)
 {
     sqlock *m = lock->m;
@@ -63,12 +66,13 @@ static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struc
     return rc;
 }
 
-/* No is believed when it has been said twice, as of a renewal. Without a row, or with an older
- * grant in it, the server has forgotten the lease. */
+/* A denial is believed when it came twice, as with renewals. If the server has no row, or one with
+ * an older grant, it has forgotten the lease. */
 static void checks_answered(sqlock_lock *lock, const struct answer *a)
 {
     sqlock_why why;
 
+    assert(lock->unchecked);
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
         lock->server_end = a->now + a->left;
@@ -81,7 +85,7 @@ static void checks_answered(sqlock_lock *lock, const struct answer *a)
     }
 }
 
-/* An older driver has no request for it: the lease stays at risk. */
+/* An older driver lacks this request. Then the lease stays at risk. */
 void checks_run(sqlock *m)
 {
     sqlock_lock *lock = checks_first(m);
@@ -91,6 +95,7 @@ void checks_run(sqlock *m)
 
     if (lock == NULL)
         return;
+    assert(lock->lease.state == SQLOCK_AT_RISK);
     if (texts_has(m->texts, SQLOCK_STMT_LEASE, NULL) != 0) {
         lock->unchecked = 0;
         return;
@@ -104,7 +109,7 @@ void checks_run(sqlock *m)
     mutex_lock(&m->mu);
     if (rc != 0)
         lock->retry_at = sqlock_now_us() + FAILED_AGAIN_US;
-    else if (server == m->server && due_at(lock) != TIME_NEVER)
+    else if (server == m->server && checks_lock_due(lock) != TIME_NEVER)
         checks_answered(lock, &a);
     lock_unref_locked(lock);
 }

@@ -3,12 +3,12 @@
 
 #include "core/engine/manager.h"
 
-/* Leases that nobody renews, when another server was met. m->mu is held, and let go during a
- * request. */
+/* Looks at leases that the library does not renew, when the server changed. m->mu is held, and
+ * released during a request. */
 
-/* When one is to be looked at; TIME_NEVER: none. */
+/* When a lease is due to be looked at. TIME_NEVER: none is. */
 int64_t checks_due(sqlock *m);
-/* Look at the first. */
+/* Look at the first such lease. */
 void checks_run(sqlock *m);
 
 #endif

@@ -1,4 +1,5 @@
-/* The first words on every connection. */
+/* The first statements on every connection. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/call.h"
@@ -13,21 +14,22 @@ int handshake_schema_version(const sqlock_driver *driver)
     return d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
 }
 
-/* The oldest schema that leases work on. Whoever lets one of their statements name something newer
- * raises it; what else is newer is looked at when it is asked for. So a newer library runs on an
- * older schema until somebody migrates it (P20). */
+/* The oldest schema that leases work on. Raise it when one of their statements names something
+ * newer. Other requests are checked when they are made. So a newer library runs on an older schema
+ * until an operator migrates it (P20). */
 #define LEASES_NEED    1
-#define REGISTERS_NEED 2 /* and named rows */
-#define NOTES_NEED     3 /* of breaks */
+#define REGISTERS_NEED 2 /* registers and named rows */
+#define NOTES_NEED     3 /* notes of breaks */
 
-/* Of libraries: by which rules they draw tokens and read rows. A schema's min_reader is the
- * generation that it is for, and a migration after which older ones would be wrong raises it. Who
- * draws tokens in another way must not grant beside us, so others are refused, older and newer.
- * Before 4 it was the schema's version that a library knew. */
+/* The generation of this library: the rules by which it draws tokens and reads rows. A schema's
+ * min_reader is the generation that it is for. A migration raises it if older libraries would be
+ * wrong after it. Libraries that draw tokens by other rules must not grant next to this one, so
+ * both older and newer ones are refused. Before generation 4 this was the version of the newest
+ * known schema. */
 #define GENERATION 4
 
-/* The server's word on itself: a replica, forgetful, or unfit. */
-static int check_server(const sqlock_rows *rows, sqlock_error *err)
+/* What the server says about itself: fine, a replica, forgetful after a crash, or unfit. */
+static int handshake_check_server(const sqlock_rows *rows, sqlock_error *err)
 {
     int outcome = (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
     size_t len;
@@ -68,7 +70,7 @@ int handshake_generation(int version, int needs, sqlock_error *err)
     return 0;
 }
 
-static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
+static int handshake_check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
 {
     int known = handshake_schema_version(m->driver);
     int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
@@ -83,10 +85,10 @@ static int check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *
     return handshake_generation(found, needs, err);
 }
 
-/* Another server that was met has drawn tokens above all of this one's since: this one was the
- * primary before. Perhaps it still believes to be; or it is again, without having been started
- * anew, and without the other one's commits. */
-static int is_overtaken(sqlock *m, const sqlock_rows *rows)
+/* The manager has met another server, which drew tokens above all of this server's. So this server
+ * was the primary before. Either it still believes that it is, or it is primary again, without a
+ * restart and without the other server's commits. */
+static int handshake_is_overtaken(sqlock *m, const sqlock_rows *rows)
 {
     int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, INT64_MAX);
     int is;
@@ -97,13 +99,13 @@ static int is_overtaken(sqlock *m, const sqlock_rows *rows)
     return is;
 }
 
-/* meta knows this server as the last that granted. */
-static int is_known(sqlock *m, const sqlock_rows *rows)
+/* The meta table knows this server as the last one that granted. */
+static int handshake_is_known(sqlock *m, const sqlock_rows *rows)
 {
-    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !is_overtaken(m, rows);
+    return rows_int(rows, 0, SQLOCK_COL_SAME, 0) != 0 && !handshake_is_overtaken(m, rows);
 }
 
-static void note_above(sqlock *m, const sqlock_rows *rows)
+static void handshake_note_above(sqlock *m, const sqlock_rows *rows)
 {
     int64_t above = rows_int(rows, 0, SQLOCK_COL_ABOVE, 0);
 
@@ -112,7 +114,8 @@ static void note_above(sqlock *m, const sqlock_rows *rows)
     mutex_unlock(&m->mu);
 }
 
-/* Two managers may come at once: the row's lock lets one of them do it, and once. */
+/* Two managers may do this at the same time. The row's lock lets one of them do it, and only
+ * once. */
 static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
                                  int64_t deadline, sqlock_error *err)
 {
@@ -122,6 +125,7 @@ static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const
     struct answer answer;
     int rc;
 
+    assert(c->busy);
     if (server == NULL)
         return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
     values[0] = value_bytes(server, len);
@@ -139,16 +143,16 @@ static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const
                             (long long)(answer.left / 1000000), (int)(answer.left / 1000 % 1000));
 }
 
-/* Those of a server that takes over are told how long the longest lease was. */
-static int keep_longest(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
-                        int64_t deadline, sqlock_error *err)
+/* Record the length of the longest lease, for a server that takes over. */
+static int handshake_keep_longest(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                                  int64_t deadline, sqlock_error *err)
 {
     int64_t known = rows_int(rows, 0, SQLOCK_COL_LONGEST, INT64_MAX), needed;
     sqlock_value value;
     struct answer answer;
 
     mutex_lock(&m->mu);
-    if (known == INT64_MAX) /* it is not kept */
+    if (known == INT64_MAX) /* this server does not keep it */
         m->longest = known;
     needed = m->longest;
     mutex_unlock(&m->mu);
@@ -158,7 +162,7 @@ static int keep_longest(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_r
     return call_one(m, c, op, SQLOCK_STMT_LONGEST, &value, deadline, &answer, err);
 }
 
-static int is_ascii(const char *text, size_t len)
+static int place_is_ascii(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)text[i] > 127)
@@ -166,14 +170,15 @@ static int is_ascii(const char *text, size_t len)
     return 1;
 }
 
-/* What the texts leave to the connection, an application's may have otherwise. Its character set
- * too, in which only ASCII is certain to mean the same. */
-static void note_place(sqlock *m, const sqlock_rows *rows)
+/* The schema that this connection uses by default. The texts leave it to the connection, and an
+ * application's own connection may have another. It may have another character set, too, so only an
+ * ASCII name is certain to mean the same there. */
+static void handshake_note_place(sqlock *m, const sqlock_rows *rows)
 {
     size_t len;
     const char *place = rows_bytes(rows, 0, SQLOCK_COL_PLACE, &len);
 
-    if (place == NULL || len >= sizeof m->place || !is_ascii(place, len))
+    if (place == NULL || len >= sizeof m->place || !place_is_ascii(place, len))
         return;
     mutex_lock(&m->mu);
     memcpy(m->place, place, len);
@@ -181,23 +186,24 @@ static void note_place(sqlock *m, const sqlock_rows *rows)
     mutex_unlock(&m->mu);
 }
 
-/* A guard is of no use on another server, or in another database, than ours. */
-static void note_running(sqlock *m, const struct conn *c, const sqlock_rows *rows)
+/* A guard is useless on another server than ours, or in another database. */
+static void handshake_note_running(sqlock *m, const struct conn *c, const sqlock_rows *rows)
 {
     char running[sizeof m->running] = "";
     size_t len;
-    const char *told = rows_bytes(rows, 0, SQLOCK_COL_RUNNING, &len);
+    const char *name = rows_bytes(rows, 0, SQLOCK_COL_RUNNING, &len);
 
     if (m->driver->running != NULL)
         m->driver->running(c->native, running, sizeof running);
-    else if (told != NULL && len < sizeof running)
-        memcpy(running, told, len);
+    else if (name != NULL && len < sizeof running)
+        memcpy(running, name, len);
     mutex_lock(&m->mu);
     memcpy(m->running, running, sizeof running);
     mutex_unlock(&m->mu);
 }
 
-static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqlock_error *err)
+static int handshake_note_server(sqlock *m, struct conn *c, const sqlock_rows *rows,
+                                 sqlock_error *err)
 {
     size_t len;
     const void *id = rows_bytes(rows, 0, SQLOCK_COL_SERVER, &len);
@@ -205,14 +211,15 @@ static int note_server(sqlock *m, struct conn *c, const sqlock_rows *rows, sqloc
     return id != NULL ? server_note(m, c, id, len, err) : 0;
 }
 
-/* When a handshake was sent and answered. */
-struct when {
+/* When a handshake was sent, and when its answer was received. */
+struct handshake_times {
     int64_t sent, received;
 };
 
-/* Its clock is the manager's from now on. That of a replica, or of whatever else was refused, is
- * not. */
-static void note_clock(sqlock *m, struct conn *c, const sqlock_rows *rows, const struct when *when)
+/* The clock of this connection's server is the manager's from now on. A replica's clock never is,
+ * nor that of another server that was refused. */
+static void handshake_note_clock(sqlock *m, struct conn *c, const sqlock_rows *rows,
+                                 const struct handshake_times *when)
 {
     int64_t now = rows_int(rows, 0, SQLOCK_COL_NOW, 0);
 
@@ -224,7 +231,7 @@ static void note_clock(sqlock *m, struct conn *c, const sqlock_rows *rows, const
 }
 
 static int handshake_send(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows *rows,
-                          struct when *when, int64_t deadline, sqlock_error *err)
+                          struct handshake_times *when, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
     int rc;
@@ -238,30 +245,31 @@ static int handshake_send(sqlock *m, struct conn *c, sqlock_op *op, sqlock_rows 
     if (rc == 0 && sqlock_rows_count(rows) == 0)
         rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
     if (rc == 0)
-        rc = check_server(rows, err);
+        rc = handshake_check_server(rows, err);
     if (rc == 0)
-        rc = check_schema(m, rows, err);
+        rc = handshake_check_schema(m, rows, err);
     return rc;
 }
 
-#define ROUNDS 3 /* others may be quicker, and the server be another one again */
+#define ROUNDS 3 /* other managers may be quicker, and the server may change again */
 
 int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t deadline,
               sqlock_error *err)
 {
     sqlock_rows *rows = rows_new();
-    struct when when;
+    struct handshake_times when;
     int same = 0, rc;
 
+    assert(c->native != NULL);
     if (rows == NULL)
         return error_nomem(err);
     rc = handshake_send(m, c, op, rows, &when, deadline, err);
-    if (rc == 0 && !last_resort && is_overtaken(m, rows)) {
+    if (rc == 0 && !last_resort && handshake_is_overtaken(m, rows)) {
         sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                          "another server has taken over from this one");
         rc = HOST_OVERTAKEN;
     }
-    for (int i = 0; rc == 0 && i < ROUNDS && !(same = is_known(m, rows)); i++) {
+    for (int i = 0; rc == 0 && i < ROUNDS && !(same = handshake_is_known(m, rows)); i++) {
         rc = handshake_reincarnate(m, c, op, rows, deadline, err);
         if (rc == 0)
             rc = handshake_send(m, c, op, rows, &when, deadline, err);
@@ -270,24 +278,24 @@ int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                               "the server changes all the time");
     if (rc == 0)
-        rc = note_server(m, c, rows, err);
+        rc = handshake_note_server(m, c, rows, err);
     if (rc == 0)
-        note_clock(m, c, rows, &when);
+        handshake_note_clock(m, c, rows, &when);
     if (rc == 0)
-        note_above(m, rows);
+        handshake_note_above(m, rows);
     if (rc == 0)
-        note_place(m, rows);
+        handshake_note_place(m, rows);
     if (rc == 0)
-        note_running(m, c, rows);
+        handshake_note_running(m, c, rows);
     if (rc == 0)
         c->schema = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     if (rc == 0)
-        rc = keep_longest(m, c, op, rows, deadline, err);
+        rc = handshake_keep_longest(m, c, op, rows, deadline, err);
     rows_free(rows);
     return rc;
 }
 
-/* Rights are not looked at: who migrates need not be who takes locks. */
+/* Privileges are not checked: the user that migrates may differ from the user that takes locks. */
 int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
@@ -303,12 +311,12 @@ int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *er
         error_give(err, &own);
     else if (sqlock_rows_count(&rows) > 0 &&
              rows_int(&rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DENIED)
-        rc = check_server(&rows, err);
+        rc = handshake_check_server(&rows, err);
     rows_end(&rows);
     return rc;
 }
 
-static int needed_version(sqlock_stmt stmt)
+static int handshake_version_for(sqlock_stmt stmt)
 {
     switch (stmt) {
     case SQLOCK_STMT_ENSURE:
@@ -323,14 +331,15 @@ static int needed_version(sqlock_stmt stmt)
     }
 }
 
-/* A connection that was used before may have been opened before somebody migrated. */
+/* A connection that was used before may be older than a migration. */
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err)
 {
-    int needed = needed_version(stmt), rc;
+    int needed = handshake_version_for(stmt), rc;
 
     if (c->schema < needed && c->used && (rc = handshake(m, c, op, 1, deadline, err)) != 0)
         return rc;
+    assert(c->busy && needed >= LEASES_NEED);
     if (c->schema >= needed)
         return 0;
     return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,

@@ -1,27 +1,28 @@
-#ifndef SQLOCK_ENGINE_HELLO_H
-#define SQLOCK_ENGINE_HELLO_H
+#ifndef SQLOCK_ENGINE_HANDSHAKE_H
+#define SQLOCK_ENGINE_HANDSHAKE_H
 
 #include "core/engine/manager.h"
 
-/* Look at a new connection's server and schema; refuse what no promise can be kept on (P16, P20).
- * When the server is not the one that the schema knew, or was started anew, the floor of tokens is
- * raised to its clock (P2). op, if not NULL, may be cancelled meanwhile.
- * Without last_resort a server that another one has overtaken is HOST_OVERTAKEN, and nothing was
- * written. */
+/* Check a new connection's server and schema. Refuse a server on which no promise can be kept (P16,
+ * P20). If the schema does not know this server, or the server was restarted, the lowest next token
+ * is raised to the server's clock (P2). op, if not NULL, may cancel it.
+ *
+ * Without last_resort, a server that another one has overtaken gives HOST_OVERTAKEN, and nothing
+ * was written. */
 int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t deadline,
               sqlock_error *err);
 
-/* 0, or SQLOCK_ESCHEMA: the connection's schema is older than this request needs. Leases never ask
- * more than handshake() did. */
+/* 0, or SQLOCK_ESCHEMA: the connection's schema is older than this request needs. Leases need no
+ * more than handshake() has checked. */
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err);
 
-/* SQLOCK_ESCHEMA unless libraries like this one may use such a schema. */
+/* 0, or SQLOCK_ESCHEMA: libraries of this generation may not use such a schema. */
 int handshake_generation(int version, int needs, sqlock_error *err);
-/* What handshake would refuse of a server, whatever schema it has: 0, or why. */
+/* 0, or why the handshake would refuse this server, whatever schema it has. */
 int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err);
 
-/* The newest schema that this library knows: that of its newest migration. */
+/* The newest schema that this library knows, which is that of its newest migration. */
 int handshake_schema_version(const sqlock_driver *driver);
 
 #endif

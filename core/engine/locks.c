@@ -1,4 +1,5 @@
 /* The handles of a manager: their life, and what follows when their state changes. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/base/alarm.h"
@@ -40,6 +41,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
         sqlock_mem_free(lock);
         return error_nomem(err);
     }
+    assert(name_len >= 1 && name_len <= SQLOCK_NAME_MAX);
     memcpy(lock->name, name, name_len);
     lock->name_len = name_len;
     lock->process = m->process;
@@ -64,15 +66,21 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
 
 void lock_make_own(sqlock_lock *lock)
 {
+    assert(lock->pending == PENDING_ACQUIRE && lock->token == 0); /* before its first use */
     lock->ns = LOCK_OWN_NS;
     lock->ns_len = sizeof LOCK_OWN_NS - 1;
 }
 
 void lock_unref_locked(sqlock_lock *lock)
 {
+    assert(mutex_is_mine(&lock->m->mu));
+    assert(lock->refs > 0);
     if (--lock->refs > 0)
         return;
+    assert(!lock->renewing && !lock->reporting);
+    assert(lock->in_manager.next == &lock->in_manager); /* lock_free() took it out */
     alarm_close(lock->fd);
+    assert(lock->m->refs > 1); /* the caller has a reference to the manager */
     lock->m->refs--;
     sqlock_mem_free(lock->label);
     sqlock_mem_free(lock);
@@ -82,8 +90,9 @@ void lock_await_callback(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
 
-    while (lock->telling && !thread_is_me(m->timer))
-        cond_wait_until(&m->told, &m->mu, TIME_NEVER);
+    assert(mutex_is_mine(&m->mu));
+    while (lock->reporting && !thread_is_me(m->timer))
+        cond_wait_until(&m->reported, &m->mu, TIME_NEVER);
 }
 
 void lock_free(sqlock_lock *lock)
@@ -94,12 +103,12 @@ void lock_free(sqlock_lock *lock)
     lock->quiet = 1;
     lock_await_callback(lock);
     list_remove(&lock->in_manager);
-    m->refs++; /* for ours, which manager_unref_locked gives back */
+    m->refs++; /* keeps the manager until manager_unref_locked() below */
     lock_unref_locked(lock);
     manager_unref_locked(m);
 }
 
-static void set_descriptor(sqlock_lock *lock)
+static void lock_set_descriptor(sqlock_lock *lock)
 {
     sqlock_state state = lock->lease.state;
 
@@ -111,20 +120,24 @@ static void set_descriptor(sqlock_lock *lock)
 
 int lock_descriptor(sqlock_lock *lock)
 {
+    assert(mutex_is_mine(&lock->m->mu));
     if (lock->fd < 0 && (lock->fd = alarm_make()) >= 0)
-        set_descriptor(lock);
+        lock_set_descriptor(lock);
     return lock->fd;
 }
 
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
 {
-    unsigned todo = lease_apply(&lock->lease, event, sqlock_now_us(), arg);
+    unsigned todo;
 
+    assert(mutex_is_mine(&lock->m->mu));
+    todo = lease_apply(&lock->lease, event, sqlock_now_us(), arg);
     if (todo & LEASE_ARM)
-        set_descriptor(lock);
+        lock_set_descriptor(lock);
     if ((todo & LEASE_REPORT) && lock->on_event != NULL && !lock->quiet)
-        lock->tell = 1;
-    timer_wake(lock->m, lock->tell ? 0 : lease_next_tick(&lock->lease));
+        lock->to_report = 1;
+    assert(!lock->to_report || lock->on_event != NULL);
+    timer_wake(lock->m, lock->to_report ? 0 : lease_next_tick(&lock->lease));
 }
 
 int lock_granted(sqlock_lock *lock, const struct answer *answer)
@@ -143,7 +156,7 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer)
     return 1;
 }
 
-/* What an import was told of its token may be wrong, until the row has said the same. */
+/* An imported token may be wrong, until the row has confirmed it. */
 sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer)
 {
     return answer_why(answer, lock->server_end != 0 ? lock->token : 0);
@@ -157,7 +170,7 @@ void lock_moved(sqlock_lock *lock)
     lock_apply(lock, LEASE_MOVED, 0);
 }
 
-/* What another server has prolonged than the manager's proves nothing. */
+/* A renewal on another server than the manager's proves nothing. */
 void lock_renewed(sqlock_lock *lock, const struct answer *answer)
 {
     if (answer->server != lock->m->server)

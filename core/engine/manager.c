@@ -1,4 +1,5 @@
-/* A manager's life, and what its answers tell about the server's clock. */
+/* A manager's life, and what answers show about the server's clock. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 
-/* With its scheme in lower case, which is the same URL (RFC 3986, section 6.2.2.1): drivers and
- * client libraries need not look for others. */
-static char *copy_url(const char *url)
+/* A copy of the URL with its scheme in lower case, which is the same URL (RFC 3986, section
+ * 6.2.2.1). So drivers and client libraries need to know only one form. */
+static char *manager_copy_url(const char *url)
 {
     size_t size = strlen(url) + 1;
     char *copy = sqlock_mem_alloc(size);
@@ -24,11 +25,11 @@ static char *copy_url(const char *url)
     return copy;
 }
 
-/* All connections of a manager are to one database, whenever they are made. */
-static int keep_url(sqlock *m, const char *url, sqlock_error *err)
+/* All connections of a manager go to one database, no matter when they are opened. */
+static int manager_set_url(sqlock *m, const char *url, sqlock_error *err)
 {
-    char *copy = copy_url(url);
-    sqlock_error own = {0}; /* a driver is always given one */
+    char *copy = manager_copy_url(url);
+    sqlock_error own = {0}; /* drivers always get one */
 
     if (copy == NULL)
         return error_nomem(err);
@@ -47,7 +48,7 @@ void manager_label(const sqlock *m, const char *text, char out[LABEL_MAX + 1])
              text != NULL ? text : "");
 }
 
-static void copy_opts(sqlock *m, const sqlock_open_opts *o)
+static void manager_copy_opts(sqlock *m, const sqlock_open_opts *o)
 {
     m->flags = o->flags;
     m->connect = o->connect;
@@ -57,17 +58,18 @@ static void copy_opts(sqlock *m, const sqlock_open_opts *o)
     m->lease_us = m->longest = o->lease_ms * INT64_C(1000);
     m->grace_us = o->grace_ms * INT64_C(1000);
     m->ns_len = o->ns != NULL ? strlen(o->ns) : 0;
+    assert(m->ns_len <= SQLOCK_NAMESPACE_MAX && m->n_conns <= CONNECTIONS_MAX);
     memcpy(m->ns, o->ns != NULL ? o->ns : "", m->ns_len);
     process_name(o->pid, m->who, sizeof m->who);
     manager_label(m, o->label, m->label);
 }
 
-static void init_shared(sqlock *m)
+static void manager_init_shared(sqlock *m)
 {
     mutex_init(&m->mu);
     cond_init(&m->conn_free);
     cond_init(&m->worker_cond);
-    cond_init(&m->told);
+    cond_init(&m->reported);
     list_init(&m->locks);
     list_init(&m->ops);
     m->refs = 1;
@@ -80,9 +82,11 @@ static void init_shared(sqlock *m)
 
 static void manager_free(sqlock *m)
 {
+    assert(m->refs <= 1); /* 1: it could not be opened */
+    assert(m->locks.next == &m->locks && m->ops.next == &m->ops);
     alarm_close(m->timer_alarm);
     sqlock_wake_close(m->timer_wake_fd);
-    cond_free(&m->told);
+    cond_free(&m->reported);
     cond_free(&m->worker_cond);
     cond_free(&m->conn_free);
     mutex_free(&m->mu);
@@ -102,11 +106,11 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
     m->table = *driver;
     m->driver = &m->table;
     m->process = sqlock_process_id();
-    copy_opts(m, opts);
-    init_shared(m);
+    manager_copy_opts(m, opts);
+    manager_init_shared(m);
     rc = texts_render(driver->dialect, opts->schema, opts->prefix, &m->texts, err);
     if (rc == 0 && url != NULL)
-        rc = keep_url(m, url, err);
+        rc = manager_set_url(m, url, err);
     if (rc == 0)
         rc = hosts_count(m, err);
     if (rc != 0) {
@@ -119,32 +123,37 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
 
 void manager_unref_locked(sqlock *m)
 {
-    int refs = --m->refs;
+    int refs;
 
+    assert(mutex_is_mine(&m->mu));
+    assert(m->refs > 0);
+    refs = --m->refs;
     mutex_unlock(&m->mu);
     if (refs == 0)
         manager_free(m);
 }
 
-/* What is there already stays: a later call makes the rest. */
+/* Make what is missing. If that fails, a later call makes the rest. */
 int manager_start_threads(sqlock *m)
 {
+    assert(mutex_is_mine(&m->mu));
     if (m->timer_alarm < 0)
         m->timer_alarm = alarm_make();
     if (m->timer_wake_fd < 0)
         m->timer_wake_fd = sqlock_wake_make();
     if (m->timer_alarm < 0 || m->timer_wake_fd < 0)
         return SQLOCK_ESYS;
-    if (!m->watching)
-        m->watching = thread_start(&m->timer, timer_main, m) == 0;
-    if (!m->talking)
-        m->talking = thread_start(&m->worker, worker_main, m) == 0;
-    return m->watching && m->talking ? 0 : SQLOCK_ESYS;
+    if (!m->timer_runs)
+        m->timer_runs = thread_start(&m->timer, timer_main, m) == 0;
+    if (!m->worker_runs)
+        m->worker_runs = thread_start(&m->worker, worker_main, m) == 0;
+    return m->timer_runs && m->worker_runs ? 0 : SQLOCK_ESYS;
 }
 
-/* Whatever waits or is under way ends soon. m->mu is held. */
-static void cut_all(sqlock *m)
+/* End all waits and all calls under way soon. m->mu is held. */
+static void manager_cancel_all(sqlock *m)
 {
+    assert(mutex_is_mine(&m->mu));
     for (int i = 0; i < m->n_conns; i++)
         pool_cancel_call(m, &m->conns[i]);
     LIST_EACH(at, &m->ops)
@@ -156,7 +165,7 @@ static void cut_all(sqlock *m)
     worker_wake(m, 0);
 }
 
-static void close_locks(sqlock *m)
+static void manager_close_locks(sqlock *m)
 {
     LIST_EACH(at, &m->locks)
     {
@@ -171,15 +180,15 @@ void manager_stop(sqlock *m)
 {
     mutex_lock(&m->mu);
     m->stopping = 1;
-    cut_all(m);
+    manager_cancel_all(m);
     mutex_unlock(&m->mu);
-    if (m->talking)
+    if (m->worker_runs)
         thread_join(m->worker);
-    if (m->watching)
+    if (m->timer_runs)
         thread_join(m->timer);
     pool_close_all(m);
     mutex_lock(&m->mu);
-    close_locks(m);
+    manager_close_locks(m);
     LIST_EACH(at, &m->ops)
     {
         op_abandon(LIST_MEMBER(at, sqlock_op, in_manager));
@@ -189,8 +198,10 @@ void manager_stop(sqlock *m)
 
 void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server_now)
 {
-    int64_t jumped = skew_learn(&m->skew, sent, received, server_now);
+    int64_t jumped;
 
+    assert(mutex_is_mine(&m->mu));
+    jumped = skew_learn(&m->skew, sent, received, server_now);
     if (jumped <= 0)
         return;
     LIST_EACH(at, &m->locks)

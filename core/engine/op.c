@@ -1,4 +1,4 @@
-/* Requests made of attempts: their life, their deadline, their retries. */
+/* Requests, which are made of attempts: their life, their deadline, their retries. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "core/model/backoff.h"
 
 #define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
-#define HURRY_SLEEP_US        2000
+#define RETRY_SLEEP_US        2000
 
-static void op_listener_fires(struct cancel_listener *cut)
+static void op_listener_fires(struct cancel_listener *listener)
 {
-    op_interrupt(LIST_MEMBER(cut, sqlock_op, listener));
+    op_interrupt(LIST_MEMBER(listener, sqlock_op, listener));
 }
 
 int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
@@ -24,10 +24,11 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
 
     if (op == NULL)
         return error_nomem(err);
+    assert(lock->m == m && advance != NULL);
     mutex_lock(&m->mu);
     rc = manager_start_threads(m);
     if (rc == 0)
-        lock->refs++; /* until it is finished, whatever becomes of the handle */
+        lock->refs++; /* until op_finish(), even if the handle is freed before */
     mutex_unlock(&m->mu);
     if (rc != 0) {
         sqlock_mem_free(op);
@@ -54,6 +55,7 @@ void op_drive(sqlock_op *op)
     sqlock *m = op->m;
 
     mutex_lock(&m->mu);
+    assert(!op->async); /* the worker drives those */
     while (!op_end_if_over(op)) {
         mutex_unlock(&m->mu);
         op->advance(op);
@@ -68,7 +70,8 @@ void op_cancel_call(sqlock_op *op)
 {
     sqlock *m = op->m;
 
-    op->cut = 1;
+    assert(mutex_is_mine(&m->mu));
+    op->end_attempt = 1;
     if (op->running != NULL)
         pool_cancel_call(m, op->running);
     if (op->connecting != NULL)
@@ -82,7 +85,7 @@ void op_interrupt(sqlock_op *op)
 
     mutex_lock(&m->mu);
     op->cancelled = 1;
-    if (op->async && op != m->driving) /* the worker may be kept by a call of another one */
+    if (op->async && op != m->driving) /* the worker may hang in another op's call */
         op_end_if_over(op);
     else
         op_cancel_call(op);
@@ -90,7 +93,7 @@ void op_interrupt(sqlock_op *op)
     mutex_unlock(&m->mu);
 }
 
-/* As much as an older caller's struct has room for. */
+/* Copy as much as an older caller's struct has room for. */
 static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
 {
     uint32_t size = out->size;
@@ -107,8 +110,9 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     mutex_lock(&m->mu);
     while (!op->done)
         cond_wait_until(&op->wake, &m->mu, TIME_NEVER);
+    assert(m->driving != op && op->running == NULL && op->connecting == NULL);
     list_remove(&op->in_manager);
-    m->refs++; /* the lock's may be the last one */
+    m->refs++; /* op's lock may hold the last reference to the manager */
     lock_unref_locked(op->lock);
     manager_unref_locked(m);
     cancel_unlisten(&op->listener);
@@ -129,6 +133,9 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
 static void op_done_locked(sqlock_op *op, int code)
 {
+    assert(mutex_is_mine(&op->m->mu));
+    assert(!op->done);
+    assert(code == 0 || op->err.code == code);
     if (op->m->driving == op)
         op->m->driving = NULL;
     op->code = code;
@@ -138,7 +145,7 @@ static void op_done_locked(sqlock_op *op, int code)
     cond_wake_all(&op->wake);
 }
 
-/* The finisher may free op as soon as the mutex is let go. */
+/* As soon as the mutex is released, another thread may free op. */
 void op_done(sqlock_op *op, int code)
 {
     sqlock *m = op->m;
@@ -150,6 +157,7 @@ void op_done(sqlock_op *op, int code)
 
 void op_abandon(sqlock_op *op)
 {
+    assert(mutex_is_mine(&op->m->mu) && op->m->stopping);
     if (op->done)
         return;
     if (op->unsure)
@@ -163,7 +171,8 @@ void op_abandon(sqlock_op *op)
 void op_again(sqlock_op *op, int64_t at)
 {
     mutex_lock(&op->m->mu);
-    op->next_at = time_min(at, op->deadline); /* no pause makes it end late (P8) */
+    assert(op->running == NULL && op->connecting == NULL);
+    op->next_at = time_min(at, op->deadline); /* a pause never delays the op's end (P8) */
     mutex_unlock(&op->m->mu);
 }
 
@@ -171,7 +180,9 @@ void op_retry_at_once(sqlock_op *op)
 {
     int64_t now = sqlock_now_us();
 
-    op_again(op, op->retries_at_once++ % HURRIES < HURRIES - 1 ? now : now + HURRY_SLEEP_US);
+    op_again(op, op->retries_at_once++ % RETRIES_AT_ONCE < RETRIES_AT_ONCE - 1
+                     ? now
+                     : now + RETRY_SLEEP_US);
 }
 
 int64_t op_pause(sqlock_op *op)
@@ -183,7 +194,7 @@ int64_t op_pause(sqlock_op *op)
 
 void op_handshake(sqlock_op *op)
 {
-    op->greet = 1;
+    op->needs_handshake = 1;
     op_retry_at_once(op);
 }
 
@@ -198,15 +209,17 @@ static int op_unsure(sqlock_op *op)
 
 int op_end_if_over(sqlock_op *op)
 {
+    assert(mutex_is_mine(&op->m->mu));
     if (op->done)
         return 1;
     if (!op->cancelled && (sqlock_now_us() < op->deadline || (op->tries == 0 && !op->async)))
-        return 0; /* a thread that was kept from running asks once all the same */
+        return 0; /* a thread that got no CPU time still makes one attempt */
     if (op->unsure)
         op_done_locked(op, op_unsure(op));
     else if (op->cancelled)
         op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
-    else if (op->refused) { /* the last answer stands, whatever was tried after it in vain */
+    else if (op->refused) { /* the last answer stands, even if later attempts failed */
+        assert(op->refusal.code == op->refused);
         op->err = op->refusal;
         op_done_locked(op, op->refused);
     } else if (op->err.code != 0)
@@ -234,19 +247,19 @@ int op_is_over(sqlock_op *op)
     return over;
 }
 
-/* A server that cannot be reached; or of several none that can be written to. */
+/* No server can be reached, or none of several can be written to. */
 static int op_is_unreachable(const sqlock_op *op)
 {
     return op->err.code == SQLOCK_EUNREACH ||
            (op->err.code == SQLOCK_EREADONLY && (op->err.flags & SQLOCK_RETRY));
 }
 
-/* Can another attempt help? A connection that broke under a request is opened again even for a try;
- * a server that cannot be reached is waited for only by those who wait. */
+/* Another attempt can help. A broken connection is opened again even for a request that does not
+ * wait. Only a request that waits also waits for a server that cannot be reached. */
 static int op_is_worth_again(const sqlock_op *op)
 {
     if (op->err.code == SQLOCK_ECANCELLED)
-        return 1; /* an earlier call's, which came late; not ours */
+        return 1; /* this was an earlier call's cancel, which came late */
     if (!(op->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)))
         return 0;
     if (op_is_unreachable(op))
@@ -264,9 +277,9 @@ static int op_was_not_sent(const sqlock_op *op)
             (op->stale || sqlock_now_us() >= op_last_try(op))); /* opening took too long */
 }
 
-/* What is locked is tried again as long as there is time. Of a file that is locked nobody knows
- * whether it is a guard; a holder that was told of before has the lock for as long as its lease was
- * to last. */
+/* A locked row or file is tried again as long as there is time. For a locked file it is unknown
+ * whether a guard has locked it. A holder that an earlier answer showed still has the lock until
+ * the end of its lease. */
 static void op_note_locked(sqlock_op *op)
 {
     if (error_contention(&op->err) != SQLOCK_EGUARDED)
@@ -283,14 +296,15 @@ static void op_note_locked(sqlock_op *op)
 
 void op_failed(sqlock_op *op)
 {
-    assert(op->err.code != 0); /* it would end as a success */
+    assert(op->err.code != 0); /* otherwise it would end as a success */
     op_note_locked(op);
-    /* Time ran out before the attempt was sent, or its connection had died in the pool: the word of
-     * the one before stands (P18), and another connection is asked for while there is time. */
+    /* Either time ran out before the attempt was sent, or its connection had died in the pool. The
+     * refusal before it stands (P18). Another connection is tried while there is time. */
     if (op->refused && op_was_not_sent(op)) {
         int64_t now = sqlock_now_us();
         int died = op_is_unreachable(op);
 
+        assert(op->refusal.code == op->refused);
         op->err = op->refusal;
         op_again(op, now >= op_last_try(op) ? op->deadline : died ? now : now + op_pause(op));
         return;
@@ -299,11 +313,12 @@ void op_failed(sqlock_op *op)
         op->refused = 0;
     if (op->err.flags & SQLOCK_MAYBE)
         op->unsure = 1;
-    /* Sessions that we set up fail so in lost races alone. A pooler's may have been put to another
-     * isolation since their handshake, which is to be refused, not tried for long. */
+    /* On sessions that sqlock set up, this failure means a lost race. A pooler's session may have
+     * got another isolation level since its handshake. A new handshake refuses it, instead of many
+     * retries. */
     if ((op->m->flags & SQLOCK_OPEN_UNPREPARED) &&
         strcmp(op->err.sqlstate, SERIALIZATION_FAILURE) == 0)
-        op->greet = 1;
+        op->needs_handshake = 1;
     if (op_is_over(op))
         return;
     if (!op_is_worth_again(op)) {

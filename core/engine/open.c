@@ -1,12 +1,12 @@
-/* Managers, and drivers of every age for them. */
+/* Opens managers, with drivers of every age. */
 #include <string.h>
 
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
 #include "core/engine/pool.h"
 
-/* Connect once: what is wrong is told now, not at the first acquire. */
-static int try_connection(sqlock *m, sqlock_error *err)
+/* Connect once, so that the caller learns of a failure now and not at the first acquire. */
+static int manager_try_connection(sqlock *m, sqlock_error *err)
 {
     struct conn *c;
     int rc = pool_take(m, POOL_CALLS, NULL, sqlock_now_us() + m->request_us, &c, err);
@@ -31,7 +31,7 @@ int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_
     if ((rc = check_open_opts(opts, &o, err)) == 0 &&
         (rc = check_driver(driver, url, &o, &table, err)) == 0)
         rc = manager_new(&table, url, &o, &m, err);
-    if (rc == 0 && (rc = try_connection(m, err)) != 0)
+    if (rc == 0 && (rc = manager_try_connection(m, err)) != 0)
         sqlock_close(m);
     if (rc != 0) {
         error_prefix(err, "open");
@@ -48,17 +48,16 @@ void sqlock_close(sqlock *m)
         return;
     manager_stop(m);
     mutex_lock(&m->mu);
-    manager_unref_locked(m); /* handles that still live keep the rest of it */
+    manager_unref_locked(m); /* open handles keep the memory */
 }
 
-/* ---- a driver, of this release or another one: is it whole, and is the URL for it? -------------
- */
+/* ---- drivers of every release, and their URLs ------------------------------------------------ */
 
-/* The tables of the first release: what every driver has. */
+/* The tables of the first release, which every driver has. */
 #define TABLE_LEAST   offsetof(sqlock_driver, adopt)
 #define DIALECT_LEAST offsetof(sqlock_dialect, placeholder)
 
-static int is_whole(const sqlock_driver *d)
+static int driver_is_whole(const sqlock_driver *d)
 {
     return d->name != NULL && d->schemes != NULL && d->open != NULL && d->close != NULL &&
            d->run != NULL && d->exec != NULL && d->begin != NULL && d->commit != NULL &&
@@ -66,9 +65,9 @@ static int is_whole(const sqlock_driver *d)
            d->dialect->size >= DIALECT_LEAST;
 }
 
-/* Slots that the driver says it has; those that it says it has not are taken out, whatever is
- * there. */
-static const char *take_optional(sqlock_driver *d)
+/* Check the slots that the driver says it has. Clear those that it says it lacks. Returns the
+ * capability that lacks its slot, or NULL. */
+static const char *driver_take_optional(sqlock_driver *d)
 {
     if (!(d->caps & SQLOCK_CAP_ADOPT))
         d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
@@ -89,7 +88,7 @@ static const char *take_optional(sqlock_driver *d)
     return NULL;
 }
 
-static int take_table(const sqlock_driver *in, sqlock_driver *out, sqlock_error *err)
+static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock_error *err)
 {
     const char *cap;
 
@@ -98,17 +97,18 @@ static int take_table(const sqlock_driver *in, sqlock_driver *out, sqlock_error 
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
     memcpy(out, in, in->size < sizeof *out ? in->size : sizeof *out);
     out->size = sizeof *out;
-    if (!is_whole(out))
+    if (!driver_is_whole(out))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
-    if ((cap = take_optional(out)) != NULL)
+    if ((cap = driver_take_optional(out)) != NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "the driver %s says %s and lacks a slot that belongs to it",
                                 out->name, cap);
     return 0;
 }
 
-/* Were a parameter added in one of two releases, values would be taken for others. */
-static int check_requests(const sqlock_driver *d, sqlock_error *err)
+/* The parameters must be the same in both releases. Otherwise values would be mistaken for
+ * others. */
+static int driver_check_requests(const sqlock_driver *d, sqlock_error *err)
 {
     static const struct {
         const char *name, *params;
@@ -131,8 +131,9 @@ static int check_requests(const sqlock_driver *d, sqlock_error *err)
     return 0;
 }
 
-/* Is url's scheme, its first len bytes, one of the driver's? In any case. */
-static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
+/* Is the URL's scheme, which is its first len bytes, one of the driver's, in upper or lower
+ * case? */
+static int driver_has_scheme(const sqlock_driver *driver, const char *url, size_t len)
 {
     for (const char *at = driver->schemes; *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " "), same = 0;
@@ -146,8 +147,8 @@ static int has_scheme(const sqlock_driver *driver, const char *url, size_t len)
     return 0;
 }
 
-static int check_url(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
-                     sqlock_error *err)
+static int driver_check_url(const sqlock_driver *driver, const char *url,
+                            const sqlock_open_opts *opts, sqlock_error *err)
 {
     char shown[40];
     size_t len;
@@ -156,11 +157,11 @@ static int check_url(const sqlock_driver *driver, const char *url, const sqlock_
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
     if (url == NULL)
         return 0;
-    /* RFC 3986, section 3.1; a keyword string of libpq's with a colon somewhere is no scheme */
+    /* RFC 3986, section 3.1. A keyword string of libpq with a colon in it has no scheme. */
     len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-    if (url[len] == ':' && has_scheme(driver, url, len))
+    if (url[len] == ':' && driver_has_scheme(driver, url, len))
         return 0;
-    /* only the scheme is shown: what follows may hold a password */
+    /* show only the scheme: the rest may hold a password */
     return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                             "the URL's scheme \"%s\" is not for the driver %s (%s)",
                             url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
@@ -169,9 +170,9 @@ static int check_url(const sqlock_driver *driver, const char *url, const sqlock_
 
 int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err)
 {
-    int rc = take_table(driver, out, err);
+    int rc = driver_take_table(driver, out, err);
 
-    return rc == 0 ? check_requests(out, err) : rc;
+    return rc == 0 ? driver_check_requests(out, err) : rc;
 }
 
 int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
@@ -179,5 +180,5 @@ int check_driver(const sqlock_driver *driver, const char *url, const sqlock_open
 {
     int rc = check_table(driver, out, err);
 
-    return rc == 0 ? check_url(out, url, opts, err) : rc;
+    return rc == 0 ? driver_check_url(out, url, opts, err) : rc;
 }

@@ -1,18 +1,21 @@
-/* The requests of event loops: the worker works them off one at a time, and the timer ends those
- * that run out of time behind a call that hangs (P8, P19). */
+/* The requests of event loops. The worker drives one at a time. The timer ends those that run out
+ * of time while the worker hangs in a call (P8, P19). */
+#include <assert.h>
+
 #include "core/engine/op.h"
 
-/* A call is cut for the sake of others only when it had so much of request_us for itself: they may
- * come one after the other, and it would never be done. */
+/* The worker's call is cancelled for other requests only after this part of request_us. Otherwise a
+ * stream of requests would cancel it again and again, and it would never be done. */
 #define SHARE_PART 4
 
-/* When the worker's request has to make room: half of another one's time is gone, and it has had
- * its share. m->mu is held. */
-static int64_t cut_at(const sqlock *m)
+/* When the worker's request has to make way: half of another request's time is gone, and this one
+ * has had its share. m->mu is held. */
+static int64_t ops_cancel_at(const sqlock *m)
 {
     int64_t first = TIME_NEVER, share = m->driving_since + m->request_us / SHARE_PART;
 
-    if (m->driving == NULL || m->driving->cut)
+    assert(mutex_is_mine(&m->mu));
+    if (m->driving == NULL || m->driving->end_attempt)
         return TIME_NEVER;
     LIST_EACH(at, &m->ops)
     {
@@ -28,15 +31,16 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
 {
     sqlock *m = op->m;
 
+    assert(!op->async && op->fd < 0);
     if ((op->fd = sqlock_wake_make()) < 0)
         return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
     mutex_lock(&m->mu);
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
-    if (op->done) /* there was nothing to ask */
+    if (op->done) /* no request was needed */
         sqlock_wake_set(op->fd);
     worker_wake(m, 0);
-    timer_wake(m, time_min(op->deadline, cut_at(m)));
+    timer_wake(m, time_min(op->deadline, ops_cancel_at(m)));
     mutex_unlock(&m->mu);
     return 0;
 }
@@ -50,6 +54,7 @@ sqlock_op *ops_first(sqlock *m, int64_t *out_due)
 {
     sqlock_op *first = NULL;
 
+    assert(mutex_is_mine(&m->mu));
     *out_due = TIME_NEVER;
     LIST_EACH(at, &m->ops)
     {
@@ -63,19 +68,21 @@ sqlock_op *ops_first(sqlock *m, int64_t *out_due)
     return first;
 }
 
-/* While it is driven nobody else ends it. When it ends, whoever finishes it may free it before this
- * thread has the mutex again: its end takes it out of m->driving. */
+/* No other thread ends an op while the worker drives it. Once it has ended, the finisher may free
+ * it before this thread has the mutex again. So its end clears m->driving. */
 void ops_drive(sqlock *m, sqlock_op *op)
 {
+    assert(thread_is_me(m->worker) && m->driving == NULL && op->async);
     if (op_end_if_over(op))
         return;
     m->driving = op;
     m->driving_since = sqlock_now_us();
-    op->cut = op->cancelled;
-    timer_wake(m, cut_at(m));
+    op->end_attempt = op->cancelled;
+    timer_wake(m, ops_cancel_at(m));
     mutex_unlock(&m->mu);
     op->advance(op);
     mutex_lock(&m->mu);
+    assert(m->driving == NULL || m->driving == op);
     if (m->driving != NULL)
         timer_wake(m, m->driving->deadline);
     m->driving = NULL;
@@ -92,7 +99,7 @@ int64_t ops_tick(sqlock *m)
         if (op != m->driving && !op_end_if_over(op))
             next = time_min(next, op->deadline);
     }
-    if (cut_at(m) <= sqlock_now_us())
+    if (ops_cancel_at(m) <= sqlock_now_us())
         op_cancel_call(m->driving);
-    return time_min(next, cut_at(m));
+    return time_min(next, ops_cancel_at(m));
 }

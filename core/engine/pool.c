@@ -1,4 +1,5 @@
-/* The manager's connections: opened when first needed, opened again when lost. */
+/* The manager's connections. They are opened when first needed, and again when lost. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/call.h"
@@ -13,11 +14,12 @@
 #define URGENT_MOST_US  1000000
 #define URGENT_PART     4
 
-/* A free place of the calls, one with an open connection first. m->mu is held. */
-static struct conn *find_call(sqlock *m)
+/* A free place for calls; one with an open connection comes first. m->mu is held. */
+static struct conn *pool_find_call(sqlock *m)
 {
     struct conn *found = NULL;
 
+    assert(mutex_is_mine(&m->mu));
     for (int i = 1; i < m->n_conns; i++) {
         struct conn *c = &m->conns[i];
 
@@ -29,25 +31,26 @@ static struct conn *find_call(sqlock *m)
     return found;
 }
 
-/* Renewals do not wait for their own connection to be opened while an open one idles, if opening
- * failed the last time, or is not likely to be done in time. */
-static struct conn *find_for_renewals(sqlock *m, int64_t deadline)
+/* Renewals use an idle open connection if their own is not open, and if opening it failed the last
+ * time or may take too long. */
+static struct conn *pool_find_for_renewals(sqlock *m, int64_t deadline)
 {
-    struct conn *kept = m->conns[0].busy ? NULL : &m->conns[0], *idle = find_call(m);
+    struct conn *reserved = m->conns[0].busy ? NULL : &m->conns[0], *idle = pool_find_call(m);
 
-    if (kept != NULL && kept->native != NULL)
-        return kept;
+    if (reserved != NULL && reserved->native != NULL)
+        return reserved;
     if (idle == NULL || idle->native == NULL)
-        return kept;
-    return kept == NULL || m->opening_fails || 2 * m->opening > deadline - sqlock_now_us() ? idle
-                                                                                           : kept;
+        return reserved;
+    return reserved == NULL || m->opening_fails || 2 * m->opening > deadline - sqlock_now_us()
+               ? idle
+               : reserved;
 }
 
-/* Those that end or settle a grant do not starve behind acquires that are stuck in the server and
- * keep all connections of the calls. They may have the kept one until a renewal needs it. */
-static struct conn *find_urgent(sqlock *m, int64_t since)
+/* Requests that end or settle a grant must not starve while acquires hang in the server on all
+ * other connections. They may use the reserved one until a renewal needs it. */
+static struct conn *pool_find_urgent(sqlock *m, int64_t since)
 {
-    struct conn *found = find_call(m);
+    struct conn *found = pool_find_call(m);
     int64_t now;
 
     if (found != NULL || m->conns[0].busy || since == 0)
@@ -57,24 +60,25 @@ static struct conn *find_urgent(sqlock *m, int64_t since)
                                                                                     : &m->conns[0];
 }
 
-/* A free place for this use, for one who waits since then (0: has just come). m->mu is held. */
-static struct conn *find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since)
+/* A free place for this use. since: when the caller began to wait (0: it does not wait yet). m->mu
+ * is held. */
+static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since)
 {
     switch (use) {
     case POOL_URGENT:
-        return find_urgent(m, since);
+        return pool_find_urgent(m, since);
     case POOL_RENEWALS:
-        return find_for_renewals(m, deadline);
-    case POOL_KEPT:
+        return pool_find_for_renewals(m, deadline);
+    case POOL_RESERVED:
         return m->conns[0].busy ? NULL : &m->conns[0];
     default:
-        return find_call(m);
+        return pool_find_call(m);
     }
 }
 
-static int none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
+static int pool_none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
 {
-    return use == POOL_KEPT
+    return use == POOL_RESERVED
                ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
                                   "the connection for renewals was still being opened")
                : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
@@ -83,59 +87,60 @@ static int none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
                                   m->n_conns - 1);
 }
 
-/* Until when the kept place is lent. A renewal that falls due meanwhile is not late yet: it waits
- * for an answer that is on its way, for a part of the time that it has. Cutting that costs more,
- * for the connection has to be opened again. m->mu is held. */
-static int64_t lent_until(sqlock *m)
+/* Until when the reserved connection is lent. A renewal that becomes due meanwhile is not late: it
+ * waits for the answer under way, but only for a part of its time. A cancel would cost more,
+ * because the connection would have to be opened again. m->mu is held. */
+static int64_t pool_lent_until(sqlock *m)
 {
     int64_t now = sqlock_now_us();
 
     return now + time_min(URGENT_MOST_US, renewals_left(m, now) / URGENT_PART);
 }
 
-static int wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
-                     struct conn **out, sqlock_error *err)
+static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
+                          struct conn **out, sqlock_error *err)
 {
     int64_t since = 0, now;
     int rc = 0;
 
     mutex_lock(&m->mu);
-    while ((*out = find_free(m, use, deadline, since)) == NULL) {
+    while ((*out = pool_find_free(m, use, deadline, since)) == NULL) {
         now = sqlock_now_us();
         since = since != 0 ? since : now;
-        if (m->stopping || (op != NULL && op->cut))
+        if (m->stopping || (op != NULL && op->end_attempt))
             rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
         else if (now >= deadline)
-            rc = none_free(m, use, err);
+            rc = pool_none_free(m, use, err);
         if (rc != 0)
             break;
         cond_wait_until(&m->conn_free, &m->mu,
                         use == POOL_URGENT ? time_min(deadline, now + URGENT_AFTER_US) : deadline);
     }
     if (rc == 0) {
+        assert(!(*out)->busy && !(*out)->running);
         (*out)->busy = 1;
-        (*out)->until = use == POOL_URGENT && *out == &m->conns[0] ? lent_until(m) : TIME_NEVER;
+        (*out)->until =
+            use == POOL_URGENT && *out == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
     }
     mutex_unlock(&m->mu);
     return rc;
 }
 
-/* Only a request for a lock can be told that; or it is 0, or no code at all. */
-static int is_of_a_lock(int code)
+/* Only requests for locks have such codes. 0, or a number that is no code, counts as well. */
+static int code_is_of_a_lock(int code)
 {
     return code > SQLOCK_ECANCELLED;
 }
 
-/* A connection factory is the application's, and may have failed with any number and without a
- * word. Without a code the failure would be taken for a success, or for somebody who holds the
- * lock. */
-static void connect_word(sqlock_error *err, int code)
+/* A connection factory belongs to the application. It may fail with any number and without a text.
+ * Without a proper code its failure would look like a success, or like a lock that is held. */
+static void pool_explain_failure(sqlock_error *err, int code)
 {
     char text[sizeof err->text];
 
     memcpy(text, err->text, sizeof text);
-    sqlock_error_set(err, is_of_a_lock(code) ? SQLOCK_EUNREACH : code, err->flags | SQLOCK_RETRY,
-                     "no connection was made (%d): %.200s", code,
+    sqlock_error_set(err, code_is_of_a_lock(code) ? SQLOCK_EUNREACH : code,
+                     err->flags | SQLOCK_RETRY, "no connection was made (%d): %.200s", code,
                      text[0] != '\0' ? text : "and no reason was given");
 }
 
@@ -152,22 +157,23 @@ int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void *
     rc = m->driver->open(&opts, deadline, out_native, &failure);
     if (rc == 0)
         return 0;
-    if (is_of_a_lock(failure.code))
-        connect_word(&failure, failure.code != 0 ? failure.code : rc);
+    if (code_is_of_a_lock(failure.code))
+        pool_explain_failure(&failure, failure.code != 0 ? failure.code : rc);
     return error_give(err, &failure);
 }
 
-/* Let cancels and the manager's end cut the opening from now on, unless one came already. */
+/* From now on cancels, and the manager's end, end the opening, unless one came already. */
 static int pool_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
 {
     int rc = 0;
 
     mutex_lock(&m->mu);
+    assert(c->busy && c->native == NULL);
     if (c->wake < 0)
         c->wake = sqlock_wake_make();
     if (c->wake < 0)
         rc = sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
-    else if (m->stopping || (op != NULL && op->cut))
+    else if (m->stopping || (op != NULL && op->end_attempt))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
     else {
         sqlock_wake_clear(c->wake);
@@ -180,11 +186,12 @@ static int pool_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *er
     return rc;
 }
 
-/* What an opening takes, by the last ones. m->mu is held. */
-static void note_opening(sqlock *m, int rc, int64_t took)
+/* Learn how long an opening takes, from the last ones. m->mu is held. */
+static void pool_note_opening(sqlock *m, int rc, int64_t took)
 {
     int64_t known = rc == 0 ? m->opening / 2 : m->opening;
 
+    assert(mutex_is_mine(&m->mu));
     if (rc == SQLOCK_ECANCELLED)
         return;
     m->opening = took > known ? took : known;
@@ -209,7 +216,7 @@ static int pool_visit(void *arg, uint32_t host, int last_resort, int64_t until, 
     mutex_lock(&o->m->mu);
     if (o->op != NULL)
         o->op->connecting = NULL;
-    c->used = c->cut = 0;
+    c->used = c->cancelled = 0;
     c->host = host > 0 ? host - 1 : 0;
     mutex_unlock(&o->m->mu);
     if (rc == 0)
@@ -221,36 +228,36 @@ static int pool_visit(void *arg, uint32_t host, int last_resort, int64_t until, 
     return rc;
 }
 
-static int connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline,
-                         sqlock_error *err)
+static int pool_connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline,
+                              sqlock_error *err)
 {
     struct opening o = {m, c, op};
     int64_t begun = sqlock_now_us();
     int rc = hosts_walk(m, pool_visit, &o, deadline, err);
 
     mutex_lock(&m->mu);
-    note_opening(m, rc, sqlock_now_us() - begun);
+    pool_note_opening(m, rc, sqlock_now_us() - begun);
     mutex_unlock(&m->mu);
     return rc;
 }
 
-/* Of another server than the manager's, by now. */
-static void close_stray(sqlock *m, struct conn *c)
+/* Close a connection that is not to the manager's server any more. */
+static void pool_close_stray(sqlock *m, struct conn *c)
 {
-    int strays;
+    int is_stray;
 
     mutex_lock(&m->mu);
-    strays = c->native != NULL && !server_is_ours(m, c);
+    is_stray = c->native != NULL && !server_is_ours(m, c);
     mutex_unlock(&m->mu);
-    if (strays) {
+    if (is_stray) {
         m->driver->close(c->native);
         c->native = NULL;
     }
 }
 
-/* Renewals give a call half of the time that is left, to have room for another. An opening that
- * takes as long as openings do is not thrown away for that: it may have three quarters. */
-static int64_t connect_by(sqlock *m, enum pool_use use, int64_t deadline)
+/* Renewals give a call half of the time that is left, which leaves time for another call. An
+ * opening may take three quarters, so that a usual opening is not broken off. */
+static int64_t pool_connect_by(sqlock *m, enum pool_use use, int64_t deadline)
 {
     int64_t now = sqlock_now_us(), by;
 
@@ -268,13 +275,13 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     struct conn *c;
     int rc;
 
-    if ((rc = wait_free(m, use, op, deadline, &c, err)) != 0)
+    if ((rc = pool_wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
     deadline = time_min(deadline, c->until);
-    close_stray(m, c);
+    pool_close_stray(m, c);
     if (c->native == NULL)
-        rc = connect_place(m, c, op, connect_by(m, use, deadline), err);
-    else if (op != NULL && op->greet)
+        rc = pool_connect_place(m, c, op, pool_connect_by(m, use, deadline), err);
+    else if (op != NULL && op->needs_handshake)
         rc = handshake(m, c, op, 1, deadline, err);
     if (rc != 0) {
         if (op != NULL && c->until != TIME_NEVER)
@@ -283,34 +290,37 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
         return rc;
     }
     if (op != NULL)
-        op->greet = 0;
+        op->needs_handshake = 0;
+    assert(c->busy && c->native != NULL);
     *out = c;
     return 0;
 }
 
-int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
+int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
 {
     struct conn *c;
     int rc;
 
-    if ((rc = wait_free(m, POOL_KEPT, op, deadline, &c, err)) != 0)
+    if ((rc = pool_wait_free(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
         return rc;
-    close_stray(m, c);
-    if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0)
+    pool_close_stray(m, c);
+    if (c->native == NULL && (rc = pool_connect_place(m, c, op, deadline, err)) != 0)
         error_prefix(err, "the connection for renewals");
     mutex_lock(&m->mu);
-    m->kept = rc == 0;
+    m->reserved_opened = rc == 0;
     mutex_unlock(&m->mu);
     pool_give(m, c, rc != 0);
     return rc;
 }
 
-/* A cut may come when the driver has just left the call that it was for: then it would hit the next
- * one, of whoever that is. Nobody can tell, so nobody gets that connection. */
+/* A cancel may come when the driver has just left the call. Then it would hit the next call on the
+ * connection, whichever that is. This cannot be known, so the connection is not used again. */
 void pool_cancel_call(sqlock *m, struct conn *c)
 {
+    assert(mutex_is_mine(&m->mu));
     if (c->running) {
-        c->cut = 1;
+        assert(c->busy && c->native != NULL);
+        c->cancelled = 1;
         m->driver->cancel(c->native);
     }
     if (c->wake >= 0)
@@ -319,12 +329,13 @@ void pool_cancel_call(sqlock *m, struct conn *c)
 
 void pool_give(sqlock *m, struct conn *c, int broken)
 {
-    if ((broken || c->cut) && c->native != NULL) {
+    if ((broken || c->cancelled) && c->native != NULL) {
         m->driver->close(c->native);
         c->native = NULL;
     }
-    close_stray(m, c);
+    pool_close_stray(m, c);
     mutex_lock(&m->mu);
+    assert(c->busy && !c->running);
     c->busy = 0;
     c->used = 1;
     cond_wake_all(&m->conn_free);

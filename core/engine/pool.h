@@ -3,22 +3,22 @@
 
 #include "core/engine/manager.h"
 
-/* Take an open connection that has made the handshake (again, if op is to greet), waiting and
- * connecting until deadline. op, if not NULL, may be cancelled meanwhile. */
+/* Take an open connection that has made the handshake. Waits and connects until deadline. If op
+ * requests it, the handshake is made again. op, if not NULL, may cancel it. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
-/* Before the first grant that will be renewed by itself (m->kept is 0): have the kept connection
- * open, so that who cannot have it is told now, and not by the loss of the lock. Later the renewals
- * see to it. */
-int pool_keep(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
-/* Give it back; broken, or cut: close it first. */
+/* Called before the first grant that the library will renew: open the reserved connection. If that
+ * is impossible, the caller learns it now, not by the loss of the lock. Later the renewals keep it
+ * open. */
+int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
+/* Give the connection back. If it is broken or was cancelled, close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
-/* What is under way on it, a call or the opening, ends soon. m->mu is held. */
+/* End the call or the opening that is under way on the connection. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 
-/* Open a connection without looking at the schema (migrations), to a host as sqlock_conn_opts says
- * it. wake_fd cuts it, unless -1. */
+/* Open a connection without a look at the schema (for migrations). host is as in sqlock_conn_opts.
+ * wake_fd cancels the opening, unless it is -1. */
 int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void **out_native,
                  sqlock_error *err);
 

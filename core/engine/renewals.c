@@ -1,6 +1,8 @@
-/* Automatic renewal (P7): the leases of a manager that are due, or soon will be, in one statement.
- * A row that somebody has locked is skipped by the statement and tried again alone; "no" is
- * believed when it has been said twice; no answer is tried again until the deadline. */
+/* Automatic renewal (P7). One statement renews the leases of a manager that are due now or soon.
+ * - The statement skips a row that another session has locked, which is tried again alone.
+ * - A denial is believed when it came twice.
+ * - A renewal without an answer is tried again until the deadline. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,7 @@
 
 #define BATCH_MAX        500
 #define RENEW_PARAMS     6
-#define SKIPPED_AGAIN_US 20000 /* a locked row: after so long */
+#define SKIPPED_AGAIN_US 20000 /* a locked row: pause before the next try */
 #define FAILED_AGAIN_US  50000 /* no answer: doubled each time, at most an eighth of the lease */
 #define CALL_LEAST_US    20000
 #define MEND_AGAIN_US    1000000
@@ -21,13 +23,13 @@ struct batch {
     sqlock_value values[BATCH_MAX * RENEW_PARAMS];
     size_t n;
     int64_t first_deadline;
-    int64_t server; /* who answers it */
+    int64_t server; /* the server that answers */
 };
 
-/* Its renewals make sense until then: its deadline, but for a lease that a transaction pins, or
- * will by then. For the worker plans the first renewal after the deadline while it is still to
- * come, and nobody wakes it when the timer pins the lease. */
-static int64_t last_moment(const sqlock_lock *lock, int64_t now)
+/* Until when renewals of this lease make sense. That is its deadline, except for a lease that a
+ * transaction pins by then. The worker plans the first renewal after the deadline before the timer
+ * pins the lease, and the timer does not wake it for that. */
+static int64_t renewal_last_moment(const sqlock_lock *lock, int64_t now)
 {
     const struct lease *l = &lock->lease;
     int pinned = lease_is_pinned(l) || (l->guarded != 0 && now >= l->deadline);
@@ -35,7 +37,7 @@ static int64_t last_moment(const sqlock_lock *lock, int64_t now)
     return pinned ? lease_deadline(l, now) : l->deadline;
 }
 
-static int64_t due_at(const sqlock_lock *lock)
+static int64_t renewal_due_at(const sqlock_lock *lock)
 {
     const struct lease *l = &lock->lease;
     int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
@@ -43,16 +45,17 @@ static int64_t due_at(const sqlock_lock *lock)
     if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) ||
         (l->state != SQLOCK_HELD && l->state != SQLOCK_AT_RISK && !lease_is_pinned(l)))
         return TIME_NEVER;
-    return at < l->hold_until && at < last_moment(lock, at) ? at : TIME_NEVER;
+    return at < l->hold_until && at < renewal_last_moment(lock, at) ? at : TIME_NEVER;
 }
 
 int64_t renewals_due(sqlock *m)
 {
     int64_t next = TIME_NEVER;
 
+    assert(mutex_is_mine(&m->mu));
     LIST_EACH(at, &m->locks)
     {
-        next = time_min(next, due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
+        next = time_min(next, renewal_due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
     }
     return next;
 }
@@ -61,18 +64,19 @@ int64_t renewals_left(sqlock *m, int64_t now)
 {
     int64_t left = TIME_NEVER;
 
+    assert(mutex_is_mine(&m->mu));
     LIST_EACH(at, &m->locks)
     {
         sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
 
-        if (due_at(lock) != TIME_NEVER && lease_is_held(&lock->lease, now))
+        if (renewal_due_at(lock) != TIME_NEVER && lease_is_held(&lock->lease, now))
             left = time_min(left, lock->lease.deadline - now);
     }
     return left;
 }
 
-/* Those due now, and those due within a quarter of their interval: so leases that were taken one by
- * one come to be renewed together. */
+/* Collect the leases that are due now, and those that are due within a quarter of their interval.
+ * So leases that were taken one by one come to be renewed together. */
 static void renewals_collect(sqlock *m, struct batch *b)
 {
     int64_t now = sqlock_now_us();
@@ -85,20 +89,22 @@ static void renewals_collect(sqlock *m, struct batch *b)
 
         if (b->n == BATCH_MAX)
             break;
-        if (due_at(lock) == TIME_NEVER || due_at(lock) - lock->lease.every / 4 > now)
+        if (renewal_due_at(lock) == TIME_NEVER ||
+            renewal_due_at(lock) - lock->lease.every / 4 > now)
             continue;
         if (lock->failures > 0 && lock->retry_at > now)
             continue;
+        assert(!lock->renewing && lock->refs > 0);
         lock->renewing = 1;
         lock->refs++;
         b->locks[b->n++] = lock;
-        if (last_moment(lock, now) >
-            now + 2 * CALL_LEAST_US) /* one that is nearly over cuts no others */
-            b->first_deadline = time_min(b->first_deadline, last_moment(lock, now));
+        /* A lease that is nearly over does not shorten the time of the others. */
+        if (renewal_last_moment(lock, now) > now + 2 * CALL_LEAST_US)
+            b->first_deadline = time_min(b->first_deadline, renewal_last_moment(lock, now));
     }
 }
 
-static int by_key(const void *a, const void *b)
+static int renewal_order(const void *a, const void *b)
 {
     const sqlock_lock *x = *(sqlock_lock *const *)a, *y = *(sqlock_lock *const *)b;
     int order = memcmp(x->ns, y->ns, x->ns_len < y->ns_len ? x->ns_len : y->ns_len);
@@ -110,8 +116,7 @@ static int by_key(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->name, y->name);
 }
 
-/* A renewal that runs after its lease's deadline must do nothing: the loss has been told by then.
- */
+/* A renewal that runs after its lease's deadline must do nothing: the loss was reported by then. */
 static void renewals_fill(sqlock *m, struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -123,7 +128,7 @@ static void renewals_fill(sqlock *m, struct batch *b)
         v[2] = value_bytes(lock->owner, sizeof lock->owner);
         v[3] = value_int(lock->token);
         v[4] = value_int(lock->lease.ttl);
-        v[5] = value_int(skew_server_latest(&m->skew, last_moment(lock, sqlock_now_us())));
+        v[5] = value_int(skew_server_latest(&m->skew, renewal_last_moment(lock, sqlock_now_us())));
     }
 }
 
@@ -143,7 +148,7 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
 
     lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
     if (lock->quiet) {
-        return; /* a release is under way: its own answer tells */
+        return; /* a release is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
         lock_renewed(lock, a);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
@@ -151,7 +156,7 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     } else if (why != SQLOCK_WHY_NONE && lock->doubted) {
         lock_apply(lock, LEASE_DENIED, why);
     } else if (why != SQLOCK_WHY_NONE) {
-        lock->doubted = 1; /* the row may have been seen as it was before somebody's change */
+        lock->doubted = 1; /* the row may have been seen before another session's change */
         lock->retry_at = now;
         lock->lease.renew_at = now;
     } else {
@@ -159,17 +164,18 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     }
 }
 
-/* Another server was met meanwhile: what this one has said of them counts no more, and they are due
- * at once. m->mu is held. */
+/* The server changed meanwhile. The old server's answers do not count, and these leases are due at
+ * once. m->mu is held. */
 static void renewals_forget(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
+        assert(b->locks[i]->renewing);
         b->locks[i]->renewing = 0;
         lock_unref_locked(b->locks[i]);
     }
 }
 
-/* Distribute the answers; requests without one have failed. m->mu is held. */
+/* Distribute the answers. Requests without an answer have failed. m->mu is held. */
 static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
 {
     int64_t now = sqlock_now_us();
@@ -183,6 +189,7 @@ static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_
             continue;
         memset(&a, 0, sizeof a);
         answer_read(rows, row, &a);
+        assert(b->locks[i]->renewing);
         a.sent = sent;
         a.server = b->server;
         b->locks[i]->renewing = 0;
@@ -193,7 +200,8 @@ static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_
     for (size_t i = 0; i < b->n; i++) {
         if (b->locks[i] == NULL)
             continue;
-        if (waited) /* perhaps it alone took the time of those behind it */
+        assert(b->locks[i]->renewing);
+        if (waited) /* perhaps this one used up the time of those after it */
             b->locks[i]->behind = 1;
         waited = 0;
         b->locks[i]->renewing = 0;
@@ -202,10 +210,10 @@ static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_
     }
 }
 
-/* Half of the time that is left at the most: a call that hangs must leave room for another one; and
- * of several hosts for finding the one that took over, while whoever prepares for the end by its
- * deadline, as `sqlock run` does, still waits. */
-static int64_t call_deadline(const sqlock *m, const struct batch *b)
+/* A call takes half of the time that is left at most, because a call that hangs must leave time for
+ * another. With several hosts it takes a quarter. That leaves time to find the new primary, also
+ * for a program that prepares for the end before the deadline, as `sqlock run` does. */
+static int64_t renewals_call_deadline(const sqlock *m, const struct batch *b)
 {
     int64_t now = sqlock_now_us();
     int64_t left = b->first_deadline == TIME_NEVER ? 0 : b->first_deadline - now;
@@ -214,9 +222,9 @@ static int64_t call_deadline(const sqlock *m, const struct batch *b)
     return now + time_min(m->request_us, part > CALL_LEAST_US ? part : CALL_LEAST_US);
 }
 
-/* What the use of this connection has shown. A call's connection that failed is no way out: the own
- * one is tried next. */
-static void note_use(sqlock *m, const struct conn *c, int rc)
+/* Note what the use of this connection has shown. If a call's connection failed, too, try the
+ * reserved one next. */
+static void renewals_note_use(sqlock *m, const struct conn *c, int rc)
 {
     if (c == &m->conns[0])
         return;
@@ -228,8 +236,8 @@ static void note_use(sqlock *m, const struct conn *c, int rc)
     mutex_unlock(&m->mu);
 }
 
-/* Its answers are of the server that the connection is to by now. */
-static void note_server(sqlock *m, struct batch *b, const struct conn *c)
+/* Note the server that the connection is to by now. */
+static void renewals_note_server(sqlock *m, struct batch *b, const struct conn *c)
 {
     mutex_lock(&m->mu);
     b->server = c->server;
@@ -242,27 +250,27 @@ static void renewals_send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t
     struct conn *c;
     int rc;
 
-    if (pool_take(m, POOL_RENEWALS, NULL, call_deadline(m, b), &c, &err) != 0)
+    if (pool_take(m, POOL_RENEWALS, NULL, renewals_call_deadline(m, b), &c, &err) != 0)
         return;
-    note_server(m, b, c);
-    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, call_deadline(m, b), rows,
-                   out_sent, &err);
+    renewals_note_server(m, b, c);
+    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, renewals_call_deadline(m, b),
+                   rows, out_sent, &err);
     if (rc != 0)
         hosts_failed(m, c, *out_sent, &err);
-    note_use(m, c, rc);
+    renewals_note_use(m, c, rc);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
 }
 
 int64_t renewals_mend_due(sqlock *m)
 {
-    const struct conn *kept = &m->conns[0];
+    const struct conn *reserved = &m->conns[0];
 
-    return kept->busy || kept->native != NULL || renewals_due(m) == TIME_NEVER ? TIME_NEVER
-                                                                               : m->mend_at;
+    return reserved->busy || reserved->native != NULL || renewals_due(m) == TIME_NEVER ? TIME_NEVER
+                                                                                       : m->mend_at;
 }
 
-/* The renewals get by with a call's connection, as long as one idles. A quarter of the time that is
- * left is enough for it, or half if that is what openings take. */
+/* Open the reserved connection again. Meanwhile renewals use an idle connection of the calls. This
+ * may take a quarter of the time that is left, or half if openings take that long. */
 void renewals_mend(sqlock *m)
 {
     int64_t now = sqlock_now_us(), left = renewals_left(m, now), most = left / 4;
@@ -273,7 +281,7 @@ void renewals_mend(sqlock *m)
     if (2 * m->opening > most)
         most = time_min(2 * m->opening, left / 2);
     mutex_unlock(&m->mu);
-    rc = pool_take(m, POOL_KEPT, NULL, now + time_min(most, m->request_us), &c, &err);
+    rc = pool_take(m, POOL_RESERVED, NULL, now + time_min(most, m->request_us), &c, &err);
     if (rc == 0)
         pool_give(m, c, 0);
     mutex_lock(&m->mu);
@@ -288,9 +296,9 @@ void renewals_run(sqlock *m)
 
     if (b != NULL && rows != NULL) {
         renewals_collect(m, b);
-        /* rows are locked in the order of the request: everybody's is that of the keys, as far as
-         * one may wait for another */
-        qsort(b->locks, b->n, sizeof *b->locks, by_key);
+        /* Rows are locked in the order of the request. All requests use the order of keys, unless
+         * one lease delayed others. */
+        qsort(b->locks, b->n, sizeof *b->locks, renewal_order);
         renewals_fill(m, b);
         b->server = m->server;
         mutex_unlock(&m->mu);

@@ -3,17 +3,16 @@
 
 #include "core/engine/manager.h"
 
-/* m->mu is held by all of them, and let go during a request. */
+/* m->mu is held in all of these, and released during a request. */
 
-/* When the next renewal is due; TIME_NEVER: none. */
+/* When the next renewal is due. TIME_NEVER: none is. */
 int64_t renewals_due(sqlock *m);
-/* How long the first of the leases that are renewed lasts without that; TIME_NEVER: there is none.
- */
+/* The time until the first deadline of the leases that are renewed. TIME_NEVER: there is none. */
 int64_t renewals_left(sqlock *m, int64_t now);
-/* When the renewals' own connection, which was lost, is to be opened again; TIME_NEVER: not. */
+/* When to open the lost reserved connection again. TIME_NEVER: not. */
 int64_t renewals_mend_due(sqlock *m);
 void renewals_mend(sqlock *m);
-/* Renew what is due, all in one statement. */
+/* Renew all that is due, in one statement. */
 void renewals_run(sqlock *m);
 
 #endif

@@ -1,6 +1,7 @@
-/* All connections of a manager are on one server: what one has answered tells nothing of another's
- * rows. When handshake meets another server than before, a standby was promoted, or the server was
- * started anew. */
+/* All connections of a manager are on one server, because one server's answer says nothing about
+ * another's rows. If a handshake meets another server than before, a standby was promoted, or the
+ * server was restarted. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/locks.h"
@@ -9,42 +10,45 @@
 
 int server_is_ours(const sqlock *m, const struct conn *c)
 {
+    assert(mutex_is_mine(&m->mu));
     return c->server == m->server;
 }
 
-/* Take away what nobody uses: of one host, or all but `kept`. They are closed without the mutex.
- * m->mu is held. */
-static size_t take_idle(sqlock *m, const struct conn *kept, const struct conn *host, void **out)
+/* Take the idle connections out of the pool: those of one host, or all but `except`. The caller
+ * closes them without the mutex. m->mu is held. */
+static size_t server_take_idle(sqlock *m, const struct conn *except, const struct conn *host,
+                               void **out)
 {
     size_t n = 0;
 
     for (int i = 0; i < m->n_conns; i++) {
         struct conn *c = &m->conns[i];
 
-        if (c == kept || c->busy || c->native == NULL || (host != NULL && c->host != host->host))
+        if (c == except || c->busy || c->native == NULL || (host != NULL && c->host != host->host))
             continue;
+        assert(!c->running && n < CONNECTIONS_MAX);
         out[n++] = c->native;
         c->native = NULL;
     }
     return n;
 }
 
-static void close_all(sqlock *m, void **natives, size_t n)
+static void server_close_all(sqlock *m, void **natives, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         m->driver->close(natives[i]);
 }
 
-/* What is under way elsewhere would be believed by nobody. m->mu is held. */
-static void cut_others(sqlock *m, const struct conn *kept)
+/* Cancel the calls on other connections: their answers would not be believed. m->mu is held. */
+static void server_cancel_others(sqlock *m, const struct conn *except)
 {
     for (int i = 0; i < m->n_conns; i++)
-        if (&m->conns[i] != kept && m->conns[i].running)
+        if (&m->conns[i] != except && m->conns[i].running)
             pool_cancel_call(m, &m->conns[i]);
 }
 
 /* m->mu is held. */
-static void doubt_leases(sqlock *m)
+static void server_doubt_leases(sqlock *m)
 {
     LIST_EACH(at, &m->locks)
     {
@@ -53,7 +57,7 @@ static void doubt_leases(sqlock *m)
     worker_wake(m, 0);
 }
 
-static int is_same(const sqlock *m, const void *id, size_t len)
+static int server_is_same(const sqlock *m, const void *id, size_t len)
 {
     return m->server_len == len && memcmp(m->server_id, id, len) == 0;
 }
@@ -63,12 +67,13 @@ static void server_become(sqlock *m, struct conn *c, const void *id, size_t len)
 {
     int is_first = m->server == 0;
 
+    assert(mutex_is_mine(&m->mu) && c->busy && len <= sizeof m->server_id);
     memcpy(m->server_id, id, len);
     m->server_len = len;
     c->server = ++m->server;
     if (!is_first) {
-        cut_others(m, c);
-        doubt_leases(m);
+        server_cancel_others(m, c);
+        server_doubt_leases(m);
     }
 }
 
@@ -80,17 +85,17 @@ int server_note(sqlock *m, struct conn *c, const void *id, size_t len, sqlock_er
 
     len = len < sizeof m->server_id ? len : sizeof m->server_id;
     mutex_lock(&m->mu);
-    if (m->server != 0 && is_same(m, id, len)) {
+    if (m->server != 0 && server_is_same(m, id, len)) {
         c->server = m->server;
     } else if (!server_is_ours(m, c)) {
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
                               "another server was found meanwhile");
     } else {
         server_become(m, c, id, len);
-        n = take_idle(m, c, NULL, natives);
+        n = server_take_idle(m, c, NULL, natives);
     }
     mutex_unlock(&m->mu);
-    close_all(m, natives, n);
+    server_close_all(m, natives, n);
     return rc;
 }
 
@@ -100,7 +105,7 @@ void server_leave(sqlock *m, const struct conn *c)
     size_t n;
 
     mutex_lock(&m->mu);
-    n = take_idle(m, c, c, natives);
+    n = server_take_idle(m, c, c, natives);
     mutex_unlock(&m->mu);
-    close_all(m, natives, n);
+    server_close_all(m, natives, n);
 }

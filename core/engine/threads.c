@@ -1,7 +1,9 @@
 /* The two threads of a manager. The worker renews leases, and drives the requests of event loops.
- * The timer holds deadlines, calls back on a loss, and does nothing that can block (P6, P19): while
- * the worker is stuck in a call it still fires at the deadline, and ends requests that wait for the
- * worker. */
+ * The timer watches deadlines, runs callbacks, and does nothing that can block (P6, P19). While the
+ * worker hangs in a call, the timer still reports a loss at the deadline, and ends requests that
+ * wait for the worker. */
+#include <assert.h>
+
 #include "core/base/alarm.h"
 #include "core/engine/checks.h"
 #include "core/engine/locks.h"
@@ -10,13 +12,14 @@
 
 void worker_wake(sqlock *m, int64_t at)
 {
+    assert(mutex_is_mine(&m->mu));
     if (at < m->worker_until)
         cond_wake_all(&m->worker_cond);
 }
 
 void *worker_main(void *arg)
 {
-    UNCANCELLED; /* a callback could tell the application which thread it is */
+    UNCANCELLED; /* the application could learn this thread in a callback */
     sqlock *m = arg;
 
     mutex_lock(&m->mu);
@@ -45,11 +48,12 @@ void *worker_main(void *arg)
 
 void timer_wake(sqlock *m, int64_t at)
 {
+    assert(mutex_is_mine(&m->mu));
     if (at < m->timer_until)
         sqlock_wake_set(m->timer_wake_fd);
 }
 
-/* Apply the time that passed; returns when there is something to do next. */
+/* Apply the time that has passed. Returns when there is something to do next. */
 static int64_t timer_tick_all(sqlock *m)
 {
     int64_t next = TIME_NEVER;
@@ -70,31 +74,33 @@ static sqlock_lock *timer_find_event(sqlock *m)
     {
         sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
 
-        if (lock->tell && !lock->quiet)
+        if (lock->to_report && !lock->quiet)
             return lock;
     }
     return NULL;
 }
 
-/* One callback, outside the mutex; sqlock_lock_free() waits for it. m->mu is held around it. */
+/* Run one callback without the mutex; sqlock_lock_free() waits for it. m->mu is held before and
+ * after. */
 static void timer_call_back(sqlock *m, sqlock_lock *lock)
 {
     sqlock_state state = lock->lease.state;
 
-    lock->tell = 0;
-    lock->telling = 1;
+    assert(thread_is_me(m->timer) && !lock->reporting && lock->on_event != NULL);
+    lock->to_report = 0;
+    lock->reporting = 1;
     lock->refs++;
     mutex_unlock(&m->mu);
     lock->on_event(lock, state, lock->user);
     mutex_lock(&m->mu);
-    lock->telling = 0;
+    lock->reporting = 0;
     lock_unref_locked(lock);
-    cond_wake_all(&m->told);
+    cond_wake_all(&m->reported);
 }
 
 void *timer_main(void *arg)
 {
-    UNCANCELLED; /* a callback could tell the application which thread it is */
+    UNCANCELLED; /* the application could learn this thread in a callback */
     sqlock *m = arg;
     sqlock_lock *lock;
     int64_t next;

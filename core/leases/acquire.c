@@ -11,7 +11,7 @@
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
 
-#define LOCKED_TRIES (HURRIES + 3) /* of a try that finds the row locked: some 50 ms */
+#define LOCKED_TRIES (RETRIES_AT_ONCE + 3) /* of a try that finds the row locked: some 50 ms */
 #define LOCK_WAIT_US INT64_C(500000)
 #define LATE_GRANTS  3 /* in a row: more will not do better */
 
@@ -133,11 +133,11 @@ void verb_locked(sqlock_op *op)
 {
     int64_t now = sqlock_now_us(), last = op_last_try(op), half, at;
 
-    if (op->retries_at_once < HURRIES - 1) {
+    if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
         op_retry_at_once(op);
         return;
     }
-    half = backoff_span(op->retries_at_once++ - HURRIES) / 2;
+    half = backoff_span(op->retries_at_once++ - RETRIES_AT_ONCE) / 2;
     at = now + half + sqlock_random_below((uint32_t)half);
     op_again(op, last > now ? time_min(at, last) : at);
 }
@@ -160,7 +160,7 @@ static void acquire_skipped(sqlock_op *op, const struct answer *a)
         note_skipped(op);
     if (sqlock_now_us() >= op_last_try(op)) {
         acquire_locked(op);
-    } else if (op->retries_at_once < HURRIES - 1) {
+    } else if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
         op_retry_at_once(op);
     } else if (verb_look(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
         op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */

@@ -9,7 +9,9 @@ int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
     int rc = op_go_async(op, err);
 
     if (rc != 0) {
-        op_done(op, rc);
+        op->err.code = rc;
+        if (!op->done)
+            op_done(op, rc);
         op_finish(op, NULL, NULL);
         *out_op = NULL;
         return rc;

@@ -147,9 +147,9 @@ int adopted_script(sqlock_conn *c, const sqlock_script *script, const sqlock_val
     return adopted_run_script(c, &s, deadline, rows, err);
 }
 
-static void cancel_now(struct cancel_listener *cut)
+static void cancel_now(struct cancel_listener *listener)
 {
-    sqlock_conn *c = LIST_MEMBER(cut, sqlock_conn, listener);
+    sqlock_conn *c = LIST_MEMBER(listener, sqlock_conn, listener);
 
     atomic_store(&c->cancelled, 1);
     c->m->driver->cancel(c->native);

@@ -61,7 +61,7 @@ static void handshake_once(sqlock_op *op)
     };
     struct answer a;
 
-    op->greet = 1;
+    op->needs_handshake = 1;
     if (op_attempt(op, SQLOCK_STMT_LEASE, values, &a) != 0)
         op_failed(op);
     else
