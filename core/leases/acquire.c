@@ -1,4 +1,5 @@
 /* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
+#include <assert.h>
 #include <string.h>
 
 #include <sqlock/async.h>
@@ -11,13 +12,13 @@
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
 
-#define LOCKED_TRIES (RETRIES_AT_ONCE + 3) /* of a try that finds the row locked: some 50 ms */
+#define LOCKED_TRIES (RETRIES_AT_ONCE + 3) /* without a wait: some 50 ms */
 #define LOCK_WAIT_US INT64_C(500000)
-#define LATE_GRANTS  3 /* in a row: more will not do better */
+#define LATE_GRANTS  3 /* in a row; more would not help */
 
-/* The request. It carries the moment after which it must grant nothing: the attempt's own end, or
- * that of the lease it would give, whichever comes first. If its reply is lost, it may be granted
- * until then. */
+/* Send the request. It carries the time after which it must grant nothing: the end of the attempt,
+ * or of the lease it would give if that is first. If its reply is lost, it may be granted until
+ * then. */
 static int acquire_send(sqlock_op *op, struct answer *answer)
 {
     sqlock *m = op->m;
@@ -43,10 +44,10 @@ static int acquire_send(sqlock_op *op, struct answer *answer)
     return rc;
 }
 
-/* The last answer was no. Look again after a while, but not past the end of the holder's lease
- * (left; < 0: not known); or not at all, and the answer stands when the wait is over. Those that
- * wait until the same moment do not all come for a last time at once. */
-static void wait_on(sqlock_op *op, int64_t left)
+/* The last answer was a refusal. Look again after a while, but no later than the end of the
+ * holder's lease (left; below 0: not known). If there is no time for that, the answer stands at the
+ * wait's end. Waiters with the same end spread their last tries. */
+static void acquire_wait_on(sqlock_op *op, int64_t left)
 {
     int64_t now = sqlock_now_us(), last = op_last_try(op), spread;
 
@@ -60,9 +61,11 @@ static void wait_on(sqlock_op *op, int64_t left)
     op_again(op, backoff_next(now, op_pause(op), left, last));
 }
 
-/* op->err is the answer: the end of a try; who waits looks again, not after left. */
-static void settle_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left)
+/* op->err is the answer. It ends a request that does not wait. A waiter looks again, after `left`
+ * at the latest. */
+static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left)
 {
+    assert(op->err.code == code);
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : code;
     op->retries_at_once = op->late = 0;
@@ -71,13 +74,16 @@ static void settle_refusal(sqlock_op *op, int code, const struct answer *a, int6
     else if (op->once || op->settle)
         op_done(op, code);
     else
-        wait_on(op, left);
+        acquire_wait_on(op, left);
 }
 
-/* Somebody has it. A try ends here; a wait sleeps, but not past the end of the holder's lease. What
- * was lost before was not granted, or has ended since. It may still be on its way: who waits has
- * been answered all the same (at worst it is granted to nobody, for one lease, P5); who settles has
- * asked for just that, and is told when it cannot come any more. */
+/* Another owner has the lock. A request that does not wait ends here. A waiter sleeps, but no
+ * longer than the holder's lease.
+ *
+ * If a reply was lost before, that request was not granted, or its grant has ended, or it is still
+ * on its way. A waiter has its answer all the same: at worst the lock is granted once more and
+ * stays unused for one lease (P5). sqlock_settle() wants to know just that, so it reports only when
+ * the request cannot arrive any more. */
 static void acquire_refused(sqlock_op *op, int code, const struct answer *a)
 {
     const sqlock_holder *h = &op->holder;
@@ -96,11 +102,11 @@ static void acquire_refused(sqlock_op *op, int code, const struct answer *a)
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token);
-    settle_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1);
+    acquire_note_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1);
 }
 
-/* It is as good as held, by whom nobody can see. */
-static void note_skipped(sqlock_op *op)
+/* The lock is as good as held, by an unknown transaction. */
+static void acquire_note_skipped(sqlock_op *op)
 {
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
@@ -111,8 +117,9 @@ static void note_skipped(sqlock_op *op)
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 
-/* The row could be had, but some transaction has locked it; what the last look said of that one is
- * noted. It may be a grant of our own which is still committing: then nothing is certain. */
+/* The lock is free, but a transaction has locked its row. What the last look showed about that
+ * transaction was noted. It may be a grant of our own that is still committing: then nothing is
+ * certain. */
 static void acquire_locked(sqlock_op *op)
 {
     if (sqlock_now_us() < op_last_try(op) &&
@@ -123,6 +130,7 @@ static void acquire_locked(sqlock_op *op)
                                      "the reply was lost, and some transaction has locked the "
                                      "lock's row: it may be that of the request"));
     else if (op->once || op->settle) {
+        assert(op->refused != 0); /* it would end as a grant */
         op->err = op->refusal;
         op_done(op, op->refused);
     } else
@@ -138,14 +146,17 @@ void verb_locked(sqlock_op *op)
         return;
     }
     half = backoff_span(op->retries_at_once++ - RETRIES_AT_ONCE) / 2;
+    assert(half > 0);
     at = now + half + sqlock_random_below((uint32_t)half);
     op_again(op, last > now ? time_min(at, last) : at);
 }
 
-/* The row could be had but is locked: by a guard, or by somebody who is just writing it? A writer
- * is done in a moment, so it is asked again first; and who has become the holder meanwhile is told.
- * Not where the answer took so long that the server must have waited for the row (MySQL before 8.0
- * cannot step over it): that was the patience of a try. */
+/* The lock is free but its row is locked, by a guard or by a transaction that is just writing it. A
+ * writer is done in a moment, so this tries again first. If another owner has become the holder
+ * meanwhile, it reports that.
+ *
+ * If the answer took long, the server must have waited for the row (MySQL before 8.0 cannot skip
+ * it). That wait was as long as the tries. */
 static void acquire_skipped(sqlock_op *op, const struct answer *a)
 {
     const sqlock_lock *lock = op->lock;
@@ -157,7 +168,7 @@ static void acquire_skipped(sqlock_op *op, const struct answer *a)
     if (a->received - a->sent >= LOCK_WAIT_US && op->retries_at_once < LOCKED_TRIES)
         op->retries_at_once = LOCKED_TRIES;
     if (!op->refused)
-        note_skipped(op);
+        acquire_note_skipped(op);
     if (sqlock_now_us() >= op_last_try(op)) {
         acquire_locked(op);
     } else if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
@@ -170,14 +181,14 @@ static void acquire_skipped(sqlock_op *op, const struct answer *a)
     } else if (now.outcome == SQLOCK_OUT_HELD) {
         acquire_refused(op, SQLOCK_EBUSY, &now);
     } else if (now.outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < LOCKED_TRIES) {
-        op_retry_at_once(op); /* nobody is in the way any more */
+        op_retry_at_once(op); /* no transaction is in the way any more */
     } else {
-        note_skipped(op);
+        acquire_note_skipped(op);
         acquire_locked(op);
     }
 }
 
-/* The server may have lost the commit by which somebody was granted it. */
+/* The server may have lost the commit of a grant. */
 static void acquire_in_grace(sqlock_op *op, const struct answer *a)
 {
     memset(&op->holder, 0, sizeof op->holder);
@@ -190,12 +201,13 @@ static void acquire_in_grace(sqlock_op *op, const struct answer *a)
                      "the server took over from another and may have lost who holds the lock: "
                      "nobody is granted it for %lld.%03d s (the option grace_ms)",
                      (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
-    settle_refusal(op, SQLOCK_EBUSY, a, a->left);
+    acquire_note_refusal(op, SQLOCK_EBUSY, a, a->left);
 }
 
-/* Every grant came too late. Asking on would keep the lock from those who are nearer, and end in
- * nothing: so it is given back. An imported one is somebody's, who may be quick enough. */
-static void too_slow(sqlock_op *op, const struct answer *a)
+/* Every grant came too late. More requests would keep the lock from programs that are nearer, in
+ * vain. So it is given back. An imported grant stays, because its other holder may be fast
+ * enough. */
+static void acquire_end_too_slow(sqlock_op *op, const struct answer *a)
 {
     sqlock_lock *lock = op->lock;
     sqlock_value values[] = {
@@ -224,7 +236,8 @@ static void too_slow(sqlock_op *op, const struct answer *a)
                              (long long)(lock->lease.ttl / 1000), op->late));
 }
 
-/* A grant whose reply came late is renewed, by the same request, before it is handed out (P4). */
+/* If the reply to a grant came late, the same request extends the lease before the lock is handed
+ * out (P4). */
 void verb_granted(sqlock_op *op, const struct answer *a)
 {
     int in_time;
@@ -236,15 +249,15 @@ void verb_granted(sqlock_op *op, const struct answer *a)
         op_done(op, 0);
         return;
     }
-    op->unsure = 1; /* it is ours in the database, and shall be given back if we stop here */
+    op->unsure = 1; /* it is ours in the database, and must be given back if we stop here */
     sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
     if (++op->late >= LATE_GRANTS)
-        too_slow(op, a);
+        acquire_end_too_slow(op, a);
     else
         op_retry_at_once(op);
 }
 
-/* This owner's story is over: it was released, and is never granted again (P5). */
+/* This owner was released, and is never granted the lock again (P5). */
 static void acquire_ended(sqlock_op *op, sqlock_why why)
 {
     mutex_lock(&op->m->mu);
@@ -255,9 +268,9 @@ static void acquire_ended(sqlock_op *op, sqlock_why why)
                                  "this owner's grant has been released before"));
 }
 
-/* Every server draws tokens above its floor. This one is below the floor of another that was met: a
- * pooler leads to a server that was overtaken. The handshake finds that out, and raises its floor;
- * then the same request draws a token above it. */
+/* Every server draws tokens above its floor. This token is below the floor of another server that
+ * was met, so a pooler leads to a server that was overtaken. The handshake finds that out and
+ * raises its floor. Then the same request draws a token above it. */
 static int acquire_is_overtaken(sqlock_op *op, const struct answer *a)
 {
     int is;
@@ -300,11 +313,11 @@ static void acquire_advance(sqlock_op *op)
     case SQLOCK_OUT_KIND:
         op_unknown_kind(op);
         return;
-    case SQLOCK_OUT_LATE: /* the clocks differ from what we knew; now we know */
+    case SQLOCK_OUT_LATE: /* the clocks differ from what we knew, and this answer has shown it */
         op_retry_at_once(op);
         return;
     case SQLOCK_OUT_STRANGER:
-    case SQLOCK_OUT_NONE: /* the row was deleted between two steps, or meta's is gone */
+    case SQLOCK_OUT_NONE: /* the row was deleted between two steps, or the meta row is gone */
         op_handshake(op);
         return;
     default:
@@ -319,7 +332,7 @@ int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sql
     return op_start(lock->m, lock, acquire_advance, wait_ms, cancel, out_op, err);
 }
 
-/* *out_len is the name's, once it has been checked. */
+/* *out_len becomes the name's length, after its check. */
 static int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                          sqlock_op **out_op, size_t *out_len, sqlock_error *err)
 {
@@ -331,6 +344,7 @@ static int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts 
         (rc = check_name(name, out_len, err)) != 0 ||
         (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;
+    assert(*out_len >= 1 && *out_len <= SQLOCK_NAME_MAX);
     if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
         lock_free(lock);
         return rc;

@@ -1,4 +1,4 @@
-/* Seeing locks, and breaking them. */
+/* Lists locks and breaks them. */
 #include <string.h>
 
 #include <sqlock/admin.h>
@@ -12,7 +12,7 @@
 
 #define PAGE 500
 
-static void read_info(const sqlock_rows *rows, size_t row, sqlock_info *out)
+static void info_read(const sqlock_rows *rows, size_t row, sqlock_info *out)
 {
     struct answer a;
     const void *owner;
@@ -59,7 +59,7 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
         }
         if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||
             (tries > 0 && !stale) || sqlock_now_us() >= deadline)
-            break; /* connections that had died in the pool are opened again */
+            break; /* connections that died in the pool are opened again */
     }
     failure.flags &= ~SQLOCK_MAYBE;
     if (rc == 0)
@@ -92,7 +92,7 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
         }
         n = sqlock_rows_count(rows);
         for (size_t i = 0; rc == 0 && i < n; i++) {
-            read_info(rows, i, &info);
+            info_read(rows, i, &info);
             rc = fn(&info, user);
             after_len = info.name_len;
             memcpy(after, info.name, after_len);
@@ -103,8 +103,8 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
 }
 
 /* Names come in byte order, so a name is the first of those that begin with it. */
-static int find_row(sqlock *m, const char *name, size_t name_len, sqlock_info *out,
-                    sqlock_error *err)
+static int list_find_row(sqlock *m, const char *name, size_t name_len, sqlock_info *out,
+                         sqlock_error *err)
 {
     sqlock_list_opts o = {sizeof o, SQLOCK_LIST_FREE, name};
     sqlock_rows *rows = rows_new();
@@ -116,7 +116,7 @@ static int find_row(sqlock *m, const char *name, size_t name_len, sqlock_info *o
     if ((rc = list_fetch(m, "", 0, &o, 1, rows, err)) == 0) {
         rc = SQLOCK_ABSENT;
         if (sqlock_rows_count(rows) > 0) {
-            read_info(rows, 0, &info);
+            info_read(rows, 0, &info);
             if (info.name_len == name_len && memcmp(info.name, name, name_len) == 0)
                 rc = 0;
         }
@@ -140,7 +140,7 @@ int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "find: out is NULL");
     if ((rc = check_alive(m, err)) == 0 && (rc = check_name(name, &name_len, err)) == 0 &&
         (rc = check_size(out->size, "the size of out is not set", err)) == 0)
-        rc = find_row(m, name, name_len, out, err);
+        rc = list_find_row(m, name, name_len, out, err);
     return check_context(err, "find", name, name_len, rc);
 }
 
@@ -153,9 +153,10 @@ static void break_done(sqlock_op *op)
                                        "that guards it"));
 }
 
-/* It was not there to be broken. After a lost reply that may be our own doing: the row or
- * the note tells, unless an older schema keeps none and a later grant has ended since. */
-static void not_there(sqlock_op *op, const struct answer *a)
+/* There was no grant to break. After a lost reply we may have broken it ourselves: the row or the
+ * note shows it. Only an older schema has no notes, and there a later grant may have ended
+ * since. */
+static void break_found_none(sqlock_op *op, const struct answer *a)
 {
     long long token = *(const int64_t *)op->work;
 
@@ -171,15 +172,16 @@ static void not_there(sqlock_op *op, const struct answer *a)
                                      token));
 }
 
-/* An older schema has no place for a note, and an older driver does not know of it; they can break
- * all the same (P20). */
+/* An older schema has no place for a note, and an older driver has no request for it. They can
+ * break a lock all the same (P20). */
 static int break_send(sqlock_op *op, const sqlock_value *values, struct answer *a)
 {
     int rc = SQLOCK_ESCHEMA;
 
     if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) == 0)
         rc = op_attempt(op, SQLOCK_STMT_BREAK_NOTED, values, a);
-    /* MariaDB: it was broken, and somebody dropped the notes before the packet's look at them. */
+    /* MariaDB: the lock was broken, and then the table of notes was dropped before the same packet
+     * read it. */
     if (rc == SQLOCK_ESCHEMA && (op->err.flags & SQLOCK_MAYBE))
         op->unsure = 1;
     return rc == SQLOCK_ESCHEMA ? op_attempt(op, SQLOCK_STMT_BREAK, values, a) : rc;
@@ -203,7 +205,7 @@ static void break_advance(sqlock_op *op)
     else if (a.outcome == SQLOCK_OUT_SKIPPED)
         op_retry_at_once(op); /* the row changed while we looked */
     else
-        not_there(op, &a);
+        break_found_none(op, &a);
 }
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)

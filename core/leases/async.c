@@ -1,4 +1,6 @@
-/* Requests for event loops: the same as the blocking calls are made of, driven by the worker. */
+/* Requests for event loops. They are made of the same parts as the blocking calls, and the worker
+ * drives them. */
+#include <assert.h>
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
@@ -16,6 +18,7 @@ int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
         *out_op = NULL;
         return rc;
     }
+    assert(op->async && op->fd >= 0);
     *out_op = op;
     return 0;
 }
@@ -25,8 +28,8 @@ int sqlock_op_fd(sqlock_op *op)
     return op->fd;
 }
 
-/* In a forked child nobody drives it, and its mutex may be held for ever (P17). */
-static int is_parents(const sqlock_op *op)
+/* In a forked child no thread drives the op, and its mutex may be locked for ever (P17). */
+static int op_is_parents(const sqlock_op *op)
 {
     return check_alive(op->m, NULL) != 0;
 }
@@ -36,7 +39,7 @@ int sqlock_op_step(sqlock_op *op)
     UNCANCELLED;
     int done;
 
-    if (is_parents(op))
+    if (op_is_parents(op))
         return 1;
     mutex_lock(&op->m->mu);
     done = op->done;
@@ -47,7 +50,7 @@ int sqlock_op_step(sqlock_op *op)
 void sqlock_op_cancel(sqlock_op *op)
 {
     UNCANCELLED;
-    if (!is_parents(op))
+    if (!op_is_parents(op))
         op_interrupt(op);
 }
 
@@ -56,7 +59,7 @@ int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     UNCANCELLED;
     if (out_lock != NULL)
         *out_lock = NULL;
-    if (is_parents(op))
+    if (op_is_parents(op))
         return check_alive(op->m, err);
     return op_finish(op, out_lock, err);
 }

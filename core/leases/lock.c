@@ -1,4 +1,4 @@
-/* What is asked of a handle without I/O. */
+/* What a handle answers without I/O. */
 #include <sqlock/import.h>
 
 #include "core/engine/arguments.h"
@@ -30,8 +30,8 @@ const char *sqlock_why_name(sqlock_why why)
     return why <= SQLOCK_WHY_FORGOTTEN ? names[why] : "?";
 }
 
-/* The lease as it is now. A deadline that passed is applied here too: belief ends on time whoever
- * looks first (P4). */
+/* The lease as it is now. This applies a deadline that has passed, so that belief ends on time even
+ * if the timer is late (P4). */
 static struct lease lock_view(sqlock_lock *lock)
 {
     struct lease lease;

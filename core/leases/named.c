@@ -1,4 +1,6 @@
-/* One request about a name, made in the caller's thread. */
+/* One request about a name, made on the caller's thread. */
+#include <assert.h>
+
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
@@ -10,6 +12,7 @@ static int named_drive(sqlock_lock *lock, const struct named_request *named, sql
 
     if (rc != 0)
         return rc;
+    assert(lock->pending == PENDING_NOTHING);
     op->work = named->work;
     op->patient = !named->urgent;
     op_drive(op);
@@ -39,7 +42,7 @@ int verb_lengthen(sqlock_op *op)
     if (is_known)
         return 0;
     if ((rc = op_attempt(op, SQLOCK_STMT_LONGEST, &ttl, &a)) != 0) {
-        op->err.flags &= ~SQLOCK_MAYBE; /* of the lease nothing was asked yet */
+        op->err.flags &= ~SQLOCK_MAYBE; /* the request for the lease was not sent yet */
         return rc;
     }
     mutex_lock(&m->mu);
@@ -58,7 +61,7 @@ int named_request(sqlock *m, const struct named_request *named, sqlock_error *er
     if ((rc = check_alive(m, err)) != 0 || (rc = check_name(named->name, &len, err)) != 0 ||
         (rc = lock_new(m, named->name, len, &o, &lock, err)) != 0)
         return rc;
-    lock->pending = PENDING_NOTHING; /* nothing will be granted by it */
+    lock->pending = PENDING_NOTHING; /* it will not be granted anything */
     rc = named_drive(lock, named, err);
     lock_free(lock);
     return check_context(err, named->verb, named->name, len, rc);

@@ -6,28 +6,28 @@
 #include "core/engine/hosts.h"
 #include "core/leases/leases.h"
 
-/* One attempt: ask, and judge what came. */
-static void register_attempt(sqlock_op *op, int (*ask)(sqlock_op *op, sqlock_rows *rows),
+/* One attempt: send the request, and judge its answer. */
+static void register_attempt(sqlock_op *op, int (*send)(sqlock_op *op, sqlock_rows *rows),
                              void (*judge)(sqlock_op *op, const sqlock_rows *rows, int outcome))
 {
     sqlock_rows *rows;
 
     if ((rows = rows_new()) == NULL)
         op_done(op, error_nomem(&op->err));
-    else if (ask(op, rows) != 0)
+    else if (send(op, rows) != 0)
         op_failed(op);
     else
         judge(op, rows, (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE));
     rows_free(rows);
 }
 
-/* The answer told neither way. */
-static void go_on(sqlock_op *op, int outcome)
+/* The answer is neither yes nor no. */
+static void register_go_on(sqlock_op *op, int outcome)
 {
     switch (outcome) {
-    case SQLOCK_OUT_LATE:    /* the clocks differ from what we knew; now we know */
+    case SQLOCK_OUT_LATE:    /* the clocks differ from what we knew, and this answer has shown it */
     case SQLOCK_OUT_SKIPPED: /* the row changed while we looked */
-    case SQLOCK_OUT_GONE:    /* ... was made by somebody, and deleted again */
+    case SQLOCK_OUT_GONE:    /* ... or another program made it, and deleted it again */
         op_retry_at_once(op);
         return;
     case SQLOCK_OUT_STRANGER:
@@ -39,10 +39,10 @@ static void go_on(sqlock_op *op, int outcome)
     }
 }
 
-/* ---- get ------------------------------------------------------------------------------------ */
+/* ---- get ------------------------------------------------------------------------------------- */
 
 struct look {
-    void *buf; /* NULL: only length and version are asked for */
+    void *buf; /* NULL: only length and version are wanted */
     size_t size, len;
     int64_t version;
     int fits;
@@ -58,7 +58,7 @@ static void register_seen(struct look *l, const sqlock_rows *rows)
         memcpy(l->buf, value, l->len);
 }
 
-static int ask_for_it(sqlock_op *op, sqlock_rows *rows)
+static int register_send_get(sqlock_op *op, sqlock_rows *rows)
 {
     sqlock_value values[] = {
         value_bytes(op->lock->ns, op->lock->ns_len),
@@ -71,10 +71,10 @@ static int ask_for_it(sqlock_op *op, sqlock_rows *rows)
     return rc;
 }
 
-static void judge_look(sqlock_op *op, const sqlock_rows *rows, int outcome)
+static void register_judge_get(sqlock_op *op, const sqlock_rows *rows, int outcome)
 {
     if (outcome != SQLOCK_OUT_DONE && outcome != SQLOCK_OUT_GONE) {
-        go_on(op, outcome);
+        register_go_on(op, outcome);
         return;
     }
     register_seen(op->work, rows);
@@ -83,7 +83,7 @@ static void judge_look(sqlock_op *op, const sqlock_rows *rows, int outcome)
 
 static void register_read(sqlock_op *op)
 {
-    register_attempt(op, ask_for_it, judge_look);
+    register_attempt(op, register_send_get, register_judge_get);
 }
 
 int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
@@ -110,17 +110,17 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
     return 0;
 }
 
-/* ---- set ------------------------------------------------------------------------------------ */
+/* ---- set ------------------------------------------------------------------------------------- */
 
 struct change {
     const void *value;
     size_t len;
     int64_t expected;
-    int64_t version; /* the new one; in a conflict, the one that is there */
+    int64_t version; /* the new version; after a conflict, the present one */
     int conflict;
 };
 
-static int ask_to_change(sqlock_op *op, sqlock_rows *rows)
+static int register_send_set(sqlock_op *op, sqlock_rows *rows)
 {
     const struct change *c = op->work;
     const sqlock_lock *lock = op->lock;
@@ -142,9 +142,9 @@ static int ask_to_change(sqlock_op *op, sqlock_rows *rows)
     return op_attempt_rows(op, SQLOCK_STMT_REGISTER_SET, values, 1, rows, &sent);
 }
 
-/* Somebody else's version is there, and the expected one never comes again. But when a reply was
- * lost, ours may have been applied, and changed again since. It was not if the version is the very
- * next: that was made from the expected one, by somebody else. */
+/* Another version is there, and the expected one never returns. If a reply was lost, our change may
+ * have been applied and then changed again. It was not if the version is the expected one plus 1:
+ * then another program made it from the expected one. */
 static void register_conflict(sqlock_op *op, int64_t version)
 {
     struct change *c = op->work;
@@ -161,7 +161,7 @@ static void register_conflict(sqlock_op *op, int64_t version)
     op_done(op, 0);
 }
 
-static void judge_change(sqlock_op *op, const sqlock_rows *rows, int outcome)
+static void register_judge_set(sqlock_op *op, const sqlock_rows *rows, int outcome)
 {
     struct change *c = op->work;
     int64_t version = rows_int(rows, 0, SQLOCK_COL_REGISTER, 0);
@@ -172,16 +172,16 @@ static void judge_change(sqlock_op *op, const sqlock_rows *rows, int outcome)
     } else if (outcome == SQLOCK_OUT_CONFLICT || (outcome == SQLOCK_OUT_GONE && c->expected != 0)) {
         register_conflict(op, version);
     } else {
-        go_on(op, outcome);
+        register_go_on(op, outcome);
     }
 }
 
 static void register_change(sqlock_op *op)
 {
-    register_attempt(op, ask_to_change, judge_change);
+    register_attempt(op, register_send_set, register_judge_set);
 }
 
-static int check_change(const struct change *c, sqlock_error *err)
+static int register_check(const struct change *c, sqlock_error *err)
 {
     if (c->len > SQLOCK_REGISTER_MAX)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
@@ -205,7 +205,7 @@ int sqlock_register_set(sqlock *m, const char *name, const void *value, size_t l
     struct named_request request = {"register set", name, register_change, &c, 0};
     int rc;
 
-    if ((rc = check_change(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)
+    if ((rc = register_check(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)
         return rc;
     if (out_version != NULL)
         *out_version = c.version;

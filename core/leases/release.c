@@ -1,4 +1,5 @@
-/* Release (P3, P5): for the exact grant, and truthful when it is asked again. */
+/* Release (P3, P5): ends exactly this grant, and says the truth when it is repeated. */
+#include <assert.h>
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
@@ -6,12 +7,12 @@
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
-#define EARLY_US   1000 /* past the last moment, in clocks of whole milliseconds */
+#define EARLY_US   1000 /* past the last moment, for clocks of whole milliseconds */
 #define LOOKS      2
-#define GUARDED_MS 500 /* for a release that an open guard may keep out: it says so soon */
+#define GUARDED_MS 500 /* limit of a release that an open guard may block: it reports soon */
 
-/* MariaDB and MySQL let those who step over a lock wait for it for an instant, which looks like a
- * guard to who asks in that instant. A guard is there when it is looked for again. */
+/* In MariaDB and MySQL a session that skips a locked row waits for the lock for an instant. For
+ * another session that looks like a guard. A real guard is still there at the second look. */
 int verb_look(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *a)
 {
     int rc = 0;
@@ -32,8 +33,8 @@ int verb_is_guarded(sqlock_op *op, int64_t token)
            verb_look(op, SQLOCK_STMT_PROBE, values, &a) == 0 && a.outcome == SQLOCK_OUT_GUARDED;
 }
 
-/* A lock that was lost is still given back, for those who wait; the answer stays that it was lost.
- */
+/* A lock that was lost is also given back, for those who wait. The result is still that it was
+ * lost. */
 static void release_done(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
@@ -62,6 +63,7 @@ static void release_denied(sqlock_op *op, sqlock_why why)
 {
     sqlock_lock *lock = op->lock;
 
+    assert(why != SQLOCK_WHY_NONE);
     mutex_lock(&op->m->mu);
     lock->pending = PENDING_NOTHING;
     lock_apply(lock, LEASE_DENIED, why);
@@ -74,10 +76,10 @@ static void release_denied(sqlock_op *op, sqlock_why why)
                                      : ""));
 }
 
-/* The row has moved on. After a release whose reply was lost, and with the lease's end still ahead
- * by the server's clock, nothing but that release can have let the next owner in; or a break of a
- * holder that lives. */
-static int seems_released(const sqlock_lock *lock, const struct answer *a)
+/* The row has a new owner. After a release whose reply was lost, before the lease's end by the
+ * server's clock, only that release can have let another owner in. The only other cause is a break
+ * while the holder lives. */
+static int release_seems_applied(const sqlock_lock *lock, const struct answer *a)
 {
     int seems;
 
@@ -88,9 +90,9 @@ static int seems_released(const sqlock_lock *lock, const struct answer *a)
     return seems;
 }
 
-/* The row forgets a break when two others have come and gone; so there is a note of each. An older
- * driver has no request for it, an older schema no place. */
-static int look_for_break(sqlock_op *op, int *out_broken)
+/* The row forgets a break after two more grants, so there is a note of each break. An older driver
+ * has no request for the note, and an older schema no table. */
+static int release_look_for_break(sqlock_op *op, int *out_broken)
 {
     const sqlock_lock *lock = op->lock;
     sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
@@ -107,13 +109,14 @@ static int look_for_break(sqlock_op *op, int *out_broken)
     return rc == SQLOCK_ESCHEMA ? 0 : rc;
 }
 
-/* Whose doing it was that others came. */
-static void released_or_broken(sqlock_op *op)
+/* Find out whether the release or a break let another owner in. */
+static void release_find_cause(sqlock_op *op)
 {
     int was_broken;
 
-    op->unsure = 1; /* until that is known: the lost reply may be of another call */
-    if (look_for_break(op, &was_broken) != 0)
+    assert(op->lock->release_sent);
+    op->unsure = 1; /* until that is known, because the lost reply may be of another call */
+    if (release_look_for_break(op, &was_broken) != 0)
         op_failed(op);
     else if (was_broken)
         release_denied(op, SQLOCK_WHY_BROKEN);
@@ -121,7 +124,7 @@ static void released_or_broken(sqlock_op *op)
         release_done(op);
 }
 
-/* A request about this owner's grant: number is what the statement wants besides. */
+/* Send a request about this owner's grant. number is the statement's last value. */
 static int release_send(sqlock_op *op, sqlock_stmt stmt, int64_t number, struct answer *a)
 {
     const sqlock_lock *lock = op->lock;
@@ -149,7 +152,7 @@ void verb_early(sqlock_op *op, const struct answer *a)
         op_again(op, sqlock_now_us() + left);
 }
 
-static int is_unknown(const sqlock_lock *lock)
+static int release_end_is_unknown(const sqlock_lock *lock)
 {
     int unknown;
 
@@ -159,9 +162,10 @@ static int is_unknown(const sqlock_lock *lock)
     return unknown;
 }
 
-/* How long an imported grant lasts nobody has told us. If the release's reply is lost,
- * seems_released() wants to know it; so the row is looked at before. It changes nothing, and what
- * it finds may be over by then: only the release decides. An older driver has no request for it. */
+/* The end of an imported grant is unknown here. If the release's reply is lost,
+ * release_seems_applied() needs it, so this reads the row before. The look changes nothing, and
+ * what it shows may be over soon: only the release decides. An older driver has no request for
+ * it. */
 static int release_look(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
@@ -179,9 +183,9 @@ static int release_look(sqlock_op *op)
     return rc;
 }
 
-/* What was granted; or whatever the owner was granted without our knowing, and let it be granted
- * nothing more. */
-static int give_back(sqlock_op *op, struct answer *a)
+/* Release the grant. Without a token, withdraw whatever the owner was granted unknown to us, and
+ * let it be granted nothing more. */
+static int release_give_back(sqlock_op *op, struct answer *a)
 {
     const sqlock_lock *lock = op->lock;
 
@@ -189,20 +193,20 @@ static int give_back(sqlock_op *op, struct answer *a)
                             : release_send(op, SQLOCK_STMT_RELEASE, lock->token, a);
 }
 
-/* Without a token nobody knows whether there was a grant, nor whether there will be one: while the
- * acquire is still committing, or on its way on a connection that was given up, the row shows
- * nothing. */
+/* Without a token it is unknown whether there was a grant, or whether there will be one. The
+ * acquire may still be committing, or be on its way on a connection that was given up. Meanwhile
+ * the row shows nothing. */
 static void release_advance(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
     struct answer a;
     sqlock_why why;
 
-    if (is_unknown(lock) && release_look(op) != 0) {
-        op_failed(op); /* a lost reply is asked for as patiently as the release's own */
+    if (release_end_is_unknown(lock) && release_look(op) != 0) {
+        op_failed(op); /* a lost reply is treated as patiently as the release's own */
         return;
     }
-    if (give_back(op, &a) != 0) {
+    if (release_give_back(op, &a) != 0) {
         if (op->err.flags & SQLOCK_MAYBE)
             lock->release_sent = 1;
         op_failed(op);
@@ -210,8 +214,8 @@ static void release_advance(sqlock_op *op)
         release_done(op);
     } else if (a.outcome == SQLOCK_OUT_EARLY) {
         verb_early(op, &a);
-    } else if (seems_released(lock, &a)) {
-        released_or_broken(op);
+    } else if (release_seems_applied(lock, &a)) {
+        release_find_cause(op);
     } else if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE) {
         release_denied(op, why);
     } else if (a.outcome == SQLOCK_OUT_KIND) {
@@ -226,15 +230,15 @@ int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock
     return op_start(lock->m, lock, release_advance, wait_ms, NULL, out_op, err);
 }
 
-/* Those that wait for the lock do not wait for a callback; so it is awaited last. */
-static void end_callbacks(sqlock_lock *lock)
+/* Wait for a running callback last, so that waiters for the lock do not wait for it. */
+static void release_await_callback(sqlock_lock *lock)
 {
     mutex_lock(&lock->m->mu);
     lock_await_callback(lock);
     mutex_unlock(&lock->m->mu);
 }
 
-/* From here on it is not renewed and not believed in: only the answer can tell. */
+/* From here on the lease is not renewed and not believed in. Only the answer decides. */
 static int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
     int64_t request_ms = lock->m->request_us / 1000;
@@ -242,7 +246,7 @@ static int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
 
     mutex_lock(&lock->m->mu);
     guarded = lock->lease.guarded != 0;
-    lock->quiet = 1; /* no callback begins after this */
+    lock->quiet = 1; /* no new callback begins after this */
     done = lock->lease.state == SQLOCK_RELEASED;
     if (!done) {
         lock_apply(lock, LEASE_RELEASING, 0);
@@ -282,7 +286,7 @@ int sqlock_release(sqlock_lock *lock, sqlock_error *err)
             op_drive(op);
             rc = op_finish(op, NULL, err);
         }
-        end_callbacks(lock);
+        release_await_callback(lock);
     }
     return lock != NULL ? check_context(err, "release", lock->name, lock->name_len, rc) : rc;
 }

@@ -1,20 +1,21 @@
-/* Renew one lease now: one that is held, or an imported one, of which the answer tells what it is.
- */
+/* Renews one lease now: a held one, or an imported one, whose answer shows what it is. */
+#include <assert.h>
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
 
-/* A renewal that runs after the lease's deadline must do nothing: the loss has been told by then.
- * An imported lease has no deadline yet; then it is that of the lease that the answer would give.
- */
+/* A renewal that runs after the lease's deadline must do nothing, because the loss was reported by
+ * then. An imported lease has no deadline yet. Then the limit is the deadline of the lease that the
+ * answer would give. */
 static int renew_send(sqlock_op *op, struct answer *answer)
 {
     sqlock *m = op->m;
     sqlock_lock *lock = op->lock;
     int64_t deadline;
 
+    assert(lock->token != 0);
     mutex_lock(&m->mu);
     deadline = op->settle ? lease_deadline(&lock->lease, sqlock_now_us()) : lock->lease.deadline;
     mutex_unlock(&m->mu);
@@ -30,10 +31,11 @@ static int renew_send(sqlock_op *op, struct answer *answer)
     return op_attempt(op, SQLOCK_STMT_RENEW, values, answer);
 }
 
-/* No is believed when it has been said twice: the first may have seen the row as it was before a
- * change of our own that is still under way. */
+/* A denial is believed when it came twice. The first may have seen the row before a change of our
+ * own that is still under way. */
 static void renew_denied(sqlock_op *op, sqlock_why why)
 {
+    assert(why != SQLOCK_WHY_NONE);
     if (op->denials++ == 0) {
         op_again(op, sqlock_now_us());
         return;
@@ -89,8 +91,8 @@ int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_e
     return op_start(lock->m, lock, renew_advance, wait_ms, NULL, out_op, err);
 }
 
-/* From then on the hold is what ends the lease. */
-static int held_too_long(sqlock_lock *lock)
+/* After that time max_hold_ms is what ends the lease. */
+static int renew_is_past_hold(sqlock_lock *lock)
 {
     int too_long;
 
@@ -114,7 +116,7 @@ static int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
     if (state == SQLOCK_UNSURE || state == SQLOCK_RELEASED)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
-    if (held_too_long(lock))
+    if (renew_is_past_hold(lock))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "max_hold_ms has passed since the grant");
     return renew_start(lock, 0, out_op, err);
 }

@@ -1,12 +1,15 @@
-/* What became of a grant whose reply was lost, or that another process made. */
+/* Finds out what became of a grant whose reply was lost, or that another process made. */
+#include <assert.h>
+
 #include <sqlock/import.h>
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
 
-/* Someone else holds it, or a guard keeps it shut: the request was not granted, or has ended. */
-static void not_ours(sqlock_lock *lock)
+/* Another owner has the lock, or a guard keeps it shut. So the request was not granted, or its
+ * grant has ended. */
+static void settle_not_ours(sqlock_lock *lock)
 {
     mutex_lock(&lock->m->mu);
     lock->pending = PENDING_NOTHING;
@@ -24,13 +27,14 @@ static int settle_send(sqlock_lock *lock, enum lock_pending pending, int32_t wai
 
     if (rc != 0)
         return rc;
+    assert(!op->async && op->tries == 0);
     op->settle = 1;
     op->unsure = pending == PENDING_ACQUIRE ||
-                 pending == PENDING_RELEASE; /* no answer leaves it as unsure as it was */
+                 pending == PENDING_RELEASE; /* without an answer it stays unsure */
     op_drive(op);
     rc = op_finish(op, NULL, err);
     if (pending == PENDING_ACQUIRE && (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED))
-        not_ours(lock);
+        settle_not_ours(lock);
     return rc;
 }
 
@@ -63,10 +67,11 @@ static int import_grant(sqlock *m, const char *name, size_t name_len, int64_t to
 
     if (rc != 0)
         return rc;
+    assert(token > 0);
     mutex_lock(&m->mu);
     lock->token = token;
     lock->pending = PENDING_IMPORT;
-    lock->guards = 1; /* by whom it was made, who knows */
+    lock->guards = 1; /* the process that made it may have guarded it */
     mutex_unlock(&m->mu);
     *out_lock = lock;
     return 0;

@@ -1,25 +1,26 @@
-/* The reaper's way over the table: a page in key order, and what there is to change in it, a
- * statement at a time. Each statement decides anew on the locked row, so two reapers at once, or
- * one whose lease ended under it, do no harm: the lease only saves work. */
+/* How the reaper walks over the table. It reads a page in key order, and then changes that page's
+ * rows, one statement at a time. Each statement decides anew on the locked rows. So two reapers at
+ * once do no harm, nor does one whose lease has ended: the lease only saves work. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/locks.h"
 #include "core/leases/sweep.h"
 
-#define NEVER_US     (INT64_MAX / 4) /* an age that nothing reaches */
-#define FIRST_SIZE   100             /* rows of the first statement that changes some */
-#define STATEMENT_US 100000          /* ... of the later ones: as many as take so long */
-#define STUCK_TRIES  2               /* of one row, before it is left alone */
+#define NEVER_US     (INT64_MAX / 4) /* an age that no row reaches */
+#define FIRST_SIZE   100             /* rows of the first statement that changes rows */
+#define STATEMENT_US 100000          /* ... of later ones: as many as take so long */
+#define STUCK_TRIES  2               /* tries of one row, before it is left alone */
 #define PRUNE_PARAMS 4
 
 /* ---- a page ---------------------------------------------------------------------------------- */
 
-static int64_t grace_us(const struct sweep *s)
+static int64_t sweep_grace_us(const struct sweep *s)
 {
     return s->o.grace_ms * 1000;
 }
 
-static int64_t idle_us(const struct sweep *s)
+static int64_t sweep_idle_us(const struct sweep *s)
 {
     return s->o.idle_ms == SQLOCK_REAP_KEEP ? NEVER_US : s->o.idle_ms * 1000;
 }
@@ -37,15 +38,15 @@ static int sweep_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *value
     return rc;
 }
 
-static int read_page(sqlock_op *op)
+static int sweep_read_page(sqlock_op *op)
 {
     struct sweep *s = op->work;
     sqlock_value values[] = {
         value_bytes(s->ns, s->ns_len),
         value_bytes(s->name, s->name_len),
         value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
-        value_int(grace_us(s)),
-        value_int(idle_us(s)),
+        value_int(sweep_grace_us(s)),
+        value_int(sweep_idle_us(s)),
         value_int(s->o.batch),
     };
     int64_t took;
@@ -53,15 +54,15 @@ static int read_page(sqlock_op *op)
     return sweep_send(op, SQLOCK_STMT_SWEEP, values, 1, s->page, &took);
 }
 
-static void copy_key(char *to, size_t size, size_t *out_len, const void *from, size_t len)
+static void sweep_copy_key(char *to, size_t size, size_t *out_len, const void *from, size_t len)
 {
     *out_len = len < size ? len : size;
     if (*out_len > 0)
         memcpy(to, from, *out_len);
 }
 
-/* The page's own row: how much was looked at, and where it ended. */
-static void note_end(struct sweep *s, size_t row)
+/* The page's last row says how many rows were looked at, and where the page ends. */
+static void sweep_note_end(struct sweep *s, size_t row)
 {
     int64_t n = rows_int(s->page, row, SQLOCK_COL_TOKEN, 0);
     size_t len;
@@ -70,14 +71,14 @@ static void note_end(struct sweep *s, size_t row)
     s->r.seen += n;
     s->last = n < s->o.batch;
     s->page_now = rows_int(s->page, row, SQLOCK_COL_NOW, 0);
-    copy_key(s->ns, sizeof s->ns, &s->ns_len, bytes, len);
+    sweep_copy_key(s->ns, sizeof s->ns, &s->ns_len, bytes, len);
     bytes = rows_bytes(s->page, row, SQLOCK_COL_NAME, &len);
-    copy_key(s->name, sizeof s->name, &s->name_len, bytes, len);
+    sweep_copy_key(s->name, sizeof s->name, &s->name_len, bytes, len);
 }
 
-static void note_page(struct sweep *s)
+static void sweep_note_page(struct sweep *s)
 {
-    s->last = 1; /* no page's row: there is no page */
+    s->last = 1; /* without that row there is no page */
     s->todo = TODO_REAP;
     s->from = 0;
     for (size_t row = 0; row < sqlock_rows_count(s->page); row++) {
@@ -85,17 +86,17 @@ static void note_page(struct sweep *s)
         int64_t age_ms = -rows_int(s->page, row, SQLOCK_COL_LEFT, 0) / 1000;
 
         if (outcome == SQLOCK_OUT_DONE)
-            note_end(s, row);
+            sweep_note_end(s, row);
         else if (outcome == SQLOCK_OUT_EXPIRED && age_ms > s->r.oldest_ms)
             s->r.oldest_ms = age_ms;
     }
 }
 
-/* ---- changing it ----------------------------------------------------------------------------- */
+/* ---- changing a page ------------------------------------------------------------------------- */
 
-/* Pruning raises the floor of tokens first, to the largest of the batch, and then deletes only what
- * is not above it: so the floor is never too low for a name that has no row. */
-static int64_t top_token(const struct sweep *s)
+/* Pruning first raises the floor of tokens to the largest token of the batch. Then it deletes only
+ * rows that are not above the floor. So the floor is never too low for a name that has no row. */
+static int64_t sweep_top_token(const struct sweep *s)
 {
     int64_t top = 0;
 
@@ -106,7 +107,7 @@ static int64_t top_token(const struct sweep *s)
     return top;
 }
 
-/* The keys of the page's next rows with this outcome, as many as the limit allows. */
+/* The keys of the page's next rows with this outcome, but no more than the limit allows. */
 static size_t sweep_find(struct sweep *s, int outcome)
 {
     int64_t left = s->o.limit - s->r.cleared - s->r.pruned;
@@ -127,18 +128,20 @@ static size_t sweep_find(struct sweep *s, int outcome)
         s->keys[2 * n + 1] = value_bytes(bytes, len);
         n++;
     }
+    assert(n <= s->size && s->size <= (size_t)s->o.batch); /* keys has room for a batch */
     s->to = row;
     return n;
 }
 
-/* Rows that are locked keep clients waiting, a slow database is to be spared, and a request must
- * not outlive its deadline: the number of rows follows the time that they take. A part of that may
- * be the wait for a single writer, which fewer rows do not shorten: so it shrinks late. */
+/* The number of rows follows the time that they take. Locked rows delay clients, a busy database
+ * needs rest, and a request must end by its deadline. Part of that time may be a wait for SQLite's
+ * single writer, which fewer rows do not shorten. So the number shrinks late. */
 static void sweep_adapt(struct sweep *s, size_t n, int64_t took, int64_t request_us)
 {
     int64_t wanted = time_min(STATEMENT_US, request_us / 4);
     size_t most = (size_t)s->o.batch;
 
+    assert(n > 0 && wanted > 0);
     if (took > 2 * wanted)
         s->size = (size_t)((int64_t)n * wanted / took);
     else if (took < wanted && n == s->size)
@@ -146,8 +149,9 @@ static void sweep_adapt(struct sweep *s, size_t n, int64_t took, int64_t request
     s->size = s->size < 1 ? 1 : s->size < most ? s->size : most;
 }
 
-/* From the first key to the last, and what else ran out between them meanwhile. */
-static int send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+/* Clear from the first key to the last. That includes other rows between them that have run out
+ * meanwhile. */
+static int sweep_send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
 {
     struct sweep *s = op->work;
     sqlock_value values[] = {
@@ -156,7 +160,7 @@ static int send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_t
         s->keys[2 * n - 2],
         s->keys[2 * n - 1],
         value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
-        value_int(s->page_now - grace_us(s)),
+        value_int(s->page_now - sweep_grace_us(s)),
         value_int((int64_t)n),
     };
     int rc = sweep_send(op, SQLOCK_STMT_REAP, values, 1, s->changed, out_took);
@@ -167,12 +171,12 @@ static int send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_t
     return rc;
 }
 
-/* Key by key: a row for each that was deleted. */
-static int send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+/* Delete key by key. The answer has a row for each that was deleted. */
+static int sweep_send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
 {
     struct sweep *s = op->work;
     sqlock_value *values = sqlock_mem_alloc(n * PRUNE_PARAMS * sizeof *values);
-    int64_t top = top_token(s);
+    int64_t top = sweep_top_token(s);
     int rc;
 
     if (values == NULL)
@@ -180,7 +184,7 @@ static int send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_
     for (size_t i = 0; i < n; i++) {
         values[i * PRUNE_PARAMS] = s->keys[2 * i];
         values[i * PRUNE_PARAMS + 1] = s->keys[2 * i + 1];
-        values[i * PRUNE_PARAMS + 2] = value_int(s->page_now - idle_us(s));
+        values[i * PRUNE_PARAMS + 2] = value_int(s->page_now - sweep_idle_us(s));
         values[i * PRUNE_PARAMS + 3] = value_int(top);
     }
     rc = sweep_send(op, SQLOCK_STMT_PRUNE, values, n, s->changed, out_took);
@@ -189,9 +193,9 @@ static int send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_
     return rc;
 }
 
-/* A row that is kept locked, where the database cannot step over it, is left for the next sweep:
- * the rows around it are found by halves. */
-static int is_stuck(sqlock_op *op, size_t n)
+/* If the database cannot skip a row that stays locked, that row is left for the next sweep. The
+ * rows around it are found by halving the number. */
+static int sweep_is_stuck(sqlock_op *op, size_t n)
 {
     struct sweep *s = op->work;
 
@@ -203,8 +207,8 @@ static int is_stuck(sqlock_op *op, size_t n)
     return n == 1 && op->tries > STUCK_TRIES;
 }
 
-/* Change the next rows of the page. They may have changed meanwhile: the statement looks at each
- * again under its lock, and answers for those that it did change. *out_sent: one was sent. */
+/* Change the next rows of the page. They may have changed meanwhile, so the statement checks each
+ * again under its lock, and answers for those that it changed. *out_sent: a statement was sent. */
 static int sweep_change(sqlock_op *op, int *out_sent)
 {
     struct sweep *s = op->work;
@@ -214,8 +218,8 @@ static int sweep_change(sqlock_op *op, int *out_sent)
 
     *out_sent = n > 0 && !(s->o.flags & SQLOCK_REAP_DRY_RUN);
     if (*out_sent)
-        rc = reap ? send_reap(op, n, &count, &took) : send_prune(op, n, &count, &took);
-    if (rc != 0 && !is_stuck(op, n))
+        rc = reap ? sweep_send_reap(op, n, &count, &took) : sweep_send_prune(op, n, &count, &took);
+    if (rc != 0 && !sweep_is_stuck(op, n))
         return rc;
     if (rc == 0)
         *(reap ? &s->r.cleared : &s->r.pruned) += count;
@@ -225,6 +229,7 @@ static int sweep_change(sqlock_op *op, int *out_sent)
     }
     if (!s->r.more)
         s->from = s->to;
+    assert(s->from <= sqlock_rows_count(s->page) && s->todo < TODO_NEXT_PAGE);
     if (s->from == sqlock_rows_count(s->page)) {
         s->from = 0;
         s->todo++;
@@ -234,14 +239,14 @@ static int sweep_change(sqlock_op *op, int *out_sent)
 
 /* ---- one statement after the other ----------------------------------------------------------- */
 
-/* Tried again while that can help, and the database has not been silent for too long. All that is
- * asked may be asked twice: what is done already is not there to be done again. */
+/* Try again while that can help, and while the database was not silent for too long. Each of these
+ * requests may be repeated: what it has done is not done again. */
 static void sweep_failed(sqlock_op *op)
 {
     struct sweep *s = op->work;
 
     op->err.flags &= ~SQLOCK_MAYBE;
-    if (op_is_over(op)) /* cancelled: it has no other deadline */
+    if (op_is_over(op)) /* by a cancel, as there is no other deadline */
         return;
     if (sqlock_now_us() - s->answered > op->m->request_us)
         op_done(op, error_contention(&op->err));
@@ -258,8 +263,8 @@ static void sweep_succeeded(sqlock_op *op, int changed)
     op_again(op, time_min(s->until, s->answered + (changed ? s->o.pause_ms * INT64_C(1000) : 0)));
 }
 
-/* Is it time to stop? */
-static int is_over(sqlock_op *op)
+/* End the sweep if it is time to stop. */
+static int sweep_end_if_over(sqlock_op *op)
 {
     struct sweep *s = op->work;
     int64_t done = s->r.cleared + s->r.pruned;
@@ -285,20 +290,19 @@ static void sweep_advance(sqlock_op *op)
     struct sweep *s = op->work;
     int rc, changed = 0;
 
-    if (is_over(op))
+    if (sweep_end_if_over(op))
         return;
     if (s->todo != TODO_NEXT_PAGE)
         rc = sweep_change(op, &changed);
-    else if ((rc = read_page(op)) == 0)
-        note_page(s);
+    else if ((rc = sweep_read_page(op)) == 0)
+        sweep_note_page(s);
     if (rc != 0)
         sweep_failed(op);
     else
         sweep_succeeded(op, changed);
 }
 
-/* ---- from the first row to the last -----------------------------------------------------------
- */
+/* ---- the whole walk -------------------------------------------------------------------------- */
 
 int sweep_init(struct sweep *s, sqlock_error *err)
 {
@@ -324,11 +328,12 @@ int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
     sqlock_op *op = NULL;
     int rc;
 
+    assert(s->keys != NULL && s->size >= 1); /* sweep_init() was called */
     s->answered = sqlock_now_us();
     if ((rc = op_start(m, lock, sweep_advance, SQLOCK_WAIT_FOREVER, s->o.cancel, &op, err)) != 0)
         return rc;
     op->work = s;
-    op->patient = 1; /* the place that is kept for renewals is not for this */
+    op->patient = 1; /* it must not take the connection that is reserved for renewals */
     op_drive(op);
     return op_finish(op, NULL, err);
 }

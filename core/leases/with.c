@@ -1,9 +1,11 @@
-/* Scoped use: whatever way the scope is left, the lock is given back. */
+/* Scoped use: the lock is given back, no matter how the scope is left. */
+#include <assert.h>
+
 #include "core/engine/arguments.h"
 
-/* An acquire without an answer: find out; if that fails too, give back what may have been granted.
- */
-static int settle_or_drop(sqlock_lock **lock, int rc, sqlock_error *err)
+/* After an acquire without an answer, find out whether it was granted. If that fails too, give back
+ * what may have been granted. */
+static int with_settle(sqlock_lock **lock, int rc, sqlock_error *err)
 {
     if (rc != SQLOCK_EUNSURE || *lock == NULL)
         return rc;
@@ -13,10 +15,10 @@ static int settle_or_drop(sqlock_lock **lock, int rc, sqlock_error *err)
     return rc;
 }
 
-/* Under SQLite a release beside a guard is not kept waiting for long, for the guard may be of this
- * very thread. Nobody comes back to ask again here, so it is asked once more, with all patience:
- * the transaction that is in the way may be somebody else's. */
-static int give_back(sqlock_lock *lock, sqlock_error *err)
+/* On SQLite a release waits only briefly for a guard, because this thread itself may hold the
+ * guard. No one tries again later here. So this settles it once more, with the full time: the guard
+ * may be of another session. */
+static int with_give_back(sqlock_lock *lock, sqlock_error *err)
 {
     int rc = sqlock_release(lock, err);
 
@@ -33,14 +35,14 @@ struct scope {
     int result;
 };
 
-static void call_work(void *arg)
+static void with_call_work(void *arg)
 {
     struct scope *s = arg;
 
     s->result = s->work(s->lock, s->user);
 }
 
-/* The thread was cancelled in it. */
+/* The thread was cancelled during the work. */
 static void with_drop(void *arg)
 {
     struct scope *s = arg;
@@ -53,15 +55,16 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
 {
     UNCANCELLED;
     struct scope s = {.work = work, .user = user};
-    sqlock_error failure = {0}; /* err is left alone when it ends well after all */
+    sqlock_error failure = {0}; /* err stays untouched if all ends well */
     int rc;
 
     if (work == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "with: work is NULL");
     rc = sqlock_acquire(m, name, opts, &s.lock, &failure);
-    if ((rc = settle_or_drop(&s.lock, rc, &failure)) != 0)
+    if ((rc = with_settle(&s.lock, rc, &failure)) != 0)
         return error_give(err, &failure);
-    cancel_let(uncancelled, call_work, with_drop, &s);
+    assert(s.lock != NULL);
+    cancel_let(uncancelled, with_call_work, with_drop, &s);
     if (out_result != NULL)
         *out_result = s.result;
     return sqlock_lock_end(&s.lock, err);
@@ -70,12 +73,12 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
 int sqlock_lock_end(sqlock_lock **lock, sqlock_error *err)
 {
     UNCANCELLED;
-    sqlock_error failure = {0}; /* err is left alone when it ends well after all */
+    sqlock_error failure = {0}; /* err stays untouched if all ends well */
     int rc;
 
     if (lock == NULL || *lock == NULL)
         return 0;
-    rc = give_back(*lock, &failure);
+    rc = with_give_back(*lock, &failure);
     sqlock_lock_free(*lock);
     *lock = NULL;
     return rc == 0 ? 0 : error_give(err, &failure);
