@@ -1,5 +1,6 @@
-/* Adopted connections: the application's own, on which a request is made in its transaction (P14).
- */
+/* Adopted connections: connections of the application, on which sqlock makes requests in the open
+ * transaction (P14). */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/arguments.h"
@@ -34,14 +35,14 @@ int adopted_check(const sqlock_conn *c, sqlock_error *err)
     }
 }
 
-static int is_state(const sqlock_error *err, const char *state)
+static int error_has_state(const sqlock_error *err, const char *state)
 {
     return strncmp(err->sqlstate, state, strlen(state)) == 0;
 }
 
 int adopted_was_busy(const sqlock_error *err)
 {
-    return err->code == SQLOCK_EDB && is_state(err, "55P03");
+    return err->code == SQLOCK_EDB && error_has_state(err, "55P03");
 }
 
 int adopted_retry(int n, int64_t deadline, sqlock_error *err)
@@ -62,8 +63,8 @@ int adopted_half_done(sqlock_error *err)
     return err->code;
 }
 
-/* Nothing of it is applied before the application commits: so nothing is unsure. But what was done,
- * and cannot be told, is in the transaction: only what stood behind a savepoint has been undone. */
+/* Nothing is applied before the application commits, so no failure leaves a request in doubt. But a
+ * statement whose reply was lost may be part of the transaction: only a savepoint can undo it. */
 static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
 {
     unsigned keep = err->flags & ~SQLOCK_MAYBE;
@@ -75,7 +76,7 @@ static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
     if (state == SQLOCK_TX_IDLE || state == SQLOCK_TX_UNKNOWN) {
         err->code = SQLOCK_ETXGONE;
         err->flags |= SQLOCK_RETRY | (state == SQLOCK_TX_UNKNOWN ? SQLOCK_RECONNECT : 0);
-    } else if (state == SQLOCK_TX_FAILED || is_state(err, "40") || done) {
+    } else if (state == SQLOCK_TX_FAILED || error_has_state(err, "40") || done) {
         adopted_half_done(err);
     } else {
         err->code = rc;
@@ -83,8 +84,8 @@ static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
     return err->code;
 }
 
-/* Leave the savepoint, if the link is there to say it on. It has time of its own: whatever became
- * of the statement, nothing of ours may stay behind. */
+/* Leave the savepoint, if the connection still works. This has time of its own: whatever became of
+ * the statement, nothing of ours may stay in the transaction. */
 static int adopted_leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err)
 {
     sqlock_tx_state state = c->m->driver->tx_state(c->native);
@@ -94,7 +95,7 @@ static int adopted_leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err
     return c->m->driver->savepoint(c->native, how, sqlock_now_us() + c->m->request_us, err);
 }
 
-/* What is sent: a request of the dialect's, or, if that is given, a script of our own. */
+/* What to send: a request of the dialect or, if it is set, a script. */
 struct sent {
     sqlock_stmt stmt;
     const sqlock_script *script;
@@ -111,8 +112,8 @@ static int adopted_send(const sqlock_conn *c, const struct sent *s, int64_t dead
     return d->run(c->native, s->stmt, s->values, 1, deadline, rows, err);
 }
 
-/* Where a statement that fails spoils the transaction, it stands behind a savepoint, and is undone.
- * The first error is the one that is told. */
+/* If a failed statement would spoil the transaction, it runs behind a savepoint, and is undone. The
+ * first error is the one that is reported. */
 static int adopted_run_script(sqlock_conn *c, const struct sent *s, int64_t deadline,
                               sqlock_rows *rows, sqlock_error *err)
 {
@@ -147,7 +148,7 @@ int adopted_script(sqlock_conn *c, const sqlock_script *script, const sqlock_val
     return adopted_run_script(c, &s, deadline, rows, err);
 }
 
-static void cancel_now(struct cancel_listener *listener)
+static void adopted_cancel_now(struct cancel_listener *listener)
 {
     sqlock_conn *c = LIST_MEMBER(listener, sqlock_conn, listener);
 
@@ -157,7 +158,8 @@ static void cancel_now(struct cancel_listener *listener)
 
 void adopted_listen(sqlock_conn *c, sqlock_cancel *cancel)
 {
-    cancel_listen(&c->listener, cancel, cancel_now);
+    assert(c->listener.cancel == NULL); /* one call at a time */
+    cancel_listen(&c->listener, cancel, adopted_cancel_now);
 }
 
 int adopted_was_cancelled(sqlock_conn *c, sqlock_error *err)
@@ -167,9 +169,9 @@ int adopted_was_cancelled(sqlock_conn *c, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
 }
 
-/* A cancel that came when the last statement had ended would cut the driver's next one: the guard,
- * say, that the application calls then. So one is asked that is sent nowhere, since its time is
- * over, and with which the driver forgets. */
+/* A cancel that came after the last statement would end the driver's next one, for example a guard
+ * that the application sends then. So this makes a request whose time is over. The driver sends
+ * nothing, and forgets the cancel. */
 void adopted_unlisten(sqlock_conn *c, sqlock_rows *scratch)
 {
     static const sqlock_script nothing = {.name = "nothing", .params = ""};
@@ -201,8 +203,8 @@ int adopted_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, in
     return rc;
 }
 
-static int check_arguments(const sqlock *m, const void *native, sqlock_conn **out_conn,
-                           sqlock_error *err)
+static int adopt_check_arguments(const sqlock *m, const void *native, sqlock_conn **out_conn,
+                                 sqlock_error *err)
 {
     int rc;
 
@@ -220,9 +222,9 @@ static int check_arguments(const sqlock *m, const void *native, sqlock_conn **ou
     return 0;
 }
 
-/* The application may have changed to another database since it connected (USE), which may have
- * tables of ours too: there a guard would find another lock of the same name. */
-static int take_texts(sqlock *m, sqlock_conn *c, sqlock_error *err)
+/* The application may have selected another database since it connected (USE). That one may have
+ * tables of ours, too, in which a guard would find another lock of the same name. */
+static int adopted_take_texts(sqlock *m, sqlock_conn *c, sqlock_error *err)
 {
     char place[sizeof m->place];
     int rc;
@@ -244,12 +246,12 @@ int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(vo
     int rc;
 
     err = err != NULL ? err : &own;
-    if ((rc = check_arguments(m, native, out_conn, err)) != 0)
+    if ((rc = adopt_check_arguments(m, native, out_conn, err)) != 0)
         return rc;
 
     if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
         return error_nomem(err);
-    if ((rc = take_texts(m, c, err)) != 0) {
+    if ((rc = adopted_take_texts(m, c, err)) != 0) {
         sqlock_mem_free(c);
         return rc;
     }
@@ -268,7 +270,7 @@ int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(vo
     c->m = m;
     c->process = m->process;
     mutex_lock(&m->mu);
-    m->refs++; /* its texts and its driver's table */
+    m->refs++; /* keeps its texts and its driver's table */
     mutex_unlock(&m->mu);
     *out_conn = c;
     return 0;

@@ -1,5 +1,5 @@
-#ifndef SQLOCK_ENGINE_GUEST_H
-#define SQLOCK_ENGINE_GUEST_H
+#ifndef SQLOCK_TRANSACTION_ADOPTED_H
+#define SQLOCK_TRANSACTION_ADOPTED_H
 
 #include <stdatomic.h>
 
@@ -8,46 +8,46 @@
 
 #include "core/engine/call.h"
 
-/* A connection of the application's, which the library has adopted (P14). One thread at a time
- * uses it, as the application does; so it has no mutex. */
+/* A connection of the application that sqlock has adopted (P14). Only one thread at a time uses it,
+ * as the application does. So it has no mutex. */
 struct sqlock_conn {
     sqlock *m;
-    void *native; /* the driver's: it borrows the application's connection */
+    void *native; /* the driver's handle, which borrows the application's connection */
     int64_t process;
-    const struct texts *texts; /* the manager's, or its own */
+    const struct texts *texts; /* own_texts, or the manager's */
     struct texts *own_texts;
-    struct known *known;             /* of the application's tables: table.c */
-    struct cancel_listener listener; /* the call that is under way, by a cancel object */
+    struct known *known;             /* what is known of the application's tables: table.c */
+    struct cancel_listener listener; /* a cancel object ends the call that is under way */
     atomic_int cancelled;
-    sqlock_blocker
-        blocker; /* of the call that is under way, or was last; under the manager's mutex */
+    /* What blocks the call under way, or blocked the last one. Under the manager's mutex. */
+    sqlock_blocker blocker;
 };
 
-/* 0 when a statement can be sent: this process's, its manager open, a transaction open and fit. */
+/* 0 if a statement can be sent: the connection is this process's, its manager is open, and a
+ * transaction is open and has not failed. */
 int adopted_check(const sqlock_conn *c, sqlock_error *err);
-/* One statement of the library's own in the application's transaction, with one answer (no row is
- * SQLOCK_OUT_NONE). On failure the code tells what has become of the transaction: SQLOCK_ETXGONE,
- * SQLOCK_ETXRESTART, else it is as it was before. */
+/* One statement of sqlock in the application's transaction, with one answer (no row is
+ * SQLOCK_OUT_NONE). After a failure the code says what became of the transaction: SQLOCK_ETXGONE,
+ * SQLOCK_ETXRESTART, or any other code if it is as before. */
 int adopted_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                 struct answer *out, sqlock_error *err);
-/* The same with an answer of many rows. err is not NULL. */
+/* The same, with an answer of many rows. err is not NULL. */
 int adopted_rows(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                  sqlock_rows *rows, sqlock_error *err);
-/* The same with a script that is not one of the dialect's. */
+/* The same, with a script that is not in the dialect. */
 int adopted_script(sqlock_conn *c, const sqlock_script *script, const sqlock_value *values,
                    int64_t deadline, sqlock_rows *rows, sqlock_error *err);
-/* From here on what is asked ends with SQLOCK_ECANCELLED when cancel, which may be NULL, is fired.
- */
+/* From now on requests end with SQLOCK_ECANCELLED when cancel is fired. cancel may be NULL. */
 void adopted_listen(sqlock_conn *c, sqlock_cancel *cancel);
 int adopted_was_cancelled(sqlock_conn *c, sqlock_error *err); /* 0, or that code */
-/* Up to here. What is left of a cancel hits nothing that is asked later. */
+/* The end of that. What is left of a cancel does not hit later requests. */
 void adopted_unlisten(sqlock_conn *c, sqlock_rows *scratch);
-/* After a failure: a part of what was asked for is in the transaction already. Returns the code. */
+/* After a failure: a part of the request is in the transaction already. Returns the code. */
 int adopted_half_done(sqlock_error *err);
-/* After a failure, or an answer, that was busy, the n-th (from 0): 0 after a short sleep, to ask
- * again; or time is up, SQLOCK_ETIMEOUT. */
+/* After try n (from 0) met a busy row or file. Returns 0 after a short sleep: try again. Returns
+ * SQLOCK_ETIMEOUT if time is up. */
 int adopted_retry(int n, int64_t deadline, sqlock_error *err);
-/* 1: the failure is that somebody else has what was asked for, or had it; it may be asked again. */
+/* 1: the failure means that another session has the lock, or had it. Another try may succeed. */
 int adopted_was_busy(const sqlock_error *err);
 
 #endif

@@ -1,6 +1,7 @@
-/* Who keeps a row from the application's transaction (P9). While a call waits, its connection
- * cannot be asked anything; so the manager's worker looks meanwhile, as if it were a request of an
- * event loop's. */
+/* Finds out which session blocks a row for the application's transaction (P9). While a call waits,
+ * its connection is busy. So the manager's worker looks meanwhile, as if for a request of an event
+ * loop. */
+#include <assert.h>
 #include <sqlock/rows.h>
 #include <string.h>
 
@@ -11,14 +12,13 @@
 #include "core/transaction/catalogue.h"
 
 #define FIRST_LOOK_US INT64_C(10000)
-#define PAUSE_MIN_US  INT64_C(150000) /* MariaDB gathers nothing new for who comes sooner */
+#define PAUSE_MIN_US  INT64_C(150000) /* MariaDB gathers nothing new for quicker looks */
 #define PAUSE_MAX_US  INT64_C(1000000)
 #define LOOK_US       INT64_C(200000) /* for one look that a caller waits for */
 
-/* ---- what was told ----------------------------------------------------------------------------
- */
+/* ---- what was found -------------------------------------------------------------------------- */
 
-static void read_blocker(const sqlock_rows *rows, sqlock_blocker *out)
+static void blocker_read(const sqlock_rows *rows, sqlock_blocker *out)
 {
     int64_t open = rows_int(rows, 0, SQLOCK_COL_OPEN, -1);
     size_t len;
@@ -32,13 +32,14 @@ static void read_blocker(const sqlock_rows *rows, sqlock_blocker *out)
     text_show(out->text, sizeof out->text, about != NULL ? about : "", len);
 }
 
-/* A look that finds nobody may have come between two waits: what was known stands. */
+/* A look that finds no blocker may have come between two waits. Then the last finding stands. */
 static void blockers_note(struct blockers *b)
 {
     if (sqlock_rows_count(b->rows) == 0)
         return;
+    assert(b->conn != NULL);
     mutex_lock(&b->conn->m->mu);
-    read_blocker(b->rows, &b->conn->blocker);
+    blocker_read(b->rows, &b->conn->blocker);
     mutex_unlock(&b->conn->m->mu);
 }
 
@@ -49,35 +50,34 @@ static void blockers_forget(sqlock_conn *c)
     mutex_unlock(&c->m->mu);
 }
 
-/* As much as an older caller's struct has room for. */
-static void blockers_give(sqlock_blocker *out, const sqlock_blocker *told)
+/* Copy as much as an older caller's struct has room for. */
+static void blockers_give(sqlock_blocker *out, const sqlock_blocker *found)
 {
     uint32_t size = out->size;
 
-    memcpy(out, told, size < sizeof *told ? size : sizeof *told);
+    memcpy(out, found, size < sizeof *found ? size : sizeof *found);
     out->size = size;
 }
 
 int sqlock_row_blocker(sqlock_conn *conn, sqlock_blocker *out)
 {
     UNCANCELLED;
-    sqlock_blocker told;
+    sqlock_blocker found;
 
     if (conn == NULL || out == NULL || conn->process != sqlock_process_id())
         return 0;
     mutex_lock(&conn->m->mu);
-    told = conn->blocker;
+    found = conn->blocker;
     mutex_unlock(&conn->m->mu);
-    blockers_give(out, &told);
-    return told.sessions > 0;
+    blockers_give(out, &found);
+    return found.sessions > 0;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------
- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
-/* The server's number for the connection, which behind a pooler the client library does not know.
- */
-static int knows_session(struct blockers *b)
+/* Learn the server's number for the connection. Behind a pooler the client library does not know
+ * it. */
+static int blockers_know_session(struct blockers *b)
 {
     sqlock_error ignored = {0};
     int64_t deadline = sqlock_now_us() + b->conn->m->request_us;
@@ -89,13 +89,13 @@ static int knows_session(struct blockers *b)
     return b->session != 0;
 }
 
-static sqlock_value name_or_null(const char *name)
+static sqlock_value blockers_name_value(const char *name)
 {
     return name != NULL && *name != '\0' ? value_bytes(name, strlen(name)) : sqlock_null();
 }
 
-/* The worker: one look. What is not allowed now will not be allowed later. */
-static void blockers_ask(sqlock_op *op)
+/* On the worker: one look. A missing privilege will not come later. */
+static void blockers_advance(sqlock_op *op)
 {
     struct blockers *b = op->work;
     sqlock_value values[] = {value_int(b->session), sqlock_null(), sqlock_null()};
@@ -110,17 +110,18 @@ static void blockers_ask(sqlock_op *op)
     b->pause = time_min(2 * b->pause, PAUSE_MAX_US);
 }
 
-/* It travels in a handle that nobody sees, as all requests do. */
+/* The request has a hidden handle, as all requests do. */
 static int blockers_start(struct blockers *b)
 {
     sqlock *m = b->conn->m;
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_error ignored;
 
+    assert(b->op == NULL && b->lock == NULL && b->session != 0);
     if (lock_new(m, "row", 3, &o, &b->lock, &ignored) != 0)
         return 0;
-    b->lock->pending = PENDING_NOTHING; /* nothing will be granted by it */
-    if (op_start(m, b->lock, blockers_ask, SQLOCK_WAIT_FOREVER, NULL, &b->op, &ignored) != 0)
+    b->lock->pending = PENDING_NOTHING; /* it will not be granted anything */
+    if (op_start(m, b->lock, blockers_advance, SQLOCK_WAIT_FOREVER, NULL, &b->op, &ignored) != 0)
         return 0;
     b->op->work = b;
     b->op->patient = 1;
@@ -130,7 +131,7 @@ static int blockers_start(struct blockers *b)
 
 void blockers_watch(struct blockers *b)
 {
-    if (b->conn == NULL || b->op != NULL || !knows_session(b))
+    if (b->conn == NULL || b->op != NULL || !blockers_know_session(b))
         return;
     blockers_forget(b->conn);
     b->pause = PAUSE_MIN_US;
@@ -138,7 +139,8 @@ void blockers_watch(struct blockers *b)
         blockers_rest(b);
 }
 
-/* A look that is under way is cut. It is the worker's alone before that, then this thread's. */
+/* Cancels a look that is under way. b belongs to the worker before that, and then to this
+ * thread. */
 void blockers_rest(struct blockers *b)
 {
     if (b->op != NULL) {
@@ -156,18 +158,17 @@ void blockers_look(struct blockers *b, const struct table *t)
     sqlock_error ignored = {0};
     sqlock_value values[3];
 
-    if (b->conn == NULL || b->conn->blocker.sessions > 0 || !knows_session(b))
+    if (b->conn == NULL || b->conn->blocker.sessions > 0 || !blockers_know_session(b))
         return;
     values[0] = value_int(b->session);
-    values[1] = name_or_null(t->key.schema);
-    values[2] = name_or_null(t->row->table);
+    values[1] = blockers_name_value(t->key.schema);
+    values[2] = blockers_name_value(t->row->table);
     if (catalogue_beside(b->conn->m, SQLOCK_STMT_BLOCKERS, values, sqlock_now_us() + LOOK_US,
                          b->rows, &ignored) == 0)
         blockers_note(b);
 }
 
-/* ---- the call it is for -----------------------------------------------------------------------
- */
+/* ---- the call that waits --------------------------------------------------------------------- */
 
 void blockers_begin(struct blockers *b, sqlock_conn *c)
 {
@@ -184,13 +185,14 @@ void blockers_begin(struct blockers *b, sqlock_conn *c)
 
 void blockers_end(struct blockers *b, int wanted, sqlock_blocker *out)
 {
-    sqlock_blocker told = {.size = sizeof told};
+    sqlock_blocker found = {.size = sizeof found};
 
-    if (b->conn != NULL && wanted && !sqlock_row_blocker(b->conn, &told))
-        told = (sqlock_blocker){.size = sizeof told};
+    assert(b->op == NULL && b->lock == NULL); /* blockers_rest() was called */
+    if (b->conn != NULL && wanted && !sqlock_row_blocker(b->conn, &found))
+        found = (sqlock_blocker){.size = sizeof found};
     if (b->conn != NULL)
         blockers_forget(b->conn);
     rows_free(b->rows);
     if (out != NULL)
-        blockers_give(out, &told);
+        blockers_give(out, &found);
 }

@@ -1,28 +1,28 @@
-#ifndef SQLOCK_VERBS_BLOCKERS_H
-#define SQLOCK_VERBS_BLOCKERS_H
+#ifndef SQLOCK_TRANSACTION_BLOCKERS_H
+#define SQLOCK_TRANSACTION_BLOCKERS_H
 
 #include "core/engine/op.h"
 #include "core/transaction/table.h"
 
-/* Who keeps a call on the application's connection from its rows, asked on the manager's (P9, P14).
- * Whatever fails here is told to nobody. */
+/* Which session keeps a call on the application's connection from its rows. The look is made on the
+ * manager's connections (P9, P14). Failures of it are not reported. */
 struct blockers {
-    sqlock_conn *conn; /* NULL: nobody wants to know, or nobody could tell */
-    int64_t session;   /* the connection's, as the server numbers it; 0: not asked yet */
+    sqlock_conn *conn; /* NULL: no caller wants to know, or the server cannot say */
+    int64_t session;   /* the server's number for the connection; 0: not known yet */
     sqlock_rows *rows;
     int64_t pause;     /* until the next look */
-    sqlock_lock *lock; /* what the worker looks by; NULL: it does not */
+    sqlock_lock *lock; /* handle of the worker's looks; NULL: there are none */
     sqlock_op *op;
 };
 
-/* The call begins: nobody is in its way. */
+/* The call begins. No blocker is known. */
 void blockers_begin(struct blockers *b, sqlock_conn *c);
-/* It will wait for a row: the worker looks from now on, until blockers_rest(). */
+/* It is about to wait for a row. The worker looks until blockers_rest(). */
 void blockers_watch(struct blockers *b);
 void blockers_rest(struct blockers *b);
-/* It was refused a row of the table without a wait: look once. */
+/* It does not wait, and did not get a row of the table: look once. */
 void blockers_look(struct blockers *b, const struct table *t);
-/* The call has ended. out: the caller's; emptied unless it wants to know. */
+/* The call has ended. out belongs to the caller, and is cleared unless it is wanted. */
 void blockers_end(struct blockers *b, int wanted, sqlock_blocker *out);
 
 #endif

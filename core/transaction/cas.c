@@ -1,14 +1,15 @@
-/* A row of the application's: compared and set by its version, or by the fencing token in it. */
+/* Compare and set for a row of the application: by its version, or by the fencing token in it. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/arguments.h"
 #include "core/transaction/compare.h"
 
-/* The row had the expected version when it was looked at, and another one, or none that could be
- * seen, when it was to be changed: somebody was there in between, which is not so every time. */
+/* The look found the expected version, but the change found another one, or no row. Another session
+ * was there in between, which does not happen every time. */
 enum { AGAIN_MAX = 3 };
 
-static int check_version(const sqlock_row_version *v, int inserts, sqlock_error *err)
+static int cas_check_version(const sqlock_row_version *v, int inserts, sqlock_error *err)
 {
     if (v == NULL || v->size < sizeof *v)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "version is NULL, or its size is not set");
@@ -20,9 +21,9 @@ static int check_version(const sqlock_row_version *v, int inserts, sqlock_error 
     return 0;
 }
 
-/* What the caller takes the column for is what it is; and an integer can be raised: at its end some
+/* The column must be what the caller says it is. An integer must have room to rise. Otherwise some
  * servers would leave it as it is, and two changes would have one version. */
-static int check_kind(const struct compare *c, const sqlock_row_version *v, sqlock_error *err)
+static int cas_check_kind(const struct compare *c, const sqlock_row_version *v, sqlock_error *err)
 {
     const struct table_version *kind = &c->table.kind;
     int as_timestamp = (v->flags & SQLOCK_CAS_TIMESTAMP) != 0;
@@ -39,16 +40,16 @@ static int check_kind(const struct compare *c, const sqlock_row_version *v, sqlo
     return 0;
 }
 
-static int same_number(const sqlock_value *a, const sqlock_value *b)
+static int number_is_same(const sqlock_value *a, const sqlock_value *b)
 {
     return a->type == b->type && (a->type == SQLOCK_NULL || a->i == b->i);
 }
 
-/* It was changed, and stays so in this transaction; but whoever has read it before would not see
- * that it was. */
-static int check_raised(const struct compare *c, sqlock_error *err)
+/* The row was changed, and stays so in this transaction. But a session that has read it before
+ * would not notice the change. */
+static int cas_check_raised(const struct compare *c, sqlock_error *err)
 {
-    if (!same_number(&c->found, &c->expected))
+    if (!number_is_same(&c->found, &c->expected))
         return 0;
     return sqlock_error_set(err, SQLOCK_ETXRESTART, 0,
                             "the row was changed, but a trigger of the table's has put its version "
@@ -74,13 +75,12 @@ static int cas_judge(const struct compare *c, sqlock_error *err)
     }
 }
 
-/* ---- update, delete ---------------------------------------------------------------------------
- */
+/* ---- update, delete -------------------------------------------------------------------------- */
 
 static int cas_change(struct compare *c, sqlock_stmt block, sqlock_error *err)
 {
     for (int n = 0; n < AGAIN_MAX; n++) {
-        int rc = compare_ask(c, block, err);
+        int rc = compare_run(c, block, err);
 
         if (rc != 0)
             return rc;
@@ -96,7 +96,7 @@ static int cas_update(struct compare *c, sqlock_error *err)
 {
     int rc = cas_change(c, SQLOCK_STMT_CAS_UPDATE, err);
 
-    return rc == 0 ? check_raised(c, err) : rc;
+    return rc == 0 ? cas_check_raised(c, err) : rc;
 }
 
 static int cas_delete(struct compare *c, sqlock_error *err)
@@ -104,24 +104,23 @@ static int cas_delete(struct compare *c, sqlock_error *err)
     return cas_change(c, SQLOCK_STMT_CAS_DELETE, err);
 }
 
-/* ---- insert -----------------------------------------------------------------------------------
- */
+/* ---- insert ---------------------------------------------------------------------------------- */
 
-static int is_duplicate(const sqlock_error *err)
+static int error_is_duplicate(const sqlock_error *err)
 {
     return err->code == SQLOCK_EDB && strcmp(err->sqlstate, "23505") == 0;
 }
 
-/* A row is in the way: one of this key, or, where only an error tells, one that has the values of
- * another unique index. */
-static int insert_once(struct compare *c, sqlock_error *err)
+/* A row is in the way. It has this key or, where only an error shows it, the values of another
+ * unique index. */
+static int cas_insert_once(struct compare *c, sqlock_error *err)
 {
     sqlock_error second = {0};
-    int rc = compare_ask(c, SQLOCK_STMT_CAS_INSERT, err), met;
+    int rc = compare_run(c, SQLOCK_STMT_CAS_INSERT, err), met;
 
-    if ((rc == 0 && c->outcome != SQLOCK_OUT_NONE) || (rc != 0 && !is_duplicate(err)))
+    if ((rc == 0 && c->outcome != SQLOCK_OUT_NONE) || (rc != 0 && !error_is_duplicate(err)))
         return rc;
-    if ((met = compare_ask(c, SQLOCK_STMT_CAS_MET, &second)) != 0) {
+    if ((met = compare_run(c, SQLOCK_STMT_CAS_MET, &second)) != 0) {
         *err = second;
         return met;
     }
@@ -131,7 +130,7 @@ static int insert_once(struct compare *c, sqlock_error *err)
 static int cas_insert(struct compare *c, sqlock_error *err)
 {
     for (int n = 0; n < AGAIN_MAX; n++) {
-        int rc = insert_once(c, err);
+        int rc = cas_insert_once(c, err);
 
         if (rc != 0)
             return rc;
@@ -144,28 +143,28 @@ static int cas_insert(struct compare *c, sqlock_error *err)
         "a policy of the table's keeps it");
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static int cas_run(struct compare *c, sqlock_row_version *v, const char *verb,
                    int (*verb_of)(struct compare *c, sqlock_error *err), sqlock_error *err)
 {
     const char *table = c->row != NULL && c->row->size >= sizeof *c->row ? c->row->table : NULL;
-    sqlock_error failure = {0}; /* err is left alone by what is no failure */
-    int rc = check_version(v, verb_of == cas_insert, &failure);
+    sqlock_error failure = {0}; /* err stays untouched if nothing failed */
+    int rc = cas_check_version(v, verb_of == cas_insert, &failure);
 
     if (rc == 0) {
         c->column = v->column;
         c->expected = verb_of != cas_insert ? v->expected : sqlock_null();
         rc = compare_open(c, &failure);
     }
-    if (rc == 0 && (rc = check_kind(c, v, &failure)) == 0)
+    if (rc == 0 && (rc = cas_check_kind(c, v, &failure)) == 0)
         rc = verb_of(c, &failure);
     if (rc < 0) {
         table = table != NULL ? table : "";
         check_context(&failure, verb, table, strnlen(table, 80), rc);
         return error_give(err, &failure);
     }
+    assert(rc == 0 || rc == SQLOCK_CONFLICT || rc == SQLOCK_ABSENT);
     v->found = c->found;
     return rc;
 }
@@ -230,7 +229,7 @@ static int fence_row(struct compare *c, sqlock_error *err)
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                               "the fence is not of 64 bits, as tokens may become");
     for (int n = 0; rc == 0 && n < 3; n++)
-        if ((rc = compare_ask(c, SQLOCK_STMT_FENCE, err)) == 0 && c->outcome != SQLOCK_OUT_SKIPPED)
+        if ((rc = compare_run(c, SQLOCK_STMT_FENCE, err)) == 0 && c->outcome != SQLOCK_OUT_SKIPPED)
             break;
     return rc == 0 ? fence_judge(c, err) : rc;
 }

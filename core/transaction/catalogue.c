@@ -1,4 +1,4 @@
-/* What the database knows of the application's tables. */
+/* What the database's catalogue says about the application's tables. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { PARAMS_MAX = 4, STALE_MAX = 4 };
 
-/* A connection that idled may have died since: then it is asked on another one. */
+/* An idle connection may have died. Then try another one. */
 int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                      sqlock_rows *rows, sqlock_error *err)
 {
@@ -21,14 +21,14 @@ int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, in
         rc = call_rows(m, c, NULL, stmt, values, 1, deadline, rows, NULL, err);
         pool_give(m, c, rc != 0 && (err->flags & SQLOCK_RECONNECT));
     } while (rc != 0 && stale && (err->flags & SQLOCK_RECONNECT) && ++tries < STALE_MAX);
-    if (rc != 0) /* of a connection that is not the application's */
+    if (rc != 0) /* these are about a connection that is not the application's */
         err->flags &= ~(SQLOCK_RECONNECT | SQLOCK_MAYBE);
     return rc;
 }
 
-/* The application's schema, as its connection has it now, copied to buf. */
-static int ask_schema(sqlock_conn *c, int64_t deadline, sqlock_rows *rows, char *buf, size_t size,
-                      sqlock_error *err)
+/* Read the schema that the application's connection uses now, into buf. */
+static int catalogue_find_schema(sqlock_conn *c, int64_t deadline, sqlock_rows *rows, char *buf,
+                                 size_t size, sqlock_error *err)
 {
     const char *found;
     size_t len;
@@ -40,12 +40,13 @@ static int ask_schema(sqlock_conn *c, int64_t deadline, sqlock_rows *rows, char 
     if (found == NULL || len >= size)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "the row has no schema, and the connection has none selected");
+    assert(found[len] == '\0');
     memcpy(buf, found, len + 1);
     return 0;
 }
 
-int catalogue_ask(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                  int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+int catalogue_send(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     sqlock_value with[PARAMS_MAX];
     char schema[264];
@@ -56,7 +57,7 @@ int catalogue_ask(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, 
     assert(n >= 1 && n <= PARAMS_MAX);
     memcpy(with, values, n * sizeof *with);
     if (with[0].type == SQLOCK_NULL) {
-        if ((rc = ask_schema(c, deadline, rows, schema, sizeof schema, err)) != 0)
+        if ((rc = catalogue_find_schema(c, deadline, rows, schema, sizeof schema, err)) != 0)
             return rc;
         with[0] = value_bytes(schema, strlen(schema));
     }

@@ -1,4 +1,6 @@
-/* Comparing a row of the application's and changing it. */
+/* Compares a row of the application, and changes it. */
+#include <assert.h>
+
 #include "core/transaction/compare.h"
 
 #include <string.h>
@@ -7,22 +9,21 @@
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
 
-/* A version's random beginning: half of the column's range is left to count in, and up to 2^53
- * every language can tell two of them apart. */
+/* The limit of a new row's random first version. Half of the column's range is left to count in. Up
+ * to 2^53 every language can distinguish two versions. */
 #define START_MOST (INT64_C(1) << 52)
 
-/* ---- arguments --------------------------------------------------------------------------------
- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-/* Some databases do not tell A from a. */
-static int same_name(const char *a, const char *b)
+/* Some databases treat A and a as equal. */
+static int column_is_named(const char *a, const char *b)
 {
     for (; *a != '\0' && text_lower(*a) == text_lower(*b); a++, b++)
         ;
     return text_lower(*a) == text_lower(*b);
 }
 
-static int refuse_column(const sqlock_column *c, const char *why, sqlock_error *err)
+static int column_refuse(const sqlock_column *c, const char *why, sqlock_error *err)
 {
     char shown[80];
 
@@ -30,17 +31,17 @@ static int refuse_column(const sqlock_column *c, const char *why, sqlock_error *
                             text_show(shown, sizeof shown, c->name, strlen(c->name)), why);
 }
 
-/* A comment that is not closed would take the rest of the statement with it: the version, and which
- * row is meant. Some databases end it with the text, or the line, and change every row. */
-static int has_comment(const sqlock_dialect *d, const char *expression)
+/* A comment that is not closed would swallow the rest of the statement, with the version and the
+ * row's key. Some databases end it with the text or the line, and would change every row. */
+static int expression_has_comment(const sqlock_dialect *d, const char *expression)
 {
     return strstr(expression, "--") != NULL || strstr(expression, "/*") != NULL ||
            (d->quote == '`' && strchr(expression, '#') != NULL);
 }
 
-/* Where parameters are `?` a further one would be another's, where they are `$1` it is another's.
- */
-static int has_parameter(const sqlock_dialect *d, const char *expression)
+/* With `?` one more parameter would take the value of the next. With `$1` it would take the value
+ * of another. */
+static int expression_has_parameter(const sqlock_dialect *d, const char *expression)
 {
     const char *p = expression;
 
@@ -50,26 +51,26 @@ static int has_parameter(const sqlock_dialect *d, const char *expression)
     return 0;
 }
 
-/* Statements are cut at a `;`. */
-static int check_expression(const struct compare *c, const sqlock_column *set, sqlock_error *err)
+/* A `;` would end the statement. */
+static int expression_check(const struct compare *c, const sqlock_column *set, sqlock_error *err)
 {
     const sqlock_dialect *d = c->conn->m->driver->dialect;
 
     if (set->expression[strspn(set->expression, " \t\n")] == '\0')
-        return refuse_column(set, "is given an expression without any text", err);
+        return column_refuse(set, "is given an expression without any text", err);
     if (strchr(set->expression, ';') != NULL)
-        return refuse_column(set, "is given an expression with a ; in it", err);
-    if (has_parameter(d, set->expression))
-        return refuse_column(set,
+        return column_refuse(set, "is given an expression with a ; in it", err);
+    if (expression_has_parameter(d, set->expression))
+        return column_refuse(set,
                              d->placeholder == '?' ? "is given an expression with a ? in it"
                                                    : "is given an expression with a $1 in it",
                              err);
-    if (has_comment(d, set->expression))
-        return refuse_column(set, "is given an expression with a comment in it", err);
+    if (expression_has_comment(d, set->expression))
+        return column_refuse(set, "is given an expression with a comment in it", err);
     return 0;
 }
 
-static int check_value(const sqlock_column *set, sqlock_error *err)
+static int column_check_value(const sqlock_column *set, sqlock_error *err)
 {
     switch (set->value.type) {
     case SQLOCK_NULL:
@@ -77,49 +78,49 @@ static int check_value(const sqlock_column *set, sqlock_error *err)
         return 0;
     case SQLOCK_BYTES:
     case SQLOCK_TEXT:
-        return set->value.data != NULL ? 0 : refuse_column(set, "is given no data", err);
+        return set->value.data != NULL ? 0 : column_refuse(set, "is given no data", err);
     default:
-        return refuse_column(set, "is given a value of an unknown type", err);
+        return column_refuse(set, "is given a value of an unknown type", err);
     }
 }
 
-static int check_set(const struct compare *c, size_t i, sqlock_error *err)
+static int compare_check_set(const struct compare *c, size_t i, sqlock_error *err)
 {
     const sqlock_column *set = &c->set[i];
     int rc = table_check_name(set->name, "a column", err);
 
     if (rc != 0)
         return rc;
-    if (same_name(set->name, c->column))
-        return refuse_column(set, "is the version: it is set by itself", err);
+    if (column_is_named(set->name, c->column))
+        return column_refuse(set, "is the version: it is set by itself", err);
     for (size_t k = 0; k < c->row->n_key; k++)
-        if (same_name(set->name, c->row->key[k].name))
-            return refuse_column(set, "is part of the key, which stays", err);
+        if (column_is_named(set->name, c->row->key[k].name))
+            return column_refuse(set, "is part of the key, which stays", err);
     for (size_t k = 0; k < i; k++)
         if (strcmp(set->name, c->set[k].name) == 0)
-            return refuse_column(set, "is set twice", err);
-    return set->expression != NULL ? check_expression(c, set, err) : check_value(set, err);
+            return column_refuse(set, "is set twice", err);
+    return set->expression != NULL ? expression_check(c, set, err) : column_check_value(set, err);
 }
 
-static int check_all(const struct compare *c, sqlock_error *err)
+static int compare_check(const struct compare *c, sqlock_error *err)
 {
     int rc = table_check(c->row, err);
 
     if (rc == 0)
         rc = table_check_name(c->column, "the version's column", err);
     for (size_t k = 0; rc == 0 && k < c->row->n_key; k++)
-        if (same_name(c->column, c->row->key[k].name))
+        if (column_is_named(c->column, c->row->key[k].name))
             rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "the version's column is part of the key");
     if (rc == 0 && c->n_set > 0 && c->set == NULL)
         rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "set is NULL");
     for (size_t i = 0; rc == 0 && i < c->n_set; i++)
-        rc = check_set(c, i, err);
+        rc = compare_check_set(c, i, err);
     return rc;
 }
 
-/* After a delete and an insert nobody's old version is found again: by chance, not by a clock,
- * which may be put back. */
-static int draw_start(struct compare *c, sqlock_error *err)
+/* A new row must not get a version that an old row of its key had. Chance makes that unlikely. A
+ * clock would not, because it can be set back. */
+static int compare_draw_start(struct compare *c, sqlock_error *err)
 {
     int64_t half = c->table.kind.most / 2;
     uint64_t drawn = 0;
@@ -127,12 +128,13 @@ static int draw_start(struct compare *c, sqlock_error *err)
     if (random_bytes(&drawn, sizeof drawn) != 0)
         return sqlock_error_set(err, SQLOCK_ESYS, 0, "the system has no random numbers");
     drawn %= (uint64_t)time_min(half > 0 ? half : 1, START_MOST);
+    assert(drawn < (uint64_t)START_MOST);
     c->start = sqlock_int((int64_t)drawn + 1);
     return 0;
 }
 
-/* Where there is one writer, the look into the catalogue makes this transaction the one. */
-static int open_table(struct compare *c, sqlock_error *err)
+/* With a single writer, reading the catalogue needs the write lock, too. */
+static int compare_open_table(struct compare *c, sqlock_error *err)
 {
     int rc;
 
@@ -149,15 +151,14 @@ int compare_open(struct compare *c, sqlock_error *err)
 
     if (c->conn == NULL)
         return adopted_check(NULL, err);
-    if ((rc = check_all(c, err)) != 0 || (rc = adopted_check(c->conn, err)) != 0)
+    if ((rc = compare_check(c, err)) != 0 || (rc = adopted_check(c->conn, err)) != 0)
         return rc;
     c->deadline = sqlock_now_us() + c->conn->m->request_us;
-    rc = open_table(c, err);
-    return rc == 0 ? draw_start(c, err) : rc;
+    rc = compare_open_table(c, err);
+    return rc == 0 ? compare_draw_start(c, err) : rc;
 }
 
-/* ---- words ------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void put_name(struct template *m, const void *arg)
 {
@@ -177,7 +178,7 @@ static void put_assigned(struct template *m, const sqlock_column *set)
         template_value(m, &set->value);
 }
 
-/* Assignments, each with a comma behind it. */
+/* Assignments, each with a comma after it. */
 static void put_set(struct template *m, const void *arg)
 {
     const struct compare *c = arg;
@@ -200,7 +201,7 @@ static void put_arbiter(struct template *m, const void *arg)
     }
 }
 
-/* Of a new row: the key's columns, then the others. */
+/* The columns of a new row: first the key, then the others. */
 static void put_names(struct template *m, const void *arg)
 {
     const struct compare *c = arg;
@@ -226,10 +227,9 @@ static void put_values(struct template *m, const void *arg)
     }
 }
 
-/* ---- expressions of the version ---------------------------------------------------------------
- */
+/* ---- expressions of the version -------------------------------------------------------------- */
 
-/* The steps of version_integer and version_timestamp. */
+/* The steps of the blocks version_integer and version_timestamp. */
 enum { EXPRESSION_READ, EXPRESSION_NEXT, EXPRESSION_FIRST };
 
 static void put_column(struct template *m, const void *arg)
@@ -247,6 +247,7 @@ static void put_expression(struct template *m, const struct compare *c, size_t w
     const struct template_word words[] = {{"{column}", put_column, c},
                                           {"{start}", put_value, &c->start}};
 
+    assert(which < texts->n_steps);
     template_from(m, texts->steps[which].sql, words, sizeof words / sizeof *words);
 }
 
@@ -265,11 +266,10 @@ static void put_first(struct template *m, const void *arg)
     put_expression(m, arg, EXPRESSION_FIRST);
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
-static int ask_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_rows *rows,
-                    sqlock_error *err)
+static int compare_run_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_rows *rows,
+                            sqlock_error *err)
 {
     const struct template_word words[] = {{"{name}", put_name, c->column},
                                           {"{version}", put_version, c},
@@ -287,7 +287,7 @@ static int ask_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_ro
 
     for (int n = 0;; n++) {
         rows_clear(rows);
-        rc = table_ask(&c->table, block, step, words, sizeof words / sizeof *words, c->deadline,
+        rc = table_run(&c->table, block, step, words, sizeof words / sizeof *words, c->deadline,
                        rows, err);
         if (rc == 0 || !adopted_was_busy(err))
             return rc;
@@ -296,19 +296,20 @@ static int ask_step(struct compare *c, sqlock_stmt block, size_t step, sqlock_ro
     }
 }
 
-/* Behind a step that writes a failure does not leave the row as it was. */
-int compare_ask(struct compare *c, sqlock_stmt block, sqlock_error *err)
+/* A failure after a step that writes leaves the row changed. */
+int compare_run(struct compare *c, sqlock_stmt block, sqlock_error *err)
 {
     const sqlock_script *script = &texts_scripts(c->conn->texts)[block];
     sqlock_rows *rows = rows_new();
     int rc = rows != NULL ? texts_has(c->conn->texts, block, err) : error_nomem(err);
     int wrote = 0;
 
+    assert(c->table.conn == c->conn); /* compare_open() was called */
     c->outcome = SQLOCK_OUT_NONE;
     c->there = sqlock_int(0);
     c->found = sqlock_null();
     for (size_t i = 0; rc == 0 && c->outcome == SQLOCK_OUT_NONE && i < script->n_steps; i++) {
-        rc = ask_step(c, block, i, rows, err);
+        rc = compare_run_step(c, block, i, rows, err);
         if (rc != 0 && wrote)
             rc = adopted_half_done(err);
         wrote = wrote || script->steps[i].flags & SQLOCK_STEP_WRITE;

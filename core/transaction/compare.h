@@ -1,12 +1,12 @@
-#ifndef SQLOCK_VERBS_COMPARE_H
-#define SQLOCK_VERBS_COMPARE_H
+#ifndef SQLOCK_TRANSACTION_COMPARE_H
+#define SQLOCK_TRANSACTION_COMPARE_H
 
 #include <sqlock/cas.h>
 
 #include "core/transaction/table.h"
 
-/* A statement that changes a row of the application's if a column of it allows that: its version,
- * or its fence. The dialect's blocks decide, on the locked row; this walks through their steps. */
+/* A statement that changes a row of the application, if a column allows it: its version, or its
+ * fence. The dialect's blocks decide, on the locked row. This walks through their steps. */
 struct compare {
     sqlock_conn *conn;
     const sqlock_row *row;
@@ -14,20 +14,20 @@ struct compare {
     sqlock_value expected;
     const sqlock_column *set;
     size_t n_set;
-    sqlock_value token; /* of a fence */
-    sqlock_value start; /* version of a row that has none */
+    sqlock_value token; /* for a fence */
+    sqlock_value start; /* the first version of a row that has none */
     int64_t deadline;
     struct table table;
 
     /* What the last answer with a row said. */
-    int outcome;        /* SQLOCK_OUT_NONE: no row, or it was only looked at */
-    sqlock_value there; /* 1: there was one */
+    int outcome;        /* SQLOCK_OUT_NONE: no row, or only looked at */
+    sqlock_value there; /* 1: there was a row */
     sqlock_value found;
 };
 
-/* Arguments, transaction and catalogue: 0, and it can be asked with. */
+/* Check arguments, transaction and catalogue. After 0, compare_run() may follow. */
 int compare_open(struct compare *c, sqlock_error *err);
-/* Ask with a block, until a step of it tells an outcome. Who is busy is waited for. */
-int compare_ask(struct compare *c, sqlock_stmt block, sqlock_error *err);
+/* Run the steps of a block until one has an outcome. Waits while the row is busy. */
+int compare_run(struct compare *c, sqlock_stmt block, sqlock_error *err);
 
 #endif

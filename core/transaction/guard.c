@@ -1,12 +1,13 @@
-/* The guard: a lease proved, and kept from everybody else, in the application's own transaction
- * (P11). */
+/* The guard: it proves a lease in the application's transaction, and keeps all others out of it
+ * until that ends (P11). */
+#include <assert.h>
 #include <string.h>
 
 #include "core/engine/arguments.h"
 #include "core/leases/leases.h"
 #include "core/transaction/adopted.h"
 
-static int check_both(sqlock_lock *lock, const sqlock_conn *conn, sqlock_error *err)
+static int guard_check(sqlock_lock *lock, const sqlock_conn *conn, sqlock_error *err)
 {
     sqlock_state state;
     int rc;
@@ -40,7 +41,7 @@ static int guard_send(sqlock_lock *lock, sqlock_conn *conn, int64_t deadline, st
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-static int runs_here(sqlock *m, const char *running)
+static int guard_runs_here(sqlock *m, const char *running)
 {
     int same;
 
@@ -50,7 +51,7 @@ static int runs_here(sqlock *m, const char *running)
     return same;
 }
 
-static void handshake_once(sqlock_op *op)
+static void guard_handshake(sqlock_op *op)
 {
     sqlock_lock *lock = op->work;
     sqlock_value values[] = {
@@ -68,29 +69,31 @@ static void handshake_once(sqlock_op *op)
         op_done(op, 0);
 }
 
-/* A copy of the tables (a replica that can be written, a restored backup, the other half of a pool
- * that splits reads from writes) has the lease's row as well, and keeps nobody out of ours. But
- * after a restart or a failover our own connections may not have met the server yet that the
- * application's is on: they do now. */
-static int check_running(sqlock_lock *lock, const char *running, sqlock_error *err)
+/* A copy of the tables has the lease's row as well, but a guard there keeps no one out of our lock.
+ * Such copies are a replica that can be written, a restored backup, or the other half of a pool
+ * that splits reads from writes.
+ *
+ * After a restart or a failover, our own connections may not have met the new server yet that the
+ * application's connection is on. This makes them meet it now. */
+static int guard_check_server(sqlock_lock *lock, const char *running, sqlock_error *err)
 {
-    struct named_request greeting = {
+    struct named_request handshake = {
         .verb = "handshake",
         .name = lock->name,
-        .advance = handshake_once,
+        .advance = guard_handshake,
         .work = lock,
         .urgent = 1,
     };
     int rc;
 
-    if (runs_here(lock->m, running))
+    if (guard_runs_here(lock->m, running))
         return 0;
-    if ((rc = named_request(lock->m, &greeting, err)) != 0) {
-        err->flags &=
-            ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE); /* of ours, not of the adopted one */
+    if ((rc = named_request(lock->m, &handshake, err)) != 0) {
+        /* These flags are about our connection, not the adopted one. */
+        err->flags &= ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE);
         return rc;
     }
-    if (runs_here(lock->m, running))
+    if (guard_runs_here(lock->m, running))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                             "the connection is to another server, or another database on it, than "
@@ -99,7 +102,7 @@ static int check_running(sqlock_lock *lock, const char *running, sqlock_error *e
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* The row says that it is not ours: a renewal will find out what happened, and tell. */
+/* The row says that the lease is not ours. A renewal will find out what happened, and report it. */
 static int guard_lost(sqlock_lock *lock, sqlock_why why, sqlock_error *err)
 {
     mutex_lock(&lock->m->mu);
@@ -116,6 +119,7 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
 
     switch (a->outcome) {
     case SQLOCK_OUT_DONE:
+        assert(lock->token != 0);
         mutex_lock(&lock->m->mu);
         lock->guards = 1;
         if (lock->m->driver->caps & SQLOCK_CAP_ONE_WRITER)
@@ -136,7 +140,8 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
     }
 }
 
-/* Somebody is writing the row: most often a renewal or a grant, which is over in a moment. */
+/* Another session may be writing the row. Most often that is a renewal or a grant, which ends in a
+ * moment. So this tries again. */
 static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 {
     int64_t deadline = sqlock_now_us() + lock->m->request_us;
@@ -146,12 +151,12 @@ static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 
     if (lock->m->driver->running != NULL) {
         lock->m->driver->running(conn->native, running, sizeof running);
-        if ((rc = check_running(lock, running, err)) != 0)
+        if ((rc = guard_check_server(lock, running, err)) != 0)
             return rc;
     }
     for (int tries = 0;; tries++) {
         rc = guard_send(lock, conn, deadline, &a, err);
-        if (rc == 0 && check_running(lock, a.label, err) != 0)
+        if (rc == 0 && guard_check_server(lock, a.label, err) != 0)
             return err->code;
         if (rc == 0 && a.outcome != SQLOCK_OUT_SKIPPED)
             return guard_judge(lock, &a, err);
@@ -169,7 +174,7 @@ int sqlock_guard(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
     int rc;
 
     err = err != NULL ? err : &own;
-    rc = check_both(lock, conn, err);
+    rc = guard_check(lock, conn, err);
     if (rc == 0)
         rc = guard_lease(lock, conn, err);
     return lock != NULL && rc != SQLOCK_EFORK

@@ -1,4 +1,5 @@
-/* Attempts at what others may spoil: optimistic ones first, then under a lock. */
+/* Runs attempts that other sessions may spoil: first optimistic ones, then ones under a lock. */
+#include <assert.h>
 #include <sqlock/retry.h>
 
 #include <string.h>
@@ -14,32 +15,33 @@ struct retry {
     void *user;
     sqlock_retry_opts o;
     sqlock_attempt at;
-    int pauses; /* since the last change of manners */
-    int rc;     /* of the last attempt */
+    int pauses; /* since the start, or since the lock was needed */
+    int rc;     /* result of the last attempt */
     sqlock_error *err;
-    int uncancelled; /* as the thread came */
+    int uncancelled; /* the thread's cancel state before this call */
 };
 
-static int wants_lock(const struct retry *r)
+static int retry_wants_lock(const struct retry *r)
 {
     return r->at.pessimistic && r->o.lock_name != NULL;
 }
 
-static int out_of_time(const struct retry *r, int64_t at)
+static int retry_is_out_of_time(const struct retry *r, int64_t at)
 {
     return at >= r->at.end_us;
 }
 
-/* Full jitter: who met once is spread over the whole span, as few as possible in one place. */
-static int64_t pause_us(struct retry *r)
+/* Full jitter: sessions that met once are spread over the whole span. */
+static int64_t retry_pause_us(struct retry *r)
 {
     int64_t span =
         backoff_doubled(r->o.base_ms * INT64_C(1000), r->o.cap_ms * INT64_C(1000), r->pauses++);
 
+    assert(span >= 0 && span < UINT32_MAX);
     return sqlock_random_below((uint32_t)span + 1);
 }
 
-static int wait_ms(const struct retry *r)
+static int retry_wait_ms(const struct retry *r)
 {
     int64_t left = (r->at.end_us - sqlock_now_us()) / 1000;
 
@@ -48,8 +50,8 @@ static int wait_ms(const struct retry *r)
     return left < 0 ? 0 : left < INT32_MAX ? (int32_t)left : INT32_MAX;
 }
 
-/* A lock that was lost meanwhile is no lock: it is taken anew. */
-static int take_lock(struct retry *r, sqlock_error *err)
+/* A lock that was lost meanwhile is acquired again. */
+static int retry_take_lock(struct retry *r, sqlock_error *err)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     int rc;
@@ -57,7 +59,7 @@ static int take_lock(struct retry *r, sqlock_error *err)
     if (r->at.lock != NULL && sqlock_is_held(r->at.lock))
         return 0;
     sqlock_scope_end(&r->at.lock);
-    o.wait_ms = wait_ms(r);
+    o.wait_ms = retry_wait_ms(r);
     o.lease_ms = r->o.lease_ms;
     o.cancel = r->o.cancel;
     rc = sqlock_acquire(r->m, r->o.lock_name, &o, &r->at.lock, err);
@@ -68,7 +70,7 @@ static int take_lock(struct retry *r, sqlock_error *err)
     return rc;
 }
 
-static int may_help(const struct retry *r, int rc)
+static int retry_may_help(const struct retry *r, int rc)
 {
     switch (rc) {
     case SQLOCK_CONFLICT:
@@ -83,18 +85,18 @@ static int may_help(const struct retry *r, int rc)
     }
 }
 
-/* 0: one more; else the end, and *out is what is returned. */
+/* Returns 0 for one more attempt. Otherwise *out is the result. */
 static int retry_ended(struct retry *r, int rc, int *out, sqlock_error *err)
 {
     int64_t next;
 
     *out = rc;
-    if (!may_help(r, rc) || r->at.number >= r->o.attempts)
+    if (!retry_may_help(r, rc) || r->at.number >= r->o.attempts)
         return 1;
     if (!r->at.pessimistic && r->at.number >= r->o.optimistic)
         r->pauses = 0;
-    next = sqlock_now_us() + pause_us(r);
-    if (out_of_time(r, next))
+    next = sqlock_now_us() + retry_pause_us(r);
+    if (retry_is_out_of_time(r, next))
         return 1;
     if (!cancel_wait(r->o.cancel, next))
         return 0;
@@ -102,14 +104,14 @@ static int retry_ended(struct retry *r, int rc, int *out, sqlock_error *err)
     return 1;
 }
 
-static void call_attempt(void *arg)
+static void retry_call_attempt(void *arg)
 {
     struct retry *r = arg;
 
     r->rc = r->attempt(&r->at, r->user, r->err);
 }
 
-/* The thread was cancelled in it. */
+/* The thread was cancelled during an attempt. */
 static void retry_drop(void *arg)
 {
     struct retry *r = arg;
@@ -125,9 +127,10 @@ static int retry_run(struct retry *r, sqlock_error *err)
         memset(err, 0, sizeof *err);
         r->at.number++;
         r->at.pessimistic = r->at.number > r->o.optimistic;
-        if (wants_lock(r) && (rc = take_lock(r, err)) != 0)
+        if (retry_wants_lock(r) && (rc = retry_take_lock(r, err)) != 0)
             break;
-        cancel_let(r->uncancelled, call_attempt, retry_drop, r);
+        assert(!retry_wants_lock(r) || r->at.lock != NULL);
+        cancel_let(r->uncancelled, retry_call_attempt, retry_drop, r);
         rc = r->rc;
     } while (!retry_ended(r, rc, &rc, err));
     sqlock_scope_end(&r->at.lock);

@@ -1,4 +1,5 @@
-/* Rows locked in the application's transaction: its own by key, ours by name (P12). */
+/* Locks rows in the application's transaction: its own by key, and ours by name (P12). */
+#include <assert.h>
 #include <string.h>
 
 #include <sqlock/rows.h>
@@ -8,27 +9,26 @@
 #include "core/leases/leases.h"
 #include "core/transaction/blockers.h"
 
-/* The steps of the templates. */
-enum { STEP_TRY = 0, STEP_WAIT = 1, STEP_TELL = 2, STEP_LOOK = 3, STEPS_KEEP_KEY = 4 };
+/* The steps of the block row_lock. */
+enum { STEP_TRY = 0, STEP_WAIT = 1, STEP_PROBE = 2, STEP_LOOK = 3, STEPS_KEEP_KEY = 4 };
 
-/* STEP_TELL fails where the row is locked. That it found none though there is one may be somebody
- * who was quicker, but not so often in a row. */
+/* STEP_PROBE fails if the row is locked. If it finds no row although there is one, another session
+ * may have been quicker, but not so often in a row. */
 enum { MISSES_MAX = 3 };
 
-/* A single statement does not wait longer: servers know no endless times. */
+/* The longest wait of a single statement, because servers know no endless times. */
 #define WAIT_SLICE_US INT64_C(3600000000)
 
 struct job {
     sqlock_conn *conn;
     sqlock_row_opts o;
-    int64_t deadline; /* of the waiting; TIME_NEVER */
+    int64_t deadline; /* end of the wait; TIME_NEVER */
     sqlock_rows *answer;
     sqlock_error *err;
     struct blockers blockers;
 };
 
-/* ---- one row ----------------------------------------------------------------------------------
- */
+/* ---- one row --------------------------------------------------------------------------------- */
 
 static int row_skips(const struct job *j)
 {
@@ -40,27 +40,26 @@ static int row_waits(const struct job *j)
     return !row_skips(j) && j->o.wait_ms != 0;
 }
 
-static int64_t request_deadline(const struct job *j)
+static int64_t row_request_deadline(const struct job *j)
 {
     return sqlock_now_us() + j->conn->m->request_us;
 }
 
-/* A step and what it came to. No row came: it is not there, or only not to be had, as the look
- * tells. */
+/* Run a step. If no row comes back, a look shows whether the row exists. */
 static int row_send(struct job *j, const struct table *t, size_t step, int64_t deadline, int *out)
 {
     size_t keeps = j->o.flags & SQLOCK_ROW_KEEPS_KEY && step != STEP_LOOK ? STEPS_KEEP_KEY : 0;
     int rc;
 
     rows_clear(j->answer);
-    rc = table_ask(t, SQLOCK_STMT_ROW_LOCK, step + keeps, NULL, 0, deadline, j->answer, j->err);
+    rc = table_run(t, SQLOCK_STMT_ROW_LOCK, step + keeps, NULL, 0, deadline, j->answer, j->err);
     *out = (int)rows_int(j->answer, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
     if (rc == 0 && *out == SQLOCK_OUT_NONE && step != STEP_LOOK)
-        return row_send(j, t, STEP_LOOK, request_deadline(j), out);
+        return row_send(j, t, STEP_LOOK, row_request_deadline(j), out);
     return rc;
 }
 
-static int check_server(const struct job *j, const struct table *t)
+static int row_check_server(const struct job *j, const struct table *t)
 {
     if (t->key.instant)
         return 0;
@@ -76,37 +75,38 @@ static int check_server(const struct job *j, const struct table *t)
         "takes no wait but SQLOCK_WAIT_FOREVER");
 }
 
-/* The table is looked up by the first attempt: where there is one writer, that needs the write lock
- * too. */
+/* The first attempt looks up the table. With a single writer, that needs the write lock, too. */
 static int row_attempt(struct job *j, const sqlock_row *row, struct table *t, size_t *step,
                        int *out)
 {
     int64_t slice = sqlock_now_us() + WAIT_SLICE_US;
     int rc;
 
-    if (t->conn == NULL && ((rc = table_open(j->conn, row, request_deadline(j), t, j->err)) != 0 ||
-                            (rc = check_server(j, t)) != 0)) {
+    if (t->conn == NULL &&
+        ((rc = table_open(j->conn, row, row_request_deadline(j), t, j->err)) != 0 ||
+         (rc = row_check_server(j, t)) != 0)) {
         t->conn = NULL;
         return rc;
     }
-    t->hurried = j->o.cancel != NULL;
-    if (!t->key.instant) /* it waits for ever */
+    t->cancellable = j->o.cancel != NULL;
+    if (!t->key.instant) /* such a server waits for ever */
         *step = STEP_WAIT;
     else if (t->key.instant > 1 && *step == STEP_TRY)
-        *step = STEP_TELL;
+        *step = STEP_PROBE;
     return row_send(j, t, *step,
-                    *step == STEP_WAIT ? time_min(j->deadline, slice) : request_deadline(j), out);
+                    *step == STEP_WAIT ? time_min(j->deadline, slice) : row_request_deadline(j),
+                    out);
 }
 
-/* A row that somebody else has locked is no failure; nor is it one that the time of a statement
- * which waits has run out. */
-static int was_busy(const struct job *j, size_t step, int rc)
+/* A row that another session has locked is no failure. Nor is a waiting statement whose time has
+ * run out. */
+static int row_was_busy(const struct job *j, size_t step, int rc)
 {
     return adopted_was_busy(j->err) || (step == STEP_WAIT && rc == SQLOCK_ETIMEOUT);
 }
 
-/* Not for those servers that wait themselves: they do so longer than this. */
-static void pause_between(const struct job *j, int64_t began, int tries)
+/* Servers that wait by themselves take longer than this, and need no pause. */
+static void row_pause(const struct job *j, int64_t began, int tries)
 {
     int64_t span = time_min(1000 << tries % 5, 20000);
     int64_t left = j->deadline - sqlock_now_us();
@@ -115,17 +115,17 @@ static void pause_between(const struct job *j, int64_t began, int tries)
         sqlock_sleep_us(time_min(1000 + sqlock_random_below((uint32_t)span), left));
 }
 
-/* A policy can show a row to those who read, and not to those who lock: then nobody keeps it, and
- * no waiting helps. */
-static int refuse_hidden(const struct job *j)
+/* A policy may show a row to readers, and hide it from sessions that lock. Then no session has
+ * locked it, and waiting does not help. */
+static int row_refuse_hidden(const struct job *j)
 {
     return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
                             "the row is there, and is not to be locked: a policy of the table's "
                             "keeps it");
 }
 
-/* A free row is had at once, however short the wait; only a busy one is worth a statement that
- * waits. Some databases do not queue: there it answers soon, and is asked again. */
+/* The first statement does not wait, because a free row needs no wait. Only a busy row needs a
+ * statement that waits. Some databases have no queue: they answer soon, and this tries again. */
 static int row_persist(struct job *j, const sqlock_row *row, struct table *t, int *out)
 {
     size_t step = STEP_TRY;
@@ -137,24 +137,24 @@ static int row_persist(struct job *j, const sqlock_row *row, struct table *t, in
         if ((rc = adopted_was_cancelled(j->conn, j->err)) != 0)
             return rc;
         rc = row_attempt(j, row, t, &step, out);
-        if (rc != 0 && !was_busy(j, step, rc))
+        if (rc != 0 && !row_was_busy(j, step, rc))
             return rc;
-        misses = rc == 0 && step == STEP_TELL ? misses + 1 : 0;
+        misses = rc == 0 && step == STEP_PROBE ? misses + 1 : 0;
         if (rc != 0)
             *out = SQLOCK_OUT_SKIPPED;
         if (*out != SQLOCK_OUT_SKIPPED)
             return 0;
         if (misses == MISSES_MAX)
-            return refuse_hidden(j);
+            return row_refuse_hidden(j);
         if (misses > 0)
             continue;
         if (!row_waits(j) || sqlock_now_us() >= j->deadline)
             return 0;
         if (step == STEP_WAIT)
-            pause_between(j, began, tries);
+            row_pause(j, began, tries);
         else
             blockers_watch(&j->blockers);
-        step = rc == 0 && step == STEP_WAIT && t->key.instant > 1 ? STEP_TELL : STEP_WAIT;
+        step = rc == 0 && step == STEP_WAIT && t->key.instant > 1 ? STEP_PROBE : STEP_WAIT;
     }
 }
 
@@ -175,7 +175,7 @@ static int row_judge(struct job *j, int outcome)
     }
 }
 
-static int lock_row(struct job *j, const sqlock_row *row)
+static int row_lock_one(struct job *j, const sqlock_row *row)
 {
     struct table t = {.conn = NULL};
     int outcome = SQLOCK_OUT_NONE;
@@ -187,22 +187,21 @@ static int lock_row(struct job *j, const sqlock_row *row)
     return rc == 0 ? row_judge(j, outcome) : rc;
 }
 
-/* ---- many rows --------------------------------------------------------------------------------
- */
+/* ---- many rows ------------------------------------------------------------------------------- */
 
-static int compare_sizes(size_t a, size_t b)
+static int size_order(size_t a, size_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_texts(const char *a, const char *b)
+static int text_order(const char *a, const char *b)
 {
     if (a == NULL || b == NULL)
         return (a != NULL) - (b != NULL);
     return strcmp(a, b);
 }
 
-static int compare_values(const sqlock_value *a, const sqlock_value *b)
+static int value_order(const sqlock_value *a, const sqlock_value *b)
 {
     size_t n = a->len < b->len ? a->len : b->len;
     int d;
@@ -212,11 +211,11 @@ static int compare_values(const sqlock_value *a, const sqlock_value *b)
     if (a->type == SQLOCK_INT)
         return (a->i > b->i) - (a->i < b->i);
     d = n > 0 ? memcmp(a->data, b->data, n) : 0;
-    return d != 0 ? d : compare_sizes(a->len, b->len);
+    return d != 0 ? d : size_order(a->len, b->len);
 }
 
 /* The column with the k-th smallest name. */
-static const sqlock_column *column_at(const sqlock_row *row, size_t k)
+static const sqlock_column *key_column_at(const sqlock_row *row, size_t k)
 {
     for (size_t i = 0; i < row->n_key; i++) {
         size_t before = 0;
@@ -226,35 +225,35 @@ static const sqlock_column *column_at(const sqlock_row *row, size_t k)
         if (before == k)
             return &row->key[i];
     }
-    return &row->key[0]; /* not reached: no name is there twice */
+    assert(0); /* each name is there once */
+    return &row->key[0];
 }
 
-static int compare_rows(const sqlock_row *a, const sqlock_row *b)
+static int row_order(const sqlock_row *a, const sqlock_row *b)
 {
     int d;
 
-    if ((d = compare_texts(a->schema, b->schema)) != 0 ||
-        (d = compare_texts(a->table, b->table)) != 0 ||
-        (d = compare_sizes(a->n_key, b->n_key)) != 0)
+    if ((d = text_order(a->schema, b->schema)) != 0 || (d = text_order(a->table, b->table)) != 0 ||
+        (d = size_order(a->n_key, b->n_key)) != 0)
         return d;
     for (size_t k = 0; k < a->n_key; k++)
-        if ((d = strcmp(column_at(a, k)->name, column_at(b, k)->name)) != 0)
+        if ((d = strcmp(key_column_at(a, k)->name, key_column_at(b, k)->name)) != 0)
             return d;
     for (size_t k = 0; k < a->n_key; k++)
-        if ((d = compare_values(&column_at(a, k)->value, &column_at(b, k)->value)) != 0)
+        if ((d = value_order(&key_column_at(a, k)->value, &key_column_at(b, k)->value)) != 0)
             return d;
     return 0;
 }
 
-/* Heap sort: it needs no memory, and no luck. */
+/* Heap sort needs no memory, and has no bad case. */
 static void keys_sift(const sqlock_row **at, size_t root, size_t n)
 {
     for (size_t child; (child = 2 * root + 1) < n; root = child) {
         const sqlock_row *moved = at[root];
 
-        if (child + 1 < n && compare_rows(at[child], at[child + 1]) < 0)
+        if (child + 1 < n && row_order(at[child], at[child + 1]) < 0)
             child++;
-        if (compare_rows(moved, at[child]) >= 0)
+        if (row_order(moved, at[child]) >= 0)
             return;
         at[root] = at[child];
         at[child] = moved;
@@ -274,14 +273,15 @@ static void keys_sort(const sqlock_row **at, size_t n)
     }
 }
 
-static int lock_all(struct job *j, const sqlock_row *rows, const sqlock_row *const *order, size_t n)
+static int rows_lock_in_order(struct job *j, const sqlock_row *rows, const sqlock_row *const *order,
+                              size_t n)
 {
     int worst = 0;
 
     for (size_t i = 0; j->o.outcomes != NULL && i < n; i++)
         j->o.outcomes[i] = SQLOCK_ROW_UNTRIED;
     for (size_t i = 0; i < n; i++) {
-        int rc = lock_row(j, order[i]);
+        int rc = row_lock_one(j, order[i]);
 
         if (j->o.outcomes != NULL)
             j->o.outcomes[order[i] - rows] = rc;
@@ -292,10 +292,9 @@ static int lock_all(struct job *j, const sqlock_row *rows, const sqlock_row *con
     return worst;
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
-static int check_rows(const sqlock_row *rows, size_t n, sqlock_error *err)
+static int rows_check(const sqlock_row *rows, size_t n, sqlock_error *err)
 {
     int rc = 0;
 
@@ -313,8 +312,7 @@ static int row_begin(struct job *j, sqlock_conn *conn, const sqlock_row_opts *op
     int rc;
 
     *j = (struct job){.conn = conn, .err = err};
-    /* the options first: what the caller gave to be filled is emptied by every failure behind them
-     */
+    /* Check the options first: each later failure has to clear what they point to. */
     if ((rc = check_row_opts(opts, &j->o, err)) != 0 || (rc = adopted_check(conn, err)) != 0)
         return rc;
     j->deadline = j->o.wait_ms == SQLOCK_WAIT_FOREVER
@@ -339,17 +337,18 @@ static int row_end(struct job *j, int rc)
     return rc;
 }
 
-static int lock_rows(struct job *j, const sqlock_row *rows, size_t n)
+static int rows_lock(struct job *j, const sqlock_row *rows, size_t n)
 {
     const sqlock_row **order = sqlock_mem_alloc(n * sizeof *order);
     int rc;
 
+    assert(n >= 1 && n <= SQLOCK_ROWS_MAX);
     if (order == NULL)
         return error_nomem(j->err);
     for (size_t i = 0; i < n; i++)
         order[i] = &rows[i];
     keys_sort(order, n);
-    rc = lock_all(j, rows, order, n);
+    rc = rows_lock_in_order(j, rows, order, n);
     sqlock_mem_free(order);
     return rc;
 }
@@ -363,16 +362,18 @@ int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
     int rc;
 
     err = err != NULL ? err : &own;
-    if ((rc = row_begin(&j, conn, opts, err)) == 0 && (rc = check_rows(rows, n, err)) == 0)
-        rc = lock_rows(&j, rows, n);
+    if ((rc = row_begin(&j, conn, opts, err)) == 0 && (rc = rows_check(rows, n, err)) == 0)
+        rc = rows_lock(&j, rows, n);
     return row_end(&j, rc);
 }
 
-/* Where others can write beside the transaction, the row is made there: made within it, it would be
- * there for nobody else before the commit, and who locked it would have to insert it too, and wait.
- * And it is made before it is looked for: on MySQL a look that finds nothing locks the gap, into
- * which the other connection could not insert. */
-static int lock_name(struct job *j, const sqlock_row *row, const char *name, size_t len)
+/* If others can write during the transaction, the row is made on another connection. Made within
+ * the transaction, it would be invisible to others before the commit. Then they would have to
+ * insert it, too, and wait.
+ *
+ * It is made before it is looked for. On MySQL, a look that finds no row locks the gap, and the
+ * other connection could not insert into it. */
+static int name_lock(struct job *j, const sqlock_row *row, const char *name, size_t len)
 {
     sqlock *m = j->conn->m;
     int one_writer = (m->driver->caps & SQLOCK_CAP_ONE_WRITER) != 0, rc;
@@ -382,10 +383,11 @@ static int lock_name(struct job *j, const sqlock_row *row, const char *name, siz
     if ((rc = adopted_was_cancelled(j->conn, j->err)) != 0 ||
         (!one_writer && (rc = sqlock_ensure(m, name, j->err)) != 0))
         return rc;
-    if ((rc = lock_row(j, row)) != SQLOCK_ABSENT)
+    if ((rc = row_lock_one(j, row)) != SQLOCK_ABSENT)
         return rc;
     if (one_writer)
-        return adopted_run(j->conn, SQLOCK_STMT_ENSURE, values, request_deadline(j), &a, j->err);
+        return adopted_run(j->conn, SQLOCK_STMT_ENSURE, values, row_request_deadline(j), &a,
+                           j->err);
     return sqlock_error_set(j->err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
                             "the transaction's snapshot is older than the name's row");
 }
@@ -413,7 +415,7 @@ int sqlock_name_lock(sqlock_conn *conn, const char *name, const sqlock_row_opts 
                           .key = key,
                           .n_key = 2};
 
-        rc = lock_name(&j, &row, name, name_len);
+        rc = name_lock(&j, &row, name, name_len);
         if (j.o.outcomes != NULL)
             j.o.outcomes[0] = rc;
         if (rc < 0)
@@ -435,7 +437,7 @@ static void ensure_advance(sqlock_op *op)
     else if (a.outcome == SQLOCK_OUT_DONE)
         op_done(op, 0);
     else
-        op_retry_at_once(op); /* it was deleted while we looked */
+        op_retry_at_once(op); /* it was deleted meanwhile */
 }
 
 int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)

@@ -1,5 +1,5 @@
-/* Tables of the application's: rows as they are given, what is remembered of their tables, and
- * statements about them. */
+/* Tables of the application: checks of rows, what is remembered of tables, and statements about
+ * them. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "core/base/text.h"
 #include "core/transaction/table.h"
 
-enum { NAME_MAX_BYTES = 256 }; /* 64 characters on MySQL; what else is too long is not there */
+enum { NAME_MAX_BYTES = 256 }; /* 64 characters on MySQL; a longer name cannot exist */
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-static int has_control(const char *name)
+static int name_has_control(const char *name)
 {
     for (; *name != '\0'; name++)
         if ((unsigned char)*name < 0x20 || *name == 0x7F)
@@ -26,7 +26,7 @@ int table_check_name(const char *name, const char *what, sqlock_error *err)
 
     if (len == 0)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name of %s is missing", what);
-    if (len > NAME_MAX_BYTES || !text_is_utf8(name, len) || has_control(name))
+    if (len > NAME_MAX_BYTES || !text_is_utf8(name, len) || name_has_control(name))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "the name of %s \"%s\" is not 1 to %d bytes of UTF-8 without "
                                 "control characters",
@@ -34,7 +34,7 @@ int table_check_name(const char *name, const char *what, sqlock_error *err)
     return 0;
 }
 
-static int check_value(const sqlock_column *c, sqlock_error *err)
+static int table_check_value(const sqlock_column *c, sqlock_error *err)
 {
     const sqlock_value *v = &c->value;
     const char *why = NULL;
@@ -54,7 +54,7 @@ static int check_value(const sqlock_column *c, sqlock_error *err)
                             text_show(shown, sizeof shown, c->name, strlen(c->name)), why);
 }
 
-static int check_key(const sqlock_row *row, sqlock_error *err)
+static int table_check_key(const sqlock_row *row, sqlock_error *err)
 {
     int rc = 0;
 
@@ -66,7 +66,7 @@ static int check_key(const sqlock_row *row, sqlock_error *err)
             if (strcmp(row->key[i].name, row->key[k].name) == 0)
                 rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "a column is twice in the key");
         if (rc == 0)
-            rc = check_value(&row->key[i], err);
+            rc = table_check_value(&row->key[i], err);
     }
     return rc;
 }
@@ -81,24 +81,23 @@ int table_check(const sqlock_row *row, sqlock_error *err)
     if ((row->schema != NULL && (rc = table_check_name(row->schema, "a schema", err)) != 0) ||
         (rc = table_check_name(row->table, "a table", err)) != 0)
         return rc;
-    return check_key(row, err);
+    return table_check_key(row, err);
 }
 
-/* ---- what is remembered -----------------------------------------------------------------------
- */
+/* ---- what is remembered ---------------------------------------------------------------------- */
 
-/* A yes of the catalogue's. There are not many; the oldest one goes. */
+/* A positive answer of the catalogue. There are not many, and the oldest is dropped. */
 struct known {
     struct known *next;
     struct table_key key;
     struct table_version kind;
     size_t len;
-    char what[]; /* schema, table, the version's column and the key's, each with its NUL */
+    char what[]; /* schema, table, the version's column and the key's columns, each with its NUL */
 };
 
 enum { KNOWN_MAX = 32 };
 
-static size_t put_part(char *out, size_t at, const char *text)
+static size_t known_put_part(char *out, size_t at, const char *text)
 {
     size_t n = strlen(text) + 1;
 
@@ -107,15 +106,15 @@ static size_t put_part(char *out, size_t at, const char *text)
     return at + n;
 }
 
-/* Write what tells a row's table and key; NULL: only measure. */
-static size_t put_what(const struct table *t, char *out)
+/* Write what identifies a row's table and key. With out NULL it only measures. */
+static size_t known_put_what(const struct table *t, char *out)
 {
     const sqlock_row *row = t->row;
-    size_t at = put_part(out, put_part(out, 0, row->schema), row->table);
+    size_t at = known_put_part(out, known_put_part(out, 0, row->schema), row->table);
 
-    at = put_part(out, at, t->version != NULL ? t->version : "");
+    at = known_put_part(out, at, t->version != NULL ? t->version : "");
     for (size_t i = 0; i < row->n_key; i++)
-        at = put_part(out, at, row->key[i].name);
+        at = known_put_part(out, at, row->key[i].name);
     return at;
 }
 
@@ -129,11 +128,12 @@ static struct known *table_remembered(sqlock_conn *c, const struct known *wanted
 
 static struct known *known_new(const struct table *t)
 {
-    size_t len = put_what(t, NULL);
+    size_t len = known_put_what(t, NULL);
     struct known *k = sqlock_mem_alloc(sizeof *k + len);
 
     if (k != NULL)
-        k->len = put_what(t, k->what);
+        k->len = known_put_what(t, k->what);
+    assert(k == NULL || k->len == len);
     return k;
 }
 
@@ -158,10 +158,9 @@ void table_forget(sqlock_conn *c)
     }
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-static int look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
+static int table_look_up_once(struct table *t, int64_t deadline, sqlock_error *err)
 {
     struct known *k = known_new(t), *old;
     int rc = 0;
@@ -199,12 +198,12 @@ int table_open_version(sqlock_conn *c, const sqlock_row *row, const char *versio
     out->conn = c;
     out->row = row;
     out->version = version;
-    rc = row->schema != NULL ? look_up_once(out, deadline, err) : table_look_up(out, deadline, err);
+    rc = row->schema != NULL ? table_look_up_once(out, deadline, err)
+                             : table_look_up(out, deadline, err);
     return rc == 0 ? table_check_fit(out, err) : rc;
 }
 
-/* ---- statements -------------------------------------------------------------------------------
- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static void put_table(struct template *m, const void *arg)
 {
@@ -217,8 +216,8 @@ static void put_table(struct template *m, const void *arg)
     template_name(m, row->table);
 }
 
-/* As the index compares: by a coarser collation of the column's, or by an operator of somebody
- * else's, several rows would be the one. */
+/* The condition compares as the index does. A coarser collation of the column, or another operator,
+ * could match several rows. */
 static void put_match(struct template *m, const void *arg)
 {
     const struct table *t = arg;
@@ -251,7 +250,7 @@ static int template_error(const struct template *m, sqlock_error *err)
     return error_nomem(err);
 }
 
-int table_ask(const struct table *t, sqlock_stmt block, size_t step,
+int table_run(const struct table *t, sqlock_stmt block, size_t step,
               const struct template_word *words, size_t n_words, int64_t deadline,
               sqlock_rows *rows, sqlock_error *err)
 {
@@ -266,12 +265,13 @@ int table_ask(const struct table *t, sqlock_stmt block, size_t step,
         return rc;
     if (n_words > 0)
         memcpy(&all[3], words, n_words * sizeof *words);
+    assert(step < texts->n_steps);
     template_begin(&m, t->conn->m->driver->dialect);
     template_from(&m, texts->steps[step].sql, all, 3 + n_words);
     if (m.failed) {
         rc = template_error(&m, err);
     } else {
-        uint8_t hears = t->hurried ? SQLOCK_STEP_HEARS : 0;
+        uint8_t hears = t->cancellable ? SQLOCK_STEP_HEARS : 0;
         sqlock_step one = {.sql = m.sql, .flags = texts->steps[step].flags | hears};
         sqlock_script script = {.name = texts->name,
                                 .params = "",

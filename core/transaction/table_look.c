@@ -1,6 +1,7 @@
-/* What the catalogue says of a table: what is found by a unique key touches one row. Without such
- * an index a statement would read the table, and on some servers lock all of it, and a plan of a
- * small table proves nothing; so the catalogue is asked. */
+/* What the catalogue says about a table. A statement that finds its row by a unique key touches
+ * only that row. Without such an index it would read the whole table, and on some servers lock it.
+ * The plan for a small table proves nothing, so this reads the catalogue. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,56 +16,57 @@ static const char *look_cell(const sqlock_rows *rows, size_t row, size_t column)
     return rows_bytes(rows, row, column, &len);
 }
 
-static int same_text(const char *a, const char *b)
+static int text_is_same(const char *a, const char *b)
 {
     return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
-static const sqlock_column *column_of(const sqlock_row *row, const char *name)
+static const sqlock_column *key_column_of(const sqlock_row *row, const char *name)
 {
     for (size_t i = 0; i < row->n_key; i++)
-        if (same_text(name, row->key[i].name))
+        if (text_is_same(name, row->key[i].name))
             return &row->key[i];
     return NULL;
 }
 
-/* How many rows from this one on tell of the same index. */
-static size_t index_rows(const sqlock_rows *rows, size_t at)
+/* How many rows, from this one on, are about the same index. */
+static size_t index_count_rows(const sqlock_rows *rows, size_t at)
 {
     const char *name = look_cell(rows, at, SQLOCK_COL_KEY);
     size_t n = 0;
 
     while (at + n < sqlock_rows_count(rows) &&
-           same_text(look_cell(rows, at + n, SQLOCK_COL_KEY), name))
+           text_is_same(look_cell(rows, at + n, SQLOCK_COL_KEY), name))
         n++;
     return n;
 }
 
-static int is_the_key(const sqlock_rows *rows, size_t at, size_t n, const sqlock_row *row)
+static int index_is_key(const sqlock_rows *rows, size_t at, size_t n, const sqlock_row *row)
 {
     if (n != row->n_key)
         return 0;
     for (size_t i = 0; i < n; i++)
-        if (column_of(row, look_cell(rows, at + i, SQLOCK_COL_COLUMN)) == NULL)
+        if (key_column_of(row, look_cell(rows, at + i, SQLOCK_COL_COLUMN)) == NULL)
             return 0;
     return 1;
 }
 
-/* The first row of the index on exactly the key's columns; the number of rows: there is none. */
-static size_t find_key(const sqlock_rows *rows, const sqlock_row *row)
+/* The first row about the index on exactly the key's columns, or the number of rows if there is
+ * none. */
+static size_t index_find_key(const sqlock_rows *rows, const sqlock_row *row)
 {
     size_t at = 0;
 
     for (size_t n; at < sqlock_rows_count(rows); at += n) {
-        if ((n = index_rows(rows, at)) == 0) /* a table without any */
+        if ((n = index_count_rows(rows, at)) == 0) /* the table has no index */
             return sqlock_rows_count(rows);
-        if (is_the_key(rows, at, n, row))
+        if (index_is_key(rows, at, n, row))
             break;
     }
     return at;
 }
 
-static int is_within(const sqlock_value *v, unsigned char top)
+static int bytes_are_within(const sqlock_value *v, unsigned char top)
 {
     const unsigned char *p = v->data;
 
@@ -74,15 +76,16 @@ static int is_within(const sqlock_value *v, unsigned char top)
     return 1;
 }
 
-/* UTF-8 takes four bytes from F0 on. */
+/* In UTF-8, bytes from F0 on begin characters of four bytes. */
 static int look_fits(const char *letters, const sqlock_value *v)
 {
     if (v->type == SQLOCK_INT)
         return strchr(letters, 'i') != NULL;
     if (v->type == SQLOCK_BYTES)
         return strchr(letters, 'b') != NULL;
-    return strchr(letters, 't') != NULL || (strchr(letters, 'm') != NULL && is_within(v, 0xEF)) ||
-           (strchr(letters, 'a') != NULL && is_within(v, 0x7F));
+    return strchr(letters, 't') != NULL ||
+           (strchr(letters, 'm') != NULL && bytes_are_within(v, 0xEF)) ||
+           (strchr(letters, 'a') != NULL && bytes_are_within(v, 0x7F));
 }
 
 int table_check_fit(const struct table *t, sqlock_error *err)
@@ -108,8 +111,8 @@ static int look_refuse(const sqlock_row *row, const char *why, sqlock_error *err
                             text_show(shown, sizeof shown, row->table, strlen(row->table)), why);
 }
 
-static void take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
-                     struct table_key *out)
+static void look_take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
+                          struct table_key *out)
 {
     const char *schema = look_cell(rows, at, SQLOCK_COL_WHERE);
 
@@ -117,11 +120,12 @@ static void take_key(const sqlock_rows *rows, size_t at, const sqlock_row *row,
     snprintf(out->name, sizeof out->name, "%s", look_cell(rows, at, SQLOCK_COL_KEY));
     out->instant = (int)rows_int(rows, at, SQLOCK_COL_INSTANT, 0);
     for (size_t i = 0; i < row->n_key; i++) {
-        const sqlock_column *c = column_of(row, look_cell(rows, at + i, SQLOCK_COL_COLUMN));
+        const sqlock_column *c = key_column_of(row, look_cell(rows, at + i, SQLOCK_COL_COLUMN));
         const char *letters = look_cell(rows, at + i, SQLOCK_COL_FITS);
         const char *compares = look_cell(rows, at + i, SQLOCK_COL_COMPARES);
         const char *equals = look_cell(rows, at + i, SQLOCK_COL_EQUALS);
 
+        assert(c != NULL); /* index_is_key() said so */
         snprintf(out->fits[c - row->key], sizeof out->fits[0], "%s",
                  letters != NULL ? letters : "");
         snprintf(out->compares[c - row->key], sizeof out->compares[0], "%s",
@@ -141,7 +145,7 @@ static int look_judge(const sqlock_rows *rows, const sqlock_row *row, struct tab
         return look_refuse(row, "there is none, or this user may not know of it", err);
     if (rows_int(rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
         return look_refuse(row, detail != NULL ? detail : "it cannot be used", err);
-    at = find_key(rows, row);
+    at = index_find_key(rows, row);
     if (at == sqlock_rows_count(rows))
         return look_refuse(
             row,
@@ -150,16 +154,16 @@ static int look_judge(const sqlock_rows *rows, const sqlock_row *row, struct tab
             err);
     if (strlen(look_cell(rows, at, SQLOCK_COL_KEY)) >= sizeof out->name)
         return look_refuse(row, "the name of its index is too long", err);
-    take_key(rows, at, row, out);
+    look_take_key(rows, at, row, out);
     return 0;
 }
 
-static sqlock_value name_value(const char *name)
+static sqlock_value look_name_value(const char *name)
 {
     return name != NULL ? sqlock_bytes(name, strlen(name)) : sqlock_null();
 }
 
-static int judge_version(const sqlock_rows *rows, struct table *t, sqlock_error *err)
+static int look_judge_version(const sqlock_rows *rows, struct table *t, sqlock_error *err)
 {
     const char *detail = look_cell(rows, 0, SQLOCK_COL_DETAIL);
     char why[160], shown[80];
@@ -181,21 +185,21 @@ static int judge_version(const sqlock_rows *rows, struct table *t, sqlock_error 
 
 int table_look_up(struct table *t, int64_t deadline, sqlock_error *err)
 {
-    sqlock_value values[] = {name_value(t->row->schema), name_value(t->row->table),
-                             name_value(t->version)};
+    sqlock_value values[] = {look_name_value(t->row->schema), look_name_value(t->row->table),
+                             look_name_value(t->version)};
     sqlock_rows *rows = rows_new();
     int rc;
 
     if (rows == NULL)
         return error_nomem(err);
-    rc = catalogue_ask(t->conn, SQLOCK_STMT_TABLE_KEY, values, 2, deadline, rows, err);
+    rc = catalogue_send(t->conn, SQLOCK_STMT_TABLE_KEY, values, 2, deadline, rows, err);
     if (rc == 0)
         rc = look_judge(rows, t->row, &t->key, err);
     rows_clear(rows);
     if (rc == 0 && t->version != NULL &&
-        (rc = catalogue_ask(t->conn, SQLOCK_STMT_TABLE_VERSION, values, 3, deadline, rows, err)) ==
+        (rc = catalogue_send(t->conn, SQLOCK_STMT_TABLE_VERSION, values, 3, deadline, rows, err)) ==
             0)
-        rc = judge_version(rows, t, err);
+        rc = look_judge_version(rows, t, err);
     rows_free(rows);
     return rc;
 }

@@ -250,7 +250,7 @@ static void test_statement_names_table_key_and_row(void **state)
     (void)state;
     make_stage(two);
     assert_ok(open_row("s", key, 2, &t), &s.err);
-    assert_ok(table_ask(&t, SQLOCK_STMT_TABLE_KEY, 0, NULL, 0, 0, NULL, &s.err), &s.err);
+    assert_ok(table_run(&t, SQLOCK_STMT_TABLE_KEY, 0, NULL, 0, 0, NULL, &s.err), &s.err);
     assert_string_equal(s.sql, "look at \"s\".\"t\" by \"i\"\"x\" where \"t\".\"b\"\"\" = $1 AND "
                                "\"t\".\"a\" = $2");
     assert_int_equal(s.n_values, 2);
