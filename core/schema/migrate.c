@@ -1,4 +1,5 @@
-/* Bringing the schema to a version. */
+/* Brings the schema to a version. */
+#include <assert.h>
 #include <string.h>
 
 #include <sqlock/migrate.h>
@@ -14,7 +15,7 @@ struct goal {
     int applied;
 };
 
-static int exec_all(struct migrator *g, const sqlock_migration *migration, int down)
+static int migrate_exec_all(struct migrator *g, const sqlock_migration *migration, int down)
 {
     const char *const *sql = down ? migration->down : migration->up;
     size_t n = down ? migration->n_down : migration->n_up;
@@ -31,9 +32,9 @@ static int exec_all(struct migrator *g, const sqlock_migration *migration, int d
     return 0;
 }
 
-/* Where the statements are not one transaction, a record tells before them that they were begun, so
- * that a way down finds what it has to take back. Before the first migration there is no table for
- * it; there the lock table, made last and dropped last, tells the same. */
+/* If the statements are not one transaction, a record is made before them: it says that they were
+ * begun. So a way down finds what it has to undo. Before the first migration there is no table for
+ * the record. There the lock table, which is made last and dropped last, shows the same. */
 static int migrate_apply(struct migrator *g, const sqlock_migration *migration)
 {
     int rc = 0;
@@ -41,11 +42,11 @@ static int migrate_apply(struct migrator *g, const sqlock_migration *migration)
     if (!(g->m->driver->caps & SQLOCK_CAP_TX_DDL) && migration->version > 1)
         rc = migrator_put_record(g, migration, 0);
     if (rc == 0)
-        rc = exec_all(g, migration, 0);
+        rc = migrate_exec_all(g, migration, 0);
     return rc == 0 ? migrator_put_record(g, migration, 1) : rc;
 }
 
-static int go_up(struct migrator *g, struct goal *goal)
+static int migrate_up(struct migrator *g, struct goal *goal)
 {
     int rc = 0;
 
@@ -57,8 +58,8 @@ static int go_up(struct migrator *g, struct goal *goal)
     return rc;
 }
 
-/* A lease that runs belongs to a program that counts on it. */
-static int check_held(struct migrator *g)
+/* A lease that is held belongs to a program that relies on it. */
+static int migrate_check_held(struct migrator *g)
 {
     sqlock_value own = value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1);
     char shown[64];
@@ -76,26 +77,26 @@ static int check_held(struct migrator *g)
                             text_show(shown, sizeof shown, name != NULL ? name : "", len));
 }
 
-static int go_down(struct migrator *g, struct goal *goal)
+static int migrate_down(struct migrator *g, struct goal *goal)
 {
     int dry = (goal->flags & SQLOCK_MIGRATE_DRY_RUN) != 0, from = migrator_begun(g), rc = 0;
 
     if (from == 0 && g->token != 0)
-        from = 1; /* our lease stands in a lock table that a way down has not dropped yet */
+        from = 1; /* our lease is in a lock table that an earlier way down did not reach */
     if (from <= goal->version)
         return 0;
     if (!dry)
         rc = migrator_run(g, SQLOCK_STMT_MIGRATE_CLOSE, NULL);
     if (rc == 0 && !(goal->flags & SQLOCK_MIGRATE_HELD))
-        rc = check_held(g);
+        rc = migrate_check_held(g);
     for (int v = from; rc == 0 && v > goal->version; v--) {
-        rc = dry ? 0 : exec_all(g, migrator_known(g, v), 1);
+        rc = dry ? 0 : migrate_exec_all(g, migrator_known(g, v), 1);
         goal->applied++;
     }
     return rc;
 }
 
-static int check_direction(struct migrator *g, const struct goal *goal)
+static int migrate_check_direction(struct migrator *g, const struct goal *goal)
 {
     int down = (goal->flags & SQLOCK_MIGRATE_DOWN) != 0;
 
@@ -112,14 +113,14 @@ static int migrate_between(struct migrator *g, void *arg)
     int rc;
 
     if ((rc = migrator_check_newer(g)) != 0 || (rc = migrator_check_drift(g)) != 0 ||
-        (rc = check_direction(g, goal)) != 0)
+        (rc = migrate_check_direction(g, goal)) != 0)
         return rc;
     if (goal->flags & SQLOCK_MIGRATE_DOWN)
-        return go_down(g, goal);
-    return (rc = migrator_check_opening(g)) != 0 ? rc : go_up(g, goal);
+        return migrate_down(g, goal);
+    return (rc = migrator_check_opening(g)) != 0 ? rc : migrate_up(g, goal);
 }
 
-static int check_goal(struct migrator *g, struct goal *goal)
+static int migrate_check_goal(struct migrator *g, struct goal *goal)
 {
     unsigned known = SQLOCK_MIGRATE_DOWN | SQLOCK_MIGRATE_DRY_RUN | SQLOCK_MIGRATE_HELD;
 
@@ -132,7 +133,8 @@ static int migrate_reach(struct migrator *g, struct goal *goal)
 {
     int rc;
 
-    g->changes = 1; /* a dry run tells what the other would */
+    assert(g->conn != NULL && goal->version >= 0);
+    g->changes = 1; /* a dry run reports what a real one would do */
     if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN)) {
         rc = migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate_between, goal);
         if (rc == 0 && goal->version > 0 && !(goal->flags & SQLOCK_MIGRATE_DOWN))
@@ -151,7 +153,8 @@ int sqlock_migrate_to(const sqlock_driver *driver, const char *url, const sqlock
     struct migrator g;
     int rc;
 
-    if ((rc = migrator_init(&g, driver, url, opts)) == 0 && (rc = check_goal(&g, &goal)) == 0 &&
+    if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
+        (rc = migrate_check_goal(&g, &goal)) == 0 &&
         (rc = migrator_connect(&g,
                                goal.flags & SQLOCK_MIGRATE_DOWN ? JUDGE_WRITABLE : JUDGE_ALL)) == 0)
         rc = migrate_reach(&g, &goal);

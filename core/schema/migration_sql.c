@@ -1,4 +1,5 @@
-/* Migrations as text, for a database's own client. */
+/* Migrations as text, for a database's own client program. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ struct script {
     sqlock_error *err;
 };
 
-/* A text that grows; data is NULL once memory was short. */
+/* A text that grows. data is NULL once memory was short. */
 struct text {
     char *data;
     size_t len, size;
@@ -36,6 +37,7 @@ static void text_add(struct text *t, const char *data, size_t len)
         if (grown == NULL)
             return;
     }
+    assert(t->len + len < t->size);
     memcpy(t->data + t->len, data, len);
     t->len += len;
     t->data[t->len] = '\0';
@@ -57,9 +59,9 @@ static void text_add_value(struct text *t, const sqlock_value *value)
     text_add(t, "'", 1);
 }
 
-/* The parameter, from 0, whose place is at p, and the place's length; -1: there is none. placed
- * counts the positional ones (?). */
-static int param_at(const sqlock_step *step, const char *p, size_t *placed, size_t *out_len)
+/* The parameter (from 0) whose place is at p, or -1. Also the place's length. placed counts the
+ * positional ones (?). */
+static int sql_param_at(const sqlock_step *step, const char *p, size_t *placed, size_t *out_len)
 {
     size_t digits = strspn(p + 1, "0123456789");
     int number = 0;
@@ -74,8 +76,8 @@ static int param_at(const sqlock_step *step, const char *p, size_t *placed, size
     return number - 1;
 }
 
-/* A request's step with its parameters written into it. It is done before the schema's name comes
- * in, which may look like a parameter. NULL: out of memory. */
+/* A step of a request, with its parameters written into it. This comes before the schema's name is
+ * written, because that name may look like a parameter. NULL: out of memory. */
 static char *sql_fill(const sqlock_script *request, const sqlock_step *step,
                       const sqlock_value *values)
 {
@@ -84,7 +86,7 @@ static char *sql_fill(const sqlock_script *request, const sqlock_step *step,
     int quoted = 0;
 
     for (const char *p = step->sql; *p != '\0'; p += len) {
-        int param = quoted ? -1 : param_at(step, p, &placed, &len);
+        int param = quoted ? -1 : sql_param_at(step, p, &placed, &len);
 
         quoted ^= *p == '\'';
         if (param >= 0 && param < request->n_params)
@@ -95,14 +97,14 @@ static char *sql_fill(const sqlock_script *request, const sqlock_step *step,
     return t.data;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int sql_put(struct script *s, const char *text)
 {
     return s->write(text, strlen(text), s->user);
 }
 
-static int put_statement(struct script *s, const char *sql)
+static int sql_put_statement(struct script *s, const char *sql)
 {
     char *text = texts_more(s->texts, sql);
     int rc;
@@ -115,7 +117,7 @@ static int put_statement(struct script *s, const char *sql)
     return rc;
 }
 
-static int put_request(struct script *s, sqlock_stmt stmt, const sqlock_value *values)
+static int sql_put_request(struct script *s, sqlock_stmt stmt, const sqlock_value *values)
 {
     const sqlock_script *request = &s->dialect->scripts[stmt];
     int rc = 0;
@@ -123,13 +125,13 @@ static int put_request(struct script *s, sqlock_stmt stmt, const sqlock_value *v
     for (size_t i = 0; rc == 0 && i < request->n_steps; i++) {
         char *sql = sql_fill(request, &request->steps[i], values);
 
-        rc = sql != NULL ? put_statement(s, sql) : error_nomem(s->err);
+        rc = sql != NULL ? sql_put_statement(s, sql) : error_nomem(s->err);
         sqlock_mem_free(sql);
     }
     return rc;
 }
 
-static int put_migration(struct script *s, const sqlock_migration *migration, int down)
+static int sql_put_migration(struct script *s, const sqlock_migration *migration, int down)
 {
     const char *const *sql = down ? migration->down : migration->up;
     size_t n = down ? migration->n_down : migration->n_up;
@@ -146,43 +148,47 @@ static int put_migration(struct script *s, const sqlock_migration *migration, in
              down ? ", down" : "");
     rc = sql_put(s, title);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = put_statement(s, sql[i]);
-    if (rc == 0 && !down) /* a way down takes its record away itself */
-        rc = put_request(s, SQLOCK_STMT_MIGRATE_RECORD, record);
+        rc = sql_put_statement(s, sql[i]);
+    if (rc == 0 && !down) /* a migration down removes its record itself */
+        rc = sql_put_request(s, SQLOCK_STMT_MIGRATE_RECORD, record);
     return rc;
 }
 
-/* Versions are numbered from 1 without a gap. */
-static int put_all(struct script *s, int from, int to)
+/* Versions count from 1 without a gap. */
+static int sql_put_all(struct script *s, int from, int to)
 {
     int rc = 0;
 
+    assert(from >= 0 && (size_t)from <= s->dialect->n_migrations);
+    assert(to >= 0 && (size_t)to <= s->dialect->n_migrations);
     for (int v = from + 1; rc == 0 && v <= to; v++)
-        rc = put_migration(s, &s->dialect->migrations[v - 1], 0);
+        rc = sql_put_migration(s, &s->dialect->migrations[v - 1], 0);
     for (int v = from; rc == 0 && v > to; v--)
-        rc = put_migration(s, &s->dialect->migrations[v - 1], 1);
+        rc = sql_put_migration(s, &s->dialect->migrations[v - 1], 1);
     return rc;
 }
 
-static int put_in_transaction(struct script *s, int from, int to)
+static int sql_put_in_transaction(struct script *s, int from, int to)
 {
     const sqlock_script *around = &s->dialect->scripts[SQLOCK_STMT_MIGRATE_AROUND];
     int rc;
 
-    if ((rc = put_statement(s, around->steps[0].sql)) == 0 && (rc = put_all(s, from, to)) == 0)
-        rc = put_statement(s, around->steps[1].sql);
+    if ((rc = sql_put_statement(s, around->steps[0].sql)) == 0 &&
+        (rc = sql_put_all(s, from, to)) == 0)
+        rc = sql_put_statement(s, around->steps[1].sql);
     return rc;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static int write_all(struct script *s, const sqlock_driver *table, int from, int to, unsigned flags)
+static int sql_write_all(struct script *s, const sqlock_driver *table, int from, int to,
+                         unsigned flags)
 {
     int whole = table->caps & SQLOCK_CAP_TX_DDL && !(flags & SQLOCK_SQL_BARE), rc;
 
     if ((rc = texts_has(s->texts, SQLOCK_STMT_MIGRATE_AROUND, s->err)) != 0 || from == to)
         return rc;
-    return whole ? put_in_transaction(s, from, to) : put_all(s, from, to);
+    return whole ? sql_put_in_transaction(s, from, to) : sql_put_all(s, from, to);
 }
 
 int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *opts, int from,
@@ -204,7 +210,7 @@ int sqlock_migration_sql(const sqlock_driver *driver, const sqlock_open_opts *op
         (rc = check_version(table.dialect, &to, 0, &failure)) == 0 &&
         (rc = texts_render(table.dialect, o.schema, o.prefix, &s.texts, &failure)) == 0) {
         s.dialect = table.dialect;
-        rc = write_all(&s, &table, from, to, flags);
+        rc = sql_write_all(&s, &table, from, to, flags);
     }
     texts_free(s.texts);
     if (failure.code != 0)

@@ -1,4 +1,5 @@
-/* What was applied, what was not, what is unknown; and whether the schema is what it should be. */
+/* Which migrations were applied, which were not, and which are unknown. Also whether the schema is
+ * what it should be. */
 #include <string.h>
 
 #include <sqlock/migrate.h>
@@ -15,10 +16,10 @@ const char *sqlock_migration_state_name(sqlock_migration_state state)
     return names[known ? state : 0];
 }
 
-/* ---- status --------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
-static sqlock_migration_state state_of(const struct migrator *g, const sqlock_migration *known,
-                                       const struct record *r)
+static sqlock_migration_state
+migration_state_of(const struct migrator *g, const sqlock_migration *known, const struct record *r)
 {
     if (known->version > g->version)
         return SQLOCK_MIGRATION_PENDING;
@@ -28,36 +29,37 @@ static sqlock_migration_state state_of(const struct migrator *g, const sqlock_mi
                                                      : SQLOCK_MIGRATION_DRIFTED;
 }
 
-static sqlock_migration_info info_of(const struct migrator *g, const sqlock_migration *known,
-                                     const struct record *r)
+static sqlock_migration_info
+migration_info_of(const struct migrator *g, const sqlock_migration *known, const struct record *r)
 {
     sqlock_migration_info info = {.size = sizeof info};
 
     info.version = known != NULL ? known->version : r->version;
     info.name = known != NULL ? known->name : r->name;
-    info.state = known != NULL ? state_of(g, known, r) : SQLOCK_MIGRATION_UNKNOWN;
+    info.state = known != NULL ? migration_state_of(g, known, r) : SQLOCK_MIGRATION_UNKNOWN;
     info.checksum = known != NULL ? known->checksum : NULL;
     info.recorded = r != NULL ? r->checksum : NULL;
     info.applied_us = r != NULL ? r->applied : 0;
     return info;
 }
 
-/* What the library knows begins at 1 and leaves no number out, so what it does not know is newer,
- * or is none of ours. */
-static int tell_all(const struct migrator *g, sqlock_migration_fn fn, void *user)
+/* The versions that the library knows count from 1 without a gap. So an unknown one is newer, or is
+ * not ours. */
+static int status_report_all(const struct migrator *g, sqlock_migration_fn fn, void *user)
 {
     const sqlock_dialect *d = g->m->driver->dialect;
     sqlock_migration_info info;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < d->n_migrations; i++) {
-        info = info_of(g, &d->migrations[i], migrator_record(g, d->migrations[i].version));
+        info =
+            migration_info_of(g, &d->migrations[i], migrator_record(g, d->migrations[i].version));
         rc = fn(&info, user);
     }
     for (size_t i = 0; rc == 0 && i < g->n_ledger; i++) {
         if (migrator_known(g, g->ledger[i].version) != NULL)
             continue;
-        info = info_of(g, NULL, &g->ledger[i]);
+        info = migration_info_of(g, NULL, &g->ledger[i]);
         rc = fn(&info, user);
     }
     return rc;
@@ -69,18 +71,18 @@ int sqlock_migration_status(const sqlock_driver *driver, const char *url,
 {
     UNCANCELLED;
     struct migrator g;
-    int rc, told = 0;
+    int rc, result = 0;
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = migrator_connect(&g, JUDGE_NOTHING)) == 0 && (rc = migrator_look(&g)) == 0)
-        told = tell_all(&g, fn, user);
+        result = status_report_all(&g, fn, user);
     rc = migrator_close(&g, "migration status", rc, err);
-    return rc != 0 ? rc : told;
+    return rc != 0 ? rc : result;
 }
 
-/* ---- verify --------------------------------------------------------------------------------- */
+/* ---- verify ---------------------------------------------------------------------------------- */
 
-static int check_at_latest(struct migrator *g)
+static int verify_at_latest(struct migrator *g)
 {
     int latest = migrator_latest(g);
 
@@ -94,7 +96,7 @@ static int check_at_latest(struct migrator *g)
                             g->version, latest);
 }
 
-static int check_recorded(struct migrator *g)
+static int verify_recorded(struct migrator *g)
 {
     const sqlock_dialect *d = g->m->driver->dialect;
 
@@ -115,16 +117,16 @@ int sqlock_migration_verify(const sqlock_driver *driver, const char *url,
 
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = migrator_connect(&g, JUDGE_NOTHING)) == 0 && (rc = migrator_look(&g)) == 0 &&
-        (rc = check_at_latest(&g)) == 0 &&
+        (rc = verify_at_latest(&g)) == 0 &&
         (rc = migrator_check_tables(&g, migrator_latest(&g))) == 0)
-        rc = check_recorded(&g);
+        rc = verify_recorded(&g);
     return migrator_close(&g, "migration verify", rc, err);
 }
 
-/* ---- baseline ------------------------------------------------------------------------------- */
+/* ---- baseline -------------------------------------------------------------------------------- */
 
-/* Of older versions no list of columns is left: there the tables must do. */
-static int record_all(struct migrator *g, void *arg)
+/* For older versions there is no list of columns. There it checks only the tables. */
+static int baseline_record_all(struct migrator *g, void *arg)
 {
     int version = *(int *)arg, rc;
 
@@ -150,8 +152,8 @@ int sqlock_migration_baseline(const sqlock_driver *driver, const char *url,
     if ((rc = migrator_init(&g, driver, url, opts)) == 0 &&
         (rc = check_version(g.m->driver->dialect, &version, 1, &g.err)) == 0 &&
         (rc = migrator_connect(&g, JUDGE_ALL)) == 0 &&
-        /* before, too: tables that are not whole may have no room for a lease */
+        /* Also before: if the tables are incomplete, they may have no room for a lease. */
         (rc = migrator_check_tables(&g, version)) == 0)
-        rc = migrator_alone(&g, 0, record_all, &version);
+        rc = migrator_alone(&g, 0, baseline_record_all, &version);
     return migrator_close(&g, "migration baseline", rc, err);
 }

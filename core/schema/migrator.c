@@ -1,4 +1,5 @@
-/* One connection for migrations: requests, and what the database says of its schema. */
+/* One connection for migrations: its requests, and what the database says about its schema. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,9 +37,9 @@ static int migrator_visit(void *arg, uint32_t host, int last_resort, int64_t unt
     return pool_connect(g->m, -1, host, until, &g->conn, err);
 }
 
-/* The server's word on itself, before a table of ours is looked at: who made one has not been asked
- * yet, and what hangs on a stranger's would run with our rights. So handshake is said about tables
- * of a name that nobody can know, on a connection of its own. */
+/* Learn what the server says about itself before any of our tables is read. It is not known yet who
+ * made those tables, and a stranger's trigger or view would run with our privileges. So this makes
+ * the handshake with table names that no one can know, on a separate connection. */
 static int migrator_judge(struct migrator *g, uint32_t host, int64_t until, sqlock_error *err)
 {
     struct texts *ours = g->m->texts;
@@ -55,14 +56,15 @@ static int migrator_judge(struct migrator *g, uint32_t host, int64_t until, sqlo
     return rc == SQLOCK_EREFUSED && g->judging == JUDGE_WRITABLE ? 0 : rc;
 }
 
-static int visit_judged(void *arg, uint32_t host, int last_resort, int64_t until, sqlock_error *err)
+static int migrator_visit_judged(void *arg, uint32_t host, int last_resort, int64_t until,
+                                 sqlock_error *err)
 {
     int rc = migrator_judge(arg, host, until, err);
 
     return rc != 0 ? rc : migrator_visit(arg, host, last_resort, until, err);
 }
 
-static int render_nowhere(struct migrator *g)
+static int migrator_render_nowhere(struct migrator *g)
 {
     const sqlock_dialect *d = g->m->driver->dialect;
     unsigned char random[8];
@@ -78,19 +80,20 @@ static int render_nowhere(struct migrator *g)
 
 static int migrator_walk(struct migrator *g, enum judging judging, int64_t deadline)
 {
-    int rc = judging != JUDGE_NOTHING ? render_nowhere(g) : 0;
+    int rc = judging != JUDGE_NOTHING ? migrator_render_nowhere(g) : 0;
 
     g->judging = judging;
     g->m->flags |= SQLOCK_CONN_MAKE;
     if (rc == 0)
-        rc = hosts_walk(g->m, judging != JUDGE_NOTHING ? visit_judged : migrator_visit, g, deadline,
-                        &g->err);
+        rc = hosts_walk(g->m, judging != JUDGE_NOTHING ? migrator_visit_judged : migrator_visit, g,
+                        deadline, &g->err);
     texts_free(g->nowhere);
     g->nowhere = NULL;
     return rc;
 }
 
-/* A replica may lag behind: of several hosts it is looked at only if none can be written to. */
+/* A replica may lag behind. With several hosts it is looked at only if no host can be written
+ * to. */
 int migrator_connect(struct migrator *g, enum judging judging)
 {
     int64_t now = sqlock_now_us(), deadline = now + g->m->request_us;
@@ -106,12 +109,12 @@ void migrator_meet_server(struct migrator *g)
 {
     sqlock_value accept_weak = value_int((g->m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0), values[3];
     int64_t deadline = sqlock_now_us() + g->m->request_us;
-    sqlock_error kept = g->err;
+    sqlock_error before = g->err;
     char server[sizeof g->m->server_id];
     const void *said;
     size_t len;
 
-    if (migrator_ask(g, SQLOCK_STMT_HANDSHAKE, &accept_weak, deadline) == 0 &&
+    if (migrator_send(g, SQLOCK_STMT_HANDSHAKE, &accept_weak, deadline) == 0 &&
         sqlock_rows_count(g->rows) > 0 &&
         rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) == SQLOCK_OUT_DONE &&
         rows_int(g->rows, 0, SQLOCK_COL_SAME, 1) == 0 &&
@@ -120,9 +123,9 @@ void migrator_meet_server(struct migrator *g)
         values[0] = value_bytes(server, len);
         values[1] = value_int((g->m->flags & SQLOCK_OPEN_LIFT_TOKENS) != 0);
         values[2] = value_int(0);
-        migrator_ask(g, SQLOCK_STMT_REINCARNATE, values, deadline);
+        migrator_send(g, SQLOCK_STMT_REINCARNATE, values, deadline);
     }
-    g->err = kept;
+    g->err = before;
 }
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
@@ -139,10 +142,12 @@ int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *e
     return rc;
 }
 
-int migrator_ask(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline)
+int migrator_send(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values,
+                  int64_t deadline)
 {
     int rc = texts_has(g->m->texts, stmt, &g->err);
 
+    assert(g->conn != NULL);
     rows_clear(g->rows);
     return rc != 0 ? rc : g->m->driver->run(g->conn, stmt, values, 1, deadline, g->rows, &g->err);
 }
@@ -152,7 +157,7 @@ int migrator_run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *value
     int64_t deadline;
     int rc = guard_keep(g, &deadline);
 
-    return rc != 0 ? rc : migrator_ask(g, stmt, values, deadline);
+    return rc != 0 ? rc : migrator_send(g, stmt, values, deadline);
 }
 
 int migrator_exec(struct migrator *g, const char *sql)
@@ -169,9 +174,10 @@ int migrator_exec(struct migrator *g, const char *sql)
     return rc;
 }
 
-/* ---- what is there -------------------------------------------------------------------------- */
+/* ---- what the database has ------------------------------------------------------------------- */
 
-static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *out, size_t size)
+static void migrator_read_text(const sqlock_rows *rows, size_t row, size_t column, char *out,
+                               size_t size)
 {
     size_t len;
     const char *text = rows_bytes(rows, row, column, &len);
@@ -179,34 +185,34 @@ static void read_text(const sqlock_rows *rows, size_t row, size_t column, char *
     snprintf(out, size, "%.*s", (int)len, text != NULL ? text : "");
 }
 
-/* A stranger may have made a table of our name. */
-static int check_fit(struct migrator *g)
+/* A stranger may have made a table with our name. */
+static int migrator_check_fit(struct migrator *g)
 {
     char detail[200];
 
     if (rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_UNFIT)
         return 0;
-    read_text(g->rows, 0, SQLOCK_COL_DETAIL, detail, sizeof detail);
+    migrator_read_text(g->rows, 0, SQLOCK_COL_DETAIL, detail, sizeof detail);
     return sqlock_error_set(&g->err, SQLOCK_EREFUSED, 0, "the tables are not safe to use: %s",
                             detail);
 }
 
-/* A table that is not there is an answer. Texts that ask for it by the catalogue give it as a row;
- * where that hides what one may not read, the table itself is asked. */
-static int run_on_table(struct migrator *g, sqlock_stmt stmt, int *out_absent)
+/* A missing table is an answer, not an error. Some texts look in the catalogue, and answer with a
+ * row. If the catalogue hides tables that the user may not read, they try the table itself. */
+static int migrator_run_on_table(struct migrator *g, sqlock_stmt stmt, int *out_absent)
 {
     sqlock_value changes = value_int(g->changes);
     int rc = migrator_run(g, stmt, &changes);
 
     *out_absent = rc == SQLOCK_ESCHEMA && strcmp(g->err.sqlstate, "42P01") == 0;
     if (!*out_absent)
-        return rc != 0 ? rc : check_fit(g);
+        return rc != 0 ? rc : migrator_check_fit(g);
     memset(&g->err, 0, sizeof g->err);
     rows_clear(g->rows);
     return 0;
 }
 
-static int read_ledger(struct migrator *g)
+static int migrator_read_ledger(struct migrator *g)
 {
     size_t n;
     int rc, absent;
@@ -214,7 +220,7 @@ static int read_ledger(struct migrator *g)
     sqlock_mem_free(g->ledger);
     g->ledger = NULL;
     g->n_ledger = 0;
-    if ((rc = run_on_table(g, SQLOCK_STMT_MIGRATE_LEDGER, &absent)) != 0)
+    if ((rc = migrator_run_on_table(g, SQLOCK_STMT_MIGRATE_LEDGER, &absent)) != 0)
         return rc;
     n = sqlock_rows_count(g->rows);
     if ((g->ledger = sqlock_mem_alloc((n + 1) * sizeof *g->ledger)) == NULL)
@@ -224,10 +230,11 @@ static int read_ledger(struct migrator *g)
 
         if (rows_int(g->rows, i, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
             continue; /* there is no table for records */
+        assert(g->n_ledger < n);
         r->version = (int)rows_int(g->rows, i, SQLOCK_COL_VERSION, 0);
         r->applied = rows_int(g->rows, i, SQLOCK_COL_APPLIED, 0);
-        read_text(g->rows, i, SQLOCK_COL_TITLE, r->name, sizeof r->name);
-        read_text(g->rows, i, SQLOCK_COL_CHECKSUM, r->checksum, sizeof r->checksum);
+        migrator_read_text(g->rows, i, SQLOCK_COL_TITLE, r->name, sizeof r->name);
+        migrator_read_text(g->rows, i, SQLOCK_COL_CHECKSUM, r->checksum, sizeof r->checksum);
         g->n_ledger++;
     }
     return 0;
@@ -235,7 +242,7 @@ static int read_ledger(struct migrator *g)
 
 int migrator_look(struct migrator *g)
 {
-    int absent, rc = run_on_table(g, SQLOCK_STMT_MIGRATE_VERSION, &absent);
+    int absent, rc = migrator_run_on_table(g, SQLOCK_STMT_MIGRATE_VERSION, &absent);
 
     if (rc != 0)
         return rc;
@@ -243,7 +250,7 @@ int migrator_look(struct migrator *g)
         return sqlock_error_set(&g->err, SQLOCK_ECORRUPT, 0, "the meta table has no row");
     g->version = (int)rows_int(g->rows, 0, SQLOCK_COL_VERSION, 0);
     g->min_reader = (int)rows_int(g->rows, 0, SQLOCK_COL_MIN_READER, 0);
-    return read_ledger(g);
+    return migrator_read_ledger(g);
 }
 
 const struct record *migrator_record(const struct migrator *g, int version)
@@ -291,7 +298,7 @@ int migrator_put_record(struct migrator *g, const sqlock_migration *migration, i
     return migrator_run(g, SQLOCK_STMT_MIGRATE_RECORD, record);
 }
 
-/* ---- what is wrong with it ------------------------------------------------------------------ */
+/* ---- what is wrong with the schema ----------------------------------------------------------- */
 
 int check_version(const sqlock_dialect *d, int *version, int least, sqlock_error *err)
 {
@@ -360,7 +367,7 @@ int migrator_check_tables(struct migrator *g, int version)
         if (!latest && (there || rows_int(g->rows, i, SQLOCK_COL_MADE_BY, 0) > version))
             continue;
         if (n++ == 0)
-            read_text(g->rows, i, SQLOCK_COL_DIFFERENCE, first, sizeof first);
+            migrator_read_text(g->rows, i, SQLOCK_COL_DIFFERENCE, first, sizeof first);
     }
     if (n == 0)
         return 0;
