@@ -1,4 +1,4 @@
-# What is not plain English in a document, or in a header's comments:
+# What is not plain English in a document, or in the comments of C:
 #   awk -f english.awk -v longest=WORDS -v old='WORD|TWO +WORDS' FILE...
 # prints a line for each sentence that is too long, and for each that has an old word. Of tables and headings only
 # the words are judged. Code is left out: blocks of it, and what stands in `backticks`, which counts as one word.
@@ -50,14 +50,16 @@ FNR == 1 {
     flush()
     fence = comment = code = list = 0
     blank = 1
-    header = FILENAME ~ /\.h$/
+    header = FILENAME ~ /\.[ch]$/
 }
 
-# ---- headers: comments alone ---------------------------------------------------------------------
+# ---- C: comments alone ---------------------------------------------------------------------------
 
 header {
     line = $0
     if (!comment) {
+        if (line !~ /^[ \t]*\/\*/)
+            gsub(/"([^"\\]|\\.)*"/, "", line) # a string may hold the sign of a comment
         if (line !~ /\/\*/)
             next
         begins = line ~ /^[ \t]*\/\*/
