@@ -14,14 +14,29 @@ function literal(s,    parts, n, i, out) {
     return out
 }
 
-# Expand {macro}s that were defined with ":define"; others ({lock}, {meta}) are left to run time.
-function expand(s,    m, before) {
+# Expand {macro}s that were defined with ":define", and the names of numbers, which are in capitals. Others ({lock},
+# {meta}) are left to run time.
+function expand(s, where,    m, before) {
     do { # a macro may hold others
         before = s
         for (m in macro) while (index(s, "{" m "}"))
             s = substr(s, 1, index(s, "{" m "}") - 1) macro[m] substr(s, index(s, "{" m "}") + length(m) + 2)
     } while (s != before)
+    if (match(s, /\{[A-Z_]+\}/)) die(where ": there is no number called " substr(s, RSTART, RLENGTH))
     return s
+}
+
+# "RELEASED 1, BROKEN 2": the comment beside ended_why in tables.sql. {ENDED} + ended_why is the outcome of the same
+# name, so both have to count alike.
+function name_ends(line,    word) {
+    while (match(line, /[A-Z]+ [0-9]+/)) {
+        split(substr(line, RSTART, RLENGTH), word, " ")
+        line = substr(line, RSTART + RLENGTH)
+        if (!(word[1] in outcome)) die("sqlock_outcome has no " word[1])
+        if (!("ENDED" in macro)) macro["ENDED"] = outcome[word[1]] - word[2]
+        if (outcome[word[1]] != macro["ENDED"] + word[2]) die("ended_why " word[1] " is not the outcome of that name")
+        macro["ENDED_" word[1]] = word[2]
+    }
 }
 
 # Replace :param by its placeholder; sets ord to the positional order. "::" is a cast, not a parameter.
@@ -61,7 +76,7 @@ function print_steps(id, block, list,    n, i, t) {
     n = count[block, list]
     if (!n) return
     for (i = 1; i <= n; i++) {
-        t[i] = placeholders(expand(text[block, list, i]), block)
+        t[i] = placeholders(expand(text[block, list, i], "block " block), block)
         if (style == "$") t[i] = qualify(t[i], "block " block)
         if (style == "?" && ord != "") printf "static const uint8_t %s_%s_%d_order[] = {%s};\n", id, list, i, ord
         order[i] = (style == "?" && ord != "") ? id "_" list "_" i "_order, sizeof " id "_" list "_" i "_order" : "NULL, 0"
@@ -76,7 +91,7 @@ function print_migration(v,    dir, i, t) {
     for (dir in dirs) {
         printf "static const char *const migration_%d_%s[] = {\n", v, dir
         for (i = 1; i <= statements[v, dir]; i++) {
-            t = expand(statement[v, dir, i])
+            t = expand(statement[v, dir, i], "migration " v)
             printf "    %s,\n", literal(style == "$" ? qualify(t, "migration " v) : t)
         }
         print "};"
@@ -84,7 +99,7 @@ function print_migration(v,    dir, i, t) {
 }
 
 FNR == 1 && pending != "" { die("the file before this one ends within a statement") }
-FNR == 1 { kind = FILENAME ~ /driver\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "tables" : \
+FNR == 1 { kind = FILENAME ~ /\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "tables" : \
         FILENAME ~ /statements\.sql$/ ? "statements" : "migration"
     ours = FILENAME == own
     if (kind == "migration") {
@@ -101,6 +116,10 @@ kind == "header" && /^    X\([A-Z_]+, "/ {
     n = split(q[4], ps, " "); n_params[q[2]] = n
     for (i = 1; i <= n; i++) number[q[2], substr(ps[i], 3)] = i
     next
+}
+kind == "header" && /^    SQLOCK_OUT_[A-Z]+ = [0-9]+/ {
+    name = $1; sub(/^SQLOCK_OUT_/, "", name)
+    outcome[name] = macro[name] = $3 + 0
 }
 kind == "header" { next }
 
@@ -120,6 +139,7 @@ kind == "tables" && table != "" && /^    [a-z_]+ / {
     column_must[n_columns] = line ~ /NOT NULL|PRIMARY KEY/ ? 1 : 0
     place[table, $1] = line ~ /PRIMARY KEY/ ? 1 : 0
 }
+kind == "tables" && /^    ended_why / { line = $0; sub(/.*--/, "", line); name_ends(line) }
 kind == "tables" && table != "" && /^    PRIMARY KEY \(/ {
     keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); n = split(keys, key, ", ")
     for (i = 1; i <= n; i++) place[table, key[i]] = i

@@ -23,7 +23,7 @@
 
 -- :block handshake
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now} * 1000, m.server = s.server, CAST(s.server AS BLOB), NULL, NULL,
+SELECT 0, {DONE}, m.version, m.min_reader, {now} * 1000, m.server = s.server, CAST(s.server AS BLOB), NULL, NULL,
        s.longest, m.fence_floor
 FROM {meta} m, fake_server s WHERE m.id = 1 AND :accept_weak IS NOT NULL;
 
@@ -35,27 +35,27 @@ UPDATE {meta} SET
     inc = inc + 1, server = CAST(:server AS TEXT)
 WHERE id = 1 AND (server <> CAST(:server AS TEXT) OR fence_floor < :floor)
   AND ({us} > max(fence_floor, :floor) OR :lift = 1)
-RETURNING 0, 1, fence_floor;
+RETURNING 0, {DONE}, fence_floor;
 -- :step write
-SELECT 0, 25, fence_floor, max(fence_floor, :floor) - {us}, {us}
+SELECT 0, {BEHIND}, fence_floor, max(fence_floor, :floor) - {us}, {us}
 FROM {meta} WHERE id = 1 AND (server <> CAST(:server AS TEXT) OR fence_floor < :floor);
 
 -- :block longest
 -- :step write
-UPDATE fake_server SET longest = max(longest, :ttl) RETURNING 0, 1;
+UPDATE fake_server SET longest = max(longest, :ttl) RETURNING 0, {DONE};
 
 -- :block acquire before
 -- A server that meta does not know grants nothing (13); nor does one in the grace (19), but what its owner has. A row
 -- that is not there is made by itself, as servers do: so a failover that forgets a grant leaves the row.
 -- :step
-SELECT 0, CASE WHEN m.server <> s.server THEN 13 ELSE 19 END, coalesce(h.token, 0),
+SELECT 0, CASE WHEN m.server <> s.server THEN {STRANGER} ELSE {GRACE} END, coalesce(h.token, 0),
        CASE WHEN m.server <> s.server THEN (h.exp - {now}) * 1000 ELSE {grace_end} - {now} * 1000 END,
        {now} * 1000, h.since * 1000, h.label
 FROM {meta} m, fake_server s LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
 WHERE m.id = 1 AND coalesce(h.kind, 0) = 0
   AND (m.server <> s.server
        OR {now} * 1000 < {grace_end} AND {now} * 1000 <= :not_after AND (h.owner IS NULL OR h.exp <= {now})
-          AND h.withdrawn IS NOT :owner AND (h.ended_why IS NOT 1 OR h.ended_owner IS NOT :owner));
+          AND h.withdrawn IS NOT :owner AND (h.ended_why IS NOT {ENDED_RELEASED} OR h.ended_owner IS NOT :owner));
 -- :step aside
 INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 ON CONFLICT (ns, name) DO NOTHING;
@@ -71,13 +71,13 @@ ON CONFLICT (ns, name) DO UPDATE SET
     owner = CASE WHEN :ttl > 0 THEN excluded.owner END, exp = CASE WHEN :ttl > 0 THEN excluded.exp END,
     ttl = excluded.ttl, label = excluded.label
 WHERE l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now}
-RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+RETURNING 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000;
 -- :step write
-SELECT 0, 2, token, (exp - {now}) * 1000, {now} * 1000 FROM {lock} WHERE ns = :ns AND name = :name;
+SELECT 0, {HELD}, token, (exp - {now}) * 1000, {now} * 1000 FROM {lock} WHERE ns = :ns AND name = :name;
 
 -- :block register_set before
 -- A server that meta does not know changes nothing (13).
 -- :step
-SELECT 0, 13, coalesce(r.version, 0), NULL, {now} * 1000
+SELECT 0, {STRANGER}, coalesce(r.version, 0), NULL, {now} * 1000
 FROM {meta} m, fake_server s LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 WHERE m.id = 1 AND m.server <> s.server AND coalesce(r.version, 0) = :expected AND r.writer IS NOT :writer;

@@ -58,7 +58,7 @@
 -- The same, and what others have share-locked is not in the way.
 -- :define skip_share /*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */
 -- Who is kept out can tell a guard from a writer.
--- :define told (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
+-- :define shows_guards (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row t of information_schema is of the schema that our tables are in. MariaDB reads the catalogue of one
@@ -98,13 +98,13 @@
 -- No table is read for it, nor one derived: a node outside of the primary component would refuse that.
 -- A start is told by its second. Two of them must not look like one, so nobody is served in the second of a start.
 -- :step
-SELECT 0, 22, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
+SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
-SELECT 0, 20, 0, 0, {now}, 0, NULL, 'the server is read-only, as a replica is'
+SELECT 0, {READONLY}, 0, 0, {now}, 0, NULL, 'the server is read-only, as a replica is'
 FROM DUAL
 WHERE CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') OR @@global.innodb_read_only;
 -- :step
-SELECT 0, 22, 0, 0, {now}, 0, NULL,
+SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL,
        CASE WHEN @@global.log_bin AND @@session.binlog_format = 'STATEMENT'
             THEN 'binlog_format is STATEMENT, which READ COMMITTED cannot write'
             WHEN @@global.log_bin AND NOT @@session.sql_log_bin
@@ -119,7 +119,7 @@ WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@sessi
                                      '{prefix}broken')
                 AND t.engine <> 'InnoDB' AND {here});
 -- :step
-SELECT 0, IF(:accept_weak = 0, 21, 22), 0, 0, {now}, 0, NULL,
+SELECT 0, IF(:accept_weak = 0, {WEAK}, {UNFIT}), 0, 0, {now}, 0, NULL,
        CASE WHEN :accept_weak <> 0 THEN 'commits may be forgotten, and this version does not tell when it was started'
             WHEN @@global.innodb_flush_log_at_trx_commit NOT IN (1, 3)
             THEN 'innodb_flush_log_at_trx_commit is not 1'
@@ -129,7 +129,7 @@ SELECT 0, IF(:accept_weak = 0, 21, 22), 0, 0, {now}, 0, NULL,
 FROM DUAL
 WHERE {weak} AND (:accept_weak = 0 OR {started} IS NULL);
 -- :step
-SELECT 0, 1, 0, 0, {now} FROM DUAL WHERE {no_meta};
+SELECT 0, {DONE}, 0, 0, {now} FROM DUAL WHERE {no_meta};
 -- :step
 INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label, idle_since)
 SELECT l.ns, l.name, l.owner, l.token, l.exp, l.ttl, l.since, l.label, l.idle_since FROM {lock} l WHERE FALSE;
@@ -142,7 +142,7 @@ WHERE FALSE;
 -- :step
 DO IF({started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, m.server = i.server, i.server,
+SELECT 0, {DONE}, m.version, m.min_reader, {now}, m.server = i.server, i.server,
        CAST(DATABASE() AS BINARY), {server}, m.longest, m.fence_floor
 FROM {meta} m JOIN (SELECT {identity} AS server LIMIT 1) i WHERE m.id = 1;
 
@@ -171,7 +171,7 @@ UPDATE {meta} SET
     server = :server
 WHERE id = 1 AND (server <> :server OR fence_floor < :floor)
   AND (@sqlock_t > GREATEST(fence_floor, :floor) OR :lift = 1);
-SELECT 0, IF(m.server = :server AND m.fence_floor >= :floor, 1, 25), m.fence_floor,
+SELECT 0, IF(m.server = :server AND m.fence_floor >= :floor, {DONE}, {BEHIND}), m.fence_floor,
        GREATEST(m.fence_floor, :floor) - {now}, {now}
 FROM {meta} m
 WHERE m.id = 1 AND (m.server = :server AND m.fence_floor >= :floor OR GREATEST(m.fence_floor, :floor) >= @sqlock_t);
@@ -180,7 +180,7 @@ WHERE m.id = 1 AND (m.server = :server AND m.fence_floor >= :floor OR GREATEST(m
 -- No lease is longer than what meta says: who is about to be granted a longer one raises it first. Always one row.
 -- :step
 UPDATE {meta} SET longest = :ttl WHERE id = 1 AND longest < :ttl;
-SELECT 0, 1;
+SELECT 0, {DONE};
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
@@ -201,7 +201,7 @@ UPDATE (
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
-      AND (c.ended_why <> 1 OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
+      AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
       AND NOT (c.withdrawn <=> :owner)
       AND {now} <= :not_after AND @sqlock_floor IS NOT NULL
       AND ({now} >= @sqlock_grace OR c.owner = :owner AND c.exp > {now})
@@ -214,17 +214,17 @@ SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor,
     l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
-    l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, 4),
+    l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
     l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL;
 SELECT 0,
-       CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN 1
-            WHEN h.kind <> 0 THEN 11
-            WHEN NOT {known} THEN 13
-            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
-            WHEN h.owner <> :owner AND h.exp > {now} THEN 2
-            WHEN {now} > :not_after THEN 4
-            WHEN {now} < @sqlock_grace THEN 19
-            ELSE 3 END,
+       CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN {DONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT {known} THEN {STRANGER}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN {now} > :not_after THEN {LATE}
+            WHEN {now} < @sqlock_grace THEN {GRACE}
+            ELSE {SKIPPED} END,
        h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
        @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
@@ -243,9 +243,9 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- No row: somebody is writing the row, try again.
 -- :step
 SELECT 0,
-       CASE WHEN s.exp > {now} THEN IF(s.owner = :owner, 3, 2)
-            WHEN x.token IS NULL AND {told} THEN 12
-            ELSE 3 END,
+       CASE WHEN s.exp > {now} THEN IF(s.owner = :owner, {SKIPPED}, {HELD})
+            WHEN x.token IS NULL AND {shows_guards} THEN {GUARDED}
+            ELSE {SKIPPED} END,
        s.token, s.exp - {now}, {now}, s.since, s.label
 FROM (SELECT p.ns, p.name, p.token, p.owner, p.exp, p.since, p.label
       FROM (SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
@@ -271,14 +271,14 @@ UPDATE (
     AND l.owner = :owner AND l.token = :token AND l.exp > {now}
 SET l.exp = k.t + :ttl, l.ttl = :ttl;
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token AND h.exp >= @sqlock_t + :ttl THEN 1
-            WHEN {now} > :not_after THEN 4
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
-            WHEN h.owner = :owner AND h.token = :token THEN 10
-            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token AND h.exp >= @sqlock_t + :ttl THEN {DONE}
+            WHEN {now} > :not_after THEN {LATE}
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        h.token, h.exp - @sqlock_t, @sqlock_t
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -296,14 +296,14 @@ UPDATE (
     AND l.owner = k.owner AND l.token = k.token AND l.exp > {now}
 SET l.exp = k.t + k.ttl, l.ttl = k.ttl;
 SELECT i.ord,
-       CASE WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = i.owner AND h.token = i.token AND h.exp >= @sqlock_t + i.ttl THEN 1
-            WHEN {now} > i.not_after THEN 4
-            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
-            WHEN h.owner = i.owner AND h.token = i.token THEN 10
-            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp >= @sqlock_t + i.ttl THEN {DONE}
+            WHEN {now} > i.not_after THEN {LATE}
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = i.owner AND h.token = i.token THEN {EXPIRED}
+            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        h.token, h.exp - @sqlock_t, @sqlock_t
 FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name;
 
@@ -324,15 +324,15 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.owner = k.owner AND l.token = k.token
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
-    l.ended_token = k.token, l.ended_why = 1, l.idle_since = k.t;
+    l.ended_token = k.token, l.ended_why = {ENDED_RELEASED}, l.idle_since = k.t;
 SELECT 0,
-       CASE WHEN ROW_COUNT() > 0 THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token THEN 3
+       CASE WHEN ROW_COUNT() > 0 THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
-                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
-            ELSE 8 END,
+                 THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -364,13 +364,13 @@ SET l.owner = IF(k.owner <=> :owner, NULL, k.owner), l.exp = IF(k.owner <=> :own
     l.idle_since = IF(k.owner IS NULL OR k.owner = :owner, k.t, NULL),
     l.ended_owner = IF(k.owner <=> :owner, k.owner, k.ended_owner),
     l.ended_token = IF(k.owner <=> :owner, k.token, k.ended_token),
-    l.ended_why = IF(k.owner <=> :owner, 1, k.ended_why), l.withdrawn = :owner;
+    l.ended_why = IF(k.owner <=> :owner, {ENDED_RELEASED}, k.ended_why), l.withdrawn = :owner;
 SELECT 0,
-       CASE WHEN h.kind <> 0 THEN 11
-            WHEN NOT (h.withdrawn <=> :owner) THEN 3
-            WHEN h.ended_owner <=> :owner THEN 1
-            WHEN @sqlock_t <= :not_after THEN 15
-            ELSE 14 END,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT (h.withdrawn <=> :owner) THEN {SKIPPED}
+            WHEN h.ended_owner <=> :owner THEN {DONE}
+            WHEN @sqlock_t <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
        h.token, h.exp - {now}, {now}
 FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
 -- :step aside
@@ -386,24 +386,24 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any more.
 -- Always one row; 3: look again.
 -- :step
-UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = 2,
+UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = {ENDED_BROKEN},
     owner = NULL, exp = NULL, since = NULL, label = NULL, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token;
 SELECT 0,
-       CASE WHEN ROW_COUNT() > 0 THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN ROW_COUNT() > 0 THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
 -- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
 -- :step
-SELECT 0, 1, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
 FROM {lock} l FORCE INDEX (PRIMARY)
 WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
   AND SUBSTRING(l.name, 1, OCTET_LENGTH(:prefix)) = :prefix
@@ -420,16 +420,16 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- making, in any order, unless it is told.
 -- :step
 SET @sqlock_t = {now};
-SELECT 0, 10, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name AS name, p.ns AS ns
+SELECT 0, {EXPIRED}, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name AS name, p.ns AS ns
 FROM {page} p
 WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
 UNION ALL
-SELECT 0, 16, p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
+SELECT 0, {IDLE}, p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
 FROM {page} p
 WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= @sqlock_t - :idle
 UNION ALL
-SELECT 0, 1, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
+SELECT 0, {DONE}, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
 FROM (SELECT COUNT(*) AS n FROM {page} p) c
 LEFT JOIN (SELECT p.ns, p.name FROM {page} p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON TRUE
 ORDER BY ns, name;
@@ -456,8 +456,8 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.exp = k.exp
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
-    l.ended_token = k.token, l.ended_why = 3, l.idle_since = k.t;
-SELECT 0, 1, GREATEST(ROW_COUNT(), 0);
+    l.ended_token = k.token, l.ended_why = {ENDED_REAPED}, l.idle_since = k.t;
+SELECT 0, {DONE}, GREATEST(ROW_COUNT(), 0);
 
 -- :block prune
 -- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
@@ -487,7 +487,7 @@ DELETE {lock} FROM (
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
     AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
-SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+SELECT 0, {DONE} FROM DUAL WHERE ROW_COUNT() > 0;
 
 -- For many, where rows that somebody has locked can be skipped: a commit for each row would take an hour for
 -- a million. Whoever holds rows here waits for nothing, so it is in no deadlock. As many rows are answered as
@@ -509,22 +509,22 @@ DELETE {lock} FROM (
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
     AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
-SELECT i.ord, 1 FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i.ord < ROW_COUNT();
+SELECT i.ord, {DONE} FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i.ord < ROW_COUNT();
 
 -- :block migrate_lock
 -- One migrator at a time on this server, until its connection ends; only while there is no lock table to
 -- take a lease in. The wait is cut by the client. No row: it was ended by the server, nothing is locked.
 -- :step
-SELECT 0, 1 FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
+SELECT 0, {DONE} FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
 
 -- :block migrate_version
 -- A meta table without its row was left by a migration that was cut off before the row was put in. That there
 -- is none (42P01) the table itself must say: the catalogue shows none either to those who may not read it.
 -- Triggers run with the rights of who made them; :changes asks for nothing more.
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1 AND :changes IS NOT NULL;
+SELECT 0, {DONE}, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1 AND :changes IS NOT NULL;
 -- :step
-SELECT 0, 1, 0, 0, {now};
+SELECT 0, {DONE}, 0, 0, {now};
 
 -- :block migrate_record
 -- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
@@ -538,7 +538,7 @@ UPDATE {meta} SET version = GREATEST(version, :version) WHERE id = 1 AND :done =
 -- :block migrate_ledger
 -- All records. 42P01: there is no table for them.
 -- :step
-SELECT 0, 1, version, name, checksum, applied FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
+SELECT 0, {DONE}, version, name, checksum, applied FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
 
 -- :block migrate_differ
 -- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
@@ -546,7 +546,7 @@ SELECT 0, 1, version, name, checksum, applied FROM {migration} WHERE :changes IS
 -- DUPLICATE KEY would take another row for the name's own); then CHECKs, by their number: MySQL before
 -- 8.0.16 keeps none, and who may only read sees none.
 -- :step
-SELECT 0, 1, t.table_name IS NOT NULL,
+SELECT 0, {DONE}, t.table_name IS NOT NULL,
        CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab, ', or no right to it')
             WHEN a.column_name IS NULL THEN CONCAT('table ', e.tab, ' has no column ', e.col)
             ELSE CONCAT('column ', e.col, ' of table ', e.tab, CASE
@@ -569,17 +569,17 @@ WHERE CASE WHEN t.table_name IS NULL THEN e.pk = 1
            OR COALESCE(k.seq_in_index, 0) <> e.pk END
 ORDER BY e.pos;
 -- :step
-SELECT 0, 1, 1, CONCAT('table ', e.tab, ' has no unique key ', e.name, ' (', e.cols, ')')
+SELECT 0, {DONE}, 1, CONCAT('table ', e.tab, ' has no unique key ', e.name, ' (', e.cols, ')')
 FROM ({keys}) e LEFT JOIN ({uniques}) u
     ON u.tab = CONCAT('{prefix}', e.tab) AND u.name = e.name AND u.cols = e.cols
 WHERE u.tab IS NULL;
 -- :step
-SELECT 0, 1, 1, CONCAT('table ', e.tab, ' has a unique key that is not ours, ', u.name, ' (', u.cols, ')')
+SELECT 0, {DONE}, 1, CONCAT('table ', e.tab, ' has a unique key that is not ours, ', u.name, ' (', u.cols, ')')
 FROM ({tables}) e JOIN ({uniques}) u ON u.tab = CONCAT('{prefix}', e.tab)
 WHERE u.name NOT IN (SELECT k.name FROM ({keys}) k WHERE k.tab = e.tab)
 ORDER BY e.tab, u.name;
 -- :step
-SELECT 0, 1, 1, CONCAT('table ', c.tab, ' has ', c.has, ' CHECKs, not ', c.checks)
+SELECT 0, {DONE}, 1, CONCAT('table ', c.tab, ' has ', c.has, ' CHECKs, not ', c.checks)
 FROM (SELECT e.tab, e.checks, COUNT(t.table_name) AS has
       FROM ({tables}) e
       LEFT JOIN (SELECT t.table_name FROM information_schema.table_constraints t
@@ -596,12 +596,12 @@ ORDER BY c.tab;
 -- that the way down drops. So a lease that is granted after migrate_held has answered may be lost; its
 -- token is not, for the way down of 001 reads the largest one under table locks. No row.
 -- :step
-SELECT 0, 1 FROM DUAL WHERE FALSE;
+SELECT 0, {DONE} FROM DUAL WHERE FALSE;
 
 -- :block migrate_held
 -- How many leases run outside of a namespace (our own), and the name of one. No row: none.
 -- :step
-SELECT 0, 1, COUNT(*), MIN(name)
+SELECT 0, {DONE}, COUNT(*), MIN(name)
 FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns HAVING COUNT(*) > 0;
 
 -- :block migrate_lease
@@ -621,7 +621,7 @@ UPDATE {lock} SET
     owner = IF(:ttl = 0, NULL, :owner)
 WHERE ns = :ns AND name = :name
   AND (owner = :owner OR :ttl > 0 AND (owner IS NULL OR exp <= @sqlock_t));
-SELECT 0, CASE WHEN :ttl = 0 OR owner = :owner AND exp = @sqlock_t + :ttl THEN 1 ELSE 2 END, token,
+SELECT 0, CASE WHEN :ttl = 0 OR owner = :owner AND exp = @sqlock_t + :ttl THEN {DONE} ELSE {HELD} END, token,
        exp - @sqlock_t, @sqlock_t
 FROM {lock} WHERE ns = :ns AND name = :name;
 -- :step aside
@@ -648,18 +648,18 @@ DO 0;
 -- No row: others have the name, or had it, as the next step says. 22: a server that cannot step over locked rows cannot tell others
 -- of a guard, they would hang on it.
 -- :step
-SELECT 0, 22 /*!80001 - 21 */ /*M!100600 - 21 */, g.token, NULL, {now}, NULL, {server}
+SELECT 0, IF({shows_guards}, {DONE}, {UNFIT}), g.token, NULL, {now}, NULL, {server}
 FROM {lock} g FORCE INDEX (nt)
 WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner IS NOT NULL
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;
 -- :step
-SELECT 0, 8, NULL, NULL, {now}, NULL, {server};
+SELECT 0, {TAKEN}, NULL, NULL, {now}, NULL, {server};
 
 -- :block probe
 -- Does a guard of this grant keep the row's others out now (12)? It is found as in `guarded`. Once others have been
 -- granted the lock, the entry is another one, and so are guards. Always one row.
 -- :step
-SELECT 0, IF(s.token IS NOT NULL AND x.token IS NULL AND {told}, 12, 1)
+SELECT 0, IF(s.token IS NOT NULL AND x.token IS NULL AND {shows_guards}, {GUARDED}, {DONE})
 FROM (SELECT 1 AS one) o
 LEFT JOIN (SELECT p.ns, p.name, p.token
            FROM (SELECT l.ns, l.name, l.token FROM {lock} l FORCE INDEX (PRIMARY)
@@ -673,16 +673,16 @@ LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.tok
 -- so that no transaction that keeps it locked is waited for. Who is quicker makes this one's INSERT fail (1062,
 -- ask again). No row: it was deleted in between, ask again.
 -- :step
-SELECT 0, 1, NULL, NULL, {now} FROM {row} WHERE ns = :ns AND name = :name;
+SELECT 0, {DONE}, NULL, NULL, {now} FROM {row} WHERE ns = :ns AND name = :name;
 -- :step
 INSERT INTO {row} (ns, name) VALUES (:ns, :name);
-SELECT 0, 1 FROM DUAL WHERE ROW_COUNT() > 0;
+SELECT 0, {DONE} FROM DUAL WHERE ROW_COUNT() > 0;
 -- :step same 1
 
 -- :block register_get
 -- Always one row; 9: there is no such register, whose version is 0.
 -- :step
-SELECT 0, IF(r.name IS NULL, 9, 1), COALESCE(r.version, 0), NULL, {now}, r.value
+SELECT 0, IF(r.name IS NULL, {GONE}, {DONE}), COALESCE(r.version, 0), NULL, {now}, r.value
 FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
@@ -707,11 +707,11 @@ UPDATE {register} SET
 WHERE ns = :ns AND name = :name AND version = :expected
   AND @sqlock_floor IS NOT NULL AND {now} <= :not_after;
 SELECT 0,
-       CASE WHEN ROW_COUNT() > 0 OR h.writer = :writer THEN 1
-            WHEN h.version <> :expected THEN 18
-            WHEN @sqlock_floor IS NULL THEN 13
-            WHEN {now} > :not_after THEN 4
-            ELSE 3 END,
+       CASE WHEN ROW_COUNT() > 0 OR h.writer = :writer THEN {DONE}
+            WHEN h.version <> :expected THEN {CONFLICT}
+            WHEN @sqlock_floor IS NULL THEN {STRANGER}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
        IF(ROW_COUNT() > 0, LAST_INSERT_ID(), h.version), NULL, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name
 WHERE ROW_COUNT() > 0 OR h.name IS NOT NULL;
@@ -720,15 +720,15 @@ SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHE
 INSERT INTO {register} (ns, name, version, value, writer, updated)
 SELECT :ns, :name, GREATEST(@sqlock_t, @sqlock_floor + 1), :value, :writer, @sqlock_t
 FROM DUAL WHERE :expected = 0 AND @sqlock_floor IS NOT NULL AND {now} <= :not_after;
-SELECT 0, 1, GREATEST(@sqlock_t, @sqlock_floor + 1), NULL, {now} FROM DUAL WHERE ROW_COUNT() > 0;
+SELECT 0, {DONE}, GREATEST(@sqlock_t, @sqlock_floor + 1), NULL, {now} FROM DUAL WHERE ROW_COUNT() > 0;
 -- :step
 SELECT 0,
-       CASE WHEN h.writer = :writer THEN 1
-            WHEN h.version <> :expected THEN 18
-            WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN NOT ({known} AND m.fence_floor >= :above) THEN 13
-            WHEN {now} > :not_after THEN 4
-            ELSE 3 END,
+       CASE WHEN h.writer = :writer THEN {DONE}
+            WHEN h.version <> :expected THEN {CONFLICT}
+            WHEN h.name IS NULL AND :expected <> 0 THEN {GONE}
+            WHEN NOT ({known} AND m.fence_floor >= :above) THEN {STRANGER}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
        COALESCE(h.version, 0), NULL, {now}
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
@@ -745,7 +745,7 @@ FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- No row: there is no such table.
 -- :step
 SELECT 0,
-       CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END,
+       CASE WHEN t.detail IS NULL THEN {DONE} ELSE {UNFIT} END,
        s.index_name,
        CASE WHEN s.sub_part IS NULL THEN s.column_name END,
        CASE WHEN c.data_type IN ('tinyint', 'smallint', 'mediumint', 'int', 'bigint', 'decimal', 'float', 'double', 'year', 'bit')
@@ -783,7 +783,7 @@ ORDER BY s.index_name;
 -- :block table_at
 -- In the application's transaction: where it finds its tables. No table is read for it.
 -- :step
-SELECT 0, 1, CAST(DATABASE() AS BINARY);
+SELECT 0, {DONE}, CAST(DATABASE() AS BINARY);
 
 -- :block row_lock
 -- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
@@ -793,12 +793,12 @@ SELECT 0, 1, CAST(DATABASE() AS BINARY);
 -- and a plain read that could tell would make the transaction's snapshot, before the application has read
 -- anything. So the look is a locking one too, and locks what was inserted anew while the first one waited.
 -- :step
-SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
+SELECT 0, {DONE} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step
-SELECT 0, 1 FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+SELECT 0, {DONE} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step same 1
 -- :step
-SELECT 0, IF(COUNT(*) > 0, 1, 9) FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
+SELECT 0, IF(COUNT(*) > 0, {DONE}, {GONE}) FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step same 1
 -- :step same 2
 -- :step same 1
@@ -808,7 +808,7 @@ SELECT 0, IF(COUNT(*) > 0, 1, 9) FROM {table} FORCE INDEX ({key}) WHERE {match} 
 -- those that keep every microsecond. No row: there is no such column, or table.
 -- :step
 SELECT 0,
-       CASE WHEN k.kind IS NULL THEN 22 ELSE 1 END,
+       CASE WHEN k.kind IS NULL THEN {UNFIT} ELSE {DONE} END,
        k.kind,
        CASE WHEN k.data_type = 'bigint' THEN 9223372036854775807
             WHEN k.column_type LIKE '%unsigned%' THEN 4294967295
@@ -853,32 +853,32 @@ NOW(6)
 -- tells the new version. Of another one it tells a conflict (18) if that is what the application would read
 -- now; if its snapshot shows something else, it would go on doing so (17). 9: there is no row.
 -- :step
-SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+SELECT 0, {NONE}, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step write
 UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} <=> {expected};
 -- :step write
 SELECT 0,
-       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
-            WHEN {there} = 0 OR p.there IS NULL THEN 17
-            WHEN {seen} <=> {expected} THEN 1
-            WHEN {seen} <=> p.version THEN 18
-            ELSE 17 END,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN {GONE}
+            WHEN {there} = 0 OR p.there IS NULL THEN {STALE}
+            WHEN {seen} <=> {expected} THEN {DONE}
+            WHEN {seen} <=> p.version THEN {CONFLICT}
+            ELSE {STALE} END,
        p.version
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 
 -- :block cas_delete
 -- The same, and the row is gone.
 -- :step
-SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+SELECT 0, {NONE}, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step write
 DELETE FROM {table} WHERE {match} AND {version} <=> {expected};
 -- :step write
 SELECT 0,
-       CASE WHEN {there} = 1 AND {seen} <=> {expected} THEN 1
-            WHEN {there} = 0 AND p.there IS NULL THEN 9
-            WHEN {there} = 0 OR p.there IS NULL THEN 17
-            WHEN {seen} <=> p.version THEN 18
-            ELSE 17 END,
+       CASE WHEN {there} = 1 AND {seen} <=> {expected} THEN {DONE}
+            WHEN {there} = 0 AND p.there IS NULL THEN {GONE}
+            WHEN {there} = 0 OR p.there IS NULL THEN {STALE}
+            WHEN {seen} <=> p.version THEN {CONFLICT}
+            ELSE {STALE} END,
        {seen}
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 
@@ -888,17 +888,17 @@ FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM
 -- :step write
 INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first});
 -- :step write
-SELECT 0, 1, {version} FROM {table} WHERE {match};
+SELECT 0, {DONE}, {version} FROM {table} WHERE {match};
 
 -- :block cas_met
 -- What was in the way of cas_insert: as the third step of cas_update. It is share-locked by that already.
 -- :step
-SELECT 0, 0, {version} FROM {table} WHERE {match} LOCK IN SHARE MODE;
+SELECT 0, {NONE}, {version} FROM {table} WHERE {match} LOCK IN SHARE MODE;
 -- :step
 SELECT 0,
-       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
-            WHEN {there} = 1 AND p.there = 1 AND {seen} <=> p.version THEN 18
-            ELSE 17 END,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN {GONE}
+            WHEN {there} = 1 AND p.there = 1 AND {seen} <=> p.version THEN {CONFLICT}
+            ELSE {STALE} END,
        {seen}
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 
@@ -908,24 +908,24 @@ FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM
 -- transaction's snapshot is older than the row (17); if it has none yet, it is made now, behind the lock. 18:
 -- there was a larger one. 9: there is no row.
 -- :step
-SELECT 0, 0, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
+SELECT 0, {NONE}, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step
 SELECT 0,
-       CASE WHEN {there} = 0 AND p.there IS NULL THEN 9
-            WHEN {there} = 0 OR p.there IS NULL OR NOT ({seen} <=> p.version) THEN 17
-            WHEN {seen} > {token} THEN 18
-            ELSE 0 END,
+       CASE WHEN {there} = 0 AND p.there IS NULL THEN {GONE}
+            WHEN {there} = 0 OR p.there IS NULL OR NOT ({seen} <=> p.version) THEN {STALE}
+            WHEN {seen} > {token} THEN {CONFLICT}
+            ELSE {NONE} END,
        {seen}
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 -- :step write
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token});
 -- :step write
-SELECT 0, 1, {version} FROM {table} WHERE {match};
+SELECT 0, {DONE}, {version} FROM {table} WHERE {match};
 
 -- :block session
 -- In the application's transaction: the number by which `blockers` knows its session. No table is read for it.
 -- :step
-SELECT 0, 1, CONNECTION_ID();
+SELECT 0, {DONE}, CONNECTION_ID();
 
 -- :block blockers
 -- Not in the application's transaction: who keeps the session waiting now. Who waits for the same row before it is
@@ -933,7 +933,7 @@ SELECT 0, 1, CONNECTION_ID();
 -- what it has gathered for anybody within the last 0.1 s. PROCESS is needed, and on MySQL the right to read
 -- performance_schema. MySQL before 8.0 is not asked. What a session without a wait was refused nobody tells.
 -- :step
-SELECT 0, 1, q.id, q.opened, q.about
+SELECT 0, {DONE}, q.id, q.opened, q.about
 FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL
       /*!80000 UNION ALL
       SELECT b.processlist_id, {open}, {about_mysql}
@@ -959,9 +959,9 @@ ORDER BY q.opened DESC LIMIT 100;
 -- :step
 SET @sqlock_t = {now};
 SELECT 0,
-       CASE WHEN l.owner = :owner AND l.token = :token THEN 1
-            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN 4 + l.ended_why
-            ELSE 8 END,
+       CASE WHEN l.owner = :owner AND l.token = :token THEN {DONE}
+            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN {ENDED} + l.ended_why
+            ELSE {TAKEN} END,
        l.token, l.exp - @sqlock_t, @sqlock_t
 FROM {lock} l
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
@@ -989,16 +989,16 @@ UPDATE (
     AND l.owner = k.owner AND l.token = k.token
 STRAIGHT_JOIN {broken} b FORCE INDEX (PRIMARY) ON b.ns = k.ns AND b.name = k.name AND b.token = k.token
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
-    l.ended_token = k.token, l.ended_why = 2, l.idle_since = k.t, b.noted = k.t;
+    l.ended_token = k.token, l.ended_why = {ENDED_BROKEN}, l.idle_since = k.t, b.noted = k.t;
 SELECT 0,
-       CASE WHEN ROW_COUNT() > 0 THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN b.noted > 0 THEN 6
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN ROW_COUNT() > 0 THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN b.noted > 0 THEN {BROKEN}
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
@@ -1007,4 +1007,4 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
 -- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
 -- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
 -- :step
-SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token AND b.noted > 0;
+SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token AND b.noted > 0;

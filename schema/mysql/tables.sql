@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {lock} (
     ttl BIGINT NOT NULL DEFAULT 0,            -- length of the last lease
     ended_owner VARBINARY(16),                -- the last grant that ended: its owner,
     ended_token BIGINT NOT NULL DEFAULT 0,    -- its token,
-    ended_why SMALLINT NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
+    ended_why SMALLINT NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
     withdrawn VARBINARY(16),                  -- an owner whose request, if it comes yet, is granted nothing
     idle_since BIGINT,                        -- free since then, for the pruner; NULL: held
     waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken

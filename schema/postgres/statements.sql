@@ -66,8 +66,8 @@
 -- been told to wait for, may not have.
 -- The server's identity: what its data is, and '@' where that may forget commits; '#'; what changes in its life.
 -- :step
-SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 20
-               ELSE 22 END,
+SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN {READONLY}
+               ELSE {UNFIT} END,
        0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN pg_is_in_recovery() THEN 'the server is a replica'
             WHEN current_setting('transaction_read_only') = 'on' THEN 'default_transaction_read_only is on'
@@ -75,7 +75,7 @@ SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_onl
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
    OR current_setting('transaction_isolation') <> 'read committed';
 -- :step
-SELECT 0, 22, 0, 0, {now}, 0, NULL::bytea,
+SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN u.fault IS NOT NULL THEN u.fault
             ELSE 'client_min_messages is above warning' END, 'UTF8')
 FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain table'
@@ -92,7 +92,7 @@ FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain 
 WHERE u.fault IS NOT NULL
    OR current_setting('client_min_messages') = ANY (ARRAY['error', 'fatal', 'panic']);
 -- :step
-SELECT 0, 21, 0, 0, {now}, 0, NULL::bytea,
+SELECT 0, {WEAK}, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
             ELSE 'synchronous_commit is ' || current_setting('synchronous_commit') END, 'UTF8')
 WHERE :accept_weak = 0
@@ -100,15 +100,15 @@ WHERE :accept_weak = 0
        OR current_setting('synchronous_commit') = ANY (ARRAY['local', 'remote_write'])
           AND current_setting('synchronous_standby_names') <> '');
 -- :step
-SELECT 0, 23, 0, 0, {now}, 0, NULL::bytea,
+SELECT 0, {DENIED}, 0, 0, {now}, 0, NULL::bytea,
        convert_to('permission denied: ' || r.rights || ' on ' || r.name, 'UTF8')
 FROM (VALUES ({lock:text}, 'SELECT'), ({lock:text}, 'INSERT'), ({lock:text}, 'UPDATE'),
              ({meta:text}, 'SELECT'), ({meta:text}, 'UPDATE')) r (name, rights)
 WHERE NOT has_any_column_privilege(to_regclass(r.name)::oid, r.rights) LIMIT 1;
 -- :step
-SELECT 0, 1, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
+SELECT 0, {DONE}, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8'), NULL::bytea,
+SELECT 0, {DONE}, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8'), NULL::bytea,
        {running}, m.longest, m.fence_floor
 FROM {meta} m,
      (SELECT s.system_identifier::text || CASE WHEN current_setting('fsync') = 'off' THEN '@' ELSE '' END
@@ -146,9 +146,9 @@ UPDATE {meta} m SET
     longest = CASE WHEN m.longest > 0 OR i.server = '' THEN m.longest ELSE {longest_ever} END,
     server = i.here
 FROM i WHERE m.id = 1 AND (i.t > i.above OR :lift = 1)
-RETURNING 0, 1, m.fence_floor;
+RETURNING 0, {DONE}, m.fence_floor;
 -- :step
-SELECT 0, 25, m.fence_floor, greatest(m.fence_floor, :floor) - {now}, {now}
+SELECT 0, {BEHIND}, m.fence_floor, greatest(m.fence_floor, :floor) - {now}, {now}
 FROM {meta} m
 WHERE m.id = 1 AND (m.server <> convert_from(:server, 'UTF8') OR m.fence_floor < :floor)
   AND greatest(m.fence_floor, :floor) >= {now};
@@ -159,7 +159,7 @@ WHERE m.id = 1 AND (m.server <> convert_from(:server, 'UTF8') OR m.fence_floor <
 WITH g AS (
     UPDATE {meta} m SET longest = :ttl WHERE m.id = 1 AND m.longest < :ttl AND {durable} RETURNING 1
 )
-SELECT 0, 1 FROM (SELECT count(*) FROM g) one;
+SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
@@ -177,7 +177,7 @@ WITH k AS (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
-      AND (c.ended_why <> 1 OR (c.ended_owner = :owner) IS NOT TRUE)
+      AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
       AND (c.withdrawn = :owner) IS NOT TRUE
       AND {now} <= :not_after AND {durable}
       AND (NOT {graced} OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
@@ -192,25 +192,25 @@ WITH k AS (
         ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                            THEN l.ended_token ELSE l.token END,
         ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
-                         THEN l.ended_why ELSE 4 END,
+                         THEN l.ended_why ELSE {ENDED_TAKEN} END,
         owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
-      AND (l.ended_why <> 1 OR (l.ended_owner = :owner) IS NOT TRUE)
+      AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
       AND (l.withdrawn = :owner) IS NOT TRUE
       AND {now} <= :not_after
     RETURNING l.token, l.since, l.exp, k.t
 )
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.kind <> 0 THEN 11
-            WHEN NOT {known} THEN 13
-            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
-            WHEN h.owner <> :owner AND h.exp > {now} THEN 2
-            WHEN {now} > :not_after THEN 4
-            WHEN {graced} THEN 19
-            ELSE 3 END,
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT {known} THEN {STRANGER}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN {now} > :not_after THEN {LATE}
+            WHEN {graced} THEN {GRACE}
+            ELSE {SKIPPED} END,
        coalesce(g.token, h.token),
        CASE WHEN g.token IS NOT NULL THEN g.exp - g.t
             WHEN h.exp > {now} THEN h.exp - {now}
@@ -239,9 +239,9 @@ WITH w AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
 )
 SELECT 0,
-       CASE WHEN w.exp > {now} THEN CASE WHEN w.owner = :owner THEN 3 ELSE 2 END
-            WHEN EXISTS (SELECT 1 FROM g) THEN 3
-            ELSE 12 END,
+       CASE WHEN w.exp > {now} THEN CASE WHEN w.owner = :owner THEN {SKIPPED} ELSE {HELD} END
+            WHEN EXISTS (SELECT 1 FROM g) THEN {SKIPPED}
+            ELSE {GUARDED} END,
        w.token, w.exp - {now}, {now}, w.since, w.label
 FROM w;
 
@@ -265,14 +265,14 @@ WITH k AS (
     RETURNING l.token, l.exp, k.t
 )
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN {now} > :not_after THEN 4
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
-            WHEN h.owner = :owner AND h.token = :token THEN 10
-            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN {now} > :not_after THEN {LATE}
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :array
@@ -292,14 +292,14 @@ WITH i AS (
     RETURNING k.ord, l.token, l.exp, k.t
 )
 SELECT (i.ord - 1)::int,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN {now} > i.not_after THEN 4
-            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN 3
-            WHEN h.owner = i.owner AND h.token = i.token THEN 10
-            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN {now} > i.not_after THEN {LATE}
+            WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = i.owner AND h.token = i.token THEN {EXPIRED}
+            WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
 FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name = i.name;
 
@@ -310,19 +310,19 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-        ended_owner = l.owner, ended_token = l.token, ended_why = 1, idle_since = {now}
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
     WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
       AND l.owner = :owner AND l.token = :token
     RETURNING l.token
 )
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token THEN 3
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
-                 THEN CASE WHEN h.ended_why = 1 THEN 1 ELSE 4 + h.ended_why END
-            ELSE 8 END,
+                 THEN CASE WHEN h.ended_why = {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -344,7 +344,7 @@ WITH k AS (
     FOR NO KEY UPDATE
 ), g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL, withdrawn = :owner,
-        ended_owner = k.owner, ended_token = k.token, ended_why = 1, idle_since = {now}
+        ended_owner = k.owner, ended_token = k.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND k.kind = 0 AND k.owner = :owner
 ), s AS (
@@ -354,10 +354,10 @@ WITH k AS (
       AND (k.withdrawn = :owner) IS NOT TRUE
 )
 SELECT 0,
-       CASE WHEN k.kind <> 0 THEN 11
-            WHEN k.owner = :owner OR k.ended_owner = :owner THEN 1
-            WHEN {now} <= :not_after THEN 15
-            ELSE 14 END,
+       CASE WHEN k.kind <> 0 THEN {KIND}
+            WHEN k.owner = :owner OR k.ended_owner = :owner THEN {DONE}
+            WHEN {now} <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
        k.token, k.exp - {now}, {now}
 FROM k;
 -- :step aside
@@ -373,18 +373,18 @@ ON CONFLICT (ns, name) DO NOTHING;
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-        ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_BROKEN}, idle_since = {now}
     WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
     RETURNING l.token
 )
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -395,7 +395,7 @@ FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
 -- the table, that next to no row passes: then it reads all that follow for each page and sorts them, which
 -- took 5 s for 100,000 names. So the bounds are of whole keys, and the kind is asked for by a range.
 -- :step
-SELECT 0, 1, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
 FROM {lock} l
 WHERE (l.ns, l.name) > (:ns, :after) AND (l.ns, l.name) >= (:ns, :prefix)
   AND (l.ns, l.name) < (:ns, :prefix || decode('ff', 'hex'))
@@ -414,16 +414,16 @@ WITH t AS (SELECT {now} AS now), p AS (
     WHERE (l.ns, l.name) > (:ns, :after) AND l.ns <> :own
     ORDER BY l.ns, l.name LIMIT :limit
 )
-SELECT 0, 10, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p.name, p.ns
+SELECT 0, {EXPIRED}, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p.name, p.ns
 FROM p, t
 WHERE p.kind = 0 AND p.exp <= (t.now - :grace)
 UNION ALL
-SELECT 0, 16, p.token, p.idle_since - t.now, t.now, p.idle_since, NULL, p.name, p.ns
+SELECT 0, {IDLE}, p.token, p.idle_since - t.now, t.now, p.idle_since, NULL, p.name, p.ns
 FROM p, t
 WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= (t.now - :idle)
 UNION ALL
-SELECT 0, 1, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
+SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
 FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON true;
 
 -- :block reap
@@ -445,13 +445,13 @@ WITH k AS (
     FOR UPDATE SKIP LOCKED
 ), g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-        ended_owner = l.owner, ended_token = l.token, ended_why = 3, idle_since = i.t
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_REAPED}, idle_since = i.t
     FROM ROWS FROM (unnest((SELECT array_agg(k.ns) FROM k)), unnest((SELECT array_agg(k.name) FROM k)),
                     unnest((SELECT array_agg(k.t) FROM k))) AS i (ns, name, t)
     WHERE l.ns = i.ns AND l.name = i.name AND l.kind = 0 AND l.exp <= :cut AND l.exp <= i.t
     RETURNING 1
 )
-SELECT 0, 1, count(*), NULL::bigint, {now} FROM g;
+SELECT 0, {DONE}, count(*), NULL::bigint, {now} FROM g;
 
 -- :block prune
 -- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
@@ -476,7 +476,7 @@ WITH k AS (
 DELETE FROM {lock} l USING k
 WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
   AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= :cut
-RETURNING 0, 1, l.token;
+RETURNING 0, {DONE}, l.token;
 -- :array
 UPDATE {meta} m SET fence_floor = x.top
 FROM (SELECT max(u.floor) AS top FROM unnest(:floor) AS u (floor)) x
@@ -495,23 +495,23 @@ WITH i AS (
 DELETE FROM {lock} l USING k
 WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
   AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= k.cut
-RETURNING (k.ord - 1)::int, 1, l.token;
+RETURNING (k.ord - 1)::int, {DONE}, l.token;
 
 -- :block migrate_lock
 -- One migrator at a time, until its transaction ends.
 -- :step
-SELECT 0, 1 FROM (SELECT pg_advisory_xact_lock({migrators})) one;
+SELECT 0, {DONE} FROM (SELECT pg_advisory_xact_lock({migrators})) one;
 
 -- :block migrate_version
 -- Nothing is read of tables that strangers may have made. What the first step sees decides: a table that comes
 -- after it is not read either.
 -- :step
-SELECT 0, CASE WHEN s.fault IS NULL THEN 1 ELSE 22 END, 0, 0, {now}, 0, NULL::bytea, convert_to(s.fault, 'UTF8')
+SELECT 0, CASE WHEN s.fault IS NULL THEN {DONE} ELSE {UNFIT} END, 0, 0, {now}, 0, NULL::bytea, convert_to(s.fault, 'UTF8')
 FROM ({looked}) s
 WHERE s.fault IS NOT NULL AND (:changes = 1 OR NOT s.plain) OR s.tab = 'meta' AND s.oid IS NULL
 ORDER BY (s.fault IS NULL) LIMIT 1;
 -- :step
-SELECT 0, 1, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
+SELECT 0, {DONE}, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 
 -- :block migrate_record
 -- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
@@ -528,12 +528,12 @@ UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1 AND :done =
 -- :block migrate_ledger
 -- All records. 0: there is no table for them. As in migrate_version, what the first step sees decides.
 -- :step
-SELECT 0, CASE WHEN s.fault IS NULL THEN 0 ELSE 22 END, 0, NULL::bytea, NULL::bytea, NULL::bigint, NULL::bytea,
+SELECT 0, CASE WHEN s.fault IS NULL THEN {NONE} ELSE {UNFIT} END, 0, NULL::bytea, NULL::bytea, NULL::bigint, NULL::bytea,
        convert_to(s.fault, 'UTF8')
 FROM ({looked}) s
 WHERE s.tab = 'migration' AND (s.fault IS NOT NULL AND (:changes = 1 OR NOT s.plain) OR s.oid IS NULL);
 -- :step
-SELECT 0, 1, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), applied
+SELECT 0, {DONE}, version, convert_to(name, 'UTF8'), convert_to(checksum, 'UTF8'), applied
 FROM {migration} ORDER BY version;
 
 -- A column's type, without the schema that the server adds where others come first.
@@ -545,7 +545,7 @@ FROM {migration} ORDER BY version;
 -- the token in it lets a guard's lock keep renewals out), and on the lock table any but a BRIN one beyond the
 -- names ends the HOT updates of renewals; then CHECKs, by their number.
 -- :step
-SELECT 0, 1, (t.oid IS NOT NULL)::int,
+SELECT 0, {DONE}, (t.oid IS NOT NULL)::int,
        convert_to(CASE WHEN t.oid IS NULL THEN 'there is no table ' || e.tab
             WHEN a.attname IS NULL THEN 'table ' || e.tab || ' has no column ' || e.col
             ELSE 'column ' || e.col || ' of table ' || e.tab || CASE
@@ -564,7 +564,7 @@ WHERE CASE WHEN t.oid IS NULL THEN e.pk = 1
            OR coalesce(array_position(k.conkey, a.attnum), 0) <> e.pk END
 ORDER BY e.pos;
 -- :step
-SELECT 0, 1, 1, convert_to('table ' || e.tab || ' has an index that is not ours, ' || c.relname || CASE
+SELECT 0, {DONE}, 1, convert_to('table ' || e.tab || ' has an index that is not ours, ' || c.relname || CASE
            WHEN i.indisunique OR i.indisexclusion THEN ', which lets no two rows be equal'
            ELSE ', over what renewals and releases change' END, 'UTF8')
 FROM ({tables}) e
@@ -578,7 +578,7 @@ WHERE i.indisunique OR i.indisexclusion
                   WHERE a.attname IS NULL OR a.attname <> ALL (ARRAY['ns', 'name', 'kind']))
 ORDER BY e.tab, c.relname;
 -- :step
-SELECT 0, 1, 1, convert_to('table ' || e.tab || ' has ' || n.has || ' CHECKs, not ' || e.checks, 'UTF8')
+SELECT 0, {DONE}, 1, convert_to('table ' || e.tab || ' has ' || n.has || ' CHECKs, not ' || e.checks, 'UTF8')
 FROM ({tables}) e
 CROSS JOIN LATERAL (SELECT count(*) AS has FROM pg_constraint k
                     WHERE k.conrelid = to_regclass('{schema}.{prefix}' || e.tab)::oid
@@ -595,13 +595,13 @@ LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE;
 -- :block migrate_held
 -- How many leases run outside of a namespace (our own), and the name of one. No row: none.
 -- :step
-SELECT 0, 1, count(*) OVER (), l.name
+SELECT 0, {DONE}, count(*) OVER (), l.name
 FROM {lock} l WHERE l.owner IS NOT NULL AND l.exp > {now} AND l.ns <> :ns LIMIT 1;
 
 -- :block migrate_lease
 -- The transaction of migrate_lock is the guard here. Never asked for.
 -- :step
-SELECT 0, 1 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
+SELECT 0, {DONE} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
 
 -- :block migrate_around
 -- Before and behind migrations that are written out as text.
@@ -628,16 +628,16 @@ WITH k AS (
     FOR KEY SHARE
 )
 SELECT 0,
-       CASE WHEN k.token IS NOT NULL THEN 1
-            WHEN h.kind <> 0 THEN 11
+       CASE WHEN k.token IS NOT NULL THEN {DONE}
+            WHEN h.kind <> 0 THEN {KIND}
             WHEN current_setting('transaction_isolation') = ANY (ARRAY['repeatable read', 'serializable'])
                  AND NOT coalesce(h.token > :token OR h.ended_owner = :owner AND h.ended_token = :token, false)
-                 THEN 17
-            WHEN h.name IS NULL THEN 9
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
-            WHEN h.owner = :owner AND h.token = :token THEN 10
-            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
-            ELSE 8 END,
+                 THEN {STALE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        coalesce(k.token, h.token), coalesce(k.exp, h.exp) - {now}, {now}, NULL::bigint, {running}
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -652,21 +652,21 @@ WITH w AS (
 ), g AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
 )
-SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN 12 ELSE 1 END;
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN {GUARDED} ELSE {DONE} END;
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. Who comes while another one makes
 -- it waits for that, and finds it. No row: it was deleted in between, ask again.
 -- :step
-SELECT 0, 1, NULL::bigint, NULL::bigint, {now} FROM {row} r WHERE r.ns = :ns AND r.name = :name;
+SELECT 0, {DONE}, NULL::bigint, NULL::bigint, {now} FROM {row} r WHERE r.ns = :ns AND r.name = :name;
 -- :step
-INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, 1;
+INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, {DONE};
 -- :step same 1
 
 -- :block register_get
 -- Always one row; 9: there is no such register, whose version is 0.
 -- :step
-SELECT 0, CASE WHEN r.name IS NULL THEN 9 ELSE 1 END, coalesce(r.version, 0), NULL::bigint, {now}, r.value
+SELECT 0, CASE WHEN r.name IS NULL THEN {GONE} ELSE {DONE} END, coalesce(r.version, 0), NULL::bigint, {now}, r.value
 FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
@@ -699,11 +699,11 @@ WITH k AS (
     RETURNING r.version
 )
 SELECT 0,
-       CASE WHEN g.version IS NOT NULL THEN 1
-            WHEN h.version <> :expected AND (h.writer = :writer) IS NOT TRUE THEN 18
-            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN 13
-            WHEN {now} > :not_after THEN 4
-            ELSE 3 END,
+       CASE WHEN g.version IS NOT NULL THEN {DONE}
+            WHEN h.version <> :expected AND (h.writer = :writer) IS NOT TRUE THEN {CONFLICT}
+            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN {STRANGER}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
        coalesce(g.version, h.version), NULL::bigint, {now}
 FROM {register} h CROSS JOIN {meta} m LEFT JOIN g ON true
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
@@ -716,16 +716,16 @@ WITH g AS (
     ON CONFLICT (ns, name) DO NOTHING
     RETURNING version
 )
-SELECT 0, 1, g.version, NULL::bigint, {now} FROM g
+SELECT 0, {DONE}, g.version, NULL::bigint, {now} FROM g
 WHERE {now} <= :not_after OR 1 / (g.version - g.version) = 0;
 -- :step
 SELECT 0,
-       CASE WHEN h.writer = :writer THEN 3
-            WHEN h.version <> :expected THEN 18
-            WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN 13
-            WHEN {now} > :not_after THEN 4
-            ELSE 3 END,
+       CASE WHEN h.writer = :writer THEN {SKIPPED}
+            WHEN h.version <> :expected THEN {CONFLICT}
+            WHEN h.name IS NULL AND :expected <> 0 THEN {GONE}
+            WHEN NOT ({known} AND m.fence_floor >= :above AND {kept}) THEN {STRANGER}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
        coalesce(h.version, 0), NULL::bigint, {now}
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
@@ -771,7 +771,7 @@ WITH t AS (
     LEFT JOIN pg_operator q ON q.oid = m.amopopr
     LEFT JOIN pg_namespace e ON e.oid = q.oprnamespace
 )
-SELECT 0, CASE WHEN t.detail IS NULL THEN 1 ELSE 22 END, k.key, k.col, k.fits,
+SELECT 0, CASE WHEN t.detail IS NULL THEN {DONE} ELSE {UNFIT} END, k.key, k.col, k.fits,
        CASE WHEN t.relrowsecurity THEN 2 ELSE 1 END, t.nspname::text, t.detail,
        NULL, k.equals
 FROM t LEFT JOIN k ON true ORDER BY k.key;
@@ -779,7 +779,7 @@ FROM t LEFT JOIN k ON true ORDER BY k.key;
 -- :block table_at
 -- The catalogue is asked in the application's transaction here: never asked for.
 -- :step
-SELECT 0, 1, current_schema()::text;
+SELECT 0, {DONE}, current_schema()::text;
 
 -- :block row_lock
 -- Templates; steps: without waiting, waiting, without waiting where rows may be hidden, a look when no row came;
@@ -789,26 +789,26 @@ SELECT 0, 1, current_schema()::text;
 -- meanwhile gets no row, also when the same transaction has inserted it anew; so a look with a newer snapshot tells:
 -- 3, ask again; 9, it does not exist. The levels with one snapshot raise 40001 instead.
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE SKIP LOCKED;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR UPDATE SKIP LOCKED;
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR UPDATE;
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR UPDATE NOWAIT;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR UPDATE NOWAIT;
 -- :step
-SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 3 ELSE 9 END;
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN {SKIPPED} ELSE {GONE} END;
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE SKIP LOCKED;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR NO KEY UPDATE SKIP LOCKED;
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR NO KEY UPDATE;
 -- :step
-SELECT 0, 1 FROM {table} WHERE {match} FOR NO KEY UPDATE NOWAIT;
+SELECT 0, {DONE} FROM {table} WHERE {match} FOR NO KEY UPDATE NOWAIT;
 
 -- :block table_version
 -- In the application's transaction: whether a column of a table of its own can hold versions. Of timestamps only
 -- those that keep every microsecond. No row: there is no such column, or table.
 -- :step
 SELECT 0,
-       CASE WHEN k.timestamp IS NULL THEN 22 ELSE 1 END,
+       CASE WHEN k.timestamp IS NULL THEN {UNFIT} ELSE {DONE} END,
        k.timestamp,
        CASE WHEN k.base = 'pg_catalog.int4'::regtype THEN 2147483647 ELSE 9223372036854775807 END,
        NULL::bigint, NULL::bigint, NULL::bigint,
@@ -860,45 +860,45 @@ clock_timestamp()
 -- is none.
 -- :step write
 UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {as_expected}
-RETURNING 0, 1, {version};
+RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {as_expected} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {as_expected} THEN {SKIPPED} ELSE {CONFLICT} END, {version}
 FROM {table} WHERE {match};
 
 -- :block cas_delete
 -- The same, and the row is gone.
 -- :step write
-DELETE FROM {table} WHERE {match} AND {as_expected} RETURNING 0, 1, {version};
+DELETE FROM {table} WHERE {match} AND {as_expected} RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {as_expected} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {as_expected} THEN {SKIPPED} ELSE {CONFLICT} END, {version}
 FROM {table} WHERE {match};
 
 -- :block cas_insert
 -- Makes a row that is not there. Whoever is making or deleting it is waited for. No row: it is there.
 -- :step write
 INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first})
-ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, 1, {version};
+ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, {DONE}, {version};
 
 -- :block cas_met
 -- What was in the way of cas_insert. No row: it is not there any more.
 -- :step
-SELECT 0, 18, {version} FROM {table} WHERE {match};
+SELECT 0, {CONFLICT}, {version} FROM {table} WHERE {match};
 
 -- :block fence
 -- Lets a token through that is not smaller than the largest so far, and keeps it. Who comes later waits for this
 -- transaction's end, and is judged by what it left. Steps as in cas_update; 18: there was a larger one.
 -- :step write
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
-RETURNING 0, 1, {version};
+RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN {SKIPPED} ELSE {CONFLICT} END, {version}
 FROM {table} WHERE {match};
 
 -- :block session
 -- In the application's transaction: the number by which `blockers` knows its session. Behind a pooler the client
 -- library has another one.
 -- :step
-SELECT 0, 1, pg_backend_pid()::bigint;
+SELECT 0, {DONE}, pg_backend_pid()::bigint;
 
 -- :block blockers
 -- Not in the application's transaction: who keeps the session waiting now. Of those that wait for one row the first
@@ -917,7 +917,7 @@ WITH wait AS (
 ), held AS (
     SELECT DISTINCT b.pid FROM first, unnest(pg_blocking_pids(first.pid)) b (pid)
 )
-SELECT 0, 1, h.pid::bigint, {open}, {about}
+SELECT 0, {DONE}, h.pid::bigint, {open}, {about}
 FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start LIMIT 100;
 -- It does not wait, and was refused a row of this table: the only transaction that has any of its rows locked, if
 -- there is only one. Each that has holds this lock on the table too, to its end, and has an id. Which
@@ -937,7 +937,7 @@ WITH held AS (
       AND EXISTS (SELECT 1 FROM pg_locks x
                   WHERE x.locktype = 'transactionid' AND x.granted AND x.virtualtransaction = l.virtualtransaction)
 )
-SELECT 0, 1, coalesce(h.pid, 0)::bigint, {open}, {about}
+SELECT 0, {DONE}, coalesce(h.pid, 0)::bigint, {open}, {about}
 FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid
 WHERE (SELECT count(*) FROM held) = 1;
 
@@ -947,9 +947,9 @@ WHERE (SELECT count(*) FROM held) = 1;
 -- :step
 WITH t AS (SELECT {now} AS now)
 SELECT 0,
-       CASE WHEN l.owner = :owner AND l.token = :token THEN 1
-            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN 4 + l.ended_why
-            ELSE 8 END,
+       CASE WHEN l.owner = :owner AND l.token = :token THEN {DONE}
+            WHEN l.ended_owner = :owner AND l.ended_token = :token THEN {ENDED} + l.ended_why
+            ELSE {TAKEN} END,
        l.token, l.exp - t.now, t.now
 FROM {lock} l, t
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
@@ -961,7 +961,7 @@ WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-        ended_owner = l.owner, ended_token = l.token, ended_why = 2, idle_since = {now}
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_BROKEN}, idle_since = {now}
     WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = :token
     RETURNING l.ns, l.name, l.token
 ), noted AS (
@@ -975,14 +975,14 @@ WITH g AS (
         ORDER BY o.noted LIMIT 100 FOR UPDATE SKIP LOCKED)
 )
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN b.token IS NOT NULL THEN 6
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN g.token IS NOT NULL THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN b.token IS NOT NULL THEN {BROKEN}
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
@@ -991,4 +991,4 @@ FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
 -- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
 -- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
 -- :step
-SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;
+SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;

@@ -18,22 +18,22 @@
 -- :block handshake
 -- Which schema this file has. Weak durability and read-only files are the driver's to see.
 -- :step
-SELECT 0, 1, 0, 0, {now} * 1000
+SELECT 0, {DONE}, 0, 0, {now} * 1000
 WHERE :accept_weak IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
 -- :step
-SELECT 0, 1, version, min_reader, {now} * 1000, 1 FROM {meta} WHERE id = 1;
+SELECT 0, {DONE}, version, min_reader, {now} * 1000, 1 FROM {meta} WHERE id = 1;
 
 -- :block reincarnate
 -- A file has no server that could be another one, and a file that was put back shows nothing of it: here tokens follow
 -- the clock all the time. Never asked for.
 -- :step
-SELECT 0, 1 WHERE :server IS NULL AND :lift IS NULL AND :floor IS NULL;
+SELECT 0, {DONE} WHERE :server IS NULL AND :lift IS NULL AND :floor IS NULL;
 
 -- :block longest
 -- Nobody waits for what a server has lost. Never asked for.
 -- :step
-SELECT 0, 1 WHERE :ttl IS NULL;
+SELECT 0, {DONE} WHERE :ttl IS NULL;
 
 -- :block acquire
 -- The first step only reads: while the lock is held by somebody else, waiting writes nothing and takes
@@ -42,7 +42,7 @@ SELECT 0, 1 WHERE :ttl IS NULL;
 -- A token is above the row's and the floor's, and no smaller than the clock: so tokens rise also where a copy of the
 -- file is put back, which nothing in it tells; so there is no grace either.
 -- :step
-SELECT 0, CASE WHEN kind <> 0 THEN 11 ELSE 2 END, token, (exp - {now}) * 1000, {now} * 1000,
+SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) * 1000, {now} * 1000,
        since * 1000, label
 FROM {lock}
 WHERE ns = :ns AND name = :name
@@ -60,25 +60,25 @@ ON CONFLICT (ns, name) DO UPDATE SET
     ended_token = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
                        THEN l.ended_token ELSE l.token END,
     ended_why = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
-                     THEN l.ended_why ELSE 4 END,
+                     THEN l.ended_why ELSE {ENDED_TAKEN} END,
     owner = excluded.owner, exp = excluded.exp, ttl = excluded.ttl, label = excluded.label, idle_since = NULL
 WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
-  AND (l.ended_why <> 1 OR l.ended_owner IS NOT excluded.owner) AND l.withdrawn IS NOT excluded.owner;
+  AND (l.ended_why <> {ENDED_RELEASED} OR l.ended_owner IS NOT excluded.owner) AND l.withdrawn IS NOT excluded.owner;
 -- :step write
 SELECT 0,
-       CASE WHEN changes() = 1 THEN 1
-            WHEN h.kind <> 0 THEN 11
-            WHEN {now} * 1000 > :not_after THEN 4
-            WHEN h.withdrawn = :owner OR h.ended_why = 1 AND h.ended_owner = :owner THEN 5
-            WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN 2
-            ELSE 3 END,
+       CASE WHEN changes() = 1 THEN {DONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN {now} * 1000 > :not_after THEN {LATE}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            ELSE {SKIPPED} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block guarded
 -- A guard is a write transaction here: who asks waits for it. Never a row.
 -- :step
-SELECT 0, 12 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
+SELECT 0, {GUARDED} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after the clock was
@@ -89,14 +89,14 @@ WHERE ns = :ns AND name = :name AND kind = 0
   AND owner = :owner AND token = :token AND exp > {now} AND {now} * 1000 <= :not_after;
 -- :step write
 SELECT 0,
-       CASE WHEN changes() = 1 THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN {now} * 1000 > :not_after THEN 4
-            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN 3
-            WHEN h.owner = :owner AND h.token = :token THEN 10
-            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN changes() = 1 THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN {now} * 1000 > :not_after THEN {LATE}
+            WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN {SKIPPED}
+            WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -105,17 +105,17 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- answered with 1. Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = owner, ended_token = token, ended_why = 1, idle_since = {now}
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
 -- :step write
 SELECT 0,
-       CASE WHEN changes() = 1 THEN 1
-            WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token THEN 3
+       CASE WHEN changes() = 1 THEN {DONE}
+            WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
-                 THEN CASE h.ended_why WHEN 1 THEN 1 ELSE 4 + h.ended_why END
-            ELSE 8 END,
+                 THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
@@ -134,7 +134,7 @@ SELECT :ns, :name, m.fence_floor, {now}, :owner FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO UPDATE SET
     ended_token = CASE WHEN l.owner = :owner THEN l.token ELSE l.ended_token END,
     ended_owner = CASE WHEN l.owner = :owner THEN l.owner ELSE l.ended_owner END,
-    ended_why = CASE WHEN l.owner = :owner THEN 1 ELSE l.ended_why END,
+    ended_why = CASE WHEN l.owner = :owner THEN {ENDED_RELEASED} ELSE l.ended_why END,
     withdrawn = :owner,
     idle_since = CASE WHEN l.owner IS NULL OR l.owner = :owner THEN {now} END,
     since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
@@ -144,10 +144,10 @@ ON CONFLICT (ns, name) DO UPDATE SET
 WHERE l.kind = 0 AND (l.owner = :owner OR l.withdrawn IS NOT :owner);
 -- :step write
 SELECT 0,
-       CASE WHEN h.kind <> 0 THEN 11
-            WHEN h.ended_owner = :owner THEN 1
-            WHEN {now} * 1000 <= :not_after THEN 15
-            ELSE 14 END,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.ended_owner = :owner THEN {DONE}
+            WHEN {now} * 1000 <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
@@ -157,24 +157,24 @@ FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1
 -- more. Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = owner, ended_token = token, ended_why = 2, idle_since = {now}
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_BROKEN}, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token
-RETURNING 0, 1, token, NULL, {now} * 1000;
+RETURNING 0, {DONE}, token, NULL, {now} * 1000;
 -- :step write
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
 -- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
 -- :step
-SELECT 0, 1, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label, name, owner
+SELECT 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label, name, owner
 FROM {lock}
 WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix
   AND kind = 0 AND (:free = 1 OR owner IS NOT NULL)
@@ -191,16 +191,16 @@ WITH p AS MATERIALIZED (
     WHERE (ns, name) > (:ns, :after) AND ns <> :own
     ORDER BY ns, name LIMIT :limit
 )
-SELECT 0, 10, p.token, (p.exp - {now}) * 1000, {now} * 1000, NULL, NULL, p.name, p.ns
+SELECT 0, {EXPIRED}, p.token, (p.exp - {now}) * 1000, {now} * 1000, NULL, NULL, p.name, p.ns
 FROM p
 WHERE p.kind = 0 AND p.exp <= {now} - :grace / 1000
 UNION ALL
-SELECT 0, 16, p.token, (p.idle_since - {now}) * 1000, {now} * 1000, p.idle_since * 1000, NULL, p.name, p.ns
+SELECT 0, {IDLE}, p.token, (p.idle_since - {now}) * 1000, {now} * 1000, p.idle_since * 1000, NULL, p.name, p.ns
 FROM p
 WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
   AND p.idle_since <= {now} - :idle / 1000
 UNION ALL
-SELECT 0, 1, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
+SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
 FROM (SELECT 1) LEFT JOIN (SELECT ns, name FROM p ORDER BY ns DESC, name DESC LIMIT 1) z;
 
 -- :block reap
@@ -210,13 +210,13 @@ FROM (SELECT 1) LEFT JOIN (SELECT ns, name FROM p ORDER BY ns DESC, name DESC LI
 -- No row: there was nothing to free; else one for each.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = owner, ended_token = token, ended_why = 3, idle_since = {now}
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_REAPED}, idle_since = {now}
 WHERE (ns, name) IN (
     SELECT ns, name FROM {lock}
     WHERE (ns, name) >= (:ns, :name) AND (ns, name) <= (:to_ns, :to) AND ns <> :own
       AND kind = 0 AND exp <= :cut / 1000 AND exp <= {now}
     ORDER BY ns, name LIMIT :limit)
-RETURNING 0, 1, 1, NULL, {now} * 1000;
+RETURNING 0, {DONE}, 1, NULL, {now} * 1000;
 
 -- :block prune
 -- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
@@ -230,20 +230,20 @@ DELETE FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NULL
   AND waiters = 0 AND next_ticket = 0 AND idle_since <= :cut / 1000 AND idle_since <= {now}
   AND token <= (SELECT fence_floor FROM {meta} WHERE id = 1)
-RETURNING 0, 1, token;
+RETURNING 0, {DONE}, token;
 
 -- :block migrate_lock
 -- The write transaction around a migration is the lock.
 -- :step
-SELECT 0, 1;
+SELECT 0, {DONE};
 
 -- :block migrate_version
 -- Who can make tables in the file can do all else to it too, so :changes tells nothing here.
 -- :step
-SELECT 0, 1, 0, 0, {now} * 1000
+SELECT 0, {DONE}, 0, 0, {now} * 1000
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
 -- :step
-SELECT 0, 1, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1 AND :changes IS NOT NULL;
+SELECT 0, {DONE}, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1 AND :changes IS NOT NULL;
 
 -- :block migrate_record
 -- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
@@ -259,17 +259,17 @@ UPDATE {meta} SET version = max(version, :version) WHERE id = 1 AND :done = 1;
 -- :block migrate_ledger
 -- All records. 0: there is no table for them.
 -- :step
-SELECT 0, 0
+SELECT 0, {NONE}
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}migration');
 -- :step
-SELECT 0, 1, version, name, checksum, applied * 1000 FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
+SELECT 0, {DONE}, version, name, checksum, applied * 1000 FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
 
 -- :block migrate_differ
 -- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
 -- then unique indexes that there should not be; then CHECKs, by their number in the table's text, which is
 -- all that SQLite tells of them.
 -- :step
-SELECT 0, 1, t.name IS NOT NULL,
+SELECT 0, {DONE}, t.name IS NOT NULL,
        CASE WHEN t.name IS NULL THEN 'there is no table ' || e.tab
             WHEN a.name IS NULL THEN 'table ' || e.tab || ' has no column ' || e.col
             ELSE 'column ' || e.col || ' of table ' || e.tab || CASE
@@ -285,13 +285,13 @@ WHERE CASE WHEN t.name IS NULL THEN e.pk = 1
       ELSE a.name IS NULL OR upper(a.type) <> e.type OR (a."notnull" OR a.pk) <> e.must OR a.pk <> e.pk END
 ORDER BY e.pos;
 -- :step
-SELECT 0, 1, 1, 'table ' || e.tab || ' has an index that is not ours, ' || i.name
+SELECT 0, {DONE}, 1, 'table ' || e.tab || ' has an index that is not ours, ' || i.name
        || ', which lets no two rows be equal'
 FROM ({tables}) e JOIN pragma_index_list('{prefix}' || e.tab, 'main') i
 WHERE i."unique" AND i.origin <> 'pk'
 ORDER BY e.tab, i.name;
 -- :step
-SELECT 0, 1, 1, 'table ' || c.tab || ' has ' || c.has || ' CHECKs, not ' || c.checks
+SELECT 0, {DONE}, 1, 'table ' || c.tab || ' has ' || c.has || ' CHECKs, not ' || c.checks
 FROM (SELECT x.tab, x.checks, (length(x.sql) - length(replace(x.sql, 'CHECK(', ''))) / 6 AS has
       FROM (SELECT e.tab, e.checks, replace(replace(upper(t.sql), ' ', ''), char(10), '') AS sql
             FROM ({tables}) e
@@ -302,18 +302,18 @@ ORDER BY c.tab;
 -- :block migrate_close
 -- The write transaction around a migration keeps everybody out. No row.
 -- :step
-SELECT 0, 1 WHERE 0;
+SELECT 0, {DONE} WHERE 0;
 
 -- :block migrate_held
 -- How many leases run outside of a namespace (our own), and the name of one. No row: none.
 -- :step
-SELECT 0, 1, count(*) OVER (), name
+SELECT 0, {DONE}, count(*) OVER (), name
 FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns LIMIT 1;
 
 -- :block migrate_lease
 -- The write transaction around a migration is the guard here. Never asked for.
 -- :step
-SELECT 0, 1 WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
+SELECT 0, {DONE} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
 
 -- :block migrate_around
 -- Before and behind migrations that are written out as text.
@@ -329,36 +329,36 @@ COMMIT;
 -- :step write
 UPDATE {lock} SET exp = max(exp, {now} + :ttl / 1000)
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND exp > {now}
-RETURNING 0, 1, token, (exp - {now}) * 1000, {now} * 1000;
+RETURNING 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000;
 -- :step write
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner = :owner AND h.token = :token THEN 10
-            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN 4 + h.ended_why
-            ELSE 8 END,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
+            ELSE {TAKEN} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
 -- A guard is a write transaction here: what it keeps out waits for it, and finds none. Always one row.
 -- :step
-SELECT 0, 1 WHERE :ns IS NOT NULL AND :name IS NOT NULL AND :token IS NOT NULL;
+SELECT 0, {DONE} WHERE :ns IS NOT NULL AND :name IS NOT NULL AND :token IS NOT NULL;
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. Looking for it takes no write lock.
 -- No row: it was deleted in between, ask again.
 -- :step
-SELECT 0, 1, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
+SELECT 0, {DONE}, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 -- :step write
-INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, 1;
+INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHING RETURNING 0, {DONE};
 -- :step write
-SELECT 0, 1, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
+SELECT 0, {DONE}, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 
 -- :block register_get
 -- Always one row; 9: there is no such register, whose version is 0.
 -- :step
-SELECT 0, CASE WHEN r.name IS NULL THEN 9 ELSE 1 END, coalesce(r.version, 0), NULL, {now} * 1000, r.value
+SELECT 0, CASE WHEN r.name IS NULL THEN {GONE} ELSE {DONE} END, coalesce(r.version, 0), NULL, {now} * 1000, r.value
 FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
@@ -373,21 +373,21 @@ FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 UPDATE {register} AS r SET
     version = max(r.version + 1, {least_token}), value = :value, writer = :writer, updated = {now}
 WHERE r.ns = :ns AND r.name = :name AND r.version = :expected AND {now} * 1000 <= :not_after AND {not_overtaken}
-RETURNING 0, 1, version, NULL, {now} * 1000;
+RETURNING 0, {DONE}, version, NULL, {now} * 1000;
 -- :step write
 INSERT INTO {register} (ns, name, version, value, writer, updated)
 SELECT :ns, :name, {first_version}, :value, :writer, {now}
 FROM {meta} AS m WHERE m.id = 1 AND :expected = 0 AND {now} * 1000 <= :not_after AND {not_overtaken}
 ON CONFLICT (ns, name) DO NOTHING
-RETURNING 0, 1, version, NULL, {now} * 1000;
+RETURNING 0, {DONE}, version, NULL, {now} * 1000;
 -- :step write
 SELECT 0,
-       CASE WHEN h.writer = :writer THEN 1
-            WHEN h.version <> :expected THEN 18
-            WHEN h.name IS NULL AND :expected <> 0 THEN 9
-            WHEN NOT {not_overtaken} THEN 13
-            WHEN {now} * 1000 > :not_after THEN 4
-            ELSE 3 END,
+       CASE WHEN h.writer = :writer THEN {DONE}
+            WHEN h.version <> :expected THEN {CONFLICT}
+            WHEN h.name IS NULL AND :expected <> 0 THEN {GONE}
+            WHEN NOT {not_overtaken} THEN {STRANGER}
+            WHEN {now} * 1000 > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
        coalesce(h.version, 0), NULL, {now} * 1000
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
@@ -411,7 +411,7 @@ WITH s (name) AS MATERIALIZED (
                      WHERE EXISTS (SELECT 1 FROM pragma_table_info(:table, d.name))
                      ORDER BY d.seq <> 1, d.seq LIMIT 1))
 )
-SELECT 0, 1, k.key, k.col, 'itb', 1, NULL, NULL, k.coll
+SELECT 0, {DONE}, k.key, k.col, 'itb', 1, NULL, NULL, k.coll
 FROM (SELECT 1 FROM s CROSS JOIN pragma_table_info(:table, s.name) LIMIT 1) t
 LEFT JOIN (
     SELECT '' AS key, p.name AS col, NULL AS coll
@@ -429,7 +429,7 @@ ORDER BY k.key;
 -- :block table_at
 -- The catalogue is asked in the application's transaction here: never asked for.
 -- :step
-SELECT 0, 1, 'main';
+SELECT 0, {DONE}, 'main';
 
 -- :block row_lock
 -- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
@@ -443,7 +443,7 @@ DELETE FROM {table} WHERE 0;
 -- :step write
 DELETE FROM {table} WHERE 0;
 -- :step write
-SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN 1 ELSE 9 END;
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {match}) THEN {DONE} ELSE {GONE} END;
 -- :step write
 DELETE FROM {table} WHERE 0;
 -- :step write
@@ -455,7 +455,7 @@ DELETE FROM {table} WHERE 0;
 -- In the application's transaction: whether a column of a table of its own can hold versions. Dates are texts or
 -- numbers here, so that none has microseconds for sure. No row: there is no such column, or table.
 -- :step
-SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN 1 ELSE 22 END, 0, 9223372036854775807, NULL, NULL, NULL,
+SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN {DONE} ELSE {UNFIT} END, 0, 9223372036854775807, NULL, NULL, NULL,
        CASE WHEN upper(c.type) NOT LIKE '%INT%' THEN 'is no integer, and SQLite has no timestamps' END
 FROM pragma_table_info(:table, :schema) c WHERE c.name = :column;
 
@@ -484,55 +484,55 @@ coalesce({column} + 1, {start})
 -- step fails (40001). The second one tells why nothing was changed; 3: it would be now, ask again. No row:
 -- there is none.
 -- :step write
-UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS {expected} RETURNING 0, 1, {version};
+UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS {expected} RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS {expected} THEN 3 ELSE 18 END, {version} FROM {table} WHERE {match};
+SELECT 0, CASE WHEN {version} IS {expected} THEN {SKIPPED} ELSE {CONFLICT} END, {version} FROM {table} WHERE {match};
 
 -- :block cas_delete
 -- The same, and the row is gone.
 -- :step write
-DELETE FROM {table} WHERE {match} AND {version} IS {expected} RETURNING 0, 1, {version};
+DELETE FROM {table} WHERE {match} AND {version} IS {expected} RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS {expected} THEN 3 ELSE 18 END, {version} FROM {table} WHERE {match};
+SELECT 0, CASE WHEN {version} IS {expected} THEN {SKIPPED} ELSE {CONFLICT} END, {version} FROM {table} WHERE {match};
 
 -- :block cas_insert
 -- Makes a row that is not there. No row: it is there.
 -- :step write
 INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first})
-ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, 1, {version};
+ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, {DONE}, {version};
 
 -- :block cas_met
 -- What was in the way of cas_insert. No row: it is not there any more.
 -- :step
-SELECT 0, 18, {version} FROM {table} WHERE {match};
+SELECT 0, {CONFLICT}, {version} FROM {table} WHERE {match};
 
 -- :block fence
 -- Lets a token through that is not smaller than the largest so far, and keeps it. Steps as in cas_update; 18:
 -- there was a larger one.
 -- :step write
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
-RETURNING 0, 1, {version};
+RETURNING 0, {DONE}, {version};
 -- :step write
-SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN 3 ELSE 18 END, {version}
+SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN {SKIPPED} ELSE {CONFLICT} END, {version}
 FROM {table} WHERE {match};
 
 -- :block session
 -- There is one writer, and nobody knows who: never asked for.
 -- :step
-SELECT 0, 1, 0;
+SELECT 0, {DONE}, 0;
 
 -- :block blockers
 -- Never asked for.
 -- :step
-SELECT 0, 1 WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
+SELECT 0, {DONE} WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
 
 -- :block lease
 -- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none.
 -- :step
 SELECT 0,
-       CASE WHEN owner = :owner AND token = :token THEN 1
-            WHEN ended_owner = :owner AND ended_token = :token THEN 4 + ended_why
-            ELSE 8 END,
+       CASE WHEN owner = :owner AND token = :token THEN {DONE}
+            WHEN ended_owner = :owner AND ended_token = :token THEN {ENDED} + ended_why
+            ELSE {TAKEN} END,
        token, (exp - {now}) * 1000, {now} * 1000
 FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0;
@@ -550,18 +550,18 @@ WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.owner IS NOT NULL AND h
 ON CONFLICT (ns, name, token) DO UPDATE SET noted = excluded.noted;
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = owner, ended_token = token, ended_why = 2, idle_since = {now}
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_BROKEN}, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NOT NULL AND token = :token
-RETURNING 0, 1, token, NULL, {now} * 1000;
+RETURNING 0, {DONE}, token, NULL, {now} * 1000;
 -- :step write
 SELECT 0,
-       CASE WHEN h.name IS NULL THEN 9
-            WHEN h.kind <> 0 THEN 11
-            WHEN h.owner IS NOT NULL AND h.token = :token THEN 3
-            WHEN h.ended_token = :token THEN 4 + h.ended_why
-            WHEN b.token IS NOT NULL THEN 6
-            WHEN h.token > :token THEN 8
-            ELSE 14 END,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner IS NOT NULL AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_token = :token THEN {ENDED} + h.ended_why
+            WHEN b.token IS NOT NULL THEN {BROKEN}
+            WHEN h.token > :token THEN {TAKEN}
+            ELSE {NEVER} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
@@ -570,4 +570,4 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
 -- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
 -- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
 -- :step
-SELECT 0, 6 FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;
+SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;

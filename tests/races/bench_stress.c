@@ -102,8 +102,8 @@ static void stress_run(struct stress *s, int64_t ttl, script prune)
                          .reap = ours(SQLOCK_STMT_REAP),
                          .prune = prune,
                          .ttl = ttl};
-    s->look =
-        written(SQLOCK_STMT_GUARDED, "SELECT 0, 1, token FROM {lock} WHERE ns = $1 AND name = $2");
+    s->look = written(SQLOCK_STMT_GUARDED,
+                      "SELECT 0, {DONE}, token FROM {lock} WHERE ns = $1 AND name = $2");
     s->look.flags[0] = 0;
     end = clock_us() + STRESS_MS * MS;
     for (int i = 0; i < STRESS_CLIENTS + REAPERS; i++)

@@ -1,6 +1,7 @@
 /* Requests, and the library's statements as texts that a test may damage. */
 #include "bench.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -58,6 +59,34 @@ static char *put_table(char *text, const char *table)
     return replaced(text, word, name, &hits);
 }
 
+const char *const outcomes[N_OUTCOMES] = {
+    "none",   "done",  "held",   "skipped", "late",     "released", "broken",
+    "reaped", "taken", "gone",   "expired", "kind",     "guarded",  "stranger",
+    "never",  "early", "idle",   "stale",   "conflict", "grace",    "readonly",
+    "weak",   "unfit", "denied", "24",      "behind"};
+
+/* {DONE}, {ENDED_RELEASED}: the numbers that schema/embed.awk puts there in the library's
+ * statements. */
+static char *put_number(char *text, const char *before, const char *name, int number)
+{
+    char word[32], digits[16];
+    int hits = 0;
+    snprintf(word, sizeof word, "{%s%s}", before, name);
+    for (char *c = word; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    snprintf(digits, sizeof digits, "%d", number);
+    return strstr(text, word) != NULL ? replaced(text, word, digits, &hits) : text;
+}
+
+static char *put_numbers(char *text)
+{
+    for (int i = 0; i < N_OUTCOMES; i++)
+        text = put_number(text, "", outcomes[i], i);
+    for (int i = SQLOCK_OUT_RELEASED; i <= SQLOCK_OUT_TAKEN; i++)
+        text = put_number(text, "ENDED_", outcomes[i], i - SQLOCK_OUT_RELEASED + 1);
+    return text;
+}
+
 char *fill(const char *text)
 {
     const char *tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
@@ -71,6 +100,7 @@ char *fill(const char *text)
     out = replaced(out, "{ms}", bench.db->ms, &hits);
     for (size_t i = 0; i < COUNT(tables); i++)
         out = put_table(out, tables[i]);
+    out = put_numbers(out);
     out = replaced(out, "{schema}", bench.db->url != NULL ? bench.schema : "main", &hits);
     out = replaced(out, "{prefix}", "sqlock_", &hits);
     return keep(bench.db == &postgres ? unqualified(out) : out);

@@ -37,7 +37,7 @@ static int refused(conn c, const script *s, int64_t *wal)
     "INSERT INTO {lock} AS l (ns, name, owner, token, exp)"                                        \
     " VALUES ($1, $2, $3, 1, {now} + $4)"                                                          \
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = l.token + 1,"           \
-    "  exp = {now} + $4 WHERE l.owner IS NULL OR l.exp <= {now} RETURNING 0, 1, token"
+    "  exp = {now} + $4 WHERE l.owner IS NULL OR l.exp <= {now} RETURNING 0, {DONE}, token"
 
 static void refusals_write_nothing(void)
 {

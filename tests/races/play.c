@@ -82,12 +82,6 @@ static void put_parameters(request *r, const char *words, int *step, int *from)
 /* ---- what comes of it --------------------------------------------------------------------------
  */
 
-static const char *const outcomes[] = {
-    "none",   "done",  "held",   "skipped", "late",     "released", "broken",
-    "reaped", "taken", "gone",   "expired", "kind",     "guarded",  "stranger",
-    "never",  "early", "idle",   "stale",   "conflict", "grace",    "readonly",
-    "weak",   "unfit", "denied", "24",      "behind"};
-
 static const char *told(const answer *a)
 {
     static char text[48];

@@ -30,7 +30,8 @@ typedef struct conn {
 
 /* The texts of a request, names put in. In hand-written ones {lock}, {meta}, {schema} stand for the
  * test's tables; {now} for the running clock, as rows have it, and {ms} for a millisecond of it;
- * {hold} for a condition that is true and waits for unhold(). */
+ * {hold} for a condition that is true and waits for unhold(); {DONE}, {HELD} and so on for the
+ * outcomes' numbers. */
 typedef struct script {
     sqlock_stmt stmt;
     int n;
@@ -65,6 +66,9 @@ request request_of(char owner, int64_t ttl);
 
 /* Every `from` becomes `to`; *hits counts them. Frees text; the result is the caller's. */
 char *replaced(char *text, const char *from, const char *to, int *hits);
+/* sqlock_outcome as a race says it. */
+#define N_OUTCOMES (SQLOCK_OUT_BEHIND + 1)
+extern const char *const outcomes[N_OUTCOMES];
 /* The texts of these live until the test's teardown. */
 char *fill(const char *text);
 script ours(sqlock_stmt stmt);
