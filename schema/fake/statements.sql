@@ -1,10 +1,10 @@
--- The fake driver's dialect: SQLite's, in one database in memory, but for the blocks in which a server is otherwise
--- than a file. How this file is read: schema/README.md.
+-- The fake driver's dialect: SQLite's, in one database in memory. These blocks replace those in which a server
+-- differs from a file. schema/README.md says how to read this file.
 
--- The server's clock, which a test steps, as the database tells it: milliseconds as in the tables, and microseconds.
+-- The server's clock, which a test steps, as the database gives it: milliseconds as in the tables, and microseconds.
 -- :define now fake_ms()
 -- :define us fake_us()
--- A test's database has these tables, whatever prefix a manager asks for.
+-- A test's database has these tables, whatever prefix a manager names.
 -- :define schema main
 -- :define prefix sqlock_
 -- :define lock main.sqlock_lock
@@ -13,12 +13,12 @@
 -- :define row main.sqlock_row
 -- :define register main.sqlock_register
 -- :define broken main.sqlock_broken
--- As a server's, tokens and versions are one more than the last, and above the floor. It follows the clock when
--- another server takes over.
+-- As on a server, tokens and versions are one more than the last, and above the floor. The floor follows the clock
+-- when another server takes over.
 -- :define least_token (SELECT fence_floor + 1 FROM {meta} WHERE id = 1)
 -- :define not_overtaken ((SELECT fence_floor FROM {meta} WHERE id = 1) >= :above)
 -- :define first_version max({us}, {least_token})
--- Until then who was granted a lock by a commit that is missing may believe in it.
+-- Until then a program may believe in a lock that a missing commit granted it.
 -- :define grace_end CASE :grace WHEN 0 THEN 0 ELSE s.lost_at + min(s.longest, :grace) END
 
 -- :block handshake
@@ -28,7 +28,7 @@ SELECT 0, {DONE}, m.version, m.min_reader, {now} * 1000, m.server = s.server, CA
 FROM {meta} m, fake_server s WHERE m.id = 1 AND :accept_weak IS NOT NULL;
 
 -- :block reincarnate
--- lost_at is a trigger's (drivers/fake/db.c). No row: somebody else was quicker.
+-- A trigger sets lost_at (drivers/fake/db.c). No row: another session was quicker.
 -- :step write
 UPDATE {meta} SET
     fence_floor = CASE WHEN {us} > max(fence_floor, :floor) THEN {us} ELSE max(fence_floor, :floor) + 4294967296 END,
@@ -45,8 +45,8 @@ FROM {meta} WHERE id = 1 AND (server <> CAST(:server AS TEXT) OR fence_floor < :
 UPDATE fake_server SET longest = max(longest, :ttl) RETURNING 0, {DONE};
 
 -- :block acquire before
--- A server that meta does not know grants nothing (13); nor does one in the grace (19), but what its owner has. A row
--- that is not there is made by itself, as servers do: so a failover that forgets a grant leaves the row.
+-- A server that meta does not know grants nothing (STRANGER). Nor does one in the grace (GRACE), except what its
+-- owner has. A missing row is made by itself, as on servers: so a failover that forgets a grant leaves the row.
 -- :step
 SELECT 0, CASE WHEN m.server <> s.server THEN {STRANGER} ELSE {GRACE} END, coalesce(h.token, 0),
        CASE WHEN m.server <> s.server THEN (h.exp - {now}) * 1000 ELSE {grace_end} - {now} * 1000 END,
@@ -61,7 +61,7 @@ INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 ON CONFLICT (ns, name) DO NOTHING;
 
 -- :block migrate_lease
--- Where a test takes DDL for what commits by itself: granted if free, run out or this owner's; ttl 0 gives it back.
+-- For tests in which DDL commits by itself. It is granted if free, run out or this owner's; :ttl = 0 gives it back.
 -- :step write
 INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
 SELECT :ns, :name, :owner, {least_token}, {now} + :ttl / 1000, :ttl / 1000, {now}, :label WHERE 1
@@ -76,7 +76,7 @@ RETURNING 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000;
 SELECT 0, {HELD}, token, (exp - {now}) * 1000, {now} * 1000 FROM {lock} WHERE ns = :ns AND name = :name;
 
 -- :block register_set before
--- A server that meta does not know changes nothing (13).
+-- A server that meta does not know changes nothing (STRANGER).
 -- :step
 SELECT 0, {STRANGER}, coalesce(r.version, 0), NULL, {now} * 1000
 FROM {meta} m, fake_server s LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name

@@ -1,102 +1,107 @@
--- sqlock's statements for MariaDB 10.6, MySQL 5.6 and newer. How this file is read: schema/README.md.
--- Every block stands alone in autocommit, READ COMMITTED.
+-- sqlock's statements for MariaDB 10.6, MySQL 5.6 and newer. schema/README.md says how to read this file.
+-- Each block stands alone in autocommit, READ COMMITTED.
 --
--- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in
--- one round trip and of which the last one answers: the clock is read into @sqlock_t, the row is changed,
--- and it is looked at. The look takes a grant or renewal for this packet's when it ends no earlier than
--- @sqlock_t + ttl: an older one of the same owner would do as well then, because the holder counts from
--- before the packet was sent.
+-- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in one round
+-- trip. The last one answers. First the clock is read into @sqlock_t, then the row is changed, then it is looked at.
+-- If the grant or renewal that is there ends no earlier than @sqlock_t + ttl, the look takes it for the one of this
+-- packet. An older one of the same owner would do as well then, because the holder counts from before the packet was
+-- sent.
 --
--- The derived table k locks a row, or steps over it if somebody else has; its LIMIT keeps it from being
--- merged away, and MySQL skips locked rows only then. MySQL 5.6 does not lock there at all: k may be old
--- by the time its row l is locked, and two clients that read the same free row would both be granted it.
--- So every change is made only to a row that is still as k has seen it. l is found by its key, by force: a
--- table of a few rows the server would rather read whole, and lock each row of it, so that requests for
--- other names wait, and deadlock. Right sides read k alone, so that the order in which the server assigns
--- columns does not matter (SIMULTANEOUS_ASSIGNMENT).
+-- The derived table k locks a row, or skips it if another session has locked it. Its LIMIT keeps the server from
+-- merging it away; MySQL skips locked rows only in a derived table that is not merged. MySQL 5.6 does not lock there
+-- at all. So k may be old when its row l is locked, and two clients that read the same free row would both be granted
+-- it. So a change is made only to a row that is still as k has seen it.
+-- l is found by its key, by force. The server would rather read a table of a few rows whole, and lock each row of it.
+-- Then requests for other names would wait, and deadlock. Right sides read k alone, so that the order in which the
+-- server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
--- For how long notes of breaks are kept: longer than any lease lasts.
+-- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
--- Who this server is. MariaDB has no identity of its own.
+-- Which server this is. MariaDB has no identity of its own.
 -- :define server CAST(COALESCE(/*!80000 @@server_uuid, */ CONCAT(@@server_id, '/', @@hostname, ':', @@port, @@datadir)) AS BINARY)
--- Why this server is one of several that grant locks in the same tables; NULL: it is not. Percona's cluster
--- is of MySQL's kind, and before 5.7 told by its name alone.
+-- Why this server is one of several that grant locks in the same tables; NULL: it is not. Percona's cluster is of
+-- MySQL's kind. Before 5.7 its name alone shows it.
 -- :define galera a Galera node, and each node grants by a clock of its own
 -- :define group a member of a replication group with several primaries, and each grants by a clock of its own
 -- :define many COALESCE({many_maria} {many_mysql} IF(@@version LIKE '5.6.%' AND @@version_comment LIKE '%wsrep%', '{galera}', NULL))
 -- :define many_maria /*M!100000 IF(@@global.wsrep_provider IN ('', 'none'), NULL, IF((SELECT s.variable_value FROM information_schema.global_status s WHERE s.variable_name = 'WSREP_CLUSTER_STATUS') = 'Primary', '{galera}', 'a Galera node that is not in the primary component')), */
 -- :define many_mysql /*!50708 (SELECT MAX(IF(v.variable_name = 'wsrep_provider', '{galera}', '{group}')) FROM performance_schema.global_variables v WHERE v.variable_name = 'wsrep_provider' AND v.variable_value NOT IN ('', 'none') OR v.variable_name = 'group_replication_single_primary_mode' AND v.variable_value = 'OFF'), */
--- When it was started: both numbers are of one clock reading, so that their difference stands still, also when the
--- clock is put back to before the start (Uptime is shown without its sign then). NULL: before MySQL 5.7.8 nobody may know.
+-- When the server was started. Both numbers come from one clock reading, so that their difference stands still. It
+-- does so also when the clock is put back to before the start, where Uptime is shown without its sign. NULL: before
+-- MySQL 5.7.8 there is no way to know.
 -- :define started COALESCE(/*!50708 (SELECT UNIX_TIMESTAMP() - CAST(CAST(s.variable_value AS UNSIGNED) AS SIGNED) FROM performance_schema.global_status s WHERE s.variable_name = 'Uptime'), */ /*M!100000 (SELECT UNIX_TIMESTAMP() - CAST(CAST(s.variable_value AS UNSIGNED) AS SIGNED) FROM information_schema.global_status s WHERE s.variable_name = 'UPTIME'), */ NULL)
 -- The redo log is off (ALTER INSTANCE DISABLE INNODB REDO_LOG).
 -- :define no_redo (FALSE /*!80021 OR EXISTS (SELECT 1 FROM performance_schema.global_status s WHERE s.variable_name = 'Innodb_redo_log_enabled' AND s.variable_value = 'OFF') */)
--- Commits may be forgotten after a crash; as far as variables tell, which are read for each grant.
+-- Commits may be forgotten after a crash, as far as variables show it. Each grant reads these.
 -- :define loose (@@global.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@global.log_bin AND @@global.sync_binlog <> 1)
--- Files are written, and nothing is made to last: chosen at the start, for good. (MySQL 5.6 is not asked.)
+-- Files are written, and nothing makes them last. This is chosen at the start and cannot change. (MySQL 5.6 does not
+-- show it.)
 -- :define no_sync ({no_sync_maria} {no_sync_mysql} FALSE)
 -- :define no_sync_maria /*M!100000 EXISTS (SELECT 1 FROM information_schema.global_variables v WHERE v.variable_name = 'INNODB_FLUSH_METHOD' AND v.variable_value IN ('nosync', 'littlesync')) OR */
 -- :define no_sync_mysql /*!50700 COALESCE(@@global.innodb_flush_method, '') IN ('nosync', 'littlesync') OR */
 -- :define weak ({loose} OR {no_redo} OR {no_sync})
--- What meta knows the server by: the second of its start, in ten digits; '@' where commits may be forgotten, else '=';
--- and who it is.
+-- How meta knows the server: the second of its start, in ten digits; '@' where commits may be forgotten, else '=';
+-- and which server it is.
 -- :define identity CAST(CONCAT(LPAD(COALESCE({started}, 0), 10, '0'), IF({weak}, '@', '='), {server}) AS BINARY)
--- meta's server is this one. When it was started need not be asked again: no session lives through that. But these
--- variables may be set while it runs, and once more before its next start: what is granted in between, under the
--- name of a server that forgets nothing, would be forgotten and granted again.
+-- meta's server is this one. The start needs no second look: no session outlives it. But these variables may be set
+-- while the server runs, and again before its next start. What is granted in between, under the name of a server that
+-- forgets nothing, would be forgotten and granted again.
 -- :define known (SUBSTRING(m.server, 12) = {server} AND (SUBSTRING(m.server, 11, 1) = '@' OR NOT {loose}))
--- The server may lack commits of another, by which somebody was granted the lock and may believe in it (:grace, the
--- application's maximum; 0: that is no matter). Each grant asks: on another connection's word this one need not have
--- been greeted since. Until when:
+-- The server may lack commits of another server. A program may have been granted the lock by one of them, and still
+-- believe in it. :grace is the application's maximum; 0 means that this does not matter. Each grant checks it,
+-- because this connection may have had no handshake since another connection noticed the change.
+-- Until when:
 -- :define grace_end IF(:grace = 0, 0, m.lost_at + LEAST(m.longest, :grace))
--- Rows that others have locked are stepped over.
+-- Skips rows that others have locked.
 -- :define skip FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */
--- The same, and what others have share-locked is not in the way.
+-- The same, and rows that others have share-locked are not in the way.
 -- :define skip_share /*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */
--- Who is kept out can tell a guard from a writer.
+-- The server can skip locked rows. Only then can a session that is kept out distinguish a guard from a writer.
 -- :define shows_guards (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
 -- Whether a row t of information_schema is of the schema that our tables are in. MariaDB reads the catalogue of one
--- database if the column by itself equals a constant in a WHERE (not in an ON), else those of all; and opens no
--- table whose name a condition there leaves out. So it is written in derived tables, whose LIMIT keeps them from
--- being merged.
+-- database if, in a WHERE, the column by itself equals a constant; in an ON, or otherwise, it reads that of all
+-- databases. It opens no table whose name such a condition leaves out. So these conditions stand in derived tables,
+-- whose LIMIT keeps the server from merging them.
 -- :define here t.table_schema = CONVERT(IF({meta:text} LIKE '%`.`%', SUBSTRING(SUBSTRING_INDEX({meta:text}, '`.`', 1), 2), DATABASE()) USING utf8)
 -- :define ours {here} AND t.table_name LIKE '{prefix}%'
--- The unique keys beyond the primary one, of all tables in the schema.
+-- The unique keys beside the primary one, of all tables in the schema.
 -- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {ours} GROUP BY t.table_name, t.index_name
--- A row that somebody has locked is an error, at once (3572; 1205 on MariaDB).
+-- A row that another session has locked is an error, at once (3572; 1205 on MariaDB).
 -- :define nowait /*!80001 NOWAIT */ /*M!100301 NOWAIT */
 -- Where a table of the application's is, and what it is called.
 -- :define of_schema CONVERT(:schema USING utf8)
 -- :define of_table CONVERT(:table USING utf8)
--- A session that is in the way (x of innodb_trx, p or b of the sessions): for how long its transaction has been open, to
--- the second, in microseconds; and what people want to know of it. InnoDB tells the time of the server's zone.
+-- A session that is in the way (x of innodb_trx, p or b of the sessions): for how long its transaction has been open,
+-- in microseconds, exact to the second; and what people want to know about it. InnoDB gives the time in the server's
+-- zone.
 -- :define open GREATEST(0, TIMESTAMPDIFF(MICROSECOND, x.trx_started, CONVERT_TZ(SYSDATE(6), @@session.time_zone, 'SYSTEM')))
 -- :define about_maria CAST(CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), IF(p.command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- :define about_mysql CAST(CONCAT_WS(', ', CONCAT('user ', b.processlist_user), CONCAT('from ', b.processlist_host), IF(b.processlist_command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
--- No meta table: nothing was ever migrated here.
+-- There is no meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
 -- :block handshake
--- What server this is, whether locks are safe on it, and which schema it has. A server that is read-only
--- is refused also where this user could write: it is a replica, or about to become one. So is a session
--- whose changes reach no binlog: a replica that takes over would not know of tokens.
--- Weak are commits that the disk may not have.
--- The last step but one does nothing three times, each of which the server denies to those who lack a right: with
--- roles, wildcards and columns, only it knows who has one. It changes no row, so no binlog gets it.
--- To a user without any right on the tables MySQL shows none, so he is told that there is no schema.
--- Where several servers grant, one whose clock is ahead takes over a lease that runs by the clock of the one
--- that granted it, and the holder believes in it until it renews. That row locks and guards know one server
--- only, and that such a cluster can forget what it has committed when it is started anew, comes on top.
--- No table is read for it, nor one derived: a node outside of the primary component would refuse that.
--- A start is told by its second. Two of them must not look like one, so nobody is served in the second of a start.
+-- What server this is, whether locks are safe on it, and which schema it has.
+-- READONLY also where this user could write: such a server is a replica, or about to become one.
+-- UNFIT is a session whose changes reach no binlog: a replica that takes over would not know the tokens.
+-- UNFIT is one of several servers that grant. One whose clock is ahead takes over a lease that runs by the clock of
+-- the server that granted it. The holder believes in it until it renews. Moreover, row locks and guards know one
+-- server only, and such a cluster can forget commits when it is started anew. This check reads no table, and derives
+-- none: a node outside of the primary component would refuse that.
+-- WEAK are commits that the disk may not have.
+-- The last step but two changes nothing, three times. The server denies each of these to a user who lacks a right:
+-- with roles, wildcards and columns, only the server knows the rights. No row changes, so nothing goes to a binlog.
+-- To a user without any right on the tables MySQL shows none, so for that user there is no schema.
+-- A start is known by its second. Two starts must not look like one, so the handshake waits for the end of the second
+-- of a start.
 -- :step
 SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
@@ -147,18 +152,19 @@ SELECT 0, {DONE}, m.version, m.min_reader, {now}, m.server = i.server, i.server,
 FROM {meta} m JOIN (SELECT {identity} AS server LIMIT 1) i WHERE m.id = 1;
 
 -- :block reincarnate
--- This server is not the one that meta knew, or was started anew: what was granted on its way here may be forgotten,
--- or be of a data that has overtaken this one. So from now on tokens are above the clock, which was behind this one
--- when any of those was drawn: they are the clock at such a moment, and one more for each grant. Nothing is added to
--- the clock: another server that is promoted a little later would draw the same again.
--- A clock that is behind the floor is not to be trusted (25). Who asks to have it lifted (lift) gets 2^32 more than the
--- floor, 71 minutes of a clock.
--- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
--- overtaken, and grants again without having been started anew.
--- Commits may be missing (lost_at) where the data lived on another server, where they may be forgotten, and on a server
--- that was overtaken; one that was merely started anew has all. If no lease is known here yet, the first ones may be
--- among those commits, of any length. The floor and server are assigned last, so that what
--- is read is old in either order. No row: somebody else was quicker.
+-- meta knew another server, or this one was started anew. It may have forgotten grants of its own past, or its data
+-- may have overtaken this one. So from now on tokens are above the clock. All tokens that were drawn before are below
+-- it: such a token is the clock of an earlier takeover, and one more for each grant since. Nothing is added to the
+-- clock: another server that is promoted a little later would draw the same tokens again.
+-- BEHIND: a clock that is behind the floor is not to be trusted. With :lift the floor becomes 2^32 more than it was,
+-- which is 71 minutes of a clock.
+-- The same happens where meta knows this server, but the caller has met another one that draws above :floor. Then
+-- this server was overtaken, and grants again without a restart.
+-- Commits may be missing (lost_at) where the data lived on another server, where it may forget commits, and on a
+-- server that was overtaken. A server that was merely started anew has all of them. If no lease is known here yet,
+-- the first ones may be among the missing commits, with any length.
+-- The floor and server are assigned last, so that what is read is old in either order of assignments. No row: another
+-- session was quicker.
 -- :step
 SET @sqlock_t = {now};
 UPDATE {meta} SET
@@ -177,21 +183,21 @@ FROM {meta} m
 WHERE m.id = 1 AND (m.server = :server AND m.fence_floor >= :floor OR GREATEST(m.fence_floor, :floor) >= @sqlock_t);
 
 -- :block longest
--- No lease is longer than what meta says: who is about to be granted a longer one raises it first. Always one row.
+-- No lease is longer than meta says. Before a longer one is granted, this raises the value. Always one row.
 -- :step
 UPDATE {meta} SET longest = :ttl WHERE id = 1 AND longest < :ttl;
 SELECT 0, {DONE};
 
 -- :block acquire
--- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
--- not passed. The entry of nt is locked first, then the row, waiting for nobody: a guard share-locks
--- that entry. The token is drawn under these locks. While the lock is held nothing is written, and 2 says
--- so, also to who asks too late.
--- The floor is read before, by a SELECT of its own: in the UPDATE it would be share-locked, and a
--- grant that has locked its row would wait for a pruner that has locked meta and wants that row.
--- During the grace after a loss nobody is granted a lock but who has it (19).
--- No row: the lock has none yet; the next step makes it, its token is the floor, read under a share lock
--- that the pruner's lock excludes; then all is asked again.
+-- Grants the lock if its row is free, run out, or ours (the same request sent again), and if not_after has not
+-- passed. First the entry of nt is locked, then the row, without waiting. A guard share-locks that entry. The token
+-- is drawn under these locks. While another one holds the lock, nothing is written. HELD says so, also to a caller
+-- who is too late.
+-- A SELECT of its own reads the floor before. In the UPDATE the floor would be share-locked: a grant that has locked
+-- its row would wait for a pruner that has locked meta and wants that row.
+-- During the grace after a loss, only the holder itself is granted the lock (GRACE).
+-- No row: the lock has none yet. The next step makes it, with the floor for a token. It reads the floor under a share
+-- lock, which the pruner's lock excludes. Then the first step comes again.
 -- :step
 SELECT {now}, MAX(m.fence_floor), MAX({grace_end}) INTO @sqlock_t, @sqlock_floor, @sqlock_grace
 FROM {meta} m WHERE m.id = 1 AND {known};
@@ -235,12 +241,14 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
 -- :block guarded
--- After acquire said 3 (possible, but locked): by whom? Locks are taken one after the other, and kept: the row,
--- which a writer has and a guard has not, and which keeps out others who look; a share of its entry of nt, which
--- is refused where somebody is being granted it. Only then does it prove a guard (12) that the entry alone cannot be
--- had. Each reads what the one before has found, so that none comes first. Whoever was writing may have ended by
--- now; so what the locked row says comes first: others hold it (2), or we do, or nobody is in the way any more (3).
--- No row: somebody is writing the row, try again.
+-- After acquire answered SKIPPED (possible, but the row is locked): by whom? The locks are taken one after the other,
+-- and kept:
+-- - the row, which a writer has locked and a guard has not. This lock also keeps out others who look;
+-- - a share of the row's entry in nt. It fails where a session is being granted the lock;
+-- - the entry, exclusively. Only now does it prove a guard (GUARDED) that this fails.
+-- Each reads what the one before has found, so that none comes first. The writer may have ended by now, so the locked
+-- row has the first word: HELD, or SKIPPED if we hold the lock or nothing is in the way any more.
+-- No row: another session is writing the row. Try again.
 -- :step
 SELECT 0,
        CASE WHEN s.exp > {now} THEN IF(s.owner = :owner, {SKIPPED}, {HELD})
@@ -255,10 +263,9 @@ FROM (SELECT p.ns, p.name, p.token, p.owner, p.exp, p.since, p.label
 LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.token = s.token {skip};
 
 -- :block renew
--- Extends a lease that has not run out, for its exact grant. A row that somebody has locked is skipped
--- (3: try again, alone), so it delays no other. It goes by the primary key, where no guard stands.
--- exp is set, not raised: after the server's clock was put back, a raised one would last for as long as
--- the step. Always one row for each request.
+-- Extends a lease that has not run out, for its exact grant. A locked row is skipped (SKIPPED: try again, alone), so
+-- that it delays no other. This goes by the primary key, where no guard stands. exp is set, not raised: after a step
+-- back of the server's clock, a raised one would last for as long as the step. Always one row for each request.
 -- :step
 SET @sqlock_t = {now};
 UPDATE (
@@ -282,8 +289,8 @@ SELECT 0,
        h.token, h.exp - @sqlock_t, @sqlock_t
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
--- For many: all of them are read, locked and extended by one statement, and rows that somebody has locked
--- are skipped. A row of i stands for a request.
+-- For many: one statement reads, locks and extends all of them, and skips locked rows. A row of i stands for a
+-- request.
 -- :array
 SET @sqlock_t = {now};
 UPDATE (
@@ -308,12 +315,12 @@ SELECT i.ord,
 FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name;
 
 -- :block release
--- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. Does not touch nt, where guards stand:
--- nobody is granted the name before the guard's transaction ends. That it was done is told by the count of
--- changed rows (it is 1 whatever the client's flags: the row always changes), not by the look: until then
--- others can have been granted the lock and have released it, and the row remembers only the last of them.
--- Always one row; 3: look again.
+-- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. nt,
+-- where guards stand, is not touched: the name is granted to no one before the guard's transaction ends.
+-- The count of changed rows says that it was done. (It is 1 whatever the client's flags, because the row always
+-- changes.) The look does not: before it, others may have been granted the lock and have released it, and the row
+-- remembers only the last of them.
+-- Always one row. SKIPPED: look again.
 -- :step
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, {now} AS t
@@ -337,16 +344,18 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
--- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn, is
--- written under the row's lock. 3: the row is locked, perhaps by that very grant, which is still committing;
--- look again. How the last grant ended stays: its holder may not have asked yet.
--- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
--- sign of this owner for ever: the tombstone stood when the row was looked at, and the clock was read
--- before that.
--- The row counts as idle from now on: the pruner, who may have been about to take it, would take the
--- tombstone with it. No row: the lock has none; the next step makes it, for the tombstone to stand in.
+-- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
+-- still be on its way, so it also writes a tombstone (withdrawn) under the row's lock. With it the request is granted
+-- nothing when it comes (RELEASED).
+-- SKIPPED: the row is locked, perhaps by that very grant, which is still committing. Look again. How the last grant
+-- ended stays in the row: its holder may not have learned of it yet.
+-- DONE: it was granted, and is given back.
+-- EARLY: it has not come yet. The tombstone is no proof against a later arrival, because the next withdrawal replaces
+-- it.
+-- NEVER: not_after has passed, and there will never be a sign of this owner. The tombstone stood when the row was
+-- looked at, and the clock was read before that.
+-- The row counts as idle from now on. A pruner that was about to take it would take the tombstone with it.
+-- No row: the lock has none. The next step makes it, so that the tombstone has a place.
 -- :step
 SET @sqlock_t = {now};
 UPDATE (
@@ -380,11 +389,12 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
 -- :block break
--- As release, by token alone: what an operator does to a grant whose holder is dead. It waits for the
--- row; what is read is assigned later or not at all, so either order of assignments will do. A change of
--- this kind always changes the row, so its count is 1 whatever the client's flags. Asked again after a
--- lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any more.
--- Always one row; 3: look again.
+-- As release, by token alone: an operator ends a grant whose holder is dead. It waits for the row. What is read is
+-- assigned later or not at all, so either order of assignments will do. Such a change always changes the row, so its
+-- count is 1 whatever the client's flags.
+-- After a lost reply the same request finds BROKEN (it was broken before) or TAKEN (others came and went since, and
+-- how it ended is no longer known).
+-- Always one row. SKIPPED: look again.
 -- :step
 UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = {ENDED_BROKEN},
     owner = NULL, exp = NULL, since = NULL, label = NULL, idle_since = {now}
@@ -401,7 +411,7 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
--- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
+-- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
 -- :step
 SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
 FROM {lock} l FORCE INDEX (PRIMARY)
@@ -411,13 +421,14 @@ WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
 ORDER BY l.ns, l.name LIMIT :limit;
 
 -- :block sweep
--- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
--- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
--- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
--- what it reads is `limit` rows, whatever they hold: three times, all in the statement's one snapshot,
--- because MySQL 5.6 knows no WITH. It only looks, and locks nothing: reap and prune decide.
--- The rows come in the order of their keys, which core relies on: MySQL reads a page by an index of its own
--- making, in any order, unless it is told.
+-- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
+-- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
+-- last key.
+-- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and reads :limit
+-- rows, whatever they hold. MySQL 5.6 knows no WITH, so it reads them three times, all in the statement's one
+-- snapshot. It only looks, and locks nothing: reap and prune decide.
+-- The rows come in the order of their keys, on which core relies. Without the ORDER BY MySQL reads a page by a
+-- temporary index, in any order.
 -- :step
 SET @sqlock_t = {now};
 SELECT 0, {EXPIRED}, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name AS name, p.ns AS ns
@@ -435,16 +446,17 @@ LEFT JOIN (SELECT p.ns, p.name FROM {page} p ORDER BY p.ns DESC, p.name DESC LIM
 ORDER BY ns, name;
 
 -- :block reap
--- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
--- it, so that their holders are told. Whoever renewed one, took it over or is at it now was quicker: a row
--- is changed only if it is still as k has seen it, and one that is locked is skipped. (Before MySQL 8.0
--- it is waited for, two seconds at the longest, and then none of the batch is freed this time: the count
--- is -1 after that.) It goes by the primary key, where no guard stands, and changes no
--- key: a guarded row is freed as by a release, and granted to nobody before the guard's transaction ends.
--- Where locked rows are skipped it waits for nothing, so it is in no deadlock; and it is one statement, so
--- that a reaper which is stopped in the middle keeps nothing locked.
--- exp is compared with the running clock too: it may have been put back since the page was read.
--- Always one row: how many were freed. Each that is found is changed, so the client's flags do not matter.
+-- Frees rows from (:ns, :name) to (:to_ns, :to) whose lease ran out before :cut, :limit at most. It remembers how
+-- they ended, so that their holders learn of it. A session that renews a row, takes it over or works on it at this
+-- moment was quicker: a row is changed only if it is still as k has seen it, and a locked one is skipped. (Before
+-- MySQL 8.0 the statement waits for a locked row, two seconds at most. Then none of the batch is freed this time; the
+-- count is -1 after that.)
+-- It goes by the primary key, where no guard stands, and changes no key. So it frees a guarded row as a release does,
+-- and the name is granted to no one before the guard's transaction ends.
+-- Where locked rows are skipped it waits for nothing, so it is in no deadlock. It is one statement, so a reaper that
+-- stops in the middle keeps nothing locked.
+-- exp is also compared with the running clock, which may have been put back since the page was read.
+-- Always one row: how many rows were freed. Each row that is found is changed, so the client's flags do not matter.
 -- :step
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, {now} AS t
@@ -460,17 +472,17 @@ SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner 
 SELECT 0, {DONE}, GREATEST(ROW_COUNT(), 0);
 
 -- :block prune
--- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
--- starts from the floor, which the first step raises to `floor` (the largest token of the batch) before
--- the second may delete anything that is not above it. A creator reads the floor under a share lock that
--- it keeps until its row is there: one that read the old floor has ended before the first step gets its
--- lock, while the old row was still there, and so has made nothing. Nothing is locked between the two
--- steps, so a reaper that is stopped there delays nobody; a floor that is too high does no harm.
--- The first step locks meta only where the floor is too low. The second reads it without a lock: a share
--- lock, with the row's, could meet a creator that holds and wants the same the other way round.
--- A row is deleted only if it is still as k has seen it; one that is locked or guarded is skipped (before
--- MySQL 8.0: waited for), and one in use for a queue is left alone.
--- The row has no alias: the server would look for one in the connection's database, which may be none.
+-- Deletes a row that has been free since before :cut. Tokens go on rising, because the next creator of the row starts
+-- from the floor. The first step raises the floor to :floor, the largest token of the batch. The second step deletes
+-- only rows whose token is not above the floor.
+-- A creator reads the floor under a share lock, which it keeps until its row is there. If it read the old floor, it
+-- has ended before the first step gets its lock. The old row was still there then, so it has made nothing. Nothing is
+-- locked between the two steps, so a reaper that stops there delays no one. A floor that is too high does no harm.
+-- The first step locks meta only where the floor is too low. The second reads the floor without a lock: with a share
+-- lock and the row's lock it could meet a creator that holds and wants the same two the other way round.
+-- A row is deleted only if it is still as k has seen it. A locked or guarded one is skipped (before MySQL 8.0 the
+-- statement waits for it). A row that a queue uses is left alone.
+-- The row has no alias: the server would look for one in the connection's database, and there may be none.
 -- No row: there was nothing to delete.
 -- :step
 SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < :floor;
@@ -489,9 +501,9 @@ DELETE {lock} FROM (
     AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
 SELECT 0, {DONE} FROM DUAL WHERE ROW_COUNT() > 0;
 
--- For many, where rows that somebody has locked can be skipped: a commit for each row would take an hour for
--- a million. Whoever holds rows here waits for nothing, so it is in no deadlock. As many rows are answered as
--- were deleted; which they were is not asked.
+-- For many, where the server can skip locked rows. A commit for each row would take an hour for a million. A session
+-- that holds rows here waits for nothing, so it is in no deadlock. There are as many rows in the answer as were
+-- deleted; which ones they were does not matter.
 -- :array
 SET @sqlock_top = GREATEST(0, /*each , */:floor/*end*/);
 SELECT MAX(id) INTO @sqlock_id FROM {meta} WHERE id = 1 AND fence_floor < @sqlock_top;
@@ -512,23 +524,23 @@ DELETE {lock} FROM (
 SELECT i.ord, {DONE} FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i.ord < ROW_COUNT();
 
 -- :block migrate_lock
--- One migrator at a time on this server, until its connection ends; only while there is no lock table to
--- take a lease in. The wait is cut by the client. No row: it was ended by the server, nothing is locked.
+-- One migrator at a time on this server, until its connection ends; only while there is no lock table to take a lease
+-- in. The client cuts the wait. No row: the server ended it, and nothing is locked.
 -- :step
 SELECT 0, {DONE} FROM DUAL WHERE GET_LOCK('sqlock_migrate', 31536000) = 1;
 
 -- :block migrate_version
--- A meta table without its row was left by a migration that was cut off before the row was put in. That there
--- is none (42P01) the table itself must say: the catalogue shows none either to those who may not read it.
--- Triggers run with the rights of who made them; :changes asks for nothing more.
+-- A meta table without its row was left by a migration that was cut off before it put the row in. The table itself
+-- must say that it does not exist (42P01): to a user who may not read it the catalogue shows none either. Triggers
+-- run with the rights of their makers, so :changes makes no difference.
 -- :step
 SELECT 0, {DONE}, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1 AND :changes IS NOT NULL;
 -- :step
 SELECT 0, {DONE}, 0, 0, {now};
 
 -- :block migrate_record
--- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
--- one above meta's version was begun and not ended, and is written anew.
+-- The meta row says what is applied. :done = 0 writes only the record, before a step that is not a transaction. A
+-- record above meta's version means that its migration was begun and not ended; it is written anew.
 -- :step
 INSERT INTO {migration} (version, name, checksum, applied) VALUES (:version, :name, :checksum, {now})
 ON DUPLICATE KEY UPDATE name = VALUES(name), checksum = VALUES(checksum), applied = VALUES(applied);
@@ -541,10 +553,10 @@ UPDATE {meta} SET version = GREATEST(version, :version) WHERE id = 1 AND :done =
 SELECT 0, {DONE}, version, name, checksum, applied FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
--- then unique keys that are missing (acquire and guard go by nt) or should not be there (INSERT ... ON
--- DUPLICATE KEY would take another row for the name's own); then CHECKs, by their number: MySQL before
--- 8.0.16 keeps none, and who may only read sees none.
+-- What the tables lack of what tables.sql says, a row each. No row: they have all of it. Columns come first. Then
+-- unique keys that are missing (acquire and guard go by nt), or should not be there (INSERT ... ON DUPLICATE KEY
+-- would take another row for the name's own). Then CHECKs, by their number: MySQL before 8.0.16 keeps none, and a
+-- user who may only read sees none.
 -- :step
 SELECT 0, {DONE}, t.table_name IS NOT NULL,
        CASE WHEN t.table_name IS NULL THEN CONCAT('there is no table ', e.tab, ', or no right to it')
@@ -592,24 +604,25 @@ WHERE c.has <> c.checks AND (FALSE /*!80016 OR TRUE */ /*M!100600 OR TRUE */)
 ORDER BY c.tab;
 
 -- :block migrate_close
--- No lock on the table could be kept here: it would have to be taken together with those of all tables
--- that the way down drops. So a lease that is granted after migrate_held has answered may be lost; its
--- token is not, for the way down of 001 reads the largest one under table locks. No row.
+-- No lock on the table can be kept here: it would have to be taken together with the locks on all tables that the way
+-- down drops. So a lease that is granted after the answer of migrate_held may be lost. Its token is not: the way down
+-- of 001 reads the largest one under table locks. No row.
 -- :step
 SELECT 0, {DONE} FROM DUAL WHERE FALSE;
 
 -- :block migrate_held
--- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- How many leases run outside of one namespace (our own), and the name of one. No row: none.
 -- :step
 SELECT 0, {DONE}, COUNT(*), MIN(name)
 FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns HAVING COUNT(*) > 0;
 
 -- :block migrate_lease
--- The migrators' lease: granted if its row is free, run out, or ours; renewed if it is ours and has not
--- run out, with the same token; given back by ttl 0. It knows the columns of 001 alone, for it is asked
--- for at every version of the schema; and it names no table by another name, for it may be asked for
--- under LOCK TABLES. token is assigned first: what it reads is old in either order of assignments.
--- No row: it is not there yet; the next step makes it, then all is asked again.
+-- The migrators' lease. It is granted if its row is free, run out, or ours. It is renewed, with the same token, if it
+-- is ours and has not run out. :ttl = 0 gives it back.
+-- It knows the columns of 001 alone, because it is sent at every version of the schema. It gives no table another
+-- name, because it may be sent under LOCK TABLES. token is assigned first: what it reads is old in either order of
+-- assignments.
+-- No row: it is not there yet. The next step makes it, then the first one comes again.
 -- :step
 SET @sqlock_t = {now};
 UPDATE {lock} SET
@@ -631,22 +644,22 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
 -- :block migrate_around
--- Nothing can be put around DDL that commits by itself. Never asked for.
+-- Never sent: nothing can be put around DDL that commits by itself.
 -- :step
 DO 0;
 -- :step
 DO 0;
 
 -- :block guard
--- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends.
--- It share-locks the entry of nt, which renewals and releases leave alone and every grant replaces. It reads
--- nothing but that index: one more column would lock the row, and stop the renewals. So the token alone is
--- the proof: who was granted the name later has another one. Whether the lease has run out, and was
--- granted to nobody, the holder's own deadline says.
--- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is
--- just being written, as long as the session's lock wait timeout says; MariaDB says at once that it is busy.
--- No row: others have the name, or had it, as the next step says. 22: a server that cannot step over locked rows cannot tell others
--- of a guard, they would hang on it.
+-- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends. It
+-- share-locks the entry of nt, which renewals and releases leave alone and each grant replaces. It reads nothing but
+-- that index: one more column would lock the row, and stop the renewals. So the token alone is the proof: after a
+-- later grant the name has another one. For a lease that has run out, and was granted to no one since, the holder's
+-- own deadline decides.
+-- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is just being
+-- written, for the session's lock wait timeout at most. MariaDB reports at once that it is busy.
+-- No row: others have the name, or had it, as the next step says. UNFIT: the server cannot skip locked rows. Others
+-- would hang on the guard, and not learn of it.
 -- :step
 SELECT 0, IF({shows_guards}, {DONE}, {UNFIT}), g.token, NULL, {now}, NULL, {server}
 FROM {lock} g FORCE INDEX (nt)
@@ -656,8 +669,8 @@ LOCK IN SHARE MODE /*M!100301 NOWAIT */;
 SELECT 0, {TAKEN}, NULL, NULL, {now}, NULL, {server};
 
 -- :block probe
--- Does a guard of this grant keep the row's others out now (12)? It is found as in `guarded`. Once others have been
--- granted the lock, the entry is another one, and so are guards. Always one row.
+-- Does a guard of this grant keep others out of the row now (GUARDED)? It is found as in `guarded`. After a later
+-- grant the entry is another one, and so are guards. Always one row.
 -- :step
 SELECT 0, IF(s.token IS NOT NULL AND x.token IS NULL AND {shows_guards}, {GUARDED}, {DONE})
 FROM (SELECT 1 AS one) o
@@ -669,9 +682,9 @@ LEFT JOIN (SELECT p.ns, p.name, p.token
 LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.token = s.token {skip};
 
 -- :block ensure
--- Makes the row that transactions lock by this name, if it is not there. It is looked for without a lock,
--- so that no transaction that keeps it locked is waited for. Who is quicker makes this one's INSERT fail (1062,
--- ask again). No row: it was deleted in between, ask again.
+-- Makes the row that transactions lock by this name, if it is not there. The look takes no lock, so it waits for no
+-- transaction that keeps the row locked. If another session is quicker, this INSERT fails (1062: try again). No row:
+-- it was deleted in between. Try again.
 -- :step
 SELECT 0, {DONE}, NULL, NULL, {now} FROM {row} WHERE ns = :ns AND name = :name;
 -- :step
@@ -680,25 +693,25 @@ SELECT 0, {DONE} FROM DUAL WHERE ROW_COUNT() > 0;
 -- :step same 1
 
 -- :block register_get
--- Always one row; 9: there is no such register, whose version is 0.
+-- Always one row. GONE: there is no such register; its version is 0.
 -- :step
 SELECT 0, IF(r.name IS NULL, {GONE}, {DONE}), COALESCE(r.version, 0), NULL, {now}, r.value
 FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
--- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed. The
--- UPDATE waits for who is changing the row, and then finds another version; the clock is read for the row,
--- behind that wait. That it was done is told by the count of changed rows (it is 1 whatever the client's
--- flags: the version always changes), not by the look: others may have changed it until then. version is
--- assigned first: what is read is old in either order of assignments.
--- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
--- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
--- tokens are: above those that a failover forgot. A server whose floor is not above that of another (above) was
--- overtaken: 13.
--- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
--- nothing was done. Of two creators the second one's INSERT fails (1062, ask again); it waits for the first
--- one for the session's lock wait timeout at most, by which it may be late.
+-- Changes a register whose version is :expected (0: it does not exist), if not_after has not passed. The UPDATE waits
+-- for a session that is changing the row, and then finds another version. The clock is read for the row, behind that
+-- wait. The count of changed rows says that it was done. (It is 1 whatever the client's flags, because the version
+-- always changes.) The look does not: others may have changed the row by then. version is assigned first: what is
+-- read is old in either order of assignments.
+-- The writer stays beside what it wrote. So the same request, sent again after a lost reply, is DONE, until another
+-- one has changed the register.
+-- CONFLICT and GONE are final: no version comes twice for a name. A new one begins at the clock, so that it is above
+-- the versions of a row that was deleted. All are above the floor, as tokens are: above those that a failover forgot.
+-- STRANGER: the server's floor is not above that of another server (:above), so it was overtaken.
+-- No row: there is no such register. The next step makes it if the request says so; the last one says why nothing was
+-- done. Of two creators, the second one's INSERT fails (1062: try again). It waits for the first one for the
+-- session's lock wait timeout at most, by which it may be late.
 -- :step
 SELECT {now}, MAX(m.fence_floor) INTO @sqlock_t, @sqlock_floor FROM {meta} m WHERE m.id = 1 AND {known} AND m.fence_floor >= :above;
 UPDATE {register} SET
@@ -733,16 +746,17 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block table_key
--- The unique indexes of a table of the application's, by their columns. Not in its transaction: MySQL 8 keeps the
--- catalogue in tables, and to read them would make the transaction's snapshot, before it has the lock that the
--- application reads under. What is part of a column, or no column, is NULL, so that it is no key. A value of another kind than the column does not find
--- its place in the index: all of that is read then, and locked. So it is with numbers and texts; with a text
--- that cannot be turned into the column's character set, and with dates that are none.
--- MariaDB's NOWAIT is a timeout to innodb_rollback_on_timeout, and ends the transaction: so it is not used then.
--- In a cluster of several writers a row lock is known to one of them alone.
--- MariaDB looks a table up by the names in a WHERE, and not by those in an ON: there it opens every table of
--- every database. So columns and indexes are derived tables, whose LIMIT keeps them from being merged into one.
--- No row: there is no such table.
+-- The unique indexes of a table of the application's, by their columns. No row: there is no such table.
+-- This does not run in the application's transaction. MySQL 8 keeps the catalogue in tables. Reading them would make
+-- the transaction's snapshot, before it has the lock that the application reads under.
+-- A part of a column, or something that is no column, is NULL, so that it is no key. A value of another kind than the
+-- column does not find its place in the index; the server then reads, and locks, the whole index. This happens with
+-- numbers and texts, with a text that cannot be converted to the column's character set, and with dates that are
+-- none.
+-- MariaDB's NOWAIT is a timeout to innodb_rollback_on_timeout, and ends the transaction. So it is not used where that
+-- is on. In a cluster of several writers only one of them knows a row lock.
+-- MariaDB looks a table up by the names in a WHERE, and not by those in an ON: there it opens every table of every
+-- database. So columns and indexes are derived tables, whose LIMIT keeps the server from merging them.
 -- :step
 SELECT 0,
        CASE WHEN t.detail IS NULL THEN {DONE} ELSE {UNFIT} END,
@@ -781,17 +795,18 @@ LEFT JOIN (
 ORDER BY s.index_name;
 
 -- :block table_at
--- In the application's transaction: where it finds its tables. No table is read for it.
+-- In the application's transaction: where it finds its tables. This reads no table.
 -- :step
 SELECT 0, {DONE}, CAST(DATABASE() AS BINARY);
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
--- then the first three for who keeps the key.
--- The index is forced: if it is gone meanwhile, that is an error (1176), where the server would else read, and
--- lock, the table. NOWAIT, not SKIP LOCKED: that does not tell a row that is locked from one that is not there,
--- and a plain read that could tell would make the transaction's snapshot, before the application has read
--- anything. So the look is a locking one too, and locks what was inserted anew while the first one waited.
+-- Templates. Steps: without waiting; waiting; the first one again (no row is hidden here); a look when no row came.
+-- Then the first three again, for a caller that keeps the key.
+-- The index is forced. If it is gone meanwhile, that is an error (1176); otherwise the server would read, and lock,
+-- the table.
+-- NOWAIT, not SKIP LOCKED, with which a locked row looks like one that is not there. A plain read could distinguish
+-- the two, but would make the transaction's snapshot before the application has read anything. So the look is a
+-- locking one too, and locks what was inserted anew while the first step waited.
 -- :step
 SELECT 0, {DONE} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE {nowait};
 -- :step
@@ -804,8 +819,8 @@ SELECT 0, IF(COUNT(*) > 0, {DONE}, {GONE}) FROM {table} FORCE INDEX ({key}) WHER
 -- :step same 1
 
 -- :block table_version
--- Whether a column of a table of the application's can hold versions; asked as table_key is. Of timestamps only
--- those that keep every microsecond. No row: there is no such column, or table.
+-- Whether a column of a table of the application's can hold versions. It runs where table_key runs. Of timestamps
+-- only those that keep every microsecond can. No row: there is no such column, or table.
 -- :step
 SELECT 0,
        CASE WHEN k.kind IS NULL THEN {UNFIT} ELSE {DONE} END,
@@ -826,8 +841,8 @@ FROM (
 ) k;
 
 -- :block version_integer
--- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
--- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below. They read a version as an
+-- integer or NULL, raise it, and begin with one. {start} is a random number.
 -- :step
 {column}
 -- :step
@@ -836,8 +851,8 @@ COALESCE({column} + 1, {start})
 {start}
 
 -- :block version_timestamp
--- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes
--- fall into one microsecond, or the clock was put back.
+-- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes fall
+-- into one microsecond, or after a step back of the clock.
 -- :step
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})
 -- :step
@@ -846,12 +861,13 @@ COALESCE(GREATEST(NOW(6), {column} + INTERVAL 1 MICROSECOND), NOW(6))
 NOW(6)
 
 -- :block cas_update
--- Changes a row of the application's if it has the expected version. Whoever is changing it is waited for by the
--- first step, which locks it and reads the newest version ({there} and {seen} from then on); the index is forced
--- as in row_lock, and cannot go after that. What is locked does not change, so the second step changes the
--- row, or does not, by that alone. The third one reads as the application does: of a row that was changed it
--- tells the new version. Of another one it tells a conflict (18) if that is what the application would read
--- now; if its snapshot shows something else, it would go on doing so (17). 9: there is no row.
+-- Changes a row of the application's if it has the expected version. The first step waits for a session that is
+-- changing the row, locks the row, and reads the newest version ({there} and {seen} from then on). The index is
+-- forced as in row_lock, and cannot be dropped after that. What is locked does not change, so the second step changes
+-- the row, or does not, by that alone.
+-- The third step reads as the application does. Of a row that was changed it answers the new version. CONFLICT:
+-- another version, and the application would read the same now. STALE: the application's snapshot shows something
+-- else, and would go on doing so. GONE: there is no row.
 -- :step
 SELECT 0, {NONE}, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step write
@@ -883,15 +899,16 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 
 -- :block cas_insert
--- Makes a row that is not there. Whoever is making or deleting it is waited for. One that is there is an error
--- (1062), and so is one that has the values of another unique index.
+-- Makes a row that is not there. It waits for a session that is making or deleting it. A row that is there is an
+-- error (1062), and so is one that has the values of another unique index.
 -- :step write
 INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first});
 -- :step write
 SELECT 0, {DONE}, {version} FROM {table} WHERE {match};
 
 -- :block cas_met
--- What was in the way of cas_insert: as the third step of cas_update. It is share-locked by that already.
+-- What was in the way of cas_insert, as the third step of cas_update answers it. cas_insert has share-locked it
+-- already.
 -- :step
 SELECT 0, {NONE}, {version} FROM {table} WHERE {match} LOCK IN SHARE MODE;
 -- :step
@@ -903,10 +920,10 @@ SELECT 0,
 FROM (SELECT 1 AS one) o LEFT JOIN (SELECT 1 AS there, {version} AS version FROM {table} WHERE {match}) p ON 1 = 1;
 
 -- :block fence
--- Lets a token through that is not smaller than the largest so far, and keeps it. Who comes later waits for this
--- transaction's end, and is judged by what it left. The second step looks, before anything is changed, whether the
--- transaction's snapshot is older than the row (17); if it has none yet, it is made now, behind the lock. 18:
--- there was a larger one. 9: there is no row.
+-- Accepts a token that is not smaller than the largest so far, and keeps it. A later session waits for the end of
+-- this transaction, and is judged by what it left. Before anything is changed, the second step looks whether the
+-- transaction's snapshot is older than the row (STALE). If it has none yet, it gets one now, behind the lock.
+-- CONFLICT: there was a larger token. GONE: there is no row.
 -- :step
 SELECT 0, {NONE}, {version} FROM {table} FORCE INDEX ({key}) WHERE {match} FOR UPDATE;
 -- :step
@@ -923,15 +940,16 @@ UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {ver
 SELECT 0, {DONE}, {version} FROM {table} WHERE {match};
 
 -- :block session
--- In the application's transaction: the number by which `blockers` knows its session. No table is read for it.
+-- In the application's transaction: the number by which `blockers` knows its session. This reads no table.
 -- :step
 SELECT 0, {DONE}, CONNECTION_ID();
 
 -- :block blockers
--- Not in the application's transaction: who keeps the session waiting now. Who waits for the same row before it is
--- in the way too, but has it not: the lock that blocks is then the one that it waits for itself. MariaDB shows
--- what it has gathered for anybody within the last 0.1 s. PROCESS is needed, and on MySQL the right to read
--- performance_schema. MySQL before 8.0 is not asked. What a session without a wait was refused nobody tells.
+-- Not in the application's transaction: which sessions keep this one waiting now. A session that waits for the same
+-- row, before this one, is in the way too, but does not have the row. Then the lock that blocks is the one for which
+-- that session itself waits. MariaDB shows what it gathered for any session within the last 0.1 s. PROCESS is needed,
+-- and on MySQL the right to read performance_schema. On MySQL before 8.0 this finds nothing. No server shows what a
+-- session without a wait was refused.
 -- :step
 SELECT 0, {DONE}, q.id, q.opened, q.about
 FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL
@@ -954,8 +972,8 @@ FROM (SELECT NULL AS id, NULL AS opened, NULL AS about FROM DUAL WHERE :session 
 ORDER BY q.opened DESC LIMIT 100;
 
 -- :block lease
--- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none. The clock is
--- read once: the end that is computed of it is not later than the real one.
+-- How long the lease of this exact grant still runs (DONE), or how it ended. No row: the name has no row. The clock
+-- is read once, so that the computed end is not later than the real one.
 -- :step
 SET @sqlock_t = {now};
 SELECT 0,
@@ -967,11 +985,12 @@ FROM {lock} l
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
 
 -- :block break_noted
--- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
--- when others have come and gone since and the row has forgotten. The note is there before, with a time less than 0,
--- which says nothing yet; one statement breaks the grant and makes the note true. So there is no break without a note,
--- nor a note that says more than was done, wherever it ends. If the note was taken away in between (old ones
--- go a hundred at a time, for its author cannot be at it any more), nothing is broken, and 3 says to look again.
+-- The same as break, with a note of it that stays for a month. So the broken holder learns of the break also when
+-- others have come and gone since, and the row has forgotten it. The note is written before, with a time less than 0,
+-- which says nothing yet. Then one statement breaks the grant and makes the note true. So there is no break without a
+-- note, and no note that says more than was done, wherever it ends.
+-- Old notes go a hundred at a time, because their authors cannot be at work any more. If this note was deleted in
+-- between, nothing is broken. SKIPPED: look again.
 -- :step aside
 SET @sqlock_t = {now} - {month};
 DELETE FROM {broken} WHERE noted BETWEEN -@sqlock_t AND @sqlock_t ORDER BY noted LIMIT 100;
@@ -1004,7 +1023,7 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
 
 -- :block was_broken
--- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
--- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- Follows an answer that others came since (TAKEN): was this very grant broken? It had ended by then, so what is seen
+-- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token AND b.noted > 0;

@@ -1,70 +1,79 @@
--- sqlock's statements for PostgreSQL 10 and newer. How this file is read: schema/README.md.
--- Every block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session, so it works
--- behind a transaction pooler too. CTEs that lock rows are never inlined, so PostgreSQL 12's MATERIALIZED
--- is not needed. The one index that serves all of them is the primary key (ns, name).
--- The session's search_path may be any. Operators, functions, types and catalogues get their schema when this is
--- built: schema/qualify.awk tells what that asks of a statement.
+-- sqlock's statements for PostgreSQL 10 and newer. schema/README.md says how to read this file.
+-- Each block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session. So it works behind a
+-- transaction pooler too.
+-- PostgreSQL never inlines a CTE that locks rows, so no MATERIALIZED of PostgreSQL 12 is necessary. One index serves
+-- all blocks: the primary key (ns, name).
+-- The session may have any search_path. The build writes operators, functions, types and catalogues with their
+-- schema. schema/qualify.awk says what this demands of a statement.
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
--- For how long notes of breaks are kept: longer than any lease lasts.
+-- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
 -- When the server was started.
 -- :define started (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
--- What a session, or a pooler's client, can live to see change: the meta table's number, which is another one in a
--- dump that is put back; the timeline, which rises with each promotion; the server's start, since data that others
--- have overtaken may have been started again.
+-- What a session, or the client of a pooler, can see change during its life:
+-- - the meta table's number: a dump that is put back has another one;
+-- - the timeline: it rises with each promotion;
+-- - the server's start: data that another server has overtaken may have been started again.
 -- :define life ({meta:text}::regclass::oid::text || '/'::text || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/'::text || {started})
--- meta's server is this one, and forgets nothing that it is not known to forget ('@'): grants ask. fsync goes off by
--- a reload, a table becomes UNLOGGED by one statement, both behind the back of who is connected. Of the functions
--- that look into the server's cache of pg_class, and so cost nothing, one tells a table that is neither temporary nor
--- UNLOGGED: pg_relation_is_publishable.
+-- meta's server is this one, and forgets no commits that meta does not say it may forget ('@'). Each grant checks
+-- this. A reload can turn fsync off, and one statement makes a table UNLOGGED. A connected session notices neither.
+-- pg_relation_is_publishable looks into the server's cache of pg_class, so it costs nothing. Of such functions it
+-- alone says that a table is neither temporary nor UNLOGGED.
 -- :define known (split_part(m.server, '#', 2) = {life} AND (current_setting('fsync') = 'on' OR strpos(m.server, '@') > 0) AND pg_relation_is_publishable({lock:text}::regclass) AND pg_relation_is_publishable({meta:text}::regclass))
--- The server may lack commits of another, by which somebody was granted the lock and may believe in it (:grace, the
--- application's maximum; 0: that is no matter). Each grant asks: behind a pooler, or on another connection's word,
--- this one need not have been greeted since. Until when:
+-- The server may lack commits of another server. A program may have been granted the lock by one of them, and still
+-- believe in it. :grace is the application's maximum; 0 means that this does not matter. Each grant checks it,
+-- because this connection may have had no handshake since: behind a pooler, or where another connection noticed the
+-- change.
+-- Until when:
 -- :define grace_end (m.lost_at + least(m.longest, :grace))
 -- :define graced (:grace > 0 AND {now} < {grace_end})
--- The same of registers, whose table is younger than the others.
+-- The same for registers, whose table is younger than the others.
 -- :define kept pg_relation_is_publishable({register:text}::regclass)
 
--- The server that runs, and the database, for guards: a copy of either has another start, whatever else is the same.
+-- The running server and the database, for guards. A copy of either has another start, whatever else is the same.
 -- :define running ((SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) || '@'::text || {started})
 
--- A number of ours among all advisory locks of the database.
+-- Our own number among all advisory locks of the database.
 -- :define migrators 7312051953419
 
--- A session that sets nothing may come with synchronous_commit off, and be accepted (SQLOCK_OPEN_ACCEPT_WEAK).
--- A token that was handed out and then forgotten would be handed out again.
+-- A session that sets nothing may come with synchronous_commit off and be accepted (SQLOCK_OPEN_ACCEPT_WEAK). This
+-- turns it on for the transaction: a token that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 
--- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in
--- microseconds; and what people want to know of it.
+-- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in microseconds;
+-- and what people want to know about it.
 -- :define open (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint
 -- :define about convert_to(CASE WHEN a.pid IS NULL THEN 'a prepared transaction' ELSE concat_ws(', ', 'user ' || a.usename, 'application ' || CASE WHEN a.application_name <> '' THEN a.application_name END, 'from ' || host(a.client_addr), a.state) END, 'UTF8')
 
--- What compare and set compares: both may be NULL.
+-- What compare and set compares. Both may be NULL.
 -- :define as_expected (({version} = {expected}) IS TRUE OR {version} IS NULL AND {expected}::bigint IS NULL)
 
--- Who may create in the schema may make a table of our name before we do, and what hangs on it (a trigger, a CHECK,
--- a policy, a view's functions) runs with the rights of whoever uses it. So who migrates uses plain tables only, of
--- owners who gain nothing: they may act as the role that migrates (superusers may), as the owner of the schema or as
--- that of the database; or they are a group that was given to it by who administers roles. That it is a member alone
--- tells nothing: before PostgreSQL 15 every role may make any other its member.
+-- A role that may create in the schema may make a table of our name before we do. What hangs on such a table (a
+-- trigger, a CHECK, a policy, a view's functions) runs with the rights of the role that uses it. So the migrating
+-- role uses plain tables only, and only those of owners who gain nothing by this:
+-- - an owner that may act as the migrating role (superusers may), as the owner of the schema, or as the owner of the
+--   database;
+-- - a group that the administrator of roles gave to the migrating role. Membership alone proves nothing: before
+--   PostgreSQL 15 each role may make any other its member.
 -- :define granted WITH RECURSIVE g (oid) AS (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user UNION SELECT m.roleid FROM g JOIN pg_auth_members m ON m.member = g.oid JOIN pg_roles b ON b.oid = m.grantor WHERE b.rolsuper OR b.rolcreaterole) SELECT g.oid FROM g
 -- :define trusted (pg_has_role(c.relowner, current_user, 'MEMBER') OR pg_has_role(c.relowner, n.nspowner, 'MEMBER') OR pg_has_role(c.relowner, d.datdba, 'MEMBER') OR c.relowner = ANY ({granted}))
--- All tables that we may have (tab), as one look shows them: whether each is there, and what is wrong with it. Who
--- changes nothing (:changes = 0) may read plain tables of anybody's.
+-- All tables that we may have (tab), as one look shows them: whether each is there, and what is wrong with it. A call
+-- that changes nothing (:changes = 0) may read plain tables of any owner.
 -- :define looked SELECT t.tab, c.oid, c.relkind = 'r' AS plain, CASE WHEN c.relkind <> 'r' THEN t.name || ' of ' || o.rolname || ' is no plain table' WHEN NOT {trusted} THEN t.name || ' belongs to ' || o.rolname || ', and what hangs on it would run with the rights of ' || current_user END AS fault FROM (SELECT u.tab, '{prefix}' || u.tab AS name FROM unnest(ARRAY['meta', 'lock', 'migration', 'row', 'register', 'broken']) AS u (tab)) t LEFT JOIN pg_class c ON c.oid = to_regclass('{schema}.{prefix}' || t.tab) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_roles o ON o.oid = c.relowner LEFT JOIN pg_database d ON d.datname = current_database()
 
 -- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.
--- Unfit in any case: a view in a table's place, whose functions would run with our rights; a rule, with which
--- grants fail; an UNLOGGED table, which a crash empties together with all tokens; a session that is
--- not told when the wait for the standby was cut. Weak are commits that the disk, or a standby that the server has
--- been told to wait for, may not have.
--- The server's identity: what its data is, and '@' where that may forget commits; '#'; what changes in its life.
+-- UNFIT in any case are:
+-- - a view in the place of a table: its functions would run with our rights;
+-- - a rule: grants fail with it;
+-- - an UNLOGGED table: a crash empties it, and all tokens go with it;
+-- - a session that does not get the warning that the wait for the standby was cut.
+-- WEAK are commits that the disk may not have, or the standby for which the server was configured to wait.
+-- The server's identity: what its data is, with '@' if that data may forget commits; '#'; what changes during its
+-- life.
 -- :step
 SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN {READONLY}
                ELSE {UNFIT} END,
@@ -117,18 +126,18 @@ FROM {meta} m,
 WHERE m.id = 1;
 
 -- :block reincarnate
--- This server is not the one that meta knew, or was started anew: what was granted on its way here may be forgotten,
--- or be of a data that has overtaken this one. So from now on tokens are above the clock, which was behind this one
--- when any of those was drawn: they are the clock at such a moment, and one more for each grant. Nothing is added to
--- the clock: another server that is promoted a little later would draw the same again.
--- A clock that is behind the floor is not to be trusted (25). Who asks to have it lifted (lift) gets 2^32 more than the
--- floor, 71 minutes of a clock.
--- The same where meta knows this server, and whoever asks has met another one that draws above floor: this one was
--- overtaken, and grants again without having been started anew.
--- Commits may be missing (lost_at) on another timeline or data, where they may be forgotten, and on a server that was
--- overtaken; one that was merely started anew has all. If no lease is known here yet, the first ones may be among
--- those commits, of any length.
--- No row: somebody else was quicker.
+-- meta knew another server, or this one was started anew. It may have forgotten grants of its own past, or its data
+-- may have overtaken this one. So from now on tokens are above the clock. All tokens that were drawn before are below
+-- it: such a token is the clock of an earlier takeover, and one more for each grant since. Nothing is added to the
+-- clock: another server that is promoted a little later would draw the same tokens again.
+-- BEHIND: a clock that is behind the floor is not to be trusted. With :lift the floor becomes 2^32 more than it was,
+-- which is 71 minutes of a clock.
+-- The same happens where meta knows this server, but the caller has met another one that draws above :floor. Then
+-- this server was overtaken, and grants again without a restart.
+-- Commits may be missing (lost_at) on another timeline, on other data, on data that may forget commits, and on a
+-- server that was overtaken. A server that was merely started anew has all of them. If no lease is known here yet,
+-- the first ones may be among the missing commits, with any length.
+-- No row: another session was quicker.
 -- :step
 WITH i AS (
     SELECT m.server, m.fence_floor < :floor AS overtaken, greatest(m.fence_floor, :floor) AS above, {now} AS t,
@@ -154,7 +163,7 @@ WHERE m.id = 1 AND (m.server <> convert_from(:server, 'UTF8') OR m.fence_floor <
   AND greatest(m.fence_floor, :floor) >= {now};
 
 -- :block longest
--- No lease is longer than what meta says: who is about to be granted a longer one raises it first. Always one row.
+-- No lease is longer than meta says. Before a longer one is granted, this raises the value. Always one row.
 -- :step
 WITH g AS (
     UPDATE {meta} m SET longest = :ttl WHERE m.id = 1 AND m.longest < :ttl AND {durable} RETURNING 1
@@ -162,14 +171,16 @@ WITH g AS (
 SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 
 -- :block acquire
--- Grants the lock if its row is free, run out, or ours (the same request sent again), and not_after has
--- not passed. The row is locked FOR UPDATE first, which waits for nobody (SKIP LOCKED) and is the one
--- strength that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked
--- row; the token is drawn under its lock. While the lock is held nothing is written, and 2 says so, also
--- to who asks too late. not_after is asked for again under the lock: whoever has seen since that nobody is
--- granted the lock has said so. During the grace after a loss nobody is granted a lock but who has it (19).
--- No row: the lock has no row yet; the next step makes it, the last one asks again. A pruner that takes a row away
--- has raised the floor before, and who finds the row that is made after it reads that floor too.
+-- Grants the lock if its row is free, run out, or ours (the same request sent again), and if not_after has not
+-- passed. The row is first locked FOR UPDATE. That lock waits for no other (SKIP LOCKED), and it is the one strength
+-- that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked row. The token is
+-- drawn under the lock.
+-- While another one holds the lock, nothing is written. HELD says so, also to a caller who is too late.
+-- not_after is checked again under the lock: by then another look may have reported that this request was not
+-- granted.
+-- During the grace after a loss, only the holder itself is granted the lock (GRACE).
+-- No row: the lock has no row yet. The next step makes it, the last one tries again. A pruner raises the floor before
+-- it takes a row away. So a session that finds the row made after that reads the new floor too.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, m.fence_floor AS floor, {now} AS t
@@ -227,10 +238,11 @@ ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
 -- :block guarded
--- After acquire said 3 (possible, but the row is locked): by whom? The weaker lock is taken first, and kept: a
--- guard lets it pass, and who is writing the row does not. Only then does the stronger one's failure prove a guard
--- (12). Whoever was writing may have ended by now; so what the locked row says comes first: others hold it (2), or
--- we do, or nobody is in the way any more (3). No row: somebody is writing the row, try again.
+-- After acquire answered SKIPPED (possible, but the row is locked): by whom? The weaker lock is taken first, and
+-- kept. A guard lets it pass, a writer of the row does not. Only then does it prove a guard (GUARDED) that the
+-- stronger lock fails. The writer may have ended by now, so the locked row has the first word: HELD, or SKIPPED if we
+-- hold the lock or nothing is in the way any more.
+-- No row: another session is writing the row. Try again.
 -- :step
 WITH w AS (
     SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
@@ -246,11 +258,11 @@ SELECT 0,
 FROM w;
 
 -- :block renew
--- Extends a lease that has not run out, for its exact grant. Rows that somebody has locked are skipped
--- (3: try again, alone), so one of them delays no other. exp is set, not raised: after the server's clock
--- was put back, a raised one would last for as long as the step. Always one row for each request.
--- The array's FULL JOIN finds the same rows as a LEFT JOIN would, but it cannot be a nested loop: the
--- planner expects one row of g, and would compare 500 times 500.
+-- Extends a lease that has not run out, for its exact grant. Locked rows are skipped (SKIPPED: try again, alone), so
+-- that none of them delays another. exp is set, not raised: after a step back of the server's clock, a raised one
+-- would last for as long as the step. Always one row for each request.
+-- The array's FULL JOIN finds the same rows as a LEFT JOIN, but cannot be a nested loop. The planner expects one row
+-- of g, and would compare 500 times 500.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
@@ -304,9 +316,9 @@ SELECT (i.ord - 1)::int,
 FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name = i.name;
 
 -- :block release
--- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. Does not touch a guard's lock: nobody is granted the name before the guard's
--- transaction ends. Always one row; 3: look again.
+-- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
+-- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
+-- Always one row. SKIPPED: look again.
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
@@ -327,16 +339,18 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
--- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn, is
--- written under the row's lock. The lock is waited for: a grant that is still committing (for a standby, say) is
--- not seen by the snapshot, only by who comes after it. How the last grant ended stays: its holder may not have
--- asked yet.
--- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
--- sign of this owner for ever. The row counts as idle from now on: the pruner, who may have been about to
--- take it, would take the tombstone with it. No row: the lock has none; the next step makes it, for the
--- tombstone to stand in.
+-- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
+-- still be on its way, so it also writes a tombstone (withdrawn) under the row's lock. With it the request is granted
+-- nothing when it comes (RELEASED).
+-- This waits for the row's lock. The snapshot does not show a grant that is still committing (it may be waiting for a
+-- standby); only a later look does. How the last grant ended stays in the row: its holder may not have learned of it
+-- yet.
+-- DONE: it was granted, and is given back.
+-- EARLY: it has not come yet. The tombstone is no proof against a later arrival, because the next withdrawal replaces
+-- it.
+-- NEVER: not_after has passed, and there will never be a sign of this owner.
+-- The row counts as idle from now on. A pruner that was about to take it would take the tombstone with it.
+-- No row: the lock has none. The next step makes it, so that the tombstone has a place.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, c.kind, c.owner, c.token, c.exp, c.ended_owner, c.withdrawn
@@ -367,9 +381,9 @@ ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
 -- :block break
--- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after
--- a lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any
--- more. Always one row; 3: look again.
+-- As release, by token alone: an operator ends a grant whose holder is dead. After a lost reply the same request
+-- finds BROKEN (it was broken before) or TAKEN (others came and went since, and how it ended is no longer known).
+-- Always one row. SKIPPED: look again.
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
@@ -389,11 +403,11 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
--- A page in byte order after the name `after`; names that start with prefix (no byte of UTF-8 is ff);
--- free = 1: free rows too.
--- The planner must go by the primary key and stop after a page. Of equalities it thinks, before it knows
--- the table, that next to no row passes: then it reads all that follow for each page and sorts them, which
--- took 5 s for 100,000 names. So the bounds are of whole keys, and the kind is asked for by a range.
+-- A page in byte order after the name :after, of names that start with :prefix (no byte of UTF-8 is ff). :free = 1:
+-- free rows too.
+-- The planner must go by the primary key and stop after a page. Before it knows the table, it expects next to no row
+-- to pass an equality. Then it reads and sorts all following rows for each page, which took 5 s for 100,000 names. So
+-- the bounds are whole keys, and the kind is compared by a range.
 -- :step
 SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
 FROM {lock} l
@@ -403,10 +417,11 @@ WHERE (l.ns, l.name) > (:ns, :after) AND (l.ns, l.name) >= (:ns, :prefix)
 ORDER BY l.ns, l.name LIMIT :limit;
 
 -- :block sweep
--- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
--- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
--- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and
--- what it reads is `limit` rows, whatever they hold. It only looks: reap and prune decide.
+-- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
+-- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
+-- last key.
+-- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and reads :limit
+-- rows, whatever they hold. It only looks: reap and prune decide.
 -- :step
 WITH t AS (SELECT {now} AS now), p AS (
     SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket
@@ -427,14 +442,14 @@ SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.n
 FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON true;
 
 -- :block reap
--- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
--- it, so that their holders are told. Whoever renewed one, took it over or is at it now was quicker: the
--- predicate is asked again on the locked row, and a row that is locked or guarded is skipped, so no client
--- waits for another's row here and none can deadlock. exp is compared with the running clock too: it may
--- have been put back since the page was read.
--- The keys go through arrays because the planner takes those for short: it finds their rows one by one by
--- the primary key, where for k it would read the whole table.
--- Always one row: how many were freed.
+-- Frees rows from (:ns, :name) to (:to_ns, :to) whose lease ran out before :cut, :limit at most. It remembers how
+-- they ended, so that their holders learn of it. A session that renews a row, takes it over or works on it at this
+-- moment was quicker: the locked row is judged again, and a locked or guarded row is skipped. So no client waits here
+-- for the row of another, and none can deadlock. exp is also compared with the running clock, which may have been put
+-- back since the page was read.
+-- The keys go through arrays because the planner expects those to be short: it finds their rows one by one by the
+-- primary key. For k it would read the whole table.
+-- Always one row: how many rows were freed.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
@@ -454,13 +469,13 @@ WITH k AS (
 SELECT 0, {DONE}, count(*), NULL::bigint, {now} FROM g;
 
 -- :block prune
--- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
--- draws above the floor, which the first step raises to `floor` (the largest token of the batch) before
--- the second may delete anything that is not above it. Who sees the new row sees that floor too, whatever
--- token the row was made with. Nothing is locked between the two steps, so a reaper that is stopped there
--- delays nobody; a floor that is too high does no harm.
--- A row that is locked or guarded is skipped, and one in use for a queue is left alone.
--- The first step changes meta only where the floor is too low, and locks nothing otherwise.
+-- Deletes a row that has been free since before :cut. Tokens go on rising, because the next creator of the row draws
+-- above the floor. The first step raises the floor to :floor, the largest token of the batch. The second step deletes
+-- only rows whose token is not above the floor. A session that sees the new row sees that floor too, whatever token
+-- the row was made with. Nothing is locked between the two steps, so a reaper that stops there delays no one. A floor
+-- that is too high does no harm.
+-- A locked or guarded row is skipped. A row that a queue uses is left alone.
+-- The first step changes meta only where the floor is too low, and otherwise locks nothing.
 -- No row: there was nothing to delete.
 -- :step
 UPDATE {meta} m SET fence_floor = :floor WHERE m.id = 1 AND m.fence_floor < :floor;
@@ -503,7 +518,7 @@ RETURNING (k.ord - 1)::int, {DONE}, l.token;
 SELECT 0, {DONE} FROM (SELECT pg_advisory_xact_lock({migrators})) one;
 
 -- :block migrate_version
--- Nothing is read of tables that strangers may have made. What the first step sees decides: a table that comes
+-- Reads nothing from tables that strangers may have made. What the first step sees decides: a table that appears
 -- after it is not read either.
 -- :step
 SELECT 0, CASE WHEN s.fault IS NULL THEN {DONE} ELSE {UNFIT} END, 0, 0, {now}, 0, NULL::bytea, convert_to(s.fault, 'UTF8')
@@ -514,8 +529,8 @@ ORDER BY (s.fault IS NULL) LIMIT 1;
 SELECT 0, {DONE}, m.version, m.min_reader, {now} FROM {meta} m WHERE m.id = 1;
 
 -- :block migrate_record
--- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
--- one above meta's version was begun and not ended, and is written anew.
+-- The meta row says what is applied. :done = 0 writes only the record, before a step that is not a transaction. A
+-- record above meta's version means that its migration was begun and not ended; it is written anew.
 -- :step
 WITH r AS (
     INSERT INTO {migration} (version, name, checksum, applied)
@@ -526,7 +541,7 @@ WITH r AS (
 UPDATE {meta} SET version = greatest(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
--- All records. 0: there is no table for them. As in migrate_version, what the first step sees decides.
+-- All records. NONE: there is no table for them. As in migrate_version, what the first step sees decides.
 -- :step
 SELECT 0, CASE WHEN s.fault IS NULL THEN {NONE} ELSE {UNFIT} END, 0, NULL::bytea, NULL::bytea, NULL::bigint, NULL::bytea,
        convert_to(s.fault, 'UTF8')
@@ -540,10 +555,10 @@ FROM {migration} ORDER BY version;
 -- :define type replace(format_type(a.atttypid, NULL), 'pg_catalog.', '')
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
--- then indexes that there should not be: a unique one refuses what locks need to write (and one that has
--- the token in it lets a guard's lock keep renewals out), and on the lock table any but a BRIN one beyond the
--- names ends the HOT updates of renewals; then CHECKs, by their number.
+-- What the tables lack of what tables.sql says, a row each. No row: they have all of it. Columns come first. Then
+-- indexes that should not be there: a unique one refuses what locks have to write, and one with the token in it lets
+-- a guard's lock keep renewals out. On the lock table any index beyond the names, except a BRIN one, ends the HOT
+-- updates of renewals. Then CHECKs, by their number.
 -- :step
 SELECT 0, {DONE}, (t.oid IS NOT NULL)::int,
        convert_to(CASE WHEN t.oid IS NULL THEN 'there is no table ' || e.tab
@@ -587,24 +602,24 @@ WHERE n.has <> e.checks
 ORDER BY e.tab;
 
 -- :block migrate_close
--- From here to the transaction's end nobody is granted a lock, so that what migrate_held says stays
--- true. Waits for transactions that use the table, guards among them. No row.
+-- From here to the end of the transaction no one is granted a lock, so what migrate_held says stays true. It waits
+-- for transactions that use the table, guards among them. No row.
 -- :step
 LOCK TABLE {lock} IN ACCESS EXCLUSIVE MODE;
 
 -- :block migrate_held
--- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- How many leases run outside of one namespace (our own), and the name of one. No row: none.
 -- :step
 SELECT 0, {DONE}, count(*) OVER (), l.name
 FROM {lock} l WHERE l.owner IS NOT NULL AND l.exp > {now} AND l.ns <> :ns LIMIT 1;
 
 -- :block migrate_lease
--- The transaction of migrate_lock is the guard here. Never asked for.
+-- Never sent: the transaction of migrate_lock keeps other migrators out.
 -- :step
 SELECT 0, {DONE} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
 
 -- :block migrate_around
--- Before and behind migrations that are written out as text.
+-- What stands before and behind migrations that are written out as text.
 -- :step
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock({migrators});
@@ -612,14 +627,14 @@ SELECT pg_advisory_xact_lock({migrators});
 COMMIT;
 
 -- :block guard
--- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends.
--- KEY SHARE lets renewals and releases pass, which change no key, and not the FOR UPDATE that every grant
--- begins with. It waits for a grant that is being written, and for nothing else. The row is judged as it is
--- when it is locked; in REPEATABLE READ and SERIALIZABLE by the transaction's snapshot, which cannot tell
--- a lease that has run out from one that is younger than the snapshot, or was renewed since (17); that it
--- has ended, or that there was a later one, is true in any snapshot. A row that was granted to others since
--- is an error there, 40001.
--- Always one row; 3: look again.
+-- In the application's transaction: proves the lease, and keeps every grant out until the transaction ends. KEY SHARE
+-- lets renewals and releases pass, because they change no key. It keeps out the FOR UPDATE that each grant begins
+-- with. It waits for a grant that is being written, and for nothing else.
+-- The row is judged as it is when it is locked. In REPEATABLE READ and SERIALIZABLE it is judged by the transaction's
+-- snapshot. That cannot say whether a lease has run out, or is younger than the snapshot, or was renewed since
+-- (STALE). That the grant has ended, or that there was a later one, is true in any snapshot. A row that was granted
+-- to others since is an error there, 40001.
+-- Always one row. SKIPPED: look again.
 -- :step
 WITH k AS (
     SELECT c.token, c.exp FROM {lock} c
@@ -642,9 +657,9 @@ SELECT 0,
 FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
--- Does a guard of this grant keep the row's others out now (12)? As in `guarded` the weaker lock is taken first, and
--- kept. Once others have been granted the lock, no guard of this grant can be left, and one that is there is
--- theirs. Always one row.
+-- Does a guard of this grant keep others out of the row now (GUARDED)? As in `guarded` the weaker lock is taken
+-- first, and kept. After a later grant no guard of this grant can be left; a guard that is there belongs to the later
+-- one. Always one row.
 -- :step
 WITH w AS (
     SELECT l.ns, l.name FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token
@@ -655,8 +670,8 @@ WITH w AS (
 SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN {GUARDED} ELSE {DONE} END;
 
 -- :block ensure
--- Makes the row that transactions lock by this name, if it is not there. Who comes while another one makes
--- it waits for that, and finds it. No row: it was deleted in between, ask again.
+-- Makes the row that transactions lock by this name, if it is not there. A second session waits while the first one
+-- makes the row, and finds it. No row: it was deleted in between. Try again.
 -- :step
 SELECT 0, {DONE}, NULL::bigint, NULL::bigint, {now} FROM {row} r WHERE r.ns = :ns AND r.name = :name;
 -- :step
@@ -664,24 +679,24 @@ INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHI
 -- :step same 1
 
 -- :block register_get
--- Always one row; 9: there is no such register, whose version is 0.
+-- Always one row. GONE: there is no such register; its version is 0.
 -- :step
 SELECT 0, CASE WHEN r.name IS NULL THEN {GONE} ELSE {DONE} END, coalesce(r.version, 0), NULL::bigint, {now}, r.value
 FROM (VALUES (1)) one LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
--- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed. The
--- row is locked at that version first, which waits for who is changing it and then finds another version; t
--- reads the clock behind that wait. While the version is another one nothing is locked or written.
--- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
--- somebody else has changed the register since; and it writes the row once more, so that it waits for the standby as
--- the first one did, or should have. A server whose floor is not above that of another (above) was overtaken: 13.
--- 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted; and all are above the floor, as
--- tokens are: above those that a failover forgot.
--- No row: there is no such register; the next step makes it if that was asked for, the last one tells why
--- nothing was done. Two creators: the second waits for the first, and makes nothing; but if the first one is
--- undone when it is too late for the second, that is undone by an error, which nobody is left to hear.
+-- Changes a register whose version is :expected (0: it does not exist), if not_after has not passed. The row is first
+-- locked at that version. The lock waits for a session that is changing the row, and then finds another version. t
+-- reads the clock behind that wait. While the version is another one, nothing is locked or written.
+-- The writer stays beside what it wrote. So the same request, sent again after a lost reply, is DONE, until another
+-- one has changed the register. It also writes the row once more, so that it waits for the standby as the first one
+-- did, or should have.
+-- STRANGER: the server's floor is not above that of another server (:above), so it was overtaken.
+-- CONFLICT and GONE are final: no version comes twice for a name. A new one begins at the clock, so that it is above
+-- the versions of a row that was deleted. All are above the floor, as tokens are: above those that a failover forgot.
+-- No row: there is no such register. The next step makes it if the request says so; the last one says why nothing was
+-- done. Of two creators, the second waits for the first, and makes nothing. If the first one rolls back when it is
+-- too late for the second, an error rolls back the second as well; no one is left to hear it.
 -- :step
 WITH k AS (
     SELECT r.version, r.writer FROM {register} r
@@ -730,12 +745,14 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block table_key
--- In the application's transaction: the unique indexes of a table of its own, by their columns. A name that is
--- too long is one that is not there, whatever the parser would cut it to. An index that compares in another
--- way than the table does (a collation, an operator class) lets several rows be the same to `=`, as tables
--- that inherit do; a column of one is NULL, so that it is no key. The server reads a value as its column's type.
--- A row is looked up by the index's own operator: that of another schema may come first, and not be found by it.
--- No row: there is no such table.
+-- In the application's transaction: the unique indexes of one of its tables, by their columns. No row: there is no
+-- such table. A name that is too long counts as one that is not there, even if the parser would cut it to a name that
+-- is.
+-- An index may compare in another way than the table does (a collation, an operator class). Then several rows may be
+-- the same to `=`, as in tables that inherit. A column of such an index is NULL, so that it is no key. The server
+-- reads a value as the type of its column.
+-- A row is looked up by the index's own operator. An operator of another schema might come first, and the index would
+-- not serve it.
 -- :step
 WITH t AS (
     SELECT c.oid, n.nspname, c.relrowsecurity,
@@ -777,17 +794,19 @@ SELECT 0, CASE WHEN t.detail IS NULL THEN {DONE} ELSE {UNFIT} END, k.key, k.col,
 FROM t LEFT JOIN k ON true ORDER BY k.key;
 
 -- :block table_at
--- The catalogue is asked in the application's transaction here: never asked for.
+-- Never sent: the catalogue is read in the application's transaction here.
 -- :step
 SELECT 0, {DONE}, current_schema()::text;
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, without waiting where rows may be hidden, a look when no row came;
--- then the first three for who keeps the key. SKIP LOCKED, not NOWAIT: that writes an error into the server's log
--- for each row that is locked. But a row that a policy lets its user read, and not lock, looks as if somebody else
--- had it locked then; so NOWAIT tells where the table has policies. Who waited and finds that the row was deleted
--- meanwhile gets no row, also when the same transaction has inserted it anew; so a look with a newer snapshot tells:
--- 3, ask again; 9, it does not exist. The levels with one snapshot raise 40001 instead.
+-- Templates. Steps: without waiting; waiting; without waiting where rows may be hidden; a look when no row came. Then
+-- the first three again, for a caller that keeps the key.
+-- SKIP LOCKED, not NOWAIT, which writes an error into the server's log for each locked row. But a policy may let a
+-- user read a row and not lock it. Such a row looks as if another session had locked it. So NOWAIT decides where the
+-- table has policies.
+-- A session that waited, and finds the row deleted meanwhile, gets no row, also when the same transaction has
+-- inserted it anew. So a look with a newer snapshot decides. SKIPPED: try again. GONE: it does not exist. The levels
+-- with one snapshot raise 40001 instead.
 -- :step
 SELECT 0, {DONE} FROM {table} WHERE {match} FOR UPDATE SKIP LOCKED;
 -- :step
@@ -804,8 +823,8 @@ SELECT 0, {DONE} FROM {table} WHERE {match} FOR NO KEY UPDATE;
 SELECT 0, {DONE} FROM {table} WHERE {match} FOR NO KEY UPDATE NOWAIT;
 
 -- :block table_version
--- In the application's transaction: whether a column of a table of its own can hold versions. Of timestamps only
--- those that keep every microsecond. No row: there is no such column, or table.
+-- In the application's transaction: whether a column of one of its tables can hold versions. Of timestamps only those
+-- that keep every microsecond can. No row: there is no such column, or table.
 -- :step
 SELECT 0,
        CASE WHEN k.timestamp IS NULL THEN {UNFIT} ELSE {DONE} END,
@@ -833,8 +852,8 @@ FROM (
 ) k;
 
 -- :block version_integer
--- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
--- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below. They read a version as an
+-- integer or NULL, raise it, and begin with one. {start} is a random number.
 -- :step
 {column}
 -- :step
@@ -843,8 +862,8 @@ coalesce({column} + 1, {start})
 {start}
 
 -- :block version_timestamp
--- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes
--- fall into one microsecond, or the clock was put back; and it is the clock's time, not the transaction's.
+-- The same for timestamps, as microseconds since 1970. Each is later than the one before, also when two changes fall
+-- into one microsecond, or after a step back of the clock. It is the clock's time, not the transaction's.
 -- :step
 (extract(epoch FROM {column}) * 1000000)::bigint
 -- :step
@@ -854,10 +873,10 @@ CASE WHEN {column} IS NULL OR {column} < clock_timestamp() THEN clock_timestamp(
 clock_timestamp()
 
 -- :block cas_update
--- Changes a row of the application's if it has the expected version. Whoever is changing it is waited for, and
--- the condition is judged again on what they made of it. In a snapshot older than their commit that is an
--- error (40001). The second step tells why nothing was changed; 3: it would be now, ask again. No row: there
--- is none.
+-- Changes a row of the application's if it has the expected version. It waits for a session that is changing the row,
+-- and judges the condition again on the new row. In a snapshot that is older than that session's commit this is an
+-- error (40001). The second step says why nothing was changed. SKIPPED: it would be now, try again. No row: there is
+-- none.
 -- :step write
 UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {as_expected}
 RETURNING 0, {DONE}, {version};
@@ -874,7 +893,7 @@ SELECT 0, CASE WHEN {as_expected} THEN {SKIPPED} ELSE {CONFLICT} END, {version}
 FROM {table} WHERE {match};
 
 -- :block cas_insert
--- Makes a row that is not there. Whoever is making or deleting it is waited for. No row: it is there.
+-- Makes a row that is not there. It waits for a session that is making or deleting it. No row: it is there.
 -- :step write
 INSERT INTO {table} ({names}, {name}) VALUES ({values}, {first})
 ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, {DONE}, {version};
@@ -885,8 +904,8 @@ ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, {DONE}, {version};
 SELECT 0, {CONFLICT}, {version} FROM {table} WHERE {match};
 
 -- :block fence
--- Lets a token through that is not smaller than the largest so far, and keeps it. Who comes later waits for this
--- transaction's end, and is judged by what it left. Steps as in cas_update; 18: there was a larger one.
+-- Accepts a token that is not smaller than the largest so far, and keeps it. A later session waits for the end of
+-- this transaction, and is judged by what it left. Steps as in cas_update. CONFLICT: there was a larger token.
 -- :step write
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
 RETURNING 0, {DONE}, {version};
@@ -901,10 +920,11 @@ FROM {table} WHERE {match};
 SELECT 0, {DONE}, pg_backend_pid()::bigint;
 
 -- :block blockers
--- Not in the application's transaction: who keeps the session waiting now. Of those that wait for one row the first
--- one waits for its holder, and the others for the first one, whose wait is for the row's tuple: so it is asked
--- what that one waits for. A session of another role's is told with its number, user and application alone,
--- unless this role may read all statistics. A transaction that was prepared has the number 0.
+-- Not in the application's transaction: which sessions keep this one waiting now. Of the sessions that wait for one
+-- row, the first waits for the row's holder. The others wait for the first, for its lock on the row's tuple. So this
+-- looks at what the first one waits for.
+-- A session of another role shows only its number, user and application, unless this role may read all statistics. A
+-- prepared transaction has the number 0.
 -- :step
 WITH wait AS (
     SELECT l.locktype, l.database, l.relation, l.page, l.tuple
@@ -919,10 +939,10 @@ WITH wait AS (
 )
 SELECT 0, {DONE}, h.pid::bigint, {open}, {about}
 FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start LIMIT 100;
--- It does not wait, and was refused a row of this table: the only transaction that has any of its rows locked, if
--- there is only one. Each that has holds this lock on the table too, to its end, and has an id. Which
--- row it is a server does not tell where a savepoint was released since; so with several nobody is named.
--- Where the table has partitions the lock may be on these.
+-- The session does not wait: it was refused a row of this table. This finds the only transaction that has rows of the
+-- table locked, if there is only one. Each such transaction also has this lock on the table, to its end, and has an
+-- id. The server does not say which row it is, where a savepoint was released since. So with several transactions
+-- none is named. Where the table has partitions, the lock may be on these.
 -- :step
 WITH held AS (
     SELECT DISTINCT l.pid, l.virtualtransaction
@@ -942,8 +962,8 @@ FROM held h LEFT JOIN pg_stat_activity a ON a.pid = h.pid
 WHERE (SELECT count(*) FROM held) = 1;
 
 -- :block lease
--- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none. The clock is
--- read once: the end that is computed of it is not later than the real one.
+-- How long the lease of this exact grant still runs (DONE), or how it ended. No row: the name has no row. The clock
+-- is read once, so that the computed end is not later than the real one.
 -- :step
 WITH t AS (SELECT {now} AS now)
 SELECT 0,
@@ -955,9 +975,10 @@ FROM {lock} l, t
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0;
 
 -- :block break_noted
--- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
--- when others have come and gone since and the row has forgotten. Both are one statement: there is no break without a
--- note, nor a note without a break. Old notes go a hundred at a time; one that somebody else takes away is left to him.
+-- The same as break, with a note of it that stays for a month. So the broken holder learns of the break also when
+-- others have come and gone since, and the row has forgotten it. Both are one statement: there is no break without a
+-- note, and no note without a break. Old notes go a hundred at a time. A note that another session is deleting is
+-- left to that session.
 -- :step
 WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
@@ -988,7 +1009,7 @@ FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
 
 -- :block was_broken
--- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
--- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- Follows an answer that others came since (TAKEN): was this very grant broken? It had ended by then, so what is seen
+-- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;

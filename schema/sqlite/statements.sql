@@ -1,22 +1,23 @@
--- sqlock's statements for SQLite 3.37 and newer. How this file is read: schema/README.md.
--- Steps marked `write` run in one BEGIN IMMEDIATE ... COMMIT: one writer at a time, so that the decisions
--- are serial by themselves. The one index that serves all is the primary key (ns, name).
--- What is asked often does not answer by RETURNING, for which SQLite makes a temporary table with 87 KB of
--- memory each time: the next step, in the same transaction, asks changes() whether the write was done.
+-- sqlock's statements for SQLite 3.37 and newer. schema/README.md says how to read this file.
+-- Steps marked `write` run in one BEGIN IMMEDIATE ... COMMIT. There is one writer at a time, so the decisions are
+-- serial by themselves. One index serves all blocks: the primary key (ns, name).
+-- What is sent often does not answer by RETURNING: SQLite makes a temporary table for it, with 87 KB of memory each
+-- time. Instead the next step, in the same transaction, looks at changes() whether the write was done.
 
--- Milliseconds. SQLite keeps 'now' the same within one step and takes it after the wait for the write
--- lock; unixepoch('subsec') would be NULL before 3.42, without an error.
+-- Milliseconds. SQLite keeps 'now' the same within one step, and takes it after the wait for the write lock.
+-- unixepoch('subsec') would be NULL before 3.42, without an error.
 -- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
--- No token and no version of a register is below this; and with which one a register begins.
+-- No token, and no version of a register, is below this.
 -- :define least_token {now} * 1000
--- Nothing takes over from a file.
--- :define not_overtaken (:above IS NOT NULL)
+-- The version with which a register begins.
 -- :define first_version max({now} * 1000 + abs(random() % 1000), m.fence_floor + 1)
--- For how long notes of breaks are kept: longer than any lease lasts.
+-- No server takes over from a file.
+-- :define not_overtaken (:above IS NOT NULL)
+-- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000
 
 -- :block handshake
--- Which schema this file has. Weak durability and read-only files are the driver's to see.
+-- Which schema this file has. The driver itself sees weak durability and read-only files.
 -- :step
 SELECT 0, {DONE}, 0, 0, {now} * 1000
 WHERE :accept_weak IS NOT NULL
@@ -25,22 +26,22 @@ WHERE :accept_weak IS NOT NULL
 SELECT 0, {DONE}, version, min_reader, {now} * 1000, 1 FROM {meta} WHERE id = 1;
 
 -- :block reincarnate
--- A file has no server that could be another one, and a file that was put back shows nothing of it: here tokens follow
--- the clock all the time. Never asked for.
+-- Never sent. A file has no server that could change, and nothing in a file shows that it was put back. So tokens
+-- follow the clock all the time here.
 -- :step
 SELECT 0, {DONE} WHERE :server IS NULL AND :lift IS NULL AND :floor IS NULL;
 
 -- :block longest
--- Nobody waits for what a server has lost. Never asked for.
+-- Never sent: a file has no grace.
 -- :step
 SELECT 0, {DONE} WHERE :ttl IS NULL;
 
 -- :block acquire
--- The first step only reads: while the lock is held by somebody else, waiting writes nothing and takes
--- no write lock. The second grants the lock if its row is missing, free, run out, or ours (the same
--- request sent again), and not_after has not passed; the last says why it did not. No row: meta has none.
--- A token is above the row's and the floor's, and no smaller than the clock: so tokens rise also where a copy of the
--- file is put back, which nothing in it tells; so there is no grace either.
+-- The first step only reads. While another one holds the lock, waiting writes nothing and takes no write lock. The
+-- second step grants the lock if its row is missing, free, run out, or ours (the same request sent again), and if
+-- not_after has not passed. The last one says why it did not. No row: meta has none.
+-- A token is above those of the row and the floor, and no smaller than the clock. So tokens rise also where a copy of
+-- the file is put back, which nothing in the file shows. So there is no grace either.
 -- :step
 SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) * 1000, {now} * 1000,
        since * 1000, label
@@ -76,13 +77,13 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block guarded
--- A guard is a write transaction here: who asks waits for it. Never a row.
+-- A guard is a write transaction here: other requests wait for it. Never a row.
 -- :step
 SELECT 0, {GUARDED} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
 
 -- :block renew
--- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after the clock was
--- put back, a raised one would last for as long as the step. Always one row for each request.
+-- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after a step back of the clock,
+-- a raised one would last for as long as the step. Always one row for each request.
 -- :step write
 UPDATE {lock} SET exp = {now} + :ttl / 1000, ttl = :ttl / 1000
 WHERE ns = :ns AND name = :name AND kind = 0
@@ -101,8 +102,8 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block release
--- Frees the row for its exact grant and remembers how it ended, so that the same release sent again is
--- answered with 1. Always one row.
+-- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE.
+-- Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -120,14 +121,16 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
--- The release of an acquire whose answer is not known: gives back what this owner was granted, and makes
--- its request, which may still be on its way, grant nothing when it comes (5): a tombstone, withdrawn,
--- which the first step writes, in a row that it makes where there is none. How the last grant ended stays: its
--- holder may not have asked yet.
--- 1: it was granted, and is given back. 15: it is not there yet. The tombstone is no proof against a
--- later one, for another who withdraws takes its place; so only when not_after has passed is it 14, no
--- sign of this owner for ever. The row counts as idle from now on: the pruner, who may have been about to
--- take it, would take the tombstone with it. No row: meta has none.
+-- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
+-- still be on its way, so the first step also writes a tombstone (withdrawn), in a new row where there is none. With
+-- it the request is granted nothing when it comes (RELEASED). How the last grant ended stays in the row: its holder
+-- may not have learned of it yet.
+-- DONE: it was granted, and is given back.
+-- EARLY: it has not come yet. The tombstone is no proof against a later arrival, because the next withdrawal replaces
+-- it.
+-- NEVER: not_after has passed, and there will never be a sign of this owner.
+-- The row counts as idle from now on. A pruner that was about to take it would take the tombstone with it. No row:
+-- meta has none.
 -- :step write
 INSERT INTO {lock} AS l (ns, name, token, idle_since, withdrawn)
 SELECT :ns, :name, m.fence_floor, {now}, :owner FROM {meta} m WHERE m.id = 1
@@ -152,9 +155,9 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block break
--- As release, by token alone: what an operator does to a grant whose holder is dead. Asked again after
--- a lost reply, 6 is that it was broken before; 8, others came and went since, and nobody can tell any
--- more. Always one row.
+-- As release, by token alone: an operator ends a grant whose holder is dead. After a lost reply the same request
+-- finds BROKEN (it was broken before) or TAKEN (others came and went since, and how it ended is no longer known).
+-- Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_BROKEN}, idle_since = {now}
@@ -172,7 +175,7 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
--- A page in byte order after the name `after`; names that start with prefix; free = 1: free rows too.
+-- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
 -- :step
 SELECT 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label, name, owner
 FROM {lock}
@@ -181,9 +184,10 @@ WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(
 ORDER BY ns, name LIMIT :limit;
 
 -- :block sweep
--- A page of the whole table in key order, after (ns, after); the rows in it that ran out at least `grace`
--- ago (10), or have been free for `idle` (16); and the page itself (1): how many rows, and the last key.
--- It only reads, and `limit` rows at most: without WAL a reader keeps a commit out.
+-- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
+-- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
+-- last key.
+-- It only reads, and :limit rows at most: without WAL a reader keeps a commit out.
 -- :step
 WITH p AS MATERIALIZED (
     SELECT ns, name, kind, owner, token, exp, idle_since, waiters, next_ticket
@@ -204,10 +208,10 @@ SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.na
 FROM (SELECT 1) LEFT JOIN (SELECT ns, name FROM p ORDER BY ns DESC, name DESC LIMIT 1) z;
 
 -- :block reap
--- Frees the rows from (ns, name) to (to_ns, to) whose lease ran out before cut, `limit` at most, and remembers
--- it, so that their holders are told. Whoever renewed one or took it over since the page was read was
--- quicker: the predicate is asked again under the write lock. Every other writer waits meanwhile: it is brief.
--- No row: there was nothing to free; else one for each.
+-- Frees rows from (:ns, :name) to (:to_ns, :to) whose lease ran out before :cut, :limit at most. It remembers how
+-- they ended, so that their holders learn of it. A session that renewed a row or took it over since the page was read
+-- was quicker: the row is judged again under the write lock. Every other writer waits meanwhile, so this is brief. No
+-- row: there was nothing to free. Otherwise one row for each.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_REAPED}, idle_since = {now}
@@ -219,10 +223,9 @@ WHERE (ns, name) IN (
 RETURNING 0, {DONE}, 1, NULL, {now} * 1000;
 
 -- :block prune
--- Deletes a row that has been free since before cut. Tokens go on rising: whoever makes the row again
--- starts from the floor, which is raised first to `floor`, the largest token of the batch, and nothing
--- above it is deleted. One in use for a queue is left alone.
--- No row: there was nothing to delete.
+-- Deletes a row that has been free since before :cut. Tokens go on rising, because the next creator of the row starts
+-- from the floor. The first step raises the floor to :floor, the largest token of the batch. The second deletes
+-- nothing whose token is above the floor. A row that a queue uses is left alone. No row: there was nothing to delete.
 -- :step write
 UPDATE {meta} SET fence_floor = :floor WHERE id = 1 AND fence_floor < :floor;
 -- :step write
@@ -238,7 +241,7 @@ RETURNING 0, {DONE}, token;
 SELECT 0, {DONE};
 
 -- :block migrate_version
--- Who can make tables in the file can do all else to it too, so :changes tells nothing here.
+-- A program that can make tables in the file can do all else to it too, so :changes makes no difference here.
 -- :step
 SELECT 0, {DONE}, 0, 0, {now} * 1000
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}meta');
@@ -246,8 +249,8 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{
 SELECT 0, {DONE}, version, min_reader, {now} * 1000 FROM {meta} WHERE id = 1 AND :changes IS NOT NULL;
 
 -- :block migrate_record
--- The meta row says what is applied. done = 0: only the record, before a step that is not a transaction;
--- one above meta's version was begun and not ended, and is written anew.
+-- The meta row says what is applied. :done = 0 writes only the record, before a step that is not a transaction. A
+-- record above meta's version means that its migration was begun and not ended; it is written anew.
 -- :step write
 INSERT INTO {migration} (version, name, checksum, applied)
 VALUES (:version, :name, :checksum, {now})
@@ -257,7 +260,7 @@ SET name = excluded.name, checksum = excluded.checksum, applied = excluded.appli
 UPDATE {meta} SET version = max(version, :version) WHERE id = 1 AND :done = 1;
 
 -- :block migrate_ledger
--- All records. 0: there is no table for them.
+-- All records. NONE: there is no table for them.
 -- :step
 SELECT 0, {NONE}
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}migration');
@@ -265,9 +268,9 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{
 SELECT 0, {DONE}, version, name, checksum, applied * 1000 FROM {migration} WHERE :changes IS NOT NULL ORDER BY version;
 
 -- :block migrate_differ
--- What the tables have not of what tables.sql says, a row each. No row: they have all of it. Columns first;
--- then unique indexes that there should not be; then CHECKs, by their number in the table's text, which is
--- all that SQLite tells of them.
+-- What the tables lack of what tables.sql says, a row each. No row: they have all of it. Columns come first. Then
+-- unique indexes that should not be there. Then CHECKs, by their number in the table's text, which is all that SQLite
+-- shows of them.
 -- :step
 SELECT 0, {DONE}, t.name IS NOT NULL,
        CASE WHEN t.name IS NULL THEN 'there is no table ' || e.tab
@@ -300,32 +303,32 @@ WHERE c.has <> c.checks
 ORDER BY c.tab;
 
 -- :block migrate_close
--- The write transaction around a migration keeps everybody out. No row.
+-- The write transaction around a migration keeps everyone else out. No row.
 -- :step
 SELECT 0, {DONE} WHERE 0;
 
 -- :block migrate_held
--- How many leases run outside of a namespace (our own), and the name of one. No row: none.
+-- How many leases run outside of one namespace (our own), and the name of one. No row: none.
 -- :step
 SELECT 0, {DONE}, count(*) OVER (), name
 FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns LIMIT 1;
 
 -- :block migrate_lease
--- The write transaction around a migration is the guard here. Never asked for.
+-- Never sent: the write transaction around a migration keeps other migrators out.
 -- :step
 SELECT 0, {DONE} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL AND :ttl IS NULL AND :label IS NULL;
 
 -- :block migrate_around
--- Before and behind migrations that are written out as text.
+-- What stands before and behind migrations that are written out as text.
 -- :step
 BEGIN IMMEDIATE;
 -- :step
 COMMIT;
 
 -- :block guard
--- In the application's transaction: proves the lease, and extends it; the extension counts once it is
--- committed. That it is a write is what keeps every grant out: there is one writer. A guard that only
--- read would keep out nobody. Always one row.
+-- In the application's transaction: proves the lease, and extends it. The extension counts once it is committed. This
+-- write keeps every grant out, because there is one writer. A guard that only read would keep no one out. Always one
+-- row.
 -- :step write
 UPDATE {lock} SET exp = max(exp, {now} + :ttl / 1000)
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND exp > {now}
@@ -341,13 +344,13 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block probe
--- A guard is a write transaction here: what it keeps out waits for it, and finds none. Always one row.
+-- A guard is a write transaction here. What it keeps out waits for it, and then finds none. Always one row.
 -- :step
 SELECT 0, {DONE} WHERE :ns IS NOT NULL AND :name IS NOT NULL AND :token IS NOT NULL;
 
 -- :block ensure
--- Makes the row that transactions lock by this name, if it is not there. Looking for it takes no write lock.
--- No row: it was deleted in between, ask again.
+-- Makes the row that transactions lock by this name, if it is not there. The look takes no write lock. No row: it was
+-- deleted in between. Try again.
 -- :step
 SELECT 0, {DONE}, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 -- :step write
@@ -356,19 +359,19 @@ INSERT INTO {row} (ns, name) VALUES (:ns, :name) ON CONFLICT (ns, name) DO NOTHI
 SELECT 0, {DONE}, NULL, NULL, {now} * 1000 FROM {row} WHERE ns = :ns AND name = :name;
 
 -- :block register_get
--- Always one row; 9: there is no such register, whose version is 0.
+-- Always one row. GONE: there is no such register; its version is 0.
 -- :step
 SELECT 0, CASE WHEN r.name IS NULL THEN {GONE} ELSE {DONE} END, coalesce(r.version, 0), NULL, {now} * 1000, r.value
 FROM (SELECT 1) LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name;
 
 -- :block register_set
--- Changes a register whose version is `expected` (0: that is not there), and not_after has not passed.
--- The writer stays with what it wrote: the same request sent again, after its reply was lost, is told 1, until
--- somebody else has changed the register since. 18 and 9 are final: no version comes twice for a name. A new
--- one begins at the clock, so that it lies above those of a row that was deleted, and all follow it, as tokens do. The
+-- Changes a register whose version is :expected (0: it does not exist), if not_after has not passed.
+-- The writer stays beside what it wrote. So the same request, sent again after a lost reply, is DONE, until another
+-- one has changed the register. CONFLICT and GONE are final: no version comes twice for a name. A new one begins at
+-- the clock, so that it is above the versions of a row that was deleted, and all follow the clock, as tokens do. The
 -- clock knows milliseconds, and versions are microseconds as elsewhere: chance fills what is missing of a new one.
--- The second step makes a register that is not there, if that was asked for; the last one tells why nothing
--- was done. No row: meta has none.
+-- The second step makes a register that is not there, if the request says so. The last one says why nothing was done.
+-- No row: meta has none.
 -- :step write
 UPDATE {register} AS r SET
     version = max(r.version + 1, {least_token}), value = :value, writer = :writer, updated = {now}
@@ -392,16 +395,16 @@ SELECT 0,
 FROM {meta} m LEFT JOIN {register} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block table_key
--- In the application's transaction: the unique indexes of a table of its own, by their columns. The columns of
--- a primary key are one, also where it is the rowid, which no index shows. Values of any type are compared as
--- the column's affinity has it, and as the index's collation, which may be finer than the column's: told, so that
--- no two rows are the same. CROSS JOIN keeps the order, in which each pragma has its arguments. No row: there is
--- no such table.
--- Where no schema is named the table is the first one of its name, in SQLite's order: temp, main, then as they
--- were attached. Its indexes are asked for in its schema: another one may have an index of the same name.
--- The write lock comes first, with a statement that writes nothing. A transaction that has read cannot take it
--- any more while somebody else writes; and what the key is asked for wants it. RETURNING, so that it gives no row
--- where the application has set `count_changes`.
+-- In the application's transaction: the unique indexes of one of its tables, by their columns. No row: there is no
+-- such table. The columns of a primary key are one, also where it is the rowid, which no index shows. Values of any
+-- type are compared as the column's affinity says, and by the index's collation. That may be finer than the column's,
+-- so it is in the answer: no two rows may be the same. CROSS JOIN keeps the order, in which each pragma has its
+-- arguments.
+-- Where the request names no schema, the table is the first one of its name in SQLite's order: temp, main, then as
+-- they were attached. Its indexes are looked up in its schema: another one may have an index of the same name.
+-- The write lock comes first, by a statement that writes nothing. A transaction that has read cannot take it any more
+-- while another session writes, and the row lock that the key is for needs it. RETURNING, so that no row comes where
+-- the application has set `count_changes`.
 -- :step write
 DELETE FROM {meta} WHERE 0 RETURNING 0;
 -- :step write
@@ -427,15 +430,15 @@ LEFT JOIN (
 ORDER BY k.key;
 
 -- :block table_at
--- The catalogue is asked in the application's transaction here: never asked for.
+-- Never sent: the catalogue is read in the application's transaction here.
 -- :step
 SELECT 0, {DONE}, 'main';
 
 -- :block row_lock
--- Templates; steps: without waiting, waiting, the first one again (no row is hidden here), a look when no row came;
--- then the first three for who keeps the key.
--- A statement that writes takes the write lock, which is for the whole file, also when it finds no row to write;
--- no trigger runs. No row comes of it. The look is made under that lock.
+-- Templates. Steps: without waiting; waiting; the first one again (no row is hidden here); a look when no row came.
+-- Then the first three again, for a caller that keeps the key.
+-- A statement that writes takes the write lock for the whole file, also when it finds no row to write. No trigger
+-- runs, and no row comes. The look is made under that lock.
 -- :step write
 DELETE FROM {table} WHERE 0;
 -- :step write
@@ -452,7 +455,7 @@ DELETE FROM {table} WHERE 0;
 DELETE FROM {table} WHERE 0;
 
 -- :block table_version
--- In the application's transaction: whether a column of a table of its own can hold versions. Dates are texts or
+-- In the application's transaction: whether a column of one of its tables can hold versions. Dates are texts or
 -- numbers here, so that none has microseconds for sure. No row: there is no such column, or table.
 -- :step
 SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN {DONE} ELSE {UNFIT} END, 0, 9223372036854775807, NULL, NULL, NULL,
@@ -460,8 +463,8 @@ SELECT 0, CASE WHEN upper(c.type) LIKE '%INT%' THEN {DONE} ELSE {UNFIT} END, 0, 
 FROM pragma_table_info(:table, :schema) c WHERE c.name = :column;
 
 -- :block version_integer
--- Not a request: three expressions for {version}, {next} and {first} of the blocks below, which read a version as
--- an integer or NULL, raise it, and begin with one. {start} is a random number.
+-- Not a request: three expressions for {version}, {next} and {first} of the blocks below. They read a version as an
+-- integer or NULL, raise it, and begin with one. {start} is a random number.
 -- :step
 {column}
 -- :step
@@ -479,10 +482,10 @@ coalesce({column} + 1, {start})
 {column}
 
 -- :block cas_update
--- Changes a row of the application's if it has the expected version. From the first step on the transaction is
--- the only writer, and what it reads is the newest; where somebody wrote after it had begun to read, the first
--- step fails (40001). The second one tells why nothing was changed; 3: it would be now, ask again. No row:
--- there is none.
+-- Changes a row of the application's if it has the expected version. From the first step on, the transaction is the
+-- only writer, and what it reads is the newest. Where another session wrote after the transaction had begun to read,
+-- the first step fails (40001). The second step says why nothing was changed. SKIPPED: it would be now, try again. No
+-- row: there is none.
 -- :step write
 UPDATE {table} SET {set}{name} = {next} WHERE {match} AND {version} IS {expected} RETURNING 0, {DONE}, {version};
 -- :step write
@@ -507,8 +510,8 @@ ON CONFLICT ({arbiter}) DO NOTHING RETURNING 0, {DONE}, {version};
 SELECT 0, {CONFLICT}, {version} FROM {table} WHERE {match};
 
 -- :block fence
--- Lets a token through that is not smaller than the largest so far, and keeps it. Steps as in cas_update; 18:
--- there was a larger one.
+-- Accepts a token that is not smaller than the largest so far, and keeps it. Steps as in cas_update. CONFLICT: there
+-- was a larger token.
 -- :step write
 UPDATE {table} SET {name} = {token} WHERE {match} AND ({version} IS NULL OR {version} <= {token})
 RETURNING 0, {DONE}, {version};
@@ -517,17 +520,17 @@ SELECT 0, CASE WHEN {version} IS NULL OR {version} <= {token} THEN {SKIPPED} ELS
 FROM {table} WHERE {match};
 
 -- :block session
--- There is one writer, and nobody knows who: never asked for.
+-- Never sent: there is one writer, and no way to know which session it is.
 -- :step
 SELECT 0, {DONE}, 0;
 
 -- :block blockers
--- Never asked for.
+-- Never sent.
 -- :step
 SELECT 0, {DONE} WHERE :session IS NULL AND :schema IS NULL AND :table IS NULL;
 
 -- :block lease
--- How long the lease of this exact grant still runs (1), or how it ended. No row: the name has none.
+-- How long the lease of this exact grant still runs (DONE), or how it ended. No row: the name has no row.
 -- :step
 SELECT 0,
        CASE WHEN owner = :owner AND token = :token THEN {DONE}
@@ -538,8 +541,8 @@ FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0;
 
 -- :block break_noted
--- The same as break, and a note of it, which nobody takes away for a month, so that the broken holder is told also
--- when others have come and gone since and the row has forgotten. All steps are one transaction.
+-- The same as break, with a note of it that stays for a month. So the broken holder learns of the break also when
+-- others have come and gone since, and the row has forgotten it. All steps are one transaction.
 -- :step write
 DELETE FROM {broken} WHERE (ns, name, token) IN (
     SELECT ns, name, token FROM {broken} WHERE noted < {now} - {month} ORDER BY noted LIMIT 100);
@@ -567,7 +570,7 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
 
 -- :block was_broken
--- Behind an answer that others came since (8): was this very grant broken? It had ended by then, so what is seen now
--- was so already. No row: it was not, or nobody noted it (an older schema, an older library).
+-- Follows an answer that others came since (TAKEN): was this very grant broken? It had ended by then, so what is seen
+-- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;
