@@ -1,6 +1,6 @@
--- Taking 001 down keeps meta, and the largest token in its floor: tokens go on rising after a later up.
--- The table locks keep grants out between reading the largest token and the drop; should the session
--- die in between, they are gone and all of it can be run again.
+-- The way down of 001 keeps meta, with the largest token for its floor. So tokens go on rising after a later up.
+-- The table locks keep grants out between the look for the largest token and the drop. If the session dies in
+-- between, the locks are gone, and all of this can be run again.
 LOCK TABLES {lock} WRITE, {meta} WRITE, {migration} WRITE;
 
 UPDATE {meta} SET version = 0,

@@ -1,16 +1,16 @@
 -- 001 locks: leases, tokens, the server. Statements end with a semicolon at the end of a line.
--- DDL commits by itself here: every statement can be run again after any of them was cut off.
+-- DDL commits by itself here. So every statement can be run again, after any of them was cut off.
 
 CREATE TABLE IF NOT EXISTS {meta} (
-    -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+    -- One row for all: the schema's version, and what keeps tokens rising when their rows are deleted.
     id TINYINT NOT NULL PRIMARY KEY CHECK (id = 1),
-    version INT NOT NULL,            -- of the schema, 0 after the last migration was taken down
-    min_reader INT NOT NULL,         -- oldest generation of libraries that may work here
-    inc INT NOT NULL,                -- counts the servers that this data has lived on, and their starts
+    version INT NOT NULL,            -- of the schema; 0 after the last migration was taken down
+    min_reader INT NOT NULL,         -- the oldest generation of libraries that may work here
+    inc INT NOT NULL,                -- counts the servers on which this data has lived, and their starts
     server VARBINARY(512) NOT NULL,  -- identity of the present one, its start first; empty before the first
     fence_floor BIGINT NOT NULL,     -- every token from now on is larger: than any before this server's start,
                                      -- and than those of deleted rows
-    lost_at BIGINT NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    lost_at BIGINT NOT NULL,         -- when a server was first met that may lack commits of another; 0: never
     longest BIGINT NOT NULL          -- no lease was longer, microseconds
 ) ENGINE = InnoDB;
 
@@ -26,14 +26,14 @@ CREATE TABLE IF NOT EXISTS {migration} (
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {lock} (
-    -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only
-    -- rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an entry
-    -- of nt, which a grant changes (it draws a token), and a renewal or release does not.
+    -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
+    -- only rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an
+    -- entry of nt. A grant changes that entry (it draws a token), a renewal or release does not.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
-    kind SMALLINT NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
+    kind SMALLINT NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds
     mode SMALLINT NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
-    owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
+    owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquire; NULL: free
     token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
     exp BIGINT,                               -- end of the lease; NULL: free
     since BIGINT,                             -- time of the grant
@@ -41,10 +41,10 @@ CREATE TABLE IF NOT EXISTS {lock} (
     ttl BIGINT NOT NULL DEFAULT 0,            -- length of the last lease
     ended_owner VARBINARY(16),                -- the last grant that ended: its owner,
     ended_token BIGINT NOT NULL DEFAULT 0,    -- its token,
-    ended_why SMALLINT NOT NULL DEFAULT 0,    -- and 1 released, 2 broken, 3 reaped, 4 taken over
-    withdrawn VARBINARY(16),                  -- an owner whose request, if it comes yet, is granted nothing
+    ended_why SMALLINT NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
+    withdrawn VARBINARY(16),                  -- an owner whose request is granted nothing if it still comes
     idle_since BIGINT,                        -- free since then, for the pruner; NULL: held
-    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
+    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: a waiter wants to be woken
     next_ticket BIGINT NOT NULL DEFAULT 0,    -- reserved: of the queue
     PRIMARY KEY (ns, name),
     UNIQUE KEY nt (ns, name, token),

@@ -1,5 +1,6 @@
--- Each can be run again. Versions go on rising after a later up: the largest one goes into meta's floor. The table
--- locks keep sets out between reading it and the drop; should the session die in between, they are gone.
+-- Each statement can be run again. Versions go on rising after a later up, because the largest one goes into meta's
+-- floor. The table locks keep sets out between the look for it and the drop. If the session dies in between, they
+-- are gone.
 CREATE TABLE IF NOT EXISTS {register} (version BIGINT NOT NULL);
 
 LOCK TABLES {register} WRITE, {meta} WRITE;

@@ -1,4 +1,4 @@
--- Each can be run again. Breaks from now on are remembered as before 003.
+-- Each statement can be run again. From now on only the lock's row remembers a break, as before 003.
 UPDATE {meta} SET version = LEAST(version, 2) WHERE id = 1;
 
 DROP TABLE IF EXISTS {broken};

@@ -1,13 +1,13 @@
--- 003 breaks: what was broken, for holders who ask when others have come and gone.
+-- 003 breaks: what was broken, for holders that look when others have come and gone.
 
 CREATE TABLE IF NOT EXISTS {broken} (
-    -- A note of each break, for a month: longer than any lease. The row remembers the last grant that
-    -- ended, and the broken holder may ask only when others have come and gone.
+    -- A note of each break, for a month: longer than any lease. The lock's row remembers only the last
+    -- grant that ended, and the broken holder may look when others have come and gone.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
     token BIGINT NOT NULL CHECK (token > 0),  -- of the grant that was broken
     noted BIGINT NOT NULL,                    -- when: microseconds since 1970 UTC, or
-                                              -- less than 0: somebody was about to do it then
+                                              -- less than 0: someone was about to do it then
     PRIMARY KEY (ns, name, token),
-    KEY noted (noted)                         -- for who takes old notes away
+    KEY noted (noted)                         -- to find the old notes that go
 ) ENGINE = InnoDB;

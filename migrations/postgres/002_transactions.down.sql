@@ -1,5 +1,5 @@
--- The tables first, as programs take them before the meta row. The largest version goes into meta's floor: versions
--- go on rising after a later up.
+-- The tables come first, because programs lock them before the meta row. The largest version goes into meta's floor,
+-- so that versions go on rising after a later up.
 LOCK TABLE {row}, {register} IN ACCESS EXCLUSIVE MODE;
 
 UPDATE {meta} SET version = 1,

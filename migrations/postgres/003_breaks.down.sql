@@ -1,4 +1,5 @@
--- The table first, as programs take it before the meta row. Breaks from now on are remembered as before 003.
+-- The table comes first, because programs lock it before the meta row. From now on only the lock's row remembers a
+-- break, as before 003.
 LOCK TABLE {broken} IN ACCESS EXCLUSIVE MODE;
 
 UPDATE {meta} SET version = 2 WHERE id = 1;

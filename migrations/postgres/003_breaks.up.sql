@@ -1,7 +1,7 @@
--- 003 breaks: what was broken, for holders who ask when others have come and gone.
+-- 003 breaks: what was broken, for holders that look when others have come and gone.
 
--- A note of each break, for a month: longer than any lease. The row remembers the last grant that ended, and
--- the broken holder may ask only when others have come and gone.
+-- A note of each break, for a month: longer than any lease. The lock's row remembers only the last grant that
+-- ended, and the broken holder may look when others have come and gone.
 CREATE TABLE {broken} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
     name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
@@ -10,5 +10,5 @@ CREATE TABLE {broken} (
     PRIMARY KEY (ns, name, token)
 );
 
--- For who takes old notes away.
+-- To find the old notes that go.
 CREATE INDEX {prefix}broken_noted ON {broken} (noted);

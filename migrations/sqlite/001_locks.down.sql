@@ -1,4 +1,4 @@
--- Taking 001 down keeps meta, and the largest token in its floor: tokens go on rising after a later up.
+-- The way down of 001 keeps meta, with the largest token for its floor. So tokens go on rising after a later up.
 UPDATE {meta} SET version = 0,
     fence_floor = max(fence_floor,
         (SELECT coalesce(max(token), 0) FROM {lock})) WHERE id = 1;

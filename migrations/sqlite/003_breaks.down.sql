@@ -1,4 +1,4 @@
--- Breaks from now on are remembered as before 003.
+-- From now on only the lock's row remembers a break, as before 003.
 UPDATE {meta} SET version = 2 WHERE id = 1;
 
 DELETE FROM {migration} WHERE version = 3;

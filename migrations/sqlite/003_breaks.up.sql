@@ -1,8 +1,8 @@
--- 003 breaks: what was broken, for holders who ask when others have come and gone.
+-- 003 breaks: what was broken, for holders that look when others have come and gone.
 
 CREATE TABLE {broken} (
-    -- A note of each break, for a month: longer than any lease. The row remembers the last grant that
-    -- ended, and the broken holder may ask only when others have come and gone.
+    -- A note of each break, for a month: longer than any lease. The lock's row remembers only the last
+    -- grant that ended, and the broken holder may look when others have come and gone.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
     name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     token INTEGER NOT NULL CHECK (token > 0), -- of the grant that was broken
@@ -10,5 +10,5 @@ CREATE TABLE {broken} (
     PRIMARY KEY (ns, name, token)
 ) STRICT, WITHOUT ROWID;
 
--- For who takes old notes away.
+-- To find the old notes that go.
 CREATE INDEX {schema}.{prefix}broken_noted ON {prefix}broken (noted);

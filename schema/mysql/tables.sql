@@ -1,15 +1,15 @@
 -- The schema of MariaDB and MySQL as it is today: what all migrations together build (a test compares them).
 
 CREATE TABLE IF NOT EXISTS {meta} (
-    -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+    -- One row for all: the schema's version, and what keeps tokens rising when their rows are deleted.
     id TINYINT NOT NULL PRIMARY KEY CHECK (id = 1),
-    version INT NOT NULL,            -- of the schema, 0 after the last migration was taken down
-    min_reader INT NOT NULL,         -- oldest generation of libraries that may work here
-    inc INT NOT NULL,                -- counts the servers that this data has lived on, and their starts
+    version INT NOT NULL,            -- of the schema; 0 after the last migration was taken down
+    min_reader INT NOT NULL,         -- the oldest generation of libraries that may work here
+    inc INT NOT NULL,                -- counts the servers on which this data has lived, and their starts
     server VARBINARY(512) NOT NULL,  -- identity of the present one, its start first; empty before the first
     fence_floor BIGINT NOT NULL,     -- every token from now on is larger: than any before this server's start,
                                      -- and than those of deleted rows
-    lost_at BIGINT NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    lost_at BIGINT NOT NULL,         -- when a server was first met that may lack commits of another; 0: never
     longest BIGINT NOT NULL          -- no lease was longer, microseconds
 ) ENGINE = InnoDB;
 
@@ -25,14 +25,14 @@ CREATE TABLE IF NOT EXISTS {migration} (
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {lock} (
-    -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only
-    -- rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an entry
-    -- of nt, which a grant changes (it draws a token), and a renewal or release does not.
+    -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
+    -- only rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an
+    -- entry of nt. A grant changes that entry (it draws a token), a renewal or release does not.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
-    kind SMALLINT NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
+    kind SMALLINT NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds
     mode SMALLINT NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
-    owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
+    owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquire; NULL: free
     token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
     exp BIGINT,                               -- end of the lease; NULL: free
     since BIGINT,                             -- time of the grant
@@ -41,9 +41,9 @@ CREATE TABLE IF NOT EXISTS {lock} (
     ended_owner VARBINARY(16),                -- the last grant that ended: its owner,
     ended_token BIGINT NOT NULL DEFAULT 0,    -- its token,
     ended_why SMALLINT NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
-    withdrawn VARBINARY(16),                  -- an owner whose request, if it comes yet, is granted nothing
+    withdrawn VARBINARY(16),                  -- an owner whose request is granted nothing if it still comes
     idle_since BIGINT,                        -- free since then, for the pruner; NULL: held
-    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
+    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: a waiter wants to be woken
     next_ticket BIGINT NOT NULL DEFAULT 0,    -- reserved: of the queue
     PRIMARY KEY (ns, name),
     UNIQUE KEY nt (ns, name, token),
@@ -51,31 +51,31 @@ CREATE TABLE IF NOT EXISTS {lock} (
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {row} (
-    -- A row for each name that transactions lock (SELECT ... FOR UPDATE). That it is there is all.
+    -- A row for each name that transactions lock (SELECT ... FOR UPDATE). It holds nothing else.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
     PRIMARY KEY (ns, name)
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {register} (
-    -- A value for each name, which is changed only by who knows its version.
+    -- A value for each name. Only a caller that knows its version changes it.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
     version BIGINT NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value MEDIUMBLOB NOT NULL CHECK (octet_length(value) <= 65536),
-    writer VARBINARY(16) NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
+    writer VARBINARY(16) NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to recognize it
     updated BIGINT NOT NULL,                  -- microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name)
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {broken} (
-    -- A note of each break, for a month: longer than any lease. The row remembers the last grant that
-    -- ended, and the broken holder may ask only when others have come and gone.
+    -- A note of each break, for a month: longer than any lease. The lock's row remembers only the last
+    -- grant that ended, and the broken holder may look when others have come and gone.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
     token BIGINT NOT NULL CHECK (token > 0),  -- of the grant that was broken
     noted BIGINT NOT NULL,                    -- when: microseconds since 1970 UTC, or
-                                              -- less than 0: somebody was about to do it then
+                                              -- less than 0: someone was about to do it then
     PRIMARY KEY (ns, name, token),
-    KEY noted (noted)                         -- for who takes old notes away
+    KEY noted (noted)                         -- to find the old notes that go
 ) ENGINE = InnoDB;

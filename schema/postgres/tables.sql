@@ -1,15 +1,15 @@
 -- The schema of PostgreSQL as it is today: what all migrations together build (a test compares them).
 
--- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+-- One row for all: the schema's version, and what keeps tokens rising when their rows are deleted.
 CREATE TABLE IF NOT EXISTS {meta} (
     id smallint PRIMARY KEY CHECK (id = 1),
-    version integer NOT NULL,        -- of the schema, 0 after the last migration was taken down
-    min_reader integer NOT NULL,     -- oldest generation of libraries that may work here
-    inc integer NOT NULL,            -- counts the servers that this data has lived on, and their starts
+    version integer NOT NULL,        -- of the schema; 0 after the last migration was taken down
+    min_reader integer NOT NULL,     -- the oldest generation of libraries that may work here
+    inc integer NOT NULL,            -- counts the servers on which this data has lived, and their starts
     server text NOT NULL,            -- identity of the present one, its start last; '' before the first
     fence_floor bigint NOT NULL,     -- every token from now on is larger: than any before this server's start,
                                      -- and than those of deleted rows
-    lost_at bigint NOT NULL,         -- when a server was first met that may miss commits of another; 0: never
+    lost_at bigint NOT NULL,         -- when a server was first met that may lack commits of another; 0: never
     longest bigint NOT NULL          -- no lease was longer, microseconds
 );
 
@@ -24,15 +24,15 @@ CREATE TABLE IF NOT EXISTS {migration} (
     applied bigint NOT NULL          -- microseconds since 1970 UTC, the server's clock
 );
 
--- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only rise.
--- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or
--- token: renewals stay HOT, and the guard relies on their being no key columns.
+-- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens only rise.
+-- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or token: so
+-- renewals stay HOT, and the guard relies on these columns being in no key.
 CREATE TABLE {lock} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
     name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
-    kind smallint NOT NULL DEFAULT 0,         -- 0 lease; other kinds are refused until they are known
+    kind smallint NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds
     mode smallint NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
-    owner bytea CHECK (octet_length(owner) = 16), -- drawn for each acquisition; NULL: free
+    owner bytea CHECK (octet_length(owner) = 16), -- drawn for each acquire; NULL: free
     token bigint NOT NULL CHECK (token >= 0 AND token <= 9007199254740991), -- of the last grant
     exp bigint,                               -- end of the lease; NULL: free
     since bigint,                             -- time of the grant
@@ -41,34 +41,34 @@ CREATE TABLE {lock} (
     ended_owner bytea,                        -- the last grant that ended: its owner,
     ended_token bigint NOT NULL DEFAULT 0,    -- its token,
     ended_why smallint NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
-    withdrawn bytea,                          -- an owner whose request, if it comes yet, is granted nothing
+    withdrawn bytea,                          -- an owner whose request is granted nothing if it still comes
     idle_since bigint,                        -- free since then, for the pruner; NULL: held
-    waiters smallint NOT NULL DEFAULT 0,      -- reserved: somebody wants to be woken
+    waiters smallint NOT NULL DEFAULT 0,      -- reserved: a waiter wants to be woken
     next_ticket bigint NOT NULL DEFAULT 0,    -- reserved: of the queue
     PRIMARY KEY (ns, name),
     CHECK ((owner IS NULL) = (exp IS NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- A row for each name that transactions lock (SELECT ... FOR UPDATE). That it is there is all.
+-- A row for each name that transactions lock (SELECT ... FOR UPDATE). It holds nothing else.
 CREATE TABLE {row} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
     name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     PRIMARY KEY (ns, name)
 );
 
--- A value for each name, which is changed only by who knows its version.
+-- A value for each name. Only a caller that knows its version changes it.
 CREATE TABLE {register} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
     name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
     version bigint NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value bytea NOT NULL CHECK (octet_length(value) <= 65536),
-    writer bytea NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to know it again
+    writer bytea NOT NULL CHECK (octet_length(writer) = 16), -- drawn for each change, to recognize it
     updated bigint NOT NULL,                  -- microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name)
 ) WITH (fillfactor = 50);
 
--- A note of each break, for a month: longer than any lease. The row remembers the last grant that ended, and
--- the broken holder may ask only when others have come and gone.
+-- A note of each break, for a month: longer than any lease. The lock's row remembers only the last grant that
+-- ended, and the broken holder may look when others have come and gone.
 CREATE TABLE {broken} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
     name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
@@ -77,5 +77,5 @@ CREATE TABLE {broken} (
     PRIMARY KEY (ns, name, token)
 );
 
--- For who takes old notes away.
+-- To find the old notes that go.
 CREATE INDEX {prefix}broken_noted ON {broken} (noted);

@@ -1,12 +1,12 @@
--- The guard (P11) as plain SQL, for an application in any language on SQLite. It proves, within your
--- transaction, that a lease is still held, and keeps its name from being granted to anybody else until
--- that transaction ends: here a write transaction keeps everybody out, the holder's own renewals too, so
--- the guard extends the lease (by :ttl milliseconds from now, as long as the lease is). If the lease is
--- lost the second statement fails (integer overflow): roll back then.
+-- The guard (P11) as plain SQL, for an application in any language on SQLite. Within your transaction it proves that a
+-- lease is still held. It keeps its name from being granted to anyone else until that transaction ends. Here a write
+-- transaction keeps everyone out, the holder's own renewals too. So the guard extends the lease, by :ttl milliseconds
+-- from now, as long as the lease is. If the lease is lost the second statement fails (integer overflow). Roll back
+-- then.
 --
--- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token, as `sqlock run` (SQLOCK_OWNER,
--- SQLOCK_TOKEN), `sqlock acquire` or sqlock_lock_owner() and sqlock_lock_token() tell them. :ns is the
--- namespace, '' by default. Another prefix than the default: another name of the table.
+-- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token. `sqlock run` (SQLOCK_OWNER,
+-- SQLOCK_TOKEN), `sqlock acquire`, or sqlock_lock_owner() and sqlock_lock_token() give them. :ns is the namespace, ''
+-- by default. Another prefix than the default: another name of the table.
 -- In a file of UTF-16 (PRAGMA encoding) bind :ns and :name as blobs of UTF-8.
 --
 --   BEGIN IMMEDIATE;

@@ -1,11 +1,11 @@
 -- The schema of SQLite as it is today: what all migrations together build (a test compares them).
 
 CREATE TABLE IF NOT EXISTS {meta} (
-    -- One row for all: the schema's version, and what tokens need to outlive the rows they stood in.
+    -- One row for all: the schema's version, and what keeps tokens rising when their rows are deleted.
     id INTEGER PRIMARY KEY CHECK (id = 1),
-    version INTEGER NOT NULL,        -- of the schema, 0 after the last migration was taken down
-    min_reader INTEGER NOT NULL,     -- oldest generation of libraries that may work here
-    inc INTEGER NOT NULL,            -- counts servers, on other databases; a file stays 0 for life
+    version INTEGER NOT NULL,        -- of the schema; 0 after the last migration was taken down
+    min_reader INTEGER NOT NULL,     -- the oldest generation of libraries that may work here
+    inc INTEGER NOT NULL,            -- counts servers, on other databases; always 0 for a file
     server TEXT NOT NULL,            -- identity of the server, on other databases
     fence_floor INTEGER NOT NULL     -- no token of a deleted row was larger
 ) STRICT;
@@ -22,13 +22,13 @@ CREATE TABLE IF NOT EXISTS {migration} (
 ) STRICT;
 
 CREATE TABLE {lock} (
-    -- A row for each name that was ever locked. Release empties it and keeps it, so that tokens only
-    -- rise. Times are milliseconds since 1970 UTC. Names and owners are blobs and nothing else.
+    -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
+    -- only rise. Times are milliseconds since 1970 UTC. Names and owners are blobs and nothing else.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
     name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
-    kind INTEGER NOT NULL DEFAULT 0,          -- 0 lease; other kinds are refused until they are known
+    kind INTEGER NOT NULL DEFAULT 0,          -- 0: a lease; this version refuses other kinds
     mode INTEGER NOT NULL DEFAULT 0,          -- of the holder, for kinds that have several
-    owner BLOB CHECK (length(owner) = 16),    -- drawn for each acquisition; NULL: free
+    owner BLOB CHECK (length(owner) = 16),    -- drawn for each acquire; NULL: free
     token INTEGER NOT NULL CHECK (token BETWEEN 0 AND 9007199254740991), -- of the last grant
     exp INTEGER,                              -- end of the lease; NULL: free
     since INTEGER,                            -- time of the grant
@@ -37,9 +37,9 @@ CREATE TABLE {lock} (
     ended_owner BLOB,                         -- the last grant that ended: its owner,
     ended_token INTEGER NOT NULL DEFAULT 0,   -- its token,
     ended_why INTEGER NOT NULL DEFAULT 0,     -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
-    withdrawn BLOB,                           -- an owner whose request, if it comes yet, is granted nothing
+    withdrawn BLOB,                           -- an owner whose request is granted nothing if it still comes
     idle_since INTEGER,                       -- free since then, for the pruner; NULL: held
-    waiters INTEGER NOT NULL DEFAULT 0,       -- reserved: somebody wants to be woken
+    waiters INTEGER NOT NULL DEFAULT 0,       -- reserved: a waiter wants to be woken
     next_ticket INTEGER NOT NULL DEFAULT 0,   -- reserved: of the queue
     PRIMARY KEY (ns, name),
     CHECK ((owner IS NULL) = (exp IS NULL))
@@ -47,27 +47,27 @@ CREATE TABLE {lock} (
 
 CREATE TABLE {row} (
     -- A row for each name that transactions lock. Here a write transaction locks everything, and the
-    -- row says no more than that its name was used.
+    -- row only says that its name was used.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
     name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     PRIMARY KEY (ns, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE {register} (
-    -- A value for each name, which is changed only by who knows its version. Values are long: a table
-    -- with rowids keeps them out of the way of who looks for a name.
+    -- A value for each name. Only a caller that knows its version changes it. Values are long: a table
+    -- with rowids keeps them out of the way of a search for a name.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
     name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     version INTEGER NOT NULL CHECK (version > 0), -- rises with each change; none comes twice for a name
     value BLOB NOT NULL CHECK (length(value) <= 65536),
-    writer BLOB NOT NULL CHECK (length(writer) = 16), -- drawn for each change, to know it again
+    writer BLOB NOT NULL CHECK (length(writer) = 16), -- drawn for each change, to recognize it
     updated INTEGER NOT NULL,                 -- milliseconds since 1970 UTC
     PRIMARY KEY (ns, name)
 ) STRICT;
 
 CREATE TABLE {broken} (
-    -- A note of each break, for a month: longer than any lease. The row remembers the last grant that
-    -- ended, and the broken holder may ask only when others have come and gone.
+    -- A note of each break, for a month: longer than any lease. The lock's row remembers only the last
+    -- grant that ended, and the broken holder may look when others have come and gone.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
     name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     token INTEGER NOT NULL CHECK (token > 0), -- of the grant that was broken
@@ -75,5 +75,5 @@ CREATE TABLE {broken} (
     PRIMARY KEY (ns, name, token)
 ) STRICT, WITHOUT ROWID;
 
--- For who takes old notes away.
+-- To find the old notes that go.
 CREATE INDEX {schema}.{prefix}broken_noted ON {prefix}broken (noted);
