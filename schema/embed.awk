@@ -1,7 +1,7 @@
-# Turns schema/<dialect>/ and migrations/<dialect>/ into C. How those files are written: schema/README.md.
+# Turns schema/<dialect>/ and migrations/<dialect>/ into C. schema/README.md says how those files are written.
 # usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h [own.sql] tables.sql statements.sql up/down.sql...
-# own.sql (-v own=) are the statements of a dialect that is otherwise the one of the files behind it.
-# Any fault in the texts ends the build with a message; nothing is guessed. Needs qualify.awk.
+# own.sql (-v own=) holds the statements in which a dialect differs from the files behind it.
+# Any fault in the texts ends the build with a message. Nothing is guessed. Needs qualify.awk.
 
 function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 function trim(s) { gsub(/^[ \t\n]+|[ \t\n]+$/, "", s); return s }
@@ -14,10 +14,10 @@ function literal(s,    parts, n, i, out) {
     return out
 }
 
-# Expand {macro}s that were defined with ":define", and the names of numbers, which are in capitals. Others ({lock},
-# {meta}) are left to run time.
+# Expand the {macro}s of ":define", and the names of numbers, which are in capitals. Core puts in the others ({lock},
+# {meta}) at run time.
 function expand(s, where,    m, before) {
-    do { # a macro may hold others
+    do { # a macro may contain others
         before = s
         for (m in macro) while (index(s, "{" m "}"))
             s = substr(s, 1, index(s, "{" m "}") - 1) macro[m] substr(s, index(s, "{" m "}") + length(m) + 2)
@@ -26,8 +26,8 @@ function expand(s, where,    m, before) {
     return s
 }
 
-# "RELEASED 1, BROKEN 2": the comment beside ended_why in tables.sql. {ENDED} + ended_why is the outcome of the same
-# name, so both have to count alike.
+# Reads "RELEASED 1, BROKEN 2", the comment beside ended_why in tables.sql. {ENDED} + ended_why is the outcome of the
+# same name, so both must count alike.
 function name_ends(line,    word) {
     while (match(line, /[A-Z]+ [0-9]+/)) {
         split(substr(line, RSTART, RLENGTH), word, " ")
@@ -39,7 +39,7 @@ function name_ends(line,    word) {
     }
 }
 
-# Replace :param by its placeholder; sets ord to the positional order. "::" is a cast, not a parameter.
+# Replaces :param by its placeholder, and sets ord to the positional order. "::" is a cast, not a parameter.
 function placeholders(s, block,    out, rest, p, name, n) {
     out = ""; rest = s; ord = ""
     if (style == "?" && index(s, "?")) die("block " block " has a ? of its own")
@@ -123,7 +123,7 @@ kind == "header" && /^    SQLOCK_OUT_[A-Z]+ = [0-9]+/ {
 }
 kind == "header" { next }
 
-# What {columns}, {keys} and {tables} stand for: a SELECT of all columns that tables.sql says there are.
+# {columns}, {keys} and {tables} stand for a SELECT of what tables.sql lists.
 kind == "tables" && /^CREATE TABLE .*\{[a-z]+\} \($/ {
     table = $0; sub(/\} \($/, "", table); sub(/.*\{/, "", table)
     tables[++n_tables] = table; checks[table] = 0

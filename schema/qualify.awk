@@ -1,11 +1,11 @@
-# PostgreSQL finds what a statement names by the session's search_path, in which anybody's schema may come
-# first: an operator or a function of a stranger's would run with the rights of whoever asks for a lock.
-# So every operator, function, type and catalogue of a statement is written with its schema, by qualify():
-# here, where none can be forgotten, and not by hand, where none could read it.
+# PostgreSQL finds what a statement names by the session's search_path. A stranger's schema may come first there. Then
+# the stranger's operator or function would run with the rights of the program that wants a lock. So qualify() writes
+# every operator, function, type and catalogue of a statement with its schema. It does so here, where none can be
+# forgotten, and not by hand, because then no one could read the statements.
 #
-# OPERATOR(pg_catalog.+) binds as tightly as OPERATOR(pg_catalog.=), and from the left. So where an operator
-# would bind more tightly than the one before it there have to be parentheses; and what compares without an
-# operator that could be named (IN, BETWEEN, LIKE, NULLIF, IS DISTINCT FROM, CASE x WHEN, USING) is refused.
+# OPERATOR(pg_catalog.+) binds as tightly as OPERATOR(pg_catalog.=), and from the left. So parentheses are needed where
+# an operator would bind more tightly than the one before it. Some words compare without an operator that could be named
+# (IN, BETWEEN, LIKE, NULLIF, IS DISTINCT FROM, CASE x WHEN, USING). These are refused.
 
 # How tightly an operator binds, by PostgreSQL's grammar.
 function tightness(op) {
@@ -18,7 +18,7 @@ function tightness(op) {
 # Words in capitals are the grammar's; behind most of them an expression begins anew.
 function is_keyword(word) { return word ~ /^[A-Z]+$/ }
 function is_operand(word) { return word ~ /^(ALL|ANY|ARRAY|FALSE|NULL|TRUE)$/ }
-# Types whose names are words of the grammar; they are looked up nowhere.
+# Types whose names are words of the grammar. The server looks these up in no schema.
 function is_grammar(type) { return type ~ /^(bigint|bit|boolean|int|integer|interval|smallint)$/ }
 function is_special(name) { return name ~ /^(coalesce|extract|greatest|least)$/ }
 
@@ -31,8 +31,8 @@ function next_token(    t) {
     return t
 }
 
-# How tight the next operator may be stands in bound, for each parenthesis, bracket and CASE that is open;
-# setting is 1 before the `=` of an assignment, 2 behind it.
+# bound says how tight the next operator may be, for each parenthesis, bracket and CASE that is open. setting is 1
+# before the `=` of an assignment, 2 behind it.
 function open_level() { depth++; bound[depth] = 9; setting[depth] = 0 }
 function begin_anew(word) {
     if (is_operand(word)) return

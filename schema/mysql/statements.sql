@@ -78,8 +78,7 @@
 -- :define of_schema CONVERT(:schema USING utf8)
 -- :define of_table CONVERT(:table USING utf8)
 -- A session that is in the way (x of innodb_trx, p or b of the sessions): for how long its transaction has been open,
--- in microseconds, exact to the second; and what people want to know about it. InnoDB gives the time in the server's
--- zone.
+-- in microseconds; and what people want to know about it. InnoDB knows only the second, in the server's zone.
 -- :define open GREATEST(0, TIMESTAMPDIFF(MICROSECOND, x.trx_started, CONVERT_TZ(SYSDATE(6), @@session.time_zone, 'SYSTEM')))
 -- :define about_maria CAST(CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), IF(p.command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- :define about_mysql CAST(CONCAT_WS(', ', CONCAT('user ', b.processlist_user), CONCAT('from ', b.processlist_host), IF(b.processlist_command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
@@ -90,13 +89,13 @@
 
 -- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.
--- READONLY also where this user could write: such a server is a replica, or about to become one.
--- UNFIT is a session whose changes reach no binlog: a replica that takes over would not know the tokens.
--- UNFIT is one of several servers that grant. One whose clock is ahead takes over a lease that runs by the clock of
--- the server that granted it. The holder believes in it until it renews. Moreover, row locks and guards know one
--- server only, and such a cluster can forget commits when it is started anew. This check reads no table, and derives
--- none: a node outside of the primary component would refuse that.
--- WEAK are commits that the disk may not have.
+-- READONLY: the server is read-only, also where this user could write. It is a replica, or about to become one.
+-- UNFIT: the session's changes reach no binlog. A replica that takes over would not know the tokens.
+-- UNFIT: several servers grant. One whose clock is ahead takes over a lease that runs by the clock of the server that
+-- granted it. The holder believes in it until it renews. Moreover, row locks and guards know one server only, and such
+-- a cluster can forget commits when it is started anew. This check reads no table, and derives none: a node outside of
+-- the primary component would refuse that.
+-- WEAK: the disk may not have all commits.
 -- The last step but two changes nothing, three times. The server denies each of these to a user who lacks a right:
 -- with roles, wildcards and columns, only the server knows the rights. No row changes, so nothing goes to a binlog.
 -- To a user without any right on the tables MySQL shows none, so for that user there is no schema.
@@ -192,7 +191,7 @@ SELECT 0, {DONE};
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and if not_after has not
 -- passed. First the entry of nt is locked, then the row, without waiting. A guard share-locks that entry. The token
 -- is drawn under these locks. While another one holds the lock, nothing is written. HELD says so, also to a caller
--- who is too late.
+-- that is too late.
 -- A SELECT of its own reads the floor before. In the UPDATE the floor would be share-locked: a grant that has locked
 -- its row would wait for a pruner that has locked meta and wants that row.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
@@ -264,8 +263,8 @@ LEFT JOIN {lock} x FORCE INDEX (nt) ON x.ns = s.ns AND x.name = s.name AND x.tok
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. A locked row is skipped (SKIPPED: try again, alone), so
--- that it delays no other. This goes by the primary key, where no guard stands. exp is set, not raised: after a step
--- back of the server's clock, a raised one would last for as long as the step. Always one row for each request.
+-- that it delays no other. This goes by the primary key, where no guard stands. The end is set, not raised: after a
+-- step back of the server's clock, a raised one would last for as long as the step. Always one row for each request.
 -- :step
 SET @sqlock_t = {now};
 UPDATE (
@@ -315,8 +314,8 @@ SELECT i.ord,
 FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name;
 
 -- :block release
--- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. nt,
--- where guards stand, is not touched: the name is granted to no one before the guard's transaction ends.
+-- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. The
+-- index nt, where guards stand, is not touched: the name is granted to no one before the guard's transaction ends.
 -- The count of changed rows says that it was done. (It is 1 whatever the client's flags, because the row always
 -- changes.) The look does not: before it, others may have been granted the lock and have released it, and the row
 -- remembers only the last of them.
@@ -448,14 +447,14 @@ ORDER BY ns, name;
 -- :block reap
 -- Frees rows from (:ns, :name) to (:to_ns, :to) whose lease ran out before :cut, :limit at most. It remembers how
 -- they ended, so that their holders learn of it. A session that renews a row, takes it over or works on it at this
--- moment was quicker: a row is changed only if it is still as k has seen it, and a locked one is skipped. (Before
--- MySQL 8.0 the statement waits for a locked row, two seconds at most. Then none of the batch is freed this time; the
--- count is -1 after that.)
+-- moment was quicker. A row is changed only if it is still as k has seen it; a locked one is skipped. (Before MySQL
+-- 8.0 the statement waits for a locked row, two seconds at most. Then none of the batch is freed this time; the count
+-- is -1 after that.)
 -- It goes by the primary key, where no guard stands, and changes no key. So it frees a guarded row as a release does,
 -- and the name is granted to no one before the guard's transaction ends.
 -- Where locked rows are skipped it waits for nothing, so it is in no deadlock. It is one statement, so a reaper that
 -- stops in the middle keeps nothing locked.
--- exp is also compared with the running clock, which may have been put back since the page was read.
+-- The end of the lease is also compared with the running clock, which may have been put back since the page was read.
 -- Always one row: how many rows were freed. Each row that is found is changed, so the client's flags do not matter.
 -- :step
 UPDATE (
@@ -620,8 +619,8 @@ FROM {lock} WHERE owner IS NOT NULL AND exp > {now} AND ns <> :ns HAVING COUNT(*
 -- The migrators' lease. It is granted if its row is free, run out, or ours. It is renewed, with the same token, if it
 -- is ours and has not run out. :ttl = 0 gives it back.
 -- It knows the columns of 001 alone, because it is sent at every version of the schema. It gives no table another
--- name, because it may be sent under LOCK TABLES. token is assigned first: what it reads is old in either order of
--- assignments.
+-- name, because it may be sent under LOCK TABLES. The token is assigned first: what it reads is old in either order
+-- of assignments.
 -- No row: it is not there yet. The next step makes it, then the first one comes again.
 -- :step
 SET @sqlock_t = {now};
@@ -702,7 +701,7 @@ FROM (SELECT 1 AS one) o LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 -- Changes a register whose version is :expected (0: it does not exist), if not_after has not passed. The UPDATE waits
 -- for a session that is changing the row, and then finds another version. The clock is read for the row, behind that
 -- wait. The count of changed rows says that it was done. (It is 1 whatever the client's flags, because the version
--- always changes.) The look does not: others may have changed the row by then. version is assigned first: what is
+-- always changes.) The look does not: others may have changed the row by then. The version is assigned first: what is
 -- read is old in either order of assignments.
 -- The writer stays beside what it wrote. So the same request, sent again after a lost reply, is DONE, until another
 -- one has changed the register.

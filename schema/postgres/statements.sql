@@ -66,12 +66,12 @@
 
 -- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.
--- UNFIT in any case are:
+-- UNFIT in any case:
 -- - a view in the place of a table: its functions would run with our rights;
 -- - a rule: grants fail with it;
 -- - an UNLOGGED table: a crash empties it, and all tokens go with it;
 -- - a session that does not get the warning that the wait for the standby was cut.
--- WEAK are commits that the disk may not have, or the standby for which the server was configured to wait.
+-- WEAK: the disk may not have all commits, or the standby for which the server was configured to wait.
 -- The server's identity: what its data is, with '@' if that data may forget commits; '#'; what changes during its
 -- life.
 -- :step
@@ -175,8 +175,8 @@ SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 -- passed. The row is first locked FOR UPDATE. That lock waits for no other (SKIP LOCKED), and it is the one strength
 -- that a guard's FOR KEY SHARE keeps out. All decisions are made at one time, k.t, on the locked row. The token is
 -- drawn under the lock.
--- While another one holds the lock, nothing is written. HELD says so, also to a caller who is too late.
--- not_after is checked again under the lock: by then another look may have reported that this request was not
+-- While another one holds the lock, nothing is written. HELD says so, also to a caller that is too late.
+-- The time limit is checked again under the lock: by then another look may have reported that this request was not
 -- granted.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
 -- No row: the lock has no row yet. The next step makes it, the last one tries again. A pruner raises the floor before
@@ -259,7 +259,7 @@ FROM w;
 
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. Locked rows are skipped (SKIPPED: try again, alone), so
--- that none of them delays another. exp is set, not raised: after a step back of the server's clock, a raised one
+-- that none of them delays another. The end is set, not raised: after a step back of the server's clock, a raised one
 -- would last for as long as the step. Always one row for each request.
 -- The array's FULL JOIN finds the same rows as a LEFT JOIN, but cannot be a nested loop. The planner expects one row
 -- of g, and would compare 500 times 500.
@@ -445,8 +445,8 @@ FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIM
 -- Frees rows from (:ns, :name) to (:to_ns, :to) whose lease ran out before :cut, :limit at most. It remembers how
 -- they ended, so that their holders learn of it. A session that renews a row, takes it over or works on it at this
 -- moment was quicker: the locked row is judged again, and a locked or guarded row is skipped. So no client waits here
--- for the row of another, and none can deadlock. exp is also compared with the running clock, which may have been put
--- back since the page was read.
+-- for the row of another, and none can deadlock. The end of the lease is also compared with the running clock, which
+-- may have been put back since the page was read.
 -- The keys go through arrays because the planner expects those to be short: it finds their rows one by one by the
 -- primary key. For k it would read the whole table.
 -- Always one row: how many rows were freed.

@@ -82,8 +82,8 @@ FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1
 SELECT 0, {GUARDED} WHERE :ns IS NULL AND :name IS NULL AND :owner IS NULL;
 
 -- :block renew
--- Extends a lease that has not run out, for its exact grant. exp is set, not raised: after a step back of the clock,
--- a raised one would last for as long as the step. Always one row for each request.
+-- Extends a lease that has not run out, for its exact grant. The end is set, not raised: after a step back of the
+-- clock, a raised one would last for as long as the step. Always one row for each request.
 -- :step write
 UPDATE {lock} SET exp = {now} + :ttl / 1000, ttl = :ttl / 1000
 WHERE ns = :ns AND name = :name AND kind = 0
