@@ -124,7 +124,7 @@ WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@sessi
                 AND t.engine <> 'InnoDB' AND {here});
 -- :step
 SELECT 0, IF(:accept_weak = 0, {WEAK}, {UNFIT}), 0, 0, {now}, 0, NULL,
-       CASE WHEN :accept_weak <> 0 THEN 'commits may be forgotten, and this version does not tell when it was started'
+       CASE WHEN :accept_weak <> 0 THEN 'commits may be forgotten, and this version does not say when it was started'
             WHEN @@global.innodb_flush_log_at_trx_commit NOT IN (1, 3)
             THEN 'innodb_flush_log_at_trx_commit is not 1'
             WHEN {no_redo} THEN 'the redo log is disabled'

@@ -188,7 +188,7 @@ TEST(test_mysql_that_flushes_later_is_refused_unless_accepted, ON_MYSQL | EMPTY)
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
     assert_refused_as_weak("innodb_flush_log_at_trx_commit");
     if (my_private_number("SELECT VERSION() LIKE '5.6.%%'") == 1) {
-        assert_says(78, "", "does not tell when it was started", "sqlock $G --accept-weak ls");
+        assert_says(78, "", "does not say when it was started", "sqlock $G --accept-weak ls");
     } else {
         assert_all_work("--accept-weak");
     }
