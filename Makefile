@@ -161,7 +161,7 @@ define driver_rules
 objects_$1 := $$(call objects,drivers/$1/*.c) $(BUILD)/obj/gen/$1.o
 base_$1 := $(if $(filter fake,$1),sqlite,$1)
 ups_$1 := $$(sort $$(wildcard migrations/$$(base_$1)/*.up.sql))
-texts_$1 := include/sqlock/driver.h $(if $(filter fake,$1),schema/$1/statements.sql) schema/$$(base_$1)/tables.sql \
+texts_$1 := include/sqlock/request.h $(if $(filter fake,$1),schema/$1/statements.sql) schema/$$(base_$1)/tables.sql \
     schema/$$(base_$1)/statements.sql $$(sort $$(wildcard migrations/$$(base_$1)/*.sql))
 
 $(BUILD)/gen/$1.c: schema/embed.awk schema/qualify.awk $$(texts_$1)

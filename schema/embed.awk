@@ -1,5 +1,5 @@
 # Turns schema/<dialect>/ and migrations/<dialect>/ into C. schema/README.md says how those files are written.
-# usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk driver.h [own.sql] tables.sql statements.sql up/down.sql...
+# usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk request.h [own.sql] tables.sql statements.sql up/down.sql...
 # own.sql (-v own=) holds the statements in which a dialect differs from the files behind it.
 # Any fault in the texts ends the build with a message. Nothing is guessed. Needs qualify.awk.
 
@@ -182,7 +182,7 @@ kind == "statements" && ours && /^-- :block / {
 }
 kind == "statements" && /^-- :block / {
     end_step(); block = $3
-    if (block != blocks[++seen]) die("block " block " where " blocks[seen] " belongs (the order of driver.h)")
+    if (block != blocks[++seen]) die("block " block " where " blocks[seen] " belongs (the order of request.h)")
     next
 }
 kind == "statements" && !ours && (block in instead) { next }

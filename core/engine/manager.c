@@ -95,6 +95,20 @@ static void manager_free(sqlock *m)
     sqlock_mem_free(m);
 }
 
+/* Neither table has to outlive the call. The adopter may be of another release. */
+static void take_tables(sqlock *m, const sqlock_driver *driver)
+{
+    const sqlock_adopter *in = driver->adopter;
+
+    m->table = *driver;
+    m->driver = &m->table;
+    if (in == NULL)
+        return;
+    memcpy(&m->adopter, in, in->size < sizeof m->adopter ? in->size : sizeof m->adopter);
+    m->adopter.size = sizeof m->adopter;
+    m->table.adopter = &m->adopter;
+}
+
 int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                 sqlock **out_m, sqlock_error *err)
 {
@@ -103,8 +117,7 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
 
     if (m == NULL)
         return error_nomem(err);
-    m->table = *driver;
-    m->driver = &m->table;
+    take_tables(m, driver);
     m->process = sqlock_process_id();
     manager_copy_opts(m, opts);
     manager_init_shared(m);

@@ -1,6 +1,7 @@
 #ifndef SQLOCK_ENGINE_MANAGER_H
 #define SQLOCK_ENGINE_MANAGER_H
 
+#include <sqlock/adopt.h>
 #include <sqlock/driver.h>
 
 #include "core/base/clock.h"
@@ -49,6 +50,7 @@ enum pool_use {
 struct sqlock {
     /* do not change once the manager is open */
     sqlock_driver table;         /* the driver's, as far as this library knows it */
+    sqlock_adopter adopter;      /* the same, if the driver has one: table.adopter */
     const sqlock_driver *driver; /* points to table */
     struct texts *texts;
     char *url;

@@ -53,8 +53,9 @@ void sqlock_close(sqlock *m)
 
 /* ---- drivers of every release, and their URLs ------------------------------------------------ */
 
-/* The tables of the first release, which every driver has. */
-#define TABLE_LEAST   offsetof(sqlock_driver, adopt)
+/* The tables of the first release: what every driver has. */
+#define TABLE_LEAST   offsetof(sqlock_driver, adopter)
+#define ADOPTER_LEAST offsetof(sqlock_adopter, running)
 #define DIALECT_LEAST offsetof(sqlock_dialect, placeholder)
 
 static int driver_is_whole(const sqlock_driver *d)
@@ -69,10 +70,6 @@ static int driver_is_whole(const sqlock_driver *d)
  * capability that lacks its slot, or NULL. */
 static const char *driver_take_optional(sqlock_driver *d)
 {
-    if (!(d->caps & SQLOCK_CAP_ADOPT))
-        d->adopt = NULL, d->tx_state = NULL, d->savepoint = NULL, d->ask = NULL;
-    else if (d->adopt == NULL || d->tx_state == NULL || d->savepoint == NULL || d->ask == NULL)
-        return "SQLOCK_CAP_ADOPT";
     if (!(d->caps & SQLOCK_CAP_WHOLE_URL))
         d->whole_url = NULL;
     else if (d->whole_url == NULL)
@@ -86,6 +83,15 @@ static const char *driver_take_optional(sqlock_driver *d)
     else if (d->hosts == NULL)
         return "SQLOCK_CAP_HOSTS";
     return NULL;
+}
+
+/* A driver that knows which database it is on knows it on adopted connections too. */
+static int adopter_is_whole(const sqlock_adopter *a, int running)
+{
+    return a->size >= ADOPTER_LEAST && a->size % sizeof(void *) == 0 && a->adopt != NULL &&
+           a->close != NULL && a->tx_state != NULL && a->savepoint != NULL && a->run != NULL &&
+           a->run_script != NULL && a->cancel != NULL &&
+           (!running || (SQLOCK_HAS_FIELD(a, running) && a->running != NULL));
 }
 
 static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock_error *err)
@@ -103,6 +109,9 @@ static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "the driver %s says %s and lacks a slot that belongs to it",
                                 out->name, cap);
+    if (out->adopter != NULL && !adopter_is_whole(out->adopter, out->running != NULL))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "the driver %s has an adopter that is not whole", out->name);
     return 0;
 }
 

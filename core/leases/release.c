@@ -29,7 +29,7 @@ int verb_is_guarded(sqlock_op *op, int64_t token)
                              value_bytes(lock->name, lock->name_len), value_int(token)};
     struct answer a;
 
-    return op->m->driver->adopt != NULL && !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER) &&
+    return op->m->driver->adopter != NULL && !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER) &&
            verb_look(op, SQLOCK_STMT_PROBE, values, &a) == 0 && a.outcome == SQLOCK_OUT_GUARDED;
 }
 

@@ -21,7 +21,7 @@ int adopted_check(const sqlock_conn *c, sqlock_error *err)
     mutex_unlock(&c->m->mu);
     if (closed)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager has been closed");
-    switch (c->m->driver->tx_state(c->native)) {
+    switch (c->m->driver->adopter->tx_state(c->native)) {
     case SQLOCK_TX_ACTIVE:
         return 0;
     case SQLOCK_TX_IDLE:
@@ -68,9 +68,9 @@ int adopted_half_done(sqlock_error *err)
 static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
 {
     unsigned keep = err->flags & ~SQLOCK_MAYBE;
-    int done = err->flags & SQLOCK_MAYBE && !(c->m->driver->caps & SQLOCK_CAP_SPOILS);
+    int done = err->flags & SQLOCK_MAYBE && !(c->m->driver->adopter->flags & SQLOCK_ADOPT_SPOILS);
     sqlock_tx_state state =
-        err->flags & SQLOCK_RECONNECT ? SQLOCK_TX_IDLE : c->m->driver->tx_state(c->native);
+        err->flags & SQLOCK_RECONNECT ? SQLOCK_TX_IDLE : c->m->driver->adopter->tx_state(c->native);
 
     err->flags = keep;
     if (state == SQLOCK_TX_IDLE || state == SQLOCK_TX_UNKNOWN) {
@@ -88,11 +88,12 @@ static int adopted_failed(const sqlock_conn *c, int rc, sqlock_error *err)
  * the statement, nothing of ours may stay in the transaction. */
 static int adopted_leave(sqlock_conn *c, sqlock_savepoint how, sqlock_error *err)
 {
-    sqlock_tx_state state = c->m->driver->tx_state(c->native);
+    sqlock_tx_state state = c->m->driver->adopter->tx_state(c->native);
 
     if (state != SQLOCK_TX_ACTIVE && state != SQLOCK_TX_FAILED)
         return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RECONNECT, "the connection is lost");
-    return c->m->driver->savepoint(c->native, how, sqlock_now_us() + c->m->request_us, err);
+    return c->m->driver->adopter->savepoint(c->native, how, sqlock_now_us() + c->m->request_us,
+                                            err);
 }
 
 /* What to send: a request of the dialect or, if it is set, a script. */
@@ -105,11 +106,11 @@ struct sent {
 static int adopted_send(const sqlock_conn *c, const struct sent *s, int64_t deadline,
                         sqlock_rows *rows, sqlock_error *err)
 {
-    const sqlock_driver *d = c->m->driver;
+    const sqlock_adopter *a = c->m->driver->adopter;
 
     if (s->script != NULL)
-        return d->ask(c->native, s->script, s->values, deadline, rows, err);
-    return d->run(c->native, s->stmt, s->values, 1, deadline, rows, err);
+        return a->run_script(c->native, s->script, s->values, deadline, rows, err);
+    return a->run(c->native, s->stmt, s->values, deadline, rows, err);
 }
 
 /* If a failed statement would spoil the transaction, it runs behind a savepoint, and is undone. The
@@ -117,11 +118,11 @@ static int adopted_send(const sqlock_conn *c, const struct sent *s, int64_t dead
 static int adopted_run_script(sqlock_conn *c, const struct sent *s, int64_t deadline,
                               sqlock_rows *rows, sqlock_error *err)
 {
-    const sqlock_driver *d = c->m->driver;
-    int spoils = (d->caps & SQLOCK_CAP_SPOILS) != 0, rc;
+    const sqlock_adopter *a = c->m->driver->adopter;
+    int spoils = (a->flags & SQLOCK_ADOPT_SPOILS) != 0, rc;
     sqlock_error second = {0};
 
-    if (spoils && (rc = d->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
+    if (spoils && (rc = a->savepoint(c->native, SQLOCK_SAVEPOINT_SET, deadline, err)) != 0)
         return adopted_failed(c, rc, err);
     rc = adopted_send(c, s, deadline, rows, err);
     if (spoils && rc == 0)
@@ -153,7 +154,7 @@ static void adopted_cancel_now(struct cancel_listener *listener)
     sqlock_conn *c = LIST_MEMBER(listener, sqlock_conn, listener);
 
     atomic_store(&c->cancelled, 1);
-    c->m->driver->cancel(c->native);
+    c->m->driver->adopter->cancel(c->native);
 }
 
 void adopted_listen(sqlock_conn *c, sqlock_cancel *cancel)
@@ -179,7 +180,7 @@ void adopted_unlisten(sqlock_conn *c, sqlock_rows *scratch)
 
     cancel_unlisten(&c->listener);
     if (atomic_exchange(&c->cancelled, 0))
-        c->m->driver->ask(c->native, &nothing, NULL, 0, scratch, &ignored);
+        c->m->driver->adopter->run_script(c->native, &nothing, NULL, 0, scratch, &ignored);
 }
 
 int adopted_run(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
@@ -215,7 +216,7 @@ static int adopt_check_arguments(const sqlock *m, const void *native, sqlock_con
         return rc;
     if (native == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "adopt: the connection is NULL");
-    if (m->driver->adopt == NULL)
+    if (m->driver->adopter == NULL)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "the driver %s does not work on an application's connections",
                                 m->driver->name);
@@ -262,7 +263,7 @@ int sqlock_adopt(sqlock *m, void *native, size_t native_size, void (*library)(vo
         .library = library,
         .scripts = texts_scripts(c->texts),
     };
-    if ((rc = m->driver->adopt(&o, &c->native, err)) != 0) {
+    if ((rc = m->driver->adopter->adopt(&o, &c->native, err)) != 0) {
         texts_free(c->own_texts);
         sqlock_mem_free(c);
         return check_context(err, "adopt", "", 0, rc);
@@ -284,7 +285,7 @@ void sqlock_conn_free(sqlock_conn *c)
     if (c == NULL || c->process != sqlock_process_id())
         return;
     m = c->m;
-    m->driver->close(c->native);
+    m->driver->adopter->close(c->native);
     table_forget(c);
     texts_free(c->own_texts);
     sqlock_mem_free(c);

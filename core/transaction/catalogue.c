@@ -52,7 +52,7 @@ int catalogue_send(sqlock_conn *c, sqlock_stmt stmt, const sqlock_value *values,
     char schema[264];
     int rc;
 
-    if (!(c->m->driver->caps & SQLOCK_CAP_BESIDE))
+    if (!(c->m->driver->adopter->flags & SQLOCK_ADOPT_BESIDE))
         return adopted_rows(c, stmt, values, deadline, rows, err);
     assert(n >= 1 && n <= PARAMS_MAX);
     memcpy(with, values, n * sizeof *with);

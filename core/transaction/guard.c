@@ -149,8 +149,8 @@ static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
     struct answer a;
     int rc;
 
-    if (lock->m->driver->running != NULL) {
-        lock->m->driver->running(conn->native, running, sizeof running);
+    if (lock->m->driver->adopter->running != NULL) {
+        lock->m->driver->adopter->running(conn->native, running, sizeof running);
         if ((rc = guard_check_server(lock, running, err)) != 0)
             return rc;
     }

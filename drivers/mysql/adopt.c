@@ -80,7 +80,7 @@ static int check_native(MYSQL *my, sqlock_error *err)
     return 0;
 }
 
-int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     struct my_conn *c = NULL;
     int rc;
@@ -111,7 +111,7 @@ int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 /* With autocommit off a transaction that has no statement yet is open: the next one runs in it.
  * After an answer that was an error the library knows no more than before, for it says nothing of
  * the transaction; so SET looks again. */
-sqlock_tx_state my_tx_state(void *conn)
+sqlock_tx_state my_adopted_state(void *conn)
 {
     struct my_conn *c = conn;
 
@@ -125,7 +125,7 @@ sqlock_tx_state my_tx_state(void *conn)
 #define POINT "sqlock_adopted"
 
 /* What is to be undone is undone also after the deadline: else the savepoint would stay. */
-int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     static const char *const words[] = {[SQLOCK_SAVEPOINT_SET] = "SAVEPOINT " POINT,
                                         [SQLOCK_SAVEPOINT_RELEASE] = "RELEASE SAVEPOINT " POINT,
@@ -148,3 +148,17 @@ int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_err
     my_last_give_back(&last, c->my);
     return rc;
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+const sqlock_adopter my_adopter = {
+    .size = sizeof(sqlock_adopter),
+    .flags = SQLOCK_ADOPT_BESIDE,
+    .adopt = adopted_make,
+    .close = my_close,
+    .tx_state = my_adopted_state,
+    .savepoint = adopted_savepoint,
+    .run = my_adopted_run,
+    .run_script = my_adopted_run_script,
+    .cancel = my_cancel,
+};

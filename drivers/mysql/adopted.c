@@ -106,7 +106,7 @@ int my_adopted_ready(struct my_conn *c, const struct my_call *call)
 {
     if (my_adopted_lost(c))
         return my_fail_ended(c, call);
-    if (my_tx_state(c) != SQLOCK_TX_ACTIVE)
+    if (my_adopted_state(c) != SQLOCK_TX_ACTIVE)
         return sqlock_error_set(call->err, SQLOCK_ESTATE, 0,
                                 my_adopted_busy(c->my)
                                     ? "an answer on the connection has not been read to its end"

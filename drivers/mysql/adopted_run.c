@@ -154,7 +154,7 @@ static int still_open(struct my_conn *c, const struct my_call *call)
 /* One statement of the step at a time: the connection need not take several in a packet. The last
  * one's rows count. */
 static int run_step(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
-                    const sqlock_step *step, sqlock_rows *rows, size_t request)
+                    const sqlock_step *step, sqlock_rows *rows)
 {
     MYSQL_RES *res = NULL, *last = NULL;
     size_t len = 0;
@@ -173,7 +173,7 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
         }
         rc = rc == 0 ? still_open(c, call) : rc;
     }
-    if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, request)) != 0)
+    if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, 0)) != 0)
         my_fail_rows(call, rc, 0);
     mysql_free_result(last);
     sqlock_mem_free(text);
@@ -183,26 +183,22 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
 /* What is run, under which settings. */
 struct job {
     const sqlock_script *script;
-    const sqlock_value *values; /* of n requests */
-    size_t n;
+    const sqlock_value *values;
     sqlock_rows *rows;
     char charset[64];
     int keeps_id; /* the last insert id would be another afterwards */
     uint64_t insert_id;
 };
 
-static int run_requests(struct my_conn *c, const struct my_call *call, const struct job *job)
+static int run_request(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
     const sqlock_script *s = job->script;
+    struct my_batch b = {job->values, s->n_params, 1, job->charset};
+    size_t before = sqlock_rows_count(job->rows);
     int rc = 0;
 
-    for (size_t request = 0; rc == 0 && request < job->n; request++) {
-        struct my_batch b = {job->values + request * s->n_params, s->n_params, 1, job->charset};
-        size_t before = sqlock_rows_count(job->rows);
-
-        for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(job->rows) == before; i++)
-            rc = run_step(c, call, &b, &s->steps[i], job->rows, request);
-    }
+    for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(job->rows) == before; i++)
+        rc = run_step(c, call, &b, &s->steps[i], job->rows);
     return rc;
 }
 
@@ -224,7 +220,7 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const stru
         (rc = still_open(c, call)) != 0)
         return rc;
     if ((rc = bound_session(c, call, &b)) == 0)
-        rc = run_requests(c, call, job);
+        rc = run_request(c, call, job);
     back.err = &err;
     if (!c->broken && my_adopted_say(c, &back, put_back) != 0) {
         if (!c->broken)
@@ -238,7 +234,7 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const stru
 
 static int has_text(const struct job *job)
 {
-    for (size_t i = 0; i < job->n * job->script->n_params; i++)
+    for (size_t i = 0; i < job->script->n_params; i++)
         if (job->values[i].type == SQLOCK_TEXT)
             return 1;
     return 0;
@@ -322,7 +318,7 @@ static int run_job(struct my_conn *c, const struct my_call *call, struct job *jo
         rc = my_adopted_refuse_xa(c, call);
     if (rc != 0)
         return rc;
-    rc = c->maria ? run_requests(c, call, job) : run_bounded(c, call, job);
+    rc = c->maria ? run_request(c, call, job) : run_bounded(c, call, job);
     back.err = &err;
     if (job->keeps_id && !c->broken && give_back_id(c, &back, job) != 0 && c->broken) {
         *call->err = err;
@@ -331,11 +327,12 @@ static int run_job(struct my_conn *c, const struct my_call *call, struct job *jo
     return rc;
 }
 
-int my_adopted_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
-                   size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                          int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
+    struct my_conn *c = conn;
     struct my_call call = {.deadline = deadline, .err = err};
-    struct job job = {.script = script, .values = values, .n = n, .rows = rows};
+    struct job job = {.script = script, .values = values, .rows = rows};
     size_t before = sqlock_rows_count(rows);
     struct my_last last;
     int rc = my_adopted_ready(c, &call);
@@ -356,8 +353,10 @@ int my_adopted_run(struct my_conn *c, const sqlock_script *script, const sqlock_
     return rc;
 }
 
-int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err)
+int my_adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                   sqlock_rows *rows, sqlock_error *err)
 {
-    return my_adopted_run(conn, script, values, 1, deadline, rows, err);
+    const struct my_conn *c = conn;
+
+    return my_adopted_run_script(conn, &c->scripts[stmt], values, deadline, rows, err);
 }

@@ -9,6 +9,7 @@
 
 #include <mysql.h>
 
+#include <sqlock/adopt.h>
 #include <sqlock/driver.h>
 #include <sqlock/mysql.h>
 
@@ -54,9 +55,8 @@ void my_close(void *conn);
 int my_check_version(struct my_conn *c, sqlock_error *err);
 
 /* adopt.c: a connection of the application's */
-int my_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
-sqlock_tx_state my_tx_state(void *conn);
-int my_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
+extern const sqlock_adopter my_adopter;
+sqlock_tx_state my_adopted_state(void *conn);
 
 /* adopted.c: a statement on it. What the application may still ask of its own last one is kept
  * before the first of ours, and given back behind the last. */
@@ -88,10 +88,10 @@ int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call);
 void my_adopted_hang_up(struct my_conn *c);
 
 /* adopted_run.c */
-int my_adopted_run(struct my_conn *c, const sqlock_script *script, const sqlock_value *values,
-                   size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
-int my_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err);
+int my_adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                   sqlock_rows *rows, sqlock_error *err);
+int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                          int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 
 /* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
 enum my_ssl_mode {

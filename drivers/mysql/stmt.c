@@ -150,8 +150,6 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
-    if (c->adopted)
-        return my_adopted_run(c, s, values, n, deadline, rows, err);
     while (rc == 0 && done < n) {
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 
@@ -211,7 +209,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_ADOPT | SQLOCK_CAP_BESIDE | SQLOCK_CAP_HOSTS,
+        .caps = SQLOCK_CAP_HOSTS,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,
@@ -223,10 +221,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
         .commit = my_commit,
         .rollback = my_rollback,
         .cancel = my_cancel,
-        .adopt = my_adopt,
-        .tx_state = my_tx_state,
-        .savepoint = my_savepoint,
-        .ask = my_ask,
+        .adopter = &my_adopter,
         .hosts = my_hosts,
     };
 

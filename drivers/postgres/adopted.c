@@ -55,7 +55,7 @@ static int check_adopt(const sqlock_adopt_opts *opts, sqlock_error *err)
 }
 
 /* in_tx: everything that is sent runs in a transaction which somebody else ends. */
-int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     struct pg_conn *c = NULL;
     int rc = check_adopt(opts, err);
@@ -111,7 +111,7 @@ sqlock_tx_state pg_native_state(const PGconn *pg)
     return SQLOCK_TX_UNKNOWN;
 }
 
-sqlock_tx_state pg_tx_state(void *conn)
+static sqlock_tx_state adopted_state(void *conn)
 {
     struct pg_conn *c = conn;
 
@@ -129,7 +129,7 @@ static int wrong_state(struct pg_conn *c, const struct pg_call *call)
 
     if (c->broken || PQstatus(c->pg) != CONNECTION_OK)
         return pg_fail_ended(c, call);
-    return sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "%s", why[pg_tx_state(c)]);
+    return sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "%s", why[adopted_state(c)]);
 }
 
 /* ---- a call ---------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static void take_notice(void *conn, const PGresult *res)
 /* A receiver of the application's own stays in its place, see find_default_receiver(). */
 int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too)
 {
-    sqlock_tx_state state = pg_tx_state(c);
+    sqlock_tx_state state = adopted_state(c);
 
     if (state != SQLOCK_TX_ACTIVE && !(failed_too && state == SQLOCK_TX_FAILED))
         return wrong_state(c, call);
@@ -254,13 +254,13 @@ static int leave_savepoint(struct pg_conn *c, const struct pg_call *call, sqlock
         snprintf(sql, sizeof sql, release_sql, was.lock_was, was.lock_was, was.all_was,
                  was.all_was);
     rc = pg_command(c, call, sql, NULL);
-    if (pg_tx_state(c) != SQLOCK_TX_FAILED)
+    if (adopted_state(c) != SQLOCK_TX_FAILED)
         memset(&c->limits, 0, sizeof c->limits);
     return rc;
 }
 
 /* After a SET that failed behind its savepoint there is to be none. */
-int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     struct pg_conn *c = conn;
     struct pg_call call = {deadline, 0, err};
@@ -377,3 +377,23 @@ void pg_adopted_text(const struct pg_conn *c, char *text)
         if ((unsigned char)*text > 127)
             *text = '?';
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                       sqlock_rows *rows, sqlock_error *err)
+{
+    return pg_run(conn, stmt, values, 1, deadline, rows, err);
+}
+
+const sqlock_adopter pg_adopter = {
+    .size = sizeof(sqlock_adopter),
+    .flags = SQLOCK_ADOPT_SPOILS,
+    .adopt = adopted_make,
+    .close = pg_close,
+    .tx_state = adopted_state,
+    .savepoint = adopted_savepoint,
+    .run = adopted_run,
+    .run_script = pg_run_script,
+    .cancel = pg_cancel,
+};

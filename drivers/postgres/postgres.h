@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sqlock/adopt.h>
 #include <sqlock/driver.h>
 #include <sqlock/postgres.h>
 
@@ -95,10 +96,8 @@ int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
 void pg_host_free(struct pg_host *h);
 
 /* adopted.c */
-int pg_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
+extern const sqlock_adopter pg_adopter;
 sqlock_tx_state pg_native_state(const PGconn *pg);
-sqlock_tx_state pg_tx_state(void *conn);
-int pg_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
 /* Around each call: 0, and pg_adopted_leave() is due; or an error after which nothing was done. */
 int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
 void pg_adopted_leave(struct pg_conn *c);
@@ -133,8 +132,8 @@ void pg_take_notice(void *conn, const PGresult *res);
 /* stmt.c */
 int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
-int pg_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err);
+int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                  int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);

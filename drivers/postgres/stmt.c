@@ -214,8 +214,8 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     return rc;
 }
 
-int pg_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err)
+int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                  int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct pg_conn *c = conn;
     struct pg_call call = {deadline, 0, err};
@@ -313,7 +313,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ADOPT | SQLOCK_CAP_SPOILS | SQLOCK_CAP_HOSTS,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,
@@ -325,10 +325,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
         .commit = pg_commit,
         .rollback = pg_rollback,
         .cancel = pg_cancel,
-        .adopt = pg_adopt,
-        .tx_state = pg_tx_state,
-        .savepoint = pg_savepoint,
-        .ask = pg_ask,
+        .adopter = &pg_adopter,
         .hosts = pg_hosts,
     };
 

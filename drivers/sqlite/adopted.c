@@ -29,7 +29,7 @@ static int check_handle(sqlite3 *db, sqlock_error *err)
     return 0;
 }
 
-int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     lite_conn *conn = NULL;
     int rc = 0;
@@ -60,7 +60,7 @@ int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err
 /* ---- the transaction ------------------------------------------------------------------------- */
 
 /* SQLite knows no failed transaction: an error leaves it usable, or has ended it. */
-sqlock_tx_state lite_tx_state(void *arg)
+static sqlock_tx_state adopted_state(void *arg)
 {
     const lite_conn *conn = arg;
 
@@ -107,7 +107,7 @@ static int check_undoable(lite_conn *conn, sqlock_error *err)
 }
 
 /* No deadline: none of this waits for anybody. */
-int lite_savepoint(void *arg, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+static int adopted_savepoint(void *arg, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     lite_conn *conn = arg;
     int rc = check_active(conn, err);
@@ -166,3 +166,23 @@ void lite_adopted_leave(lite_conn *conn, const lite_before *before)
         sqlite3_busy_timeout(conn->db, before->busy_ms);
     sqlite3_set_last_insert_rowid(conn->db, before->last_rowid);
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                       sqlock_rows *rows, sqlock_error *err)
+{
+    return lite_run(conn, stmt, values, 1, deadline, rows, err);
+}
+
+const sqlock_adopter lite_adopter = {
+    .size = sizeof(sqlock_adopter),
+    .adopt = adopted_make,
+    .close = lite_close,
+    .tx_state = adopted_state,
+    .savepoint = adopted_savepoint,
+    .run = adopted_run,
+    .run_script = lite_run_script,
+    .cancel = lite_cancel,
+    .running = lite_running,
+};

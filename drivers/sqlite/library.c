@@ -136,29 +136,22 @@ static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **ou
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
 }
 
-static int refuse_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
-{
-    (void)opts;
-    *out_conn = NULL;
-    return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
-}
-
-#define LITE_DRIVER(open_slot, adopt_slot)                                                         \
+#define LITE_DRIVER(open_slot, adopter_table)                                                      \
     {                                                                                              \
         .size = sizeof(sqlock_driver),                                                             \
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_ADOPT |                     \
-                SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING,                                         \
+        .caps =                                                                                    \
+            SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING, \
         .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
         .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
         .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \
-        .cancel = lite_cancel, .adopt = (adopt_slot), .tx_state = lite_tx_state,                   \
-        .savepoint = lite_savepoint, .ask = lite_ask, .whole_url = lite_whole_url,                 \
+        .cancel = lite_cancel, .adopter = (adopter_table), .whole_url = lite_whole_url,            \
         .running = lite_running                                                                    \
     }
 
-static const sqlock_driver driver = LITE_DRIVER(lite_open, lite_adopt);
-/* For a caller with another copy of SQLite: says so when it is opened, and does nothing else. */
-static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open, refuse_adopt);
+static const sqlock_driver driver = LITE_DRIVER(lite_open, &lite_adopter);
+/* For a caller with another copy of SQLite: it refuses to open, so there is never a manager for
+ * which it could adopt. */
+static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open, NULL);
 
 const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(void))
 {

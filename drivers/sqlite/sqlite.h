@@ -2,6 +2,7 @@
 #ifndef SQLOCK_DRIVERS_SQLITE_H
 #define SQLOCK_DRIVERS_SQLITE_H
 
+#include <sqlock/adopt.h>
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
 
@@ -94,9 +95,7 @@ int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_
 int lite_is_unlocked(sqlite3 *db, const char *path);
 
 /* adopted.c */
-int lite_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err);
-sqlock_tx_state lite_tx_state(void *conn);
-int lite_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err);
+extern const sqlock_adopter lite_adopter;
 /* Around requests on an adopted connection; leave also after a failure of enter. */
 int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
 void lite_adopted_leave(lite_conn *conn, const lite_before *before);
@@ -105,8 +104,8 @@ void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);
 int lite_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
              sqlock_rows *rows, sqlock_error *err);
-int lite_ask(void *conn, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-             sqlock_rows *rows, sqlock_error *err);
+int lite_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                    int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int lite_begin(void *conn, int64_t deadline, sqlock_error *err);
 int lite_commit(void *conn, int64_t deadline, sqlock_error *err);

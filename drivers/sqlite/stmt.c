@@ -323,8 +323,8 @@ int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, 
     return run_call(&c, values, n, deadline);
 }
 
-int lite_ask(void *arg, const sqlock_script *script, const sqlock_value *values, int64_t deadline,
-             sqlock_rows *rows, sqlock_error *err)
+int lite_run_script(void *arg, const sqlock_script *script, const sqlock_value *values,
+                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     call c = {.conn = arg, .script = script, .rows = rows, .err = err};
 

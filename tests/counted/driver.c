@@ -14,6 +14,7 @@ struct faulty {
 static const struct quirks *quirks;
 static const sqlock_driver *real;
 static sqlock_driver table;
+static sqlock_adopter adopter;
 static void *next_app;
 static atomic_int opened;
 
@@ -112,10 +113,10 @@ static int faulty_open_slot(const sqlock_conn_opts *opts, int64_t deadline, void
     return 0;
 }
 
-static int faulty_adopt(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
+static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     struct faulty *c = calloc(1, sizeof *c);
-    int rc = real->adopt(opts, &c->real, err);
+    int rc = real->adopter->adopt(opts, &c->real, err);
 
     c->app = next_app;
     *out_conn = rc == 0 ? c : NULL;
@@ -129,8 +130,15 @@ static void faulty_close(void *conn)
     struct faulty *c = conn;
 
     real->close(c->real);
-    if (c->app == NULL)
-        atomic_fetch_sub(&opened, 1);
+    atomic_fetch_sub(&opened, 1);
+    free(c);
+}
+
+static void adopted_close(void *conn)
+{
+    struct faulty *c = conn;
+
+    real->adopter->close(c->real);
     free(c);
 }
 
@@ -153,8 +161,8 @@ static int faulty_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, 
     return rc;
 }
 
-static int faulty_ask(void *conn, const sqlock_script *script, const sqlock_value *values,
-                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
+                       sqlock_rows *rows, sqlock_error *err)
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
@@ -162,17 +170,36 @@ static int faulty_ask(void *conn, const sqlock_script *script, const sqlock_valu
     int rc = before(c, &fault, err);
 
     if (rc == 0)
-        rc = real->ask(c->real, script, values, deadline, rows, err);
+        rc = real->adopter->run(c->real, stmt, values, deadline, rows, err);
     else
         return rc;
     if (behind(c, fault, &rc, 0, err))
-        rc = real->ask(c->real, script, values, deadline, rows, err);
+        rc = real->adopter->run(c->real, stmt, values, deadline, rows, err);
     if (rc != 0)
         sqlock_rows_cut(rows, had);
     return rc;
 }
 
-static int faulty_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
+static int adopted_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                              int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct faulty *c = conn;
+    size_t had = sqlock_rows_count(rows);
+    enum fault fault;
+    int rc = before(c, &fault, err);
+
+    if (rc == 0)
+        rc = real->adopter->run_script(c->real, script, values, deadline, rows, err);
+    else
+        return rc;
+    if (behind(c, fault, &rc, 0, err))
+        rc = real->adopter->run_script(c->real, script, values, deadline, rows, err);
+    if (rc != 0)
+        sqlock_rows_cut(rows, had);
+    return rc;
+}
+
+static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     struct faulty *c = conn;
     enum fault fault;
@@ -180,9 +207,9 @@ static int faulty_savepoint(void *conn, sqlock_savepoint what, int64_t deadline,
 
     if (rc != 0)
         return rc;
-    rc = real->savepoint(c->real, what, deadline, err);
+    rc = real->adopter->savepoint(c->real, what, deadline, err);
     if (behind(c, fault, &rc, 0, err))
-        rc = real->savepoint(c->real, what, deadline, err);
+        rc = real->adopter->savepoint(c->real, what, deadline, err);
     return rc;
 }
 
@@ -234,9 +261,14 @@ static void faulty_cancel(void *conn)
     real->cancel(((struct faulty *)conn)->real);
 }
 
-static sqlock_tx_state faulty_tx_state(void *conn)
+static void adopted_cancel(void *conn)
 {
-    return real->tx_state(((struct faulty *)conn)->real);
+    real->adopter->cancel(((struct faulty *)conn)->real);
+}
+
+static sqlock_tx_state adopted_tx_state(void *conn)
+{
+    return real->adopter->tx_state(((struct faulty *)conn)->real);
 }
 
 const sqlock_driver *faulty_driver(const struct quirks *q)
@@ -253,11 +285,16 @@ const sqlock_driver *faulty_driver(const struct quirks *q)
     table.commit = faulty_commit;
     table.rollback = faulty_rollback;
     table.cancel = faulty_cancel;
-    if (table.caps & SQLOCK_CAP_ADOPT) {
-        table.adopt = faulty_adopt;
-        table.tx_state = faulty_tx_state;
-        table.savepoint = faulty_savepoint;
-        table.ask = faulty_ask;
+    if (real->adopter != NULL) {
+        adopter = *real->adopter;
+        adopter.adopt = adopted_make;
+        adopter.close = adopted_close;
+        adopter.tx_state = adopted_tx_state;
+        adopter.savepoint = adopted_savepoint;
+        adopter.run = adopted_run;
+        adopter.run_script = adopted_run_script;
+        adopter.cancel = adopted_cancel;
+        table.adopter = &adopter;
     }
     return &table;
 }

@@ -18,10 +18,10 @@ static int adopt_native(MYSQL *my, void (*library)(void))
     sqlock_adopt_opts o = {
         .size = sizeof o, .native = my, .library = library, .scripts = g.scripts};
     void *conn = NULL;
-    int rc = g.driver->adopt(&o, &conn, &said);
+    int rc = g.adopter->adopt(&o, &conn, &said);
 
     if (rc == 0)
-        g.driver->close(conn);
+        g.adopter->close(conn);
     return rc;
 }
 

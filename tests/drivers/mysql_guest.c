@@ -42,7 +42,7 @@ void begin_mysql_as(void **state, MYSQL *my, unsigned long flags, const char *so
 
 sqlock_tx_state tx(void)
 {
-    return g.driver->tx_state(g.conn);
+    return g.adopter->tx_state(g.conn);
 }
 
 void assert_in_the_middle(void)

@@ -159,7 +159,7 @@ static void refused_as_busy(void)
 {
     void *conn = NULL;
 
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     says(SQLOCK_ESTATE, run(OUR_READ));
     says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
     says(SQLOCK_ESTATE, adopt(g.app, &conn));

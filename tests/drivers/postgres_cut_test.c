@@ -53,7 +53,7 @@ static void test_session_that_ends_during_a_statement_is_told(void **state)
     says(SQLOCK_EUNREACH, rc);
     assert_string_equal(said.sqlstate, "57P01");
     assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
 }
 
@@ -76,7 +76,7 @@ static int run_close_to_the_deadline(int times)
         if (rc != 0) {
             says(SQLOCK_ETIMEOUT, rc);
             assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
-            n_cut += g.driver->tx_state(g.conn) == SQLOCK_TX_FAILED; /* else it was not sent */
+            n_cut += g.adopter->tx_state(g.conn) == SQLOCK_TX_FAILED; /* else it was not sent */
         }
         point_ok(rc == 0 ? SQLOCK_SAVEPOINT_RELEASE : SQLOCK_SAVEPOINT_UNDO);
         app_exec(g.app, "SELECT pg_sleep(0.001)");
@@ -120,7 +120,7 @@ static void assert_severed(int rc, int64_t begun, int32_t wait_ms)
     assert_between(wait_ms * INT64_C(1000), sqlock_now_us() - begun,
                    (wait_ms + CUT_MS + patience_ms(1500)) * INT64_C(1000));
     assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
 }
 
@@ -129,7 +129,7 @@ static void begin_behind(struct proxy *proxy)
 {
     g.w->place.url = proxy_url(proxy);
     g.app = app_connect();
-    g.driver->close(g.conn);
+    g.adopter->close(g.conn);
     g.conn = NULL;
     ok(adopt(g.app, &g.conn));
     app_exec(g.app, "BEGIN");
@@ -150,7 +150,7 @@ static void test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left(void *
         proxy_mode_set(proxy, modes[i]);
         begun = sqlock_now_us();
         rc = i < 2 ? run_until("SELECT 0, 1, 4711", begun + 100000)
-                   : g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, begun + 100000, &said);
+                   : g.adopter->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, begun + 100000, &said);
         proxy_mode_set(proxy, PROXY_PASS);
         assert_severed(rc, begun, 100);
         assert_false(g.side->exec(g.app, "SELECT 1"));
@@ -192,7 +192,7 @@ static void test_statement_that_ends_a_little_late_is_answered(void **state)
     proxy_refuse(proxy, 0);
     ok(rc);
     assert_int_equal(rows_int(g.rows, 0, SQLOCK_COL_OUTCOME, -1), 1);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     end_guest();
     proxy_stop(proxy);
 }

@@ -90,7 +90,7 @@ static struct proxy *begin_watched(void **state)
     begin_guest(state);
     g.w->place.url = proxy_url(proxy);
     g.app = app_connect();
-    g.driver->close(g.conn);
+    g.adopter->close(g.conn);
     g.conn = NULL;
     ok(adopt(g.app, &g.conn));
     app_exec(g.app, "BEGIN");
@@ -118,7 +118,7 @@ static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, pro
 {
     int64_t deadline = sqlock_now_us() + wait_ms * INT64_C(1000);
 
-    ok(g.driver->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &said));
+    ok(g.adopter->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &said));
     proxy_mode_set(proxy, mode);
     says(SQLOCK_ETIMEOUT, run_until(sql, deadline));
     assert_true(sqlock_now_us() >= deadline);
@@ -151,7 +151,7 @@ static void test_cancel_says_no_name_and_no_password(void **state)
     int rc;
 
     point_ok(SQLOCK_SAVEPOINT_SET);
-    do_later(200, g.driver->cancel, g.conn);
+    do_later(200, g.adopter->cancel, g.conn);
     rc = run(g.side->slow);
     await_later();
     says(SQLOCK_ECANCELLED, rc);

@@ -100,7 +100,7 @@ static void refused(const char *sql, int code, const char *sqlstate)
     assert_string_equal(said.sqlstate, sqlstate);
     assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
     assert_int_equal(sqlock_rows_count(g.rows), 0);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
 }
 
 /* ---- statements of the application that are under way ---------------------------------------- */
@@ -155,7 +155,7 @@ static void test_writing_statement_at_a_row_refuses_the_savepoint(void **state)
     says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
     assert_non_null(strstr(said.text, "in progress"));
     assert_int_equal(said.flags, 0);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     assert_int_equal(read_on(writing), 2);
     write_and_undo();
     app_exec(g.app, "COMMIT");
@@ -235,7 +235,7 @@ static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
     assert_int_equal(try_exec(g.app, "SELECT count(*) FROM app_row"), SQLITE_INTERRUPT);
     assert_true(calls > 0);
     sqlite3_progress_handler(native(g.app), 0, NULL, NULL);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     assert_int_equal(seen_by(g.app), 10);
 }
 
@@ -373,12 +373,12 @@ static void test_transaction_that_a_full_disk_ended_is_told(void **state)
         point_ok(SQLOCK_SAVEPOINT_SET);
         says(SQLOCK_EFULL, run("INSERT INTO main.app_row VALUES (60, zeroblob(90000))"));
         assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
         /* What core must not do then is refused, and begins nothing. */
         says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_UNDO));
         says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
         says(SQLOCK_ESTATE, run(OUR_WRITE));
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
         assert_int_equal(seen_by(other), 10);
     }
 }
@@ -390,7 +390,7 @@ static void test_connection_without_a_journal_is_refused(void **state)
     app_exec(g.app, "BEGIN");
     says(SQLOCK_EREFUSED, point(SQLOCK_SAVEPOINT_SET));
     assert_non_null(strstr(said.text, "journal_mode"));
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     app_exec(g.app, "COMMIT");
 }
 
@@ -408,7 +408,7 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
     says(SQLOCK_EFULL, run(OUR_WRITE));
     assert_int_equal(said.native & 0xff, SQLITE_IOERR);
     assert_int_equal(said.flags & (SQLOCK_MAYBE | SQLOCK_RECONNECT), 0);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     assert_int_equal(rmdir(journal), 0);
     app_exec(g.app, "BEGIN");
     write_and_undo();

@@ -20,7 +20,7 @@ static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
     sqlock_adopt_opts o = {.size = sizeof o, .native = db, .library = library};
 
     o.scripts = g.scripts;
-    return g.driver->adopt(&o, out_conn, &said);
+    return g.adopter->adopt(&o, out_conn, &said);
 }
 
 static void test_connection_without_locks_is_refused(void **state)
@@ -82,7 +82,7 @@ static int adopt_from_a_second_copy(void *arg)
     found = symbol(RTLD_DEFAULT, "sqlite3_libversion_number");
     memcpy(&library, &found, sizeof library);
     ok(adopt_by(library, native(g.app), &conn)); /* looked up: the same copy */
-    g.driver->close(conn);
+    g.adopter->close(conn);
     snprintf(copy, sizeof copy, "%.*s/libother.so",
              (int)(strrchr(database_file(g.app), '/') - database_file(g.app)),
              database_file(g.app));

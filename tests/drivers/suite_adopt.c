@@ -16,18 +16,18 @@ static void test_adopting_asks_for_the_callers_view_of_the_library(void **state)
     g.side->offer(g.app, &o);
     other = o;
     other.library = (void (*)(void))abort;
-    says(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &said));
+    says(SQLOCK_EREFUSED, g.adopter->adopt(&other, &conn, &said));
     other.library = NULL;
-    ok(g.driver->adopt(&other, &conn, &said));
-    g.driver->close(conn);
+    ok(g.adopter->adopt(&other, &conn, &said));
+    g.adopter->close(conn);
     if (o.native_size > 0) {
         other = o;
         other.native_size--;
-        says(SQLOCK_EREFUSED, g.driver->adopt(&other, &conn, &said));
+        says(SQLOCK_EREFUSED, g.adopter->adopt(&other, &conn, &said));
     }
     other = o;
     other.native = NULL;
-    says(SQLOCK_EINVAL, g.driver->adopt(&other, &conn, &said));
+    says(SQLOCK_EINVAL, g.adopter->adopt(&other, &conn, &said));
 }
 
 static void test_adopted_connection_is_closed_after_the_applications_own(void **state)
@@ -39,17 +39,17 @@ static void test_adopted_connection_is_closed_after_the_applications_own(void **
 static void test_state_follows_the_application(void **state)
 {
     begin_guest(state);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
         seen_by(g.app);
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
         assert_false(g.side->exec(g.app, "SELECT n FROM no_such_table"));
-        assert_int_equal(g.driver->tx_state(g.conn),
+        assert_int_equal(g.adopter->tx_state(g.conn),
                          g.side->fails_whole ? SQLOCK_TX_FAILED : SQLOCK_TX_ACTIVE);
         app_exec(g.app, "ROLLBACK");
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_IDLE);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     }
 }
 
@@ -183,7 +183,7 @@ static void test_half_read_answer_is_left_alone(void **state)
     begin_in_transaction(state);
     g.side->start_reading(g.app);
     if (g.side->one_answer) {
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
         says(SQLOCK_ESTATE, run(OUR_READ));
         says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
         says(SQLOCK_ESTATE, adopt(g.app, &conn));

@@ -29,7 +29,7 @@ static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
     begin_in_transaction(state);
     says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1));
     assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "COMMIT");
 }
@@ -42,7 +42,7 @@ static void test_statement_is_cut_by_cancel(void **state)
     begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
-    do_later(200, g.driver->cancel, g.conn);
+    do_later(200, g.adopter->cancel, g.conn);
     rc = run(g.side->slow);
     await_later();
     says(SQLOCK_ECANCELLED, rc);
@@ -54,7 +54,7 @@ static void test_statement_is_cut_by_cancel(void **state)
 static void test_cancel_cuts_the_next_run_and_no_other(void **state)
 {
     begin_in_transaction(state);
-    g.driver->cancel(g.conn);
+    g.adopter->cancel(g.conn);
     point_ok(SQLOCK_SAVEPOINT_SET);
     says(SQLOCK_ECANCELLED, run(OUR_WRITE));
     point_ok(SQLOCK_SAVEPOINT_UNDO);
@@ -96,7 +96,7 @@ static void test_end_of_the_session_is_told(void **state)
         g.side->kill(g.app);
         assert_true(run(OUR_WRITE) < 0);
         assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
-        assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
         assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
     }
 }

@@ -132,7 +132,7 @@ int adopt(void *app, void **out_conn)
     sqlock_adopt_opts o = {.size = sizeof o, .scripts = g.scripts};
 
     g.side->offer(app, &o);
-    return g.driver->adopt(&o, out_conn, &said);
+    return g.adopter->adopt(&o, out_conn, &said);
 }
 
 sqlock_conn *adopted(sqlock *m, void *app)
@@ -178,7 +178,7 @@ static void free_guest(void)
 {
     join_later(); /* an assertion that failed may have jumped over that */
     if (g.conn)
-        g.driver->close(g.conn);
+        g.adopter->close(g.conn);
     rows_free(g.rows);
     memset(&g, 0, sizeof g);
 }
@@ -189,6 +189,7 @@ void begin_app(void **state)
     at_end(g.w, free_guest);
     g.side = g.w->q->app;
     g.driver = g.w->q->driver();
+    assert_non_null(g.adopter = g.driver->adopter);
     assert_non_null(g.rows = rows_new());
     g.app = app_connect();
     app_exec(g.app, "CREATE TABLE app_row (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)");
@@ -210,7 +211,7 @@ void begin_in_transaction(void **state)
 void end_guest(void)
 {
     if (g.conn)
-        g.driver->close(g.conn);
+        g.adopter->close(g.conn);
     g.conn = NULL;
 }
 
@@ -222,7 +223,7 @@ int run_until(const char *sql, int64_t deadline)
     g.scripts[SQLOCK_STMT_GUARDED] =
         (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &g.step};
     rows_clear(g.rows);
-    return g.driver->run(g.conn, SQLOCK_STMT_GUARDED, NULL, 1, deadline, g.rows, &said);
+    return g.adopter->run(g.conn, SQLOCK_STMT_GUARDED, NULL, deadline, g.rows, &said);
 }
 
 int64_t soon(void)
@@ -252,24 +253,24 @@ int ask(const char *sql, const sqlock_value *values, uint8_t n)
     text[len] = '\0';
     g.step = (sqlock_step){.sql = text};
     rows_clear(g.rows);
-    return g.driver->ask(g.conn, &script, values, soon(), g.rows, &said);
+    return g.adopter->run_script(g.conn, &script, values, soon(), g.rows, &said);
 }
 
 int point(sqlock_savepoint what)
 {
-    return g.driver->savepoint(g.conn, what, soon(), &said);
+    return g.adopter->savepoint(g.conn, what, soon(), &said);
 }
 
 void point_ok(sqlock_savepoint what)
 {
     ok(point(what));
-    assert_int_equal(g.driver->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
 }
 
 void undo_failed(void)
 {
     assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), 0);
-    assert_int_equal(g.driver->tx_state(g.conn),
+    assert_int_equal(g.adopter->tx_state(g.conn),
                      g.side->fails_whole ? SQLOCK_TX_FAILED : SQLOCK_TX_ACTIVE);
     point_ok(SQLOCK_SAVEPOINT_UNDO);
 }

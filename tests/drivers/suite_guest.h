@@ -3,6 +3,7 @@
 #ifndef SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
 #define SQLOCK_TESTS_DRIVERS_SUITE_GUEST_H
 
+#include <sqlock/adopt.h>
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite.h"
@@ -18,6 +19,7 @@
 struct guest {
     const struct adopt_app *side;
     const sqlock_driver *driver;
+    const sqlock_adopter *adopter; /* the driver's */
     struct world *w;
     void *app;
     void *conn;

@@ -1,13 +1,17 @@
 /* P20: a core and a driver of two releases. How they meet is told at the top of driver.h. The other
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
 #include "tests/drivers/suite.h"
+#include "tests/drivers/suite_guest.h"
 
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_LEAST = offsetof(sqlock_driver, adopt) };
+enum {
+    TABLE_LEAST = offsetof(sqlock_driver, adopter),
+    ADOPTER_LEAST = offsetof(sqlock_adopter, running)
+};
 
 /* ---- the driver's table ---------------------------------------------------------------------- */
 
@@ -22,8 +26,7 @@ static sqlock_driver *table_of_size(uint32_t size)
     memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
     table->size = size;
     if (size < sizeof *table)
-        table->caps &=
-            ~(SQLOCK_CAP_ADOPT | SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
+        table->caps &= ~(SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
     return table;
 }
 
@@ -124,16 +127,11 @@ static void test_driver_that_lacks_a_required_slot_is_refused(void **state)
 static const struct {
     uint32_t cap;
     const char *name;
-    size_t slots[4], n;
+    size_t slot;
 } options[] = {
-    {SQLOCK_CAP_ADOPT,
-     "SQLOCK_CAP_ADOPT",
-     {offsetof(sqlock_driver, adopt), offsetof(sqlock_driver, tx_state),
-      offsetof(sqlock_driver, savepoint), offsetof(sqlock_driver, ask)},
-     4},
-    {SQLOCK_CAP_WHOLE_URL, "SQLOCK_CAP_WHOLE_URL", {offsetof(sqlock_driver, whole_url)}, 1},
-    {SQLOCK_CAP_RUNNING, "SQLOCK_CAP_RUNNING", {offsetof(sqlock_driver, running)}, 1},
-    {SQLOCK_CAP_HOSTS, "SQLOCK_CAP_HOSTS", {offsetof(sqlock_driver, hosts)}, 1},
+    {SQLOCK_CAP_WHOLE_URL, "SQLOCK_CAP_WHOLE_URL", offsetof(sqlock_driver, whole_url)},
+    {SQLOCK_CAP_RUNNING, "SQLOCK_CAP_RUNNING", offsetof(sqlock_driver, running)},
+    {SQLOCK_CAP_HOSTS, "SQLOCK_CAP_HOSTS", offsetof(sqlock_driver, hosts)},
 };
 
 static void never(void)
@@ -146,7 +144,7 @@ static void fill_slots(sqlock_driver *table)
 {
     void (*slot)(void) = never;
 
-    for (size_t at = TABLE_LEAST; at < sizeof *table; at += sizeof slot)
+    for (size_t at = offsetof(sqlock_driver, whole_url); at < sizeof *table; at += sizeof slot)
         memcpy((char *)table + at, &slot, sizeof slot);
     if (table->caps & SQLOCK_CAP_WHOLE_URL)
         table->whole_url = spied_driver()->whole_url;
@@ -160,19 +158,17 @@ static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void
 {
     struct world *w = world(state);
 
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        for (size_t j = 0; j < options[i].n; j++) {
-            sqlock_driver table = *spied_driver();
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        sqlock_driver table = *spied_driver();
 
-            fill_slots(&table);
-            table.caps |= SQLOCK_CAP_ADOPT;
-            use(w, &table);
-            memset((char *)&table + options[i].slots[j], 0, sizeof(void *));
-            table.caps |= options[i].cap;
-            refused_driver(w, &table, SQLOCK_EINVAL, options[i].name);
-            table.caps &= ~options[i].cap;
-            use(w, &table);
-        }
+        fill_slots(&table);
+        use(w, &table);
+        memset((char *)&table + options[i].slot, 0, sizeof(void *));
+        table.caps |= options[i].cap;
+        refused_driver(w, &table, SQLOCK_EINVAL, options[i].name);
+        table.caps &= ~options[i].cap;
+        use(w, &table);
+    }
 }
 
 /* Its size says that it was built before there was such a slot. */
@@ -181,12 +177,143 @@ static void test_older_driver_with_a_newer_bit_is_refused(void **state)
     struct world *w = world(state);
     sqlock_driver *table = table_of_size(TABLE_LEAST);
 
-    table->caps |= SQLOCK_CAP_ADOPT;
-    refused_driver(w, table, SQLOCK_EINVAL, "SQLOCK_CAP_ADOPT");
-    table->caps &= ~SQLOCK_CAP_ADOPT;
+    table->caps |= SQLOCK_CAP_HOSTS;
+    refused_driver(w, table, SQLOCK_EINVAL, "SQLOCK_CAP_HOSTS");
+    table->caps &= ~SQLOCK_CAP_HOSTS;
     table->caps |= 0x80000000u; /* a bit that is not known yet */
     use(w, table);
     test_free(table);
+}
+
+/* ---- the table for adopted connections ------------------------------------------------------- */
+
+/* The driver's, as one of that size, in an allocation of its own; all slots `never` if the driver
+ * has none. */
+static sqlock_adopter *adopter_of_size(uint32_t size)
+{
+    sqlock_adopter *adopter = test_malloc(size), own = {.size = size};
+    void (*slot)(void) = never;
+
+    for (size_t at = offsetof(sqlock_adopter, adopt); at < sizeof own; at += sizeof slot)
+        memcpy((char *)&own + at, &slot, sizeof slot);
+    if (spied_driver()->adopter != NULL)
+        own = *spied_driver()->adopter;
+    memset(adopter, 0xAA, size);
+    memcpy(adopter, &own, size < sizeof own ? size : sizeof own);
+    adopter->size = size;
+    return adopter;
+}
+
+/* The least that a driver with these caps may have. */
+static uint32_t adopter_least(void)
+{
+    return spied_driver()->caps & SQLOCK_CAP_RUNNING ? sizeof(sqlock_adopter) : ADOPTER_LEAST;
+}
+
+static void guard_by(struct world *w, const sqlock_driver *driver)
+{
+    sqlock *m = NULL;
+    sqlock_lock *lock;
+    sqlock_conn *conn;
+
+    ok(open_with(w, driver, &m, &said));
+    lock = take(m, "nightly");
+    conn = adopted(m, g.app);
+    app_exec(g.app, g.side->begins[0]);
+    ok(sqlock_guard(lock, conn, &said));
+    app_exec(g.app, "COMMIT");
+    sqlock_conn_free(conn);
+    give(lock);
+    sqlock_close(m);
+}
+
+static void test_adopter_of_every_size_works(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver table = *spied_driver();
+
+    if (table.adopter != NULL)
+        begin_app(state);
+    for (uint32_t size = adopter_least(); size <= sizeof(sqlock_adopter) + 64;
+         size += sizeof(void *)) {
+        sqlock_adopter *adopter = adopter_of_size(size);
+
+        table.adopter = adopter;
+        use(w, &table);
+        if (g.app != NULL)
+            guard_by(w, &table);
+        test_free(adopter);
+    }
+}
+
+static void test_adopter_that_is_gone_after_open_works(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver table = *spied_driver();
+    sqlock_adopter *adopter = adopter_of_size(sizeof *adopter);
+    sqlock_conn *conn;
+    sqlock *m = NULL;
+
+    table.adopter = adopter;
+    ok(open_with(w, &table, &m, &said));
+    memset(adopter, 0, sizeof *adopter);
+    test_free(adopter);
+    if (spied_driver()->adopter != NULL) {
+        begin_app(state);
+        conn = adopted(m, g.app);
+        sqlock_conn_free(conn);
+    }
+    sqlock_close(m);
+}
+
+static void test_driver_with_an_adopter_that_is_not_whole_is_refused(void **state)
+{
+    struct world *w = world(state);
+    const uint32_t least = adopter_least();
+    const uint32_t sizes[] = {
+        0,         4,        ADOPTER_LEAST - sizeof(void *), least - (uint32_t)sizeof(void *),
+        least - 1, least + 1};
+    static const size_t slots[] = {
+        offsetof(sqlock_adopter, adopt),    offsetof(sqlock_adopter, close),
+        offsetof(sqlock_adopter, tx_state), offsetof(sqlock_adopter, savepoint),
+        offsetof(sqlock_adopter, run),      offsetof(sqlock_adopter, run_script),
+        offsetof(sqlock_adopter, cancel),   offsetof(sqlock_adopter, running)};
+    sqlock_driver table = *spied_driver();
+    sqlock_adopter *adopter;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        adopter = adopter_of_size(sizes[i] < 8 ? 8 : sizes[i]);
+        adopter->size = sizes[i];
+        table.adopter = adopter;
+        refused_driver(w, &table, SQLOCK_EINVAL, "adopter");
+        test_free(adopter);
+    }
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        adopter = adopter_of_size(sizeof *adopter);
+        memset((char *)adopter + slots[i], 0, sizeof(void *));
+        table.adopter = adopter;
+        if (slots[i] < least)
+            refused_driver(w, &table, SQLOCK_EINVAL, "adopter");
+        else
+            use(w, &table);
+        test_free(adopter);
+    }
+}
+
+static void test_driver_without_an_adopter_refuses_to_adopt(void **state)
+{
+    struct world *w = world(state);
+    sqlock_driver table = *spied_driver();
+    sqlock_conn *conn = NULL;
+    sqlock *m = NULL;
+
+    table.adopter = NULL;
+    use(w, &table);
+    ok(open_with(w, &table, &m, &said));
+    says(SQLOCK_EREFUSED, sqlock_adopt(m, w, 0, NULL, &conn, &said));
+    assert_null(conn);
+    assert_non_null(strstr(said.text, "does not work on an application's connections"));
+    sqlock_close(m);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -359,6 +486,10 @@ static const struct CMUnitTest tests[] = {
     core_test(test_driver_that_lacks_a_required_slot_is_refused),
     core_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
     core_test(test_older_driver_with_a_newer_bit_is_refused),
+    cmocka_unit_test(test_adopter_of_every_size_works),
+    cmocka_unit_test(test_adopter_that_is_gone_after_open_works),
+    core_test(test_driver_with_an_adopter_that_is_not_whole_is_refused),
+    core_test(test_driver_without_an_adopter_refuses_to_adopt),
     core_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
     cmocka_unit_test(test_older_driver_without_notes_breaks_all_the_same),
     core_test(test_newer_driver_with_more_requests_works),

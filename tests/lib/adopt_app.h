@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <sqlock/driver.h>
+#include <sqlock/adopt.h>
 
 #include "tests/lib/place.h"
 

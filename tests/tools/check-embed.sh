@@ -11,7 +11,7 @@ embed() # AWK STATEMENTS MIGRATION...
     awk=$1
     shift
     $awk -v dialect=postgres -v style='$' -v quote='"' -v schema=public -v fixed_schema=0 \
-        -v checksums='0123456789abcdef' -f schema/qualify.awk -f schema/embed.awk include/sqlock/driver.h $tables "$@"
+        -v checksums='0123456789abcdef' -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h $tables "$@"
 }
 
 tables=schema/postgres/tables.sql
@@ -57,7 +57,7 @@ tables=$tables_said
 fake()
 {
     awk -v dialect=fake -v own="$1" -v style='?N' -v quote='"' -v schema=main -v fixed_schema=1 -v checksums= \
-        -f schema/qualify.awk -f schema/embed.awk include/sqlock/driver.h "$1" schema/sqlite/tables.sql \
+        -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h "$1" schema/sqlite/tables.sql \
         schema/sqlite/statements.sql migrations/sqlite/*.sql
 }
 sed 's/^-- :block longest/-- :block longer/' schema/fake/statements.sql >"$dir/own.statements.sql"

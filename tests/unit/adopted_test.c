@@ -45,10 +45,10 @@ static int point(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_err
     return end(&s.undo, err);
 }
 
-static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                sqlock_rows *rows, sqlock_error *err)
 {
-    (void)conn, (void)stmt, (void)values, (void)n, (void)deadline, (void)rows;
+    (void)conn, (void)stmt, (void)values, (void)deadline, (void)rows;
     called('r');
     s.state = s.after_run;
     return end(&s.run, err);
@@ -60,7 +60,7 @@ static void cancel(void *native)
     called('c');
 }
 
-static int ask_script(void *native, const sqlock_script *script, const sqlock_value *values,
+static int run_script(void *native, const sqlock_script *script, const sqlock_value *values,
                       int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     (void)native, (void)script, (void)values, (void)rows, (void)err;
@@ -85,21 +85,23 @@ static const sqlock_dialect dialect = {
     .n_scripts = SQLOCK_STMT_COUNT,
 };
 static sqlock_driver table;
+static sqlock_adopter adopter;
 static sqlock m;
 static sqlock_conn conn;
 
-static int begin(unsigned caps)
+static int begin(unsigned flags)
 {
     memset(&s, 0, sizeof s);
     s.state = s.after_run = s.after_release = s.after_undo = SQLOCK_TX_ACTIVE;
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++)
         scripts[i] = (sqlock_script){.name = "x", .params = "", .n_steps = 1, .steps = steps};
-    table = (sqlock_driver){.caps = caps,
-                            .run = run,
-                            .savepoint = point,
-                            .tx_state = state_now,
-                            .cancel = cancel,
-                            .ask = ask_script};
+    adopter = (sqlock_adopter){.flags = flags,
+                               .run = run,
+                               .savepoint = point,
+                               .tx_state = state_now,
+                               .cancel = cancel,
+                               .run_script = run_script};
+    table = (sqlock_driver){.adopter = &adopter};
     memset(&m, 0, sizeof m);
     m.driver = &table;
     m.request_us = 1000000;
@@ -135,7 +137,7 @@ static void test_statement_stands_behind_a_savepoint_where_failures_spoil(void *
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     assert_int_equal(ask(&err), 0);
     assert_string_equal(s.calls, "srk");
     assert_true(s.release_deadline > sqlock_now_us() + 500000); /* time of its own */
@@ -149,7 +151,7 @@ static void test_failed_statement_is_undone_and_the_transaction_goes_on(void **s
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY | SQLOCK_MAYBE, "57014");
     s.after_run = SQLOCK_TX_FAILED;
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
@@ -164,7 +166,7 @@ static void test_statement_that_was_not_sent_leaves_no_savepoint(void **state)
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "sru");
@@ -175,7 +177,7 @@ static void test_release_that_fails_is_undone(void **state)
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.release = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "srku");
@@ -186,7 +188,7 @@ static void test_savepoint_that_cannot_be_set_asks_nothing(void **state)
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.set = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "s");
@@ -197,7 +199,7 @@ static void test_undo_that_fails_asks_for_a_restart(void **state)
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_EDB, 0, "42P01");
     s.undo = failure(SQLOCK_ETIMEOUT, 0, "");
     s.after_run = s.after_undo = SQLOCK_TX_FAILED;
@@ -212,7 +214,7 @@ static void test_serialization_failure_asks_for_a_restart(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        begin(SQLOCK_CAP_SPOILS);
+        begin(SQLOCK_ADOPT_SPOILS);
         s.run = failure(SQLOCK_EDB, SQLOCK_RETRY, states[i]);
         s.after_run = SQLOCK_TX_FAILED;
         assert_int_equal(ask(&err), SQLOCK_ETXRESTART);
@@ -237,14 +239,14 @@ static void test_lost_link_takes_the_transaction_along(void **state)
     sqlock_error err;
 
     (void)state;
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_MAYBE, "08006");
     s.after_run = SQLOCK_TX_UNKNOWN;
     assert_int_equal(ask(&err), SQLOCK_ETXGONE);
     assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
     assert_string_equal(s.calls, "sr"); /* nothing more is said on it */
 
-    begin(SQLOCK_CAP_SPOILS);
+    begin(SQLOCK_ADOPT_SPOILS);
     s.after_run = SQLOCK_TX_UNKNOWN; /* it went between the answer and the release */
     assert_int_equal(ask(&err), SQLOCK_ETXGONE);
     assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);

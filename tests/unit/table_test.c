@@ -15,6 +15,7 @@ static struct stage {
     sqlock m;
     sqlock_conn conn;
     sqlock_driver driver;
+    sqlock_adopter adopter;
     sqlock_dialect dialect;
     sqlock_script scripts[SQLOCK_STMT_COUNT];
     sqlock_step step;
@@ -33,10 +34,10 @@ static void put(sqlock_rows *rows, const char *text)
         sqlock_rows_put_null(rows);
 }
 
-static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
+static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                sqlock_rows *rows, sqlock_error *err)
 {
-    (void)conn, (void)stmt, (void)values, (void)n, (void)deadline, (void)err;
+    (void)conn, (void)stmt, (void)values, (void)deadline, (void)err;
     s.asked++;
     for (const struct line *l = s.answer; l->outcome != 0; l++) {
         sqlock_rows_add(rows, 0);
@@ -50,8 +51,8 @@ static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t 
     return 0;
 }
 
-static int ask(void *conn, const sqlock_script *script, const sqlock_value *values,
-               int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
+                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     (void)conn, (void)values, (void)deadline, (void)rows, (void)err;
     assert_true(strlen(script->steps[0].sql) < sizeof s.sql);
@@ -81,11 +82,10 @@ static void make_stage(const struct line *answer)
                                  .scripts = texts,
                                  .n_scripts = SQLOCK_STMT_COUNT,
                                  .placeholder = '$'};
-    s.driver = (sqlock_driver){.size = sizeof s.driver,
-                               .dialect = &s.dialect,
-                               .run = run,
-                               .ask = ask,
-                               .tx_state = tx_state};
+    s.adopter = (sqlock_adopter){
+        .size = sizeof s.adopter, .run = run, .run_script = run_script, .tx_state = tx_state};
+    s.driver =
+        (sqlock_driver){.size = sizeof s.driver, .dialect = &s.dialect, .adopter = &s.adopter};
     s.m.driver = &s.driver;
     s.conn.m = &s.m;
     s.answer = answer;

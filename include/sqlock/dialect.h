@@ -1,0 +1,80 @@
+/* A database's SQL, as the build makes it of schema/<dialect> and migrations/<dialect>. For those
+ * who write a driver: it runs the steps, and does not look into them. */
+#ifndef SQLOCK_DIALECT_H
+#define SQLOCK_DIALECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SQLOCK_ORDER_INDEX 255 /* in order[]: not a parameter, but the request's number */
+#define SQLOCK_STEP_WRITE 0x1u /* this step and those after it run in one write transaction */
+#define SQLOCK_STEP_ASIDE 0x2u /* this step does not do yet what the request is for: if it fails,
+                                  SQLOCK_MAYBE is not set */
+#define SQLOCK_STEP_HEARS 0x4u /* on an adopted connection: this step mostly waits. cancel() ends it
+                                  within half a second or so, and may lose its place in a queue */
+
+/* One statement. For a driver that can send several in one packet: statements with `;` between
+ * them, of which the last one's rows count.
+ *
+ * Placeholders have the numbers of the request's parameters ($2, ?2). Or they are positional (?):
+ * then order[] says which parameter, from 0, belongs to each.
+ *
+ * An array step with positional placeholders has a part between a comment "each SEPARATOR" and a
+ * comment "end". The driver writes that part once for each request, with the separator between. All
+ * placeholders are in it. */
+typedef struct sqlock_step {
+    const char *sql;
+    const uint8_t *order; /* NULL: numbered */
+    uint8_t n_order;
+    uint8_t flags; /* SQLOCK_STEP_... */
+} sqlock_step;
+
+/* A request's steps, run in order. The first step that returns a row ends the script: its rows are
+ * the answer. A script may end without rows. Each step commits by itself, unless SQLOCK_STEP_WRITE
+ * puts it into a transaction. */
+typedef struct sqlock_script {
+    const char *name;
+    const char *params; /* "b:ns b:name ..." */
+    uint8_t n_params;
+    uint8_t n_steps;
+    uint8_t n_array_steps;          /* 0: the requests of a batch run one after the other */
+    const sqlock_step *steps;       /* for one request */
+    const sqlock_step *array_steps; /* for many: each parameter is an array, with an element for
+                                       each request */
+} sqlock_script;
+
+/* A migration: the statements of migrations/<dialect>/NNN_name.{up,down}.sql. */
+typedef struct sqlock_migration {
+    int version;
+    const char *name;
+    const char *checksum; /* of the up file: the first 16 hex digits of its SHA-256 */
+    const char *const *up;
+    size_t n_up;
+    const char *const *down;
+    size_t n_down;
+} sqlock_migration;
+
+/* Its texts are templates: {lock} and the other tables' names, {schema}, {prefix}. A driver sees
+ * them filled in, with quoted and qualified names. The texts of migrate_around are never run:
+ * written out, they stand before and after migrations. */
+typedef struct sqlock_dialect {
+    uint32_t size; /* sizeof(sqlock_dialect) */
+    const char *name;
+    char quote;                   /* around identifiers: '"' or '`' */
+    const char *default_schema;   /* "public", "main"; "": that of the connection */
+    int fixed_schema;             /* 1: no other schema is possible */
+    const sqlock_script *scripts; /* n_scripts of them, in the order of the enum */
+    const sqlock_migration *migrations;
+    size_t n_migrations;
+    size_t n_scripts; /* SQLOCK_STMT_COUNT when the driver was built */
+    char placeholder; /* of parameters, in texts that core makes: '$' ($1, $2), '?' (positional) */
+} sqlock_dialect;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,205 @@
+/* The requests that core sends, and the columns of their answers. For those who write a driver or a
+ * dialect's statements.
+ *
+ * New requests are appended. The parameters of a request never change. sqlock/driver.h says how
+ * core and a driver of two releases meet. */
+#ifndef SQLOCK_REQUEST_H
+#define SQLOCK_REQUEST_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every request: its enum, its block in statements.sql, its parameters in order. b: bytes or NULL.
+ * t: the same for a column of text, in UTF-8. i: an integer. Times are microseconds, whatever a
+ * dialect stores. The build reads this list. It fails if a dialect lacks a block, or uses a
+ * parameter that is not here. */
+#define SQLOCK_STMTS(X)                                                                            \
+    X(HANDSHAKE, "handshake", "i:accept_weak")                                                     \
+    X(REINCARNATE, "reincarnate", "b:server i:lift i:floor")                                       \
+    X(LONGEST, "longest", "i:ttl")                                                                 \
+    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label")                 \
+    X(GUARDED, "guarded", "b:ns b:name b:owner")                                                   \
+    X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
+    X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
+    X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after")                                     \
+    X(BREAK, "break", "b:ns b:name i:token")                                                       \
+    X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
+    X(SWEEP, "sweep", "b:ns b:after b:own i:grace i:idle i:limit")                                 \
+    X(REAP, "reap", "b:ns b:name b:to_ns b:to b:own i:cut i:limit")                                \
+    X(PRUNE, "prune", "b:ns b:name i:cut i:floor")                                                 \
+    X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
+    X(MIGRATE_VERSION, "migrate_version", "i:changes")                                             \
+    X(MIGRATE_RECORD, "migrate_record", "i:version t:name t:checksum i:done")                      \
+    X(MIGRATE_LEDGER, "migrate_ledger", "i:changes")                                               \
+    X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
+    X(MIGRATE_CLOSE, "migrate_close", "")                                                          \
+    X(MIGRATE_HELD, "migrate_held", "b:ns")                                                        \
+    X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
+    X(MIGRATE_AROUND, "migrate_around", "")                                                        \
+    X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl")                                         \
+    X(PROBE, "probe", "b:ns b:name i:token")                                                       \
+    X(ENSURE, "ensure", "b:ns b:name")                                                             \
+    X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
+    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after i:above") \
+    X(TABLE_KEY, "table_key", "t:schema t:table")                                                  \
+    X(TABLE_AT, "table_at", "")                                                                    \
+    X(ROW_LOCK, "row_lock", "")                                                                    \
+    X(TABLE_VERSION, "table_version", "t:schema t:table t:column")                                 \
+    X(VERSION_INTEGER, "version_integer", "")                                                      \
+    X(VERSION_TIMESTAMP, "version_timestamp", "")                                                  \
+    X(CAS_UPDATE, "cas_update", "")                                                                \
+    X(CAS_DELETE, "cas_delete", "")                                                                \
+    X(CAS_INSERT, "cas_insert", "")                                                                \
+    X(CAS_MET, "cas_met", "")                                                                      \
+    X(FENCE, "fence", "")                                                                          \
+    X(SESSION, "session", "")                                                                      \
+    X(BLOCKERS, "blockers", "i:session t:schema t:table")                                          \
+    X(LEASE, "lease", "b:ns b:name b:owner i:token")                                               \
+    X(BREAK_NOTED, "break_noted", "b:ns b:name i:token")                                           \
+    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token")
+
+typedef enum sqlock_stmt {
+#define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
+    SQLOCK_STMTS(SQLOCK_STMT_ENUM)
+#undef SQLOCK_STMT_ENUM
+        SQLOCK_STMT_COUNT
+} sqlock_stmt;
+
+/* How a request ended: column `outcome` of its answer. The statements hold these numbers. "It"
+ * below is the grant that owner and token name. */
+typedef enum sqlock_outcome {
+    SQLOCK_OUT_NONE = 0,      /* no row came: send the request again */
+    SQLOCK_OUT_DONE = 1,      /* granted, renewed, released, broken, made, read, changed */
+    SQLOCK_OUT_HELD = 2,      /* another owner's lease runs; token, left, since, label are theirs */
+    SQLOCK_OUT_SKIPPED = 3,   /* it would be possible, but another session has locked the row, or
+                                 had a moment ago */
+    SQLOCK_OUT_LATE = 4,      /* the server's clock had passed not_after: nothing was done */
+    SQLOCK_OUT_RELEASED = 5,  /* it was released before */
+    SQLOCK_OUT_BROKEN = 6,    /* an operator has broken it */
+    SQLOCK_OUT_REAPED = 7,    /* it ran out and was reaped */
+    SQLOCK_OUT_TAKEN = 8,     /* it ran out and another owner took the lock; or others came since,
+                                 and no trace of its end is left */
+    SQLOCK_OUT_GONE = 9,      /* the row is not there */
+    SQLOCK_OUT_EXPIRED = 10,  /* it ran out, and there was no grant since */
+    SQLOCK_OUT_KIND = 11,     /* the row is of a kind that this version does not know */
+    SQLOCK_OUT_GUARDED = 12,  /* an open transaction guards the row */
+    SQLOCK_OUT_STRANGER = 13, /* meta knows another server than this one: make a new handshake */
+    SQLOCK_OUT_NEVER = 14,    /* no sign of this owner */
+    SQLOCK_OUT_EARLY = 15,    /* no sign of this owner yet: a request may arrive until not_after */
+    SQLOCK_OUT_IDLE = 16,     /* free for so long that its row may go */
+    SQLOCK_OUT_STALE = 17,    /* the transaction's snapshot is too old to decide */
+    SQLOCK_OUT_CONFLICT = 18, /* the row has another version than expected: nothing was done */
+    SQLOCK_OUT_GRACE = 19,    /* commits may be missing here. A holder that was granted the lock by
+                                 one of them may still believe in it, for `left` */
+    SQLOCK_OUT_READONLY = 20, /* handshake: a replica or a read-only session */
+    SQLOCK_OUT_WEAK = 21,     /* handshake: a crash may lose commits; detail says why */
+    SQLOCK_OUT_UNFIT = 22,    /* handshake, migrate_version, migrate_ledger: a setting or table
+                                 makes it unsafe; detail says which */
+    SQLOCK_OUT_DENIED = 23,   /* handshake: a right is missing; detail says which */
+    SQLOCK_OUT_BEHIND = 25    /* reincarnate: the server's clock is behind tokens that were drawn */
+} sqlock_outcome;
+
+/* Columns of an answer. Every answer starts with index and outcome. The index is the request's
+ * number within an array statement, else 0. A dialect may leave out trailing columns: they read as
+ * NULL. */
+enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
+/* acquire, guarded, renew, release, withdraw, break, break_noted, lease; guard, which has no label
+ * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner */
+enum {
+    SQLOCK_COL_TOKEN = 2, /* of the grant made, or in the row */
+    SQLOCK_COL_LEFT = 3,  /* of its lease */
+    SQLOCK_COL_NOW = 4,   /* the server's clock */
+    SQLOCK_COL_SINCE = 5, /* the time of the grant */
+    SQLOCK_COL_LABEL = 6, /* of its holder */
+    SQLOCK_COL_NAME = 7,
+    SQLOCK_COL_OWNER = 8
+};
+/* sweep: token, left, now, since, label and name as above. The row with outcome DONE is the page
+ * itself: its token is the number of rows, its name and namespace are those of the last one.
+ *
+ * reap: one row, its token is the number of rows freed. */
+enum { SQLOCK_COL_NS = 8 };
+/* register_get, register_set: NULL between the version and now (SQLOCK_COL_NOW) */
+enum {
+    SQLOCK_COL_REGISTER = 2, /* the version that it has now; 0: there is no such register */
+    SQLOCK_COL_VALUE = 5
+};
+/* handshake, migrate_version */
+enum {
+    SQLOCK_COL_VERSION = 2,    /* of the schema; 0: none */
+    SQLOCK_COL_MIN_READER = 3, /* the oldest generation of libraries that may use it */
+    SQLOCK_COL_HANDSHAKE_NOW = 4,
+    SQLOCK_COL_SAME = 5,    /* 1: meta's server is this server */
+    SQLOCK_COL_SERVER = 6,  /* the server's identity now */
+    SQLOCK_COL_DETAIL = 7,  /* for READONLY, WEAK, UNFIT, DENIED: the reason */
+    SQLOCK_COL_PLACE = 7,   /* for others, if there: the schema that is the connection's own */
+    SQLOCK_COL_RUNNING = 8, /* this run of the server and the database, for guards; NULL: unknown */
+    SQLOCK_COL_LONGEST = 9, /* no lease was longer; NULL: not kept */
+    SQLOCK_COL_ABOVE = 10   /* every token from now on is larger; NULL: they follow the clock */
+};
+/* reincarnate: DONE or BEHIND */
+enum {
+    SQLOCK_COL_FLOOR = 2,    /* every token from now on is larger */
+    SQLOCK_COL_BEHIND_BY = 3 /* BEHIND: by how much the clock is behind it */
+};
+/* guard: SQLOCK_COL_RUNNING of the application's connection, in every answer */
+enum { SQLOCK_COL_GUARDS_PLACE = 6 };
+/* migrate_ledger: a row for each record, after SQLOCK_COL_VERSION; or UNFIT, as above */
+enum {
+    SQLOCK_COL_TITLE = 3,    /* the migration's name */
+    SQLOCK_COL_CHECKSUM = 4, /* of the file that was applied */
+    SQLOCK_COL_APPLIED = 5   /* the time of that */
+};
+/* migrate_differ: a row for each difference */
+enum {
+    SQLOCK_COL_THERE = 2,      /* 0: the whole table is missing */
+    SQLOCK_COL_DIFFERENCE = 3, /* in words */
+    SQLOCK_COL_MADE_BY = 4     /* the migration that makes the table */
+};
+/* migrate_held: no row, or one */
+enum {
+    SQLOCK_COL_HELD = 2,     /* how many leases run */
+    SQLOCK_COL_HELD_NAME = 3 /* the name of one of them */
+};
+
+/* table_key: a row for each column of each index that may be a key's. If there is no such index:
+ * one row without an index. UNFIT, with SQLOCK_COL_DETAIL: the table or server is not suitable. */
+enum {
+    SQLOCK_COL_KEY = 2,      /* the index, by its name in the table */
+    SQLOCK_COL_COLUMN = 3,   /* NULL: of something else than a column's whole value */
+    SQLOCK_COL_FITS = 4,     /* letters: the values that a look-up finds without reading the whole
+                                index. i: integers. b: bytes. t: texts. m: texts without characters
+                                of four bytes. a: texts of ASCII alone */
+    SQLOCK_COL_INSTANT = 5,  /* 1: the server can report a locked row without a wait. 2: it can, but
+                                may hide rows from a statement that locks: core looks for them */
+    SQLOCK_COL_WHERE = 6,    /* the schema that has the table; NULL: not known */
+    SQLOCK_COL_COMPARES = 8, /* the index's collation, if the column's may differ; NULL: the
+                                column's */
+    SQLOCK_COL_EQUALS = 9    /* the operator by which it finds a value; NULL: `=` */
+};
+/* table_at */
+enum { SQLOCK_COL_AT = 2 /* the schema where the connection finds tables; NULL: none */ };
+
+/* table_version: one row, or none if there is no such column. UNFIT, with SQLOCK_COL_DETAIL */
+enum {
+    SQLOCK_COL_TIMESTAMP = 2, /* 0: the column is an integer, 1: a timestamp with microseconds */
+    SQLOCK_COL_MOST = 3       /* the largest integer that it can hold */
+};
+/* cas_update, cas_delete, cas_insert, cas_met, fence: the version, as an integer or NULL. With
+ * outcome NONE: a look at the locked row, whose version is {seen} for the steps that follow */
+enum { SQLOCK_COL_SEEN = 2 };
+
+/* session */
+enum { SQLOCK_COL_SESSION = 2 /* the number of this session in the answers of blockers */ };
+/* blockers: a row for each session that is in the way */
+enum {
+    SQLOCK_COL_BLOCKER = 2, /* its number */
+    SQLOCK_COL_OPEN = 3,    /* for how long its transaction has been open; NULL: not known */
+    SQLOCK_COL_ABOUT = 4    /* a text about it, for people */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
