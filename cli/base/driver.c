@@ -15,29 +15,15 @@ struct kind {
 
 static const struct kind kinds[] = {
     {"postgres", {"postgres", "postgresql", NULL}, "sqlock_driver_postgres"},
-    {"sqlite", {"sqlite", NULL, NULL}, "sqlock_driver_sqlite_for"},
+    {"sqlite", {"sqlite", NULL, NULL}, "sqlock_driver_sqlite"},
     {"mysql", {"mysql", "mariadb", NULL}, "sqlock_driver_mysql"},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* sqlock_driver_sqlite_for(NULL) with one argument, the others with none: the command itself has no
- * copy of a client library that it could name. */
-static const sqlock_driver *enter(const struct kind *kind, void *entry)
-{
-    const sqlock_driver *(*plain)(void);
-    const sqlock_driver *(*with_version)(int (*)(void));
-
-    if (strcmp(kind->name, "sqlite") == 0) {
-        memcpy(&with_version, &entry, sizeof entry);
-        return with_version(NULL);
-    }
-    memcpy(&plain, &entry, sizeof entry);
-    return plain();
-}
-
 static int load(const struct kind *kind, const sqlock_driver **out)
 {
+    const sqlock_driver *(*driver)(void);
     char soname[64];
     void *library, *entry;
 
@@ -49,7 +35,8 @@ static int load(const struct kind *kind, const sqlock_driver **out)
         say(SAY_ERROR, "install the driver libsqlock-%s: %s", kind->name, dlerror());
         return EXIT_SETUP;
     }
-    *out = enter(kind, entry);
+    memcpy(&driver, &entry, sizeof entry);
+    *out = driver();
     return 0;
 }
 

@@ -153,6 +153,12 @@ static const sqlock_driver driver = LITE_DRIVER(lite_open, &lite_adopter);
  * which it could adopt. */
 static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open, NULL);
 
+/* In parentheses: for callers with SQLite's header the name is a macro too. */
+const sqlock_driver *(sqlock_driver_sqlite)(void)
+{
+    return &driver;
+}
+
 const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(void))
 {
     if (caller_version != NULL && caller_version != sqlite3_libversion_number)

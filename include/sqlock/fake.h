@@ -19,6 +19,10 @@ extern "C" {
 
 typedef struct sqlock_fake sqlock_fake;
 
+/* The driver, for sqlock_open() and the other functions that need one.
+ * Ownership: static; never free it.
+ * Threads:   any thread.
+ * Bindings:  a plain symbol of libsqlock-fake. */
 SQLOCK_API const sqlock_driver *sqlock_driver_fake(void);
 /* An empty database with a schema; NULL: out of memory. */
 SQLOCK_API sqlock_fake *sqlock_fake_new(void);

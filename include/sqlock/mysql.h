@@ -68,9 +68,15 @@
 extern "C" {
 #endif
 
+/* The driver, for sqlock_open() and the other functions that need one.
+ * Ownership: static; never free it.
+ * Threads:   any thread.
+ * Bindings:  a plain symbol of libsqlock-mysql. */
 SQLOCK_API const sqlock_driver *sqlock_driver_mysql(void);
 
-/* sqlock_adopt() for a MYSQL *, for a caller that includes mysql.h. */
+/* sqlock_adopt() for a MYSQL *, for a caller that includes mysql.h. It passes the caller's
+ * sizeof(MYSQL) and mysql_init, by which the driver notices another client library. A binding calls
+ * sqlock_adopt(m, mysql, 0, NULL, ...): then only the connection itself shows which library made it. */
 #define sqlock_adopt_mysql(m, mysql, out_conn, err)                                                \
     sqlock_adopt((m), (mysql), sizeof(*(mysql)), (void (*)(void))mysql_init, (out_conn), (err))
 

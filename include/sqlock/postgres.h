@@ -18,9 +18,15 @@
 extern "C" {
 #endif
 
+/* The driver, for sqlock_open() and the other functions that need one.
+ * Ownership: static; never free it.
+ * Threads:   any thread.
+ * Bindings:  a plain symbol of libsqlock-postgres. */
 SQLOCK_API const sqlock_driver *sqlock_driver_postgres(void);
 
-/* sqlock_adopt() for a PGconn *, for a caller that includes libpq-fe.h. */
+/* sqlock_adopt() for a PGconn *, for a caller that includes libpq-fe.h. It passes the caller's
+ * PQlibVersion, by which the driver notices a second copy of libpq. A binding calls
+ * sqlock_adopt(m, pg, 0, NULL, ...): then it must use the same copy of libpq as the driver. */
 #define sqlock_adopt_postgres(m, pg, out_conn, err)                                                \
     sqlock_adopt((m), (PGconn *)(pg), 0, (void (*)(void))PQlibVersion, (out_conn), (err))
 

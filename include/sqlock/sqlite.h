@@ -25,16 +25,28 @@ extern "C" {
  * was made in the parent. */
 
 /* Two copies of SQLite in one process corrupt files: closing one's file drops the POSIX locks of the
- * other. A caller that includes sqlite3.h before this header passes its own copy's address along,
- * and a driver linked with another copy then refuses to open (SQLOCK_EREFUSED). */
+ * other. */
+
+/* The driver, for sqlock_open() and the other functions that need one. It looks for a second copy of
+ * SQLite when it opens, but cannot know which copy the caller uses.
+ * Ownership: static; never free it.
+ * Threads:   any thread.
+ * Bindings:  a plain symbol of libsqlock-sqlite. */
+SQLOCK_API const sqlock_driver *sqlock_driver_sqlite(void);
+
+/* The same for a caller that has a copy of SQLite: caller_version is its sqlite3_libversion_number().
+ * If the driver uses another copy, each open fails with SQLOCK_EREFUSED. NULL: as
+ * sqlock_driver_sqlite(). */
 SQLOCK_API const sqlock_driver *sqlock_driver_sqlite_for(int (*caller_version)(void));
+
+/* For a C or C++ caller that includes sqlite3.h before this header, the call passes its own copy. */
 #ifdef SQLITE_VERSION_NUMBER
 #define sqlock_driver_sqlite() sqlock_driver_sqlite_for(sqlite3_libversion_number)
-#else
-#define sqlock_driver_sqlite() sqlock_driver_sqlite_for(NULL)
 #endif
 
-/* sqlock_adopt() for a sqlite3 *, for a caller that includes sqlite3.h. */
+/* sqlock_adopt() for a sqlite3 *, for a caller that includes sqlite3.h. It passes the caller's
+ * sqlite3_libversion_number. A binding calls sqlock_adopt(m, db, 0, NULL, ...): then the driver looks
+ * for a second copy as it does when it opens. */
 #define sqlock_adopt_sqlite(m, db, out_conn, err)                                                  \
     sqlock_adopt((m), (db), 0, (void (*)(void))sqlite3_libversion_number, (out_conn), (err))
 
