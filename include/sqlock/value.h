@@ -1,5 +1,5 @@
-/* Values of columns, and rows of the application's own tables, for calls on them (sqlock/rows.h) and
- * for drivers. */
+/* Values of columns, and rows of the application's own tables: for calls about them (sqlock/rows.h)
+ * and for drivers. */
 #ifndef SQLOCK_VALUE_H
 #define SQLOCK_VALUE_H
 
@@ -15,7 +15,7 @@ typedef enum sqlock_type {
     SQLOCK_NULL = 0,
     SQLOCK_INT = 1,
     SQLOCK_BYTES = 2,
-    SQLOCK_TEXT = 3 /* of the application's: in the encoding of its connection */
+    SQLOCK_TEXT = 3 /* the application's text, in the encoding of its connection */
 } sqlock_type;
 
 typedef struct sqlock_value {
@@ -25,7 +25,7 @@ typedef struct sqlock_value {
     size_t len;
 } sqlock_value;
 
-/* Values to be passed on at once: bytes are borrowed. */
+/* Values to pass on at once: bytes are borrowed. */
 static inline sqlock_value sqlock_null(void)
 {
     sqlock_value v = {SQLOCK_NULL, 0, NULL, 0};
@@ -54,21 +54,21 @@ static inline sqlock_value sqlock_text(const char *text) /* ends with NUL */
 
 #define SQLOCK_KEY_MAX 16 /* columns of a key */
 
-/* A column, and what is in it or put into it. */
+/* A column, and its value or the one to put there. */
 typedef struct sqlock_column {
-    const char *name; /* as the table has it, letter by letter, unquoted: UTF-8, 1 to 256 bytes, no
-                         control characters */
+    const char *name; /* exactly as in the table, unquoted: UTF-8, 1 to 256 bytes, no control
+                         characters */
     sqlock_value value;
-    const char *expression; /* assignments only, in place of value: SQL, of which no part may come
-                               from outside */
+    const char *expression; /* only for assignments, instead of value: SQL. Never put input from
+                               outside into it */
 } sqlock_column;
 
-/* One row of a table of the application's, named by all columns of a unique key. */
+/* One row of an application's table. All columns of a unique key name it. */
 typedef struct sqlock_row {
     uint32_t size;      /* sizeof(sqlock_row) */
-    const char *schema; /* MySQL: the database. NULL: where the connection finds the table; that may
-                           change any time, so the catalogue is asked each time */
-    const char *table;  /* a name as that of a column */
+    const char *schema; /* MySQL: the database. NULL: where the connection finds the table. That may
+                           change at any time, so each call looks it up in the catalogue */
+    const char *table;  /* a name, written as that of a column */
     const sqlock_column *key; /* in any order; none NULL */
     size_t n_key;             /* 1 to SQLOCK_KEY_MAX */
 } sqlock_row;
