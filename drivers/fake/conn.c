@@ -5,7 +5,7 @@
 
 /* ---- links and transactions ----------------------------------------------------------------- */
 
-static void wake_all(sqlock_fake *db)
+static void conns_wake(sqlock_fake *db)
 {
     for (struct fake_conn *c = db->conns; c != NULL; c = c->next)
         sqlock_wake_set(c->wake_fd);
@@ -20,7 +20,7 @@ static int tx_end(struct fake_conn *c, const char *how, sqlock_error *err)
     if (rc != 0)
         (void)fake_exec(c->db, "ROLLBACK", NULL);
     c->db->owner = NULL;
-    wake_all(c->db);
+    conns_wake(c->db);
     return rc;
 }
 
@@ -36,10 +36,10 @@ void fake_cut_all(sqlock_fake *db)
             c->link = FAKE_LINK_CUT;
         tx_undo(c);
     }
-    wake_all(db);
+    conns_wake(db);
 }
 
-static int link_broke(struct fake_conn *c, unsigned flags, const char *text, sqlock_error *err)
+static int link_fail(struct fake_conn *c, unsigned flags, const char *text, sqlock_error *err)
 {
     c->link = FAKE_LINK_DEAD;
     return sqlock_error_db(err, "08006", 0, flags | SQLOCK_RECONNECT, text);
@@ -48,7 +48,7 @@ static int link_broke(struct fake_conn *c, unsigned flags, const char *text, sql
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* The client stops listening; what it sent goes its way. */
-static int give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
+static int call_give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
 {
     c->link = FAKE_LINK_DEAD;
     return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
@@ -56,21 +56,21 @@ static int give_up(struct fake_conn *c, int code, const char *text, sqlock_error
 
 /* Wait once, out of the database, until then or until woken. The wake is cleared before the flags
  * are read, and they are set before it: so none is missed between two waits. */
-static int wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
+static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
 {
     if (c->link != FAKE_LINK_UP)
-        return link_broke(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+        return link_fail(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
     if (atomic_load(&c->cancelled))
-        return give_up(c, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
+        return call_give_up(c, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
     if (sqlock_now_us() >= deadline)
-        return give_up(c, SQLOCK_ETIMEOUT, "no answer in time", err);
+        return call_give_up(c, SQLOCK_ETIMEOUT, "no answer in time", err);
 
     fake_leave(c->db);
     int woken = sqlock_wait_fd(c->wake_fd, POLLIN, -1, until < deadline ? until : deadline);
     if (woken == 1)
         sqlock_wake_clear(c->wake_fd);
     fake_enter(c->db);
-    return woken < 0 ? give_up(c, SQLOCK_ESYS, "waiting for the answer failed", err) : 0;
+    return woken < 0 ? call_give_up(c, SQLOCK_ESYS, "waiting for the answer failed", err) : 0;
 }
 
 /* Enter the database for a call; call_end() leaves it, whatever this returns. There is one
@@ -81,15 +81,15 @@ static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
 
     fake_enter(c->db);
     if (c->link == FAKE_LINK_CUT)
-        return link_broke(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
+        return link_fail(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
     if (c->link == FAKE_LINK_DEAD)
-        return link_broke(c, 0, "the link to the fake server is gone", err);
+        return link_fail(c, 0, "the link to the fake server is gone", err);
     if (sqlock_now_us() >= deadline)
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
     while (rc == 0 && c->db->owner != NULL && c->db->owner != c)
-        rc = wait_once(c, INT64_MAX, deadline, err);
+        rc = call_wait_once(c, INT64_MAX, deadline, err);
     if (rc == 0 && c->link != FAKE_LINK_UP)
-        rc = link_broke(c, SQLOCK_MAYBE, "the link broke while the request waited", err);
+        rc = link_fail(c, SQLOCK_MAYBE, "the link broke while the request waited", err);
     c->db->sql_now = fake_clock(c->db);
     return rc;
 }
@@ -104,31 +104,31 @@ static int call_end(struct fake_conn *c, int rc)
     return rc;
 }
 
-static int wait_until(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
+static int call_wait_until(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
 {
     int rc = 0;
     while (rc == 0 && sqlock_now_us() < until)
-        rc = wait_once(c, until, deadline, err);
+        rc = call_wait_once(c, until, deadline, err);
     /* Cut in the very moment: no answer comes through any more. */
     if (rc == 0 && c->link != FAKE_LINK_UP)
-        rc = link_broke(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+        rc = link_fail(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
     return rc;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* Applied at once, answered later. */
-static int run_slow(struct fake_call *call, int64_t delay_us, int64_t deadline)
+static int call_run_slow(struct fake_call *call, int64_t delay_us, int64_t deadline)
 {
     int64_t until = sqlock_now_us() + delay_us;
     int rc = fake_db_run(call);
-    int waited = wait_until(call->conn, until, deadline, call->err);
+    int waited = call_wait_until(call->conn, until, deadline, call->err);
     return waited != 0 ? waited : rc;
 }
 
 /* Whoever comes to the database first after it is due runs it, this call or another. If this one
  * gives up before, it runs all the same, but for what its transaction takes along. */
-static int run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadline)
+static int call_run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadline)
 {
     struct fake_conn *c = call->conn;
     struct fake_pending *p = NULL;
@@ -137,18 +137,18 @@ static int run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadlin
         return rc;
     int in_tx = c->db->owner == c;
 
-    rc = wait_until(c, p->due, deadline, call->err);
+    rc = call_wait_until(c, p->due, deadline, call->err);
     if (rc == 0)
         fake_pending_run_due(c->db);
     while (rc == 0 && !p->done) /* another one's transaction is open */
-        rc = wait_once(c, INT64_MAX, deadline, call->err);
+        rc = call_wait_once(c, INT64_MAX, deadline, call->err);
     if (rc == 0 && (rc = p->rc) != 0)
         *call->err = p->err;
     fake_pending_abandon(c->db, p, in_tx);
     return rc;
 }
 
-static int run_late(struct fake_call *call, int64_t delay_us)
+static int call_run_late(struct fake_call *call, int64_t delay_us)
 {
     struct fake_conn *c = call->conn;
     struct fake_call late = *call;
@@ -156,27 +156,27 @@ static int run_late(struct fake_call *call, int64_t delay_us)
     late.rows = NULL;
     /* With the link goes the transaction, and all that it would have done. */
     int rc = c->db->owner == c ? 0 : fake_pending_add(&late, delay_us, NULL);
-    return rc != 0 ? rc : link_broke(c, SQLOCK_MAYBE, "the link broke (LATE)", call->err);
+    return rc != 0 ? rc : link_fail(c, SQLOCK_MAYBE, "the link broke (LATE)", call->err);
 }
 
-static int run_faulty(struct fake_call *call, int64_t deadline)
+static int call_run_faulty(struct fake_call *call, int64_t deadline)
 {
     struct fake_conn *c = call->conn;
     int64_t delay_us = 0;
 
     switch (fake_fault_draw(call, &delay_us)) {
     case SQLOCK_FAULT_LOSE_REQUEST:
-        return link_broke(c, SQLOCK_MAYBE, "the link broke (LOSE_REQUEST)", call->err);
+        return link_fail(c, SQLOCK_MAYBE, "the link broke (LOSE_REQUEST)", call->err);
     case SQLOCK_FAULT_LOSE_REPLY:
         call->rows = NULL;
         (void)fake_db_run(call);
-        return link_broke(c, SQLOCK_MAYBE, "the link broke (LOSE_REPLY)", call->err);
+        return link_fail(c, SQLOCK_MAYBE, "the link broke (LOSE_REPLY)", call->err);
     case SQLOCK_FAULT_LATE:
-        return run_late(call, delay_us);
+        return call_run_late(call, delay_us);
     case SQLOCK_FAULT_SLOW:
-        return run_slow(call, delay_us, deadline);
+        return call_run_slow(call, delay_us, deadline);
     case SQLOCK_FAULT_STALL:
-        return run_stalled(call, delay_us, deadline);
+        return call_run_stalled(call, delay_us, deadline);
     case SQLOCK_FAULT_ERROR:
         c->db->seen[call->stmt] += (long)call->n;
         return sqlock_error_db(call->err, "40001", 0, 0, "the server refused the request (ERROR)");
@@ -203,7 +203,7 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
         call.rows = rows;
         call.err = err;
         call.now = fake_clock(c->db);
-        rc = run_faulty(&call, deadline);
+        rc = call_run_faulty(&call, deadline);
     }
     if (rc != 0)
         sqlock_rows_cut(rows, n_rows);

@@ -13,7 +13,7 @@ int64_t fake_clock(const sqlock_fake *db)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000 + db->clock_offset;
 }
 
-static void tell_us(sqlite3_context *context, int n, sqlite3_value **none)
+static void sql_clock_us(sqlite3_context *context, int n, sqlite3_value **none)
 {
     const sqlock_fake *db = sqlite3_user_data(context);
     (void)n;
@@ -21,7 +21,7 @@ static void tell_us(sqlite3_context *context, int n, sqlite3_value **none)
     sqlite3_result_int64(context, db->sql_now);
 }
 
-static void tell_ms(sqlite3_context *context, int n, sqlite3_value **none)
+static void sql_clock_ms(sqlite3_context *context, int n, sqlite3_value **none)
 {
     const sqlock_fake *db = sqlite3_user_data(context);
     (void)n;
@@ -77,7 +77,7 @@ void fake_watch_tables(sqlock_fake *db)
         (void)fake_exec(db, tables[i].watch, NULL);
 }
 
-static void forget_last_changes(sqlock_fake *db)
+static void tables_go_back(sqlock_fake *db)
 {
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     for (int i = 0; i < TABLES; i++)
@@ -95,7 +95,7 @@ static const char server_table[] =
     "  UPDATE fake_server SET lost_at = fake_us();"
     "END;";
 
-static int born_migrated(sqlock_fake *db)
+static int database_migrate(sqlock_fake *db)
 {
     int rc = fake_exec(db, "BEGIN", NULL);
 
@@ -119,7 +119,7 @@ static int born_migrated(sqlock_fake *db)
     return rc != 0 ? rc : fake_exec(db, "COMMIT", NULL);
 }
 
-static int open_memory(sqlock_fake *db)
+static int database_open(sqlock_fake *db)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
 
@@ -128,10 +128,10 @@ static int open_memory(sqlock_fake *db)
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                             SQLITE_OPEN_EXRESCODE,
                         NULL) != SQLITE_OK ||
-        sqlite3_create_function(db->sql, "fake_us", 0, flags, db, tell_us, NULL, NULL) != 0 ||
-        sqlite3_create_function(db->sql, "fake_ms", 0, flags, db, tell_ms, NULL, NULL) != 0)
+        sqlite3_create_function(db->sql, "fake_us", 0, flags, db, sql_clock_us, NULL, NULL) != 0 ||
+        sqlite3_create_function(db->sql, "fake_ms", 0, flags, db, sql_clock_ms, NULL, NULL) != 0)
         return SQLOCK_ENOMEM;
-    return born_migrated(db);
+    return database_migrate(db);
 }
 
 /* ---- the database from outside -------------------------------------------------------------- */
@@ -157,7 +157,7 @@ sqlock_fake *sqlock_fake_new(void)
         return NULL;
     }
     db->number = 1;
-    if (open_memory(db) == 0)
+    if (database_open(db) == 0)
         return db;
     sqlock_fake_free(db);
     return NULL;
@@ -192,7 +192,7 @@ void sqlock_fake_failover(sqlock_fake *db)
     fake_enter(db);
     fake_pending_forget_all(db);
     fake_cut_all(db);
-    forget_last_changes(db);
+    tables_go_back(db);
     (void)snprintf(sql, sizeof sql, "UPDATE fake_server SET server = 'fake/%d'", ++db->number);
     (void)fake_exec(db, sql, NULL);
     fake_leave(db);

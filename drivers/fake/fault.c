@@ -45,31 +45,32 @@ void fake_faults_free(sqlock_fake *db)
     }
 }
 
-static int names_a_register(sqlock_stmt stmt)
+static int stmt_names_register(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_REGISTER_SET;
 }
 
-static int names_a_row(sqlock_stmt stmt)
+static int stmt_names_row(sqlock_stmt stmt)
 {
-    return names_a_register(stmt) || stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_GUARDED ||
-           stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_RELEASE ||
-           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK || stmt == SQLOCK_STMT_LEASE ||
+    return stmt_names_register(stmt) || stmt == SQLOCK_STMT_ACQUIRE ||
+           stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_RENEW ||
+           stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_WITHDRAW ||
+           stmt == SQLOCK_STMT_BREAK || stmt == SQLOCK_STMT_LEASE ||
            stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_WAS_BROKEN;
 }
 
-static int fits(const struct fake_fault *f, sqlock_stmt stmt)
+static int fault_fits(const struct fake_fault *f, sqlock_stmt stmt)
 {
-    if (f->fault == SQLOCK_FAULT_VANISH && !names_a_row(stmt))
+    if (f->fault == SQLOCK_FAULT_VANISH && !stmt_names_row(stmt))
         return 0;
     return f->stmt == -1 ? stmt != SQLOCK_STMT_HANDSHAKE : f->stmt == (int)stmt;
 }
 
 /* The first fault that fits takes the request, be it to let it pass: the script reads in order. */
-static sqlock_fault draw_one(sqlock_fake *db, sqlock_stmt stmt, int64_t *out_delay_us)
+static sqlock_fault fault_draw_one(sqlock_fake *db, sqlock_stmt stmt, int64_t *out_delay_us)
 {
     struct fake_fault **at = &db->faults;
-    while (*at != NULL && !fits(*at, stmt))
+    while (*at != NULL && !fault_fits(*at, stmt))
         at = &(*at)->next;
     struct fake_fault *f = *at;
     if (f == NULL)
@@ -92,9 +93,9 @@ sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us
 {
     for (size_t i = 0; i < call->n; i++) {
         const sqlock_value *v = fake_values_of(call, i);
-        sqlock_fault fault = draw_one(call->db, call->stmt, out_delay_us);
+        sqlock_fault fault = fault_draw_one(call->db, call->stmt, out_delay_us);
         if (fault == SQLOCK_FAULT_VANISH)
-            fake_vanish(call->db, names_a_register(call->stmt), v);
+            fake_vanish(call->db, stmt_names_register(call->stmt), v);
         else if (fault != SQLOCK_FAULT_NONE)
             return fault;
     }

@@ -21,7 +21,7 @@ int fake_sql_error(sqlock_fake *db, int result, sqlock_error *err)
 
 /* ---- one statement -------------------------------------------------------------------------- */
 
-static int bind_one(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
+static int stmt_bind_one(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
 {
     const void *data = v->data != NULL ? v->data : "";
 
@@ -34,24 +34,24 @@ static int bind_one(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_te
 }
 
 /* "b:ns i:ttl": the next word of a list of parameters. */
-static const char *next_param(const char *param)
+static const char *params_next(const char *param)
 {
     const char *blank = strchr(param, ' ');
     return blank != NULL ? blank + 1 : "";
 }
 
 /* A step need not use the last ones. */
-static int bind(sqlite3_stmt *stmt, const char *params, const sqlock_value *v)
+static int stmt_bind(sqlite3_stmt *stmt, const char *params, const sqlock_value *v)
 {
     const int used = sqlite3_bind_parameter_count(stmt);
     int result = SQLITE_OK;
 
-    for (int i = 0; result == SQLITE_OK && i < used; i++, params = next_param(params))
-        result = bind_one(stmt, i + 1, &v[i], *params == 't');
+    for (int i = 0; result == SQLITE_OK && i < used; i++, params = params_next(params))
+        result = stmt_bind_one(stmt, i + 1, &v[i], *params == 't');
     return result;
 }
 
-static int put_column(sqlock_rows *rows, sqlite3_stmt *stmt, int col)
+static int row_put_column(sqlock_rows *rows, sqlite3_stmt *stmt, int col)
 {
     switch (sqlite3_column_type(stmt, col)) {
     case SQLITE_NULL:
@@ -66,16 +66,16 @@ static int put_column(sqlock_rows *rows, sqlite3_stmt *stmt, int col)
     }
 }
 
-static int put_row(const struct fake_call *k, size_t request, sqlite3_stmt *stmt)
+static int row_put(const struct fake_call *k, size_t request, sqlite3_stmt *stmt)
 {
     int rc = k->rows != NULL ? sqlock_rows_add(k->rows, request) : 0;
 
     for (int col = 0; k->rows != NULL && rc == 0 && col < sqlite3_column_count(stmt); col++)
-        rc = put_column(k->rows, stmt, col);
+        rc = row_put_column(k->rows, stmt, col);
     return rc == 0 ? 0 : sqlock_error_set(k->err, rc, 0, "no memory for the answer");
 }
 
-static int run_step(const struct fake_call *k, size_t request, size_t step, int *out_answered)
+static int step_run(const struct fake_call *k, size_t request, size_t step, int *out_answered)
 {
     const sqlock_script *script = &sqlock_fake_dialect.scripts[k->stmt];
     sqlite3_stmt **stmt = &k->db->steps[k->stmt][step];
@@ -86,11 +86,11 @@ static int run_step(const struct fake_call *k, size_t request, size_t step, int 
                                     SQLITE_PREPARE_PERSISTENT, stmt, NULL);
     if (result != SQLITE_OK)
         return fake_sql_error(k->db, result, k->err);
-    result = bind(*stmt, script->params, fake_values_of(k, request));
+    result = stmt_bind(*stmt, script->params, fake_values_of(k, request));
     while (rc == 0 && (result == SQLITE_OK || result == SQLITE_ROW)) {
         result = sqlite3_step(*stmt);
         *out_answered |= result == SQLITE_ROW;
-        rc = result == SQLITE_ROW ? put_row(k, request, *stmt) : 0;
+        rc = result == SQLITE_ROW ? row_put(k, request, *stmt) : 0;
     }
     if (rc == 0 && result != SQLITE_DONE)
         rc = fake_sql_error(k->db, result, k->err);
@@ -108,7 +108,7 @@ int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n)
 
     for (size_t request = 0; request < n; request++) {
         const char *param = script->params;
-        for (size_t i = 0; i < script->n_params; i++, values++, param = next_param(param)) {
+        for (size_t i = 0; i < script->n_params; i++, values++, param = params_next(param)) {
             sqlock_type wanted = *param == 'i' ? SQLOCK_INT : SQLOCK_BYTES;
             int may_be_null = strcmp(param, "b:label") == 0;
             if (values->type != wanted && !(may_be_null && values->type == SQLOCK_NULL))
@@ -136,7 +136,7 @@ int fake_db_run(struct fake_call *k)
     for (size_t request = 0; rc == 0 && request < k->n; request++) {
         int answered = 0;
         for (size_t step = 0; rc == 0 && !answered && step < n_steps; step++)
-            rc = run_step(k, request, step, &answered);
+            rc = step_run(k, request, step, &answered);
     }
     if (alone && rc == 0)
         rc = fake_exec(db, "COMMIT", k->err);
@@ -147,12 +147,12 @@ int fake_db_run(struct fake_call *k)
 
 /* ---- rows that vanish ----------------------------------------------------------------------- */
 
-static void run_on_key(sqlock_fake *db, const char *sql, const sqlock_value *key)
+static void stmt_run_on_key(sqlock_fake *db, const char *sql, const sqlock_value *key)
 {
     sqlite3_stmt *stmt = NULL;
 
     if (sqlite3_prepare_v2(db->sql, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        bind(stmt, "", key) == SQLITE_OK)
+        stmt_bind(stmt, "", key) == SQLITE_OK)
         (void)sqlite3_step(stmt);
     sqlite3_finalize(stmt);
 }
@@ -160,12 +160,12 @@ static void run_on_key(sqlock_fake *db, const char *sql, const sqlock_value *key
 void fake_vanish(sqlock_fake *db, int is_register, const sqlock_value *key)
 {
     if (is_register) {
-        run_on_key(db, "DELETE FROM sqlock_register WHERE ns = ?1 AND name = ?2", key);
+        stmt_run_on_key(db, "DELETE FROM sqlock_register WHERE ns = ?1 AND name = ?2", key);
         return;
     }
-    run_on_key(db,
-               "UPDATE sqlock_meta SET fence_floor = max(fence_floor, l.token)"
-               " FROM sqlock_lock l WHERE l.ns = ?1 AND l.name = ?2",
-               key);
-    run_on_key(db, "DELETE FROM sqlock_lock WHERE ns = ?1 AND name = ?2", key);
+    stmt_run_on_key(db,
+                    "UPDATE sqlock_meta SET fence_floor = max(fence_floor, l.token)"
+                    " FROM sqlock_lock l WHERE l.ns = ?1 AND l.name = ?2",
+                    key);
+    stmt_run_on_key(db, "DELETE FROM sqlock_lock WHERE ns = ?1 AND name = ?2", key);
 }

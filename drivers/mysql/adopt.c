@@ -9,7 +9,7 @@
  */
 
 /* Where the program or library begins that has this address in it; NULL: none has. */
-static const void *object_of(const void *address)
+static const void *address_object(const void *address)
 {
     Dl_info info;
 
@@ -19,10 +19,10 @@ static const void *object_of(const void *address)
 /* The copy of the client library that this driver calls: charsets are constants within it. The
  * address of a function would not do, in a program that is not position independent it is that of a
  * stub. */
-static const void *our_library(void)
+static const void *library_own(void)
 {
     MYSQL *own = my_init();
-    const void *library = own != NULL ? object_of(own->charset) : NULL;
+    const void *library = own != NULL ? address_object(own->charset) : NULL;
 
     mysql_close(own);
     return library;
@@ -31,7 +31,7 @@ static const void *our_library(void)
 /* The caller calls the same copy if it names the same function; or, where the loader gave the two
  * of us different addresses for it, one within that copy. Linked together with this driver, all
  * that is in the program is one object, which proves nothing. */
-static int same_library(void (*theirs)(void), const void *library)
+static int library_is_same(void (*theirs)(void), const void *library)
 {
     static const char here;
     void *function = NULL;
@@ -39,10 +39,11 @@ static int same_library(void (*theirs)(void), const void *library)
     if (theirs == (void (*)(void))mysql_init)
         return 1;
     memcpy(&function, &theirs, sizeof function);
-    return library != NULL && library != object_of(&here) && object_of(function) == library;
+    return library != NULL && library != address_object(&here) &&
+           address_object(function) == library;
 }
 
-static int check_library(const sqlock_adopt_opts *opts, sqlock_error *err)
+static int library_check(const sqlock_adopt_opts *opts, sqlock_error *err)
 {
     const MYSQL *my = opts->native;
     const void *library;
@@ -53,11 +54,11 @@ static int check_library(const sqlock_adopt_opts *opts, sqlock_error *err)
             "the program was compiled for another client library: its MYSQL has "
             "%zu bytes, the driver's %zu",
             opts->native_size, sizeof(MYSQL));
-    library = our_library();
-    if (opts->library != NULL && !same_library(opts->library, library))
+    library = library_own();
+    if (opts->library != NULL && !library_is_same(opts->library, library))
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "the program and sqlock use two client libraries in one process");
-    if (my->methods != NULL && object_of(my->methods) != library)
+    if (my->methods != NULL && address_object(my->methods) != library)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "the connection is of another client library than sqlock's");
     return 0;
@@ -66,7 +67,7 @@ static int check_library(const sqlock_adopt_opts *opts, sqlock_error *err)
 /* ---- adopting ----------------------------------------------------------------------------------
  */
 
-static int check_native(MYSQL *my, sqlock_error *err)
+static int native_check(MYSQL *my, sqlock_error *err)
 {
     const char *mode;
 
@@ -87,7 +88,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
 
     if (opts->native == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "there is no connection to adopt");
-    if ((rc = check_library(opts, err)) != 0 || (rc = check_native(opts->native, err)) != 0)
+    if ((rc = library_check(opts, err)) != 0 || (rc = native_check(opts->native, err)) != 0)
         return rc;
     if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");

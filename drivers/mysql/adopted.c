@@ -24,7 +24,7 @@
 
 /* Of a command that was sent its header is still in the buffer, and no packet has come. These two
  * are never answered. */
-static int awaits_answer(const MYSQL *my)
+static int native_awaits_answer(const MYSQL *my)
 {
     const unsigned char *sent = my->net.buff;
 
@@ -34,7 +34,7 @@ static int awaits_answer(const MYSQL *my)
 
 int my_adopted_busy(MYSQL *my)
 {
-    return my->status != MYSQL_STATUS_READY || mysql_more_results(my) || awaits_answer(my);
+    return my->status != MYSQL_STATUS_READY || mysql_more_results(my) || native_awaits_answer(my);
 }
 
 int my_adopted_lost(const struct my_conn *c)
@@ -126,7 +126,7 @@ void my_adopted_hang_up(struct my_conn *c)
 
 /* No answer came, not even late. Whoever read it now would be the application; so the link is
  * ended, and the library sees that it has. */
-static int give_up(struct my_conn *c, const struct my_call *call)
+static int answer_give_up(struct my_conn *c, const struct my_call *call)
 {
     my_adopted_hang_up(c);
     mysql_read_query_result(c->my);
@@ -134,7 +134,7 @@ static int give_up(struct my_conn *c, const struct my_call *call)
 }
 
 /* What the client library could not read to its end is not left to the application either. */
-static int my_adopted_failed(struct my_conn *c, const struct my_call *call)
+static int answer_fail(struct my_conn *c, const struct my_call *call)
 {
     int rc = my_fail(c, call);
 
@@ -143,39 +143,39 @@ static int my_adopted_failed(struct my_conn *c, const struct my_call *call)
     return rc;
 }
 
-static int my_adopted_exchange(struct my_conn *c, const struct my_call *call, const char *sql,
-                               size_t len, MYSQL_RES **out_res)
+static int answer_exchange(struct my_conn *c, const struct my_call *call, const char *sql,
+                           size_t len, MYSQL_RES **out_res)
 {
     int64_t now = sqlock_now_us();
     int64_t end = (call->deadline > now ? call->deadline : now) + PATIENCE_US;
 
     *out_res = NULL;
     if (mysql_send_query(c->my, sql, (unsigned long)len) != 0)
-        return my_adopted_failed(c, call);
+        return answer_fail(c, call);
     if (sqlock_wait_fd(my_client_socket(c->my), POLLIN, -1, end) != 1)
-        return give_up(c, call);
+        return answer_give_up(c, call);
     if (mysql_read_query_result(c->my) != 0)
-        return my_adopted_failed(c, call);
+        return answer_fail(c, call);
     if (mysql_field_count(c->my) != 0 && (*out_res = mysql_store_result(c->my)) == NULL)
-        return my_adopted_failed(c, call);
+        return answer_fail(c, call);
     return 0;
 }
 
-static int my_adopted_answer(struct my_conn *c, const struct my_call *call, const char *sql,
-                             size_t len, MYSQL_RES **out_res)
+static int answer_get(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                      MYSQL_RES **out_res)
 {
     struct my_quiet quiet;
     int rc;
 
     my_quiet_begin(&quiet);
-    rc = my_adopted_exchange(c, call, sql, len, out_res);
+    rc = answer_exchange(c, call, sql, len, out_res);
     my_quiet_end(&quiet);
     return rc;
 }
 
 /* An error's answer does not say whether the transaction is still there. 1305: our savepoint is
  * not, and what it stood in, which had no statement yet, has ended. */
-static int look_again(struct my_conn *c, const struct my_call *call, int rc)
+static int transaction_look_again(struct my_conn *c, const struct my_call *call, int rc)
 {
     unsigned was_open = c->my->server_status & SERVER_STATUS_IN_TRANS;
     int no_savepoint = call->err->native == 1305;
@@ -184,7 +184,7 @@ static int look_again(struct my_conn *c, const struct my_call *call, int rc)
     sqlock_error err;
 
     look.err = &err;
-    if (my_adopted_answer(c, &look, "DO 0", 4, &res) != 0) {
+    if (answer_get(c, &look, "DO 0", 4, &res) != 0) {
         call->err->flags |= err.flags & SQLOCK_RECONNECT;
         return rc;
     }
@@ -196,9 +196,9 @@ static int look_again(struct my_conn *c, const struct my_call *call, int rc)
 int my_adopted_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
                    MYSQL_RES **out_res)
 {
-    int rc = my_adopted_answer(c, call, sql, len, out_res);
+    int rc = answer_get(c, call, sql, len, out_res);
 
-    return rc != 0 && !c->broken ? look_again(c, call, rc) : rc;
+    return rc != 0 && !c->broken ? transaction_look_again(c, call, rc) : rc;
 }
 
 int my_adopted_say(struct my_conn *c, const struct my_call *call, const char *sql)
@@ -218,7 +218,7 @@ int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call)
 {
     static const char sql[] = "XA END 'sqlock guard'";
     MYSQL_RES *res = NULL;
-    int rc = my_adopted_answer(c, call, sql, sizeof sql - 1, &res);
+    int rc = answer_get(c, call, sql, sizeof sql - 1, &res);
 
     mysql_free_result(res);
     if (rc != 0 && !c->broken && call->err->native == XA_NONE)

@@ -32,7 +32,7 @@ static int64_t wait_seconds(int64_t us)
 }
 
 /* MariaDB: for one statement, in front of it. */
-static int put_prefix(char *out, size_t size, const struct bounds *b)
+static int bounds_put_prefix(char *out, size_t size, const struct bounds *b)
 {
     int64_t far = wait_seconds(b->cut_us) + BEYOND_S;
 
@@ -45,12 +45,12 @@ static int put_prefix(char *out, size_t size, const struct bounds *b)
 
 /* MySQL: for the session, and put back behind the request. Only queries can be cut by the
  * millisecond. */
-static const char ask_settings[] =
+static const char settings_sql[] =
     "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_select_limit, "
     "@@sql_safe_updates,"
     " @@sql_auto_is_null, @@sql_big_selects /*!50708 , @@max_execution_time */ LIMIT 1";
 
-static int bound_session(struct my_conn *c, const struct my_call *call, const struct bounds *b)
+static int session_bound(struct my_conn *c, const struct my_call *call, const struct bounds *b)
 {
     char sql[512];
 
@@ -64,7 +64,7 @@ static int bound_session(struct my_conn *c, const struct my_call *call, const st
     return my_adopted_say(c, call, sql);
 }
 
-static int keep_session(struct my_conn *c, const struct my_call *call, char *out, size_t size)
+static int session_keep(struct my_conn *c, const struct my_call *call, char *out, size_t size)
 {
     static const char *const names[] = {
         "innodb_lock_wait_timeout", "lock_wait_timeout", "sql_select_limit",  "sql_safe_updates",
@@ -72,7 +72,7 @@ static int keep_session(struct my_conn *c, const struct my_call *call, char *out
     MYSQL_RES *res = NULL;
     MYSQL_ROW row;
     size_t len = 0;
-    int rc = my_adopted_ask(c, call, ask_settings, sizeof ask_settings - 1, &res);
+    int rc = my_adopted_ask(c, call, settings_sql, sizeof settings_sql - 1, &res);
 
     if (rc == 0 && (row = mysql_fetch_row(res)) == NULL)
         rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
@@ -88,14 +88,14 @@ static int keep_session(struct my_conn *c, const struct my_call *call, char *out
 
 /* The server ended it at its bound; the transaction stands. On MariaDB nothing else is a bound, and
  * 1205 is the answer of a statement that waits for nobody. */
-static int was_cut(const struct my_conn *c, const sqlock_error *err)
+static int statement_was_cut(const struct my_conn *c, const sqlock_error *err)
 {
     return (err->native == 1969 || err->native == 3024 || (!c->maria && err->native == 1205)) &&
            !c->ended && my_adopted_in_transaction(c->my);
 }
 
-static int adopted_attempt(struct my_conn *c, const struct my_call *call, const char *sql,
-                           size_t len, const struct bounds *b, MYSQL_RES **out_res)
+static int statement_attempt(struct my_conn *c, const struct my_call *call, const char *sql,
+                             size_t len, const struct bounds *b, MYSQL_RES **out_res)
 {
     char prefix[320], *text;
     size_t n;
@@ -103,7 +103,7 @@ static int adopted_attempt(struct my_conn *c, const struct my_call *call, const 
 
     if (!c->maria)
         return my_adopted_ask(c, call, sql, len, out_res);
-    n = (size_t)put_prefix(prefix, sizeof prefix, b);
+    n = (size_t)bounds_put_prefix(prefix, sizeof prefix, b);
     if ((text = sqlock_mem_alloc(n + len)) == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     memcpy(text, prefix, n);
@@ -117,7 +117,7 @@ static int adopted_attempt(struct my_conn *c, const struct my_call *call, const 
  * ends it for a look at what was cancelled: first after half a second, then after twice the time
  * each, so that what takes long is done all the same; but what only waits is asked again and
  * again. What it had not done by then it has not done at all. */
-static int run_statement(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+static int statement_run(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
                          int hears, MYSQL_RES **out_res)
 {
     int64_t slice = FIRST_SLICE_US;
@@ -134,17 +134,17 @@ static int run_statement(struct my_conn *c, const struct my_call *call, const ch
                                     again ? "the statement was cut at the deadline"
                                           : "no time left to ask the server");
         b.cut_us = b.left_us < slice ? b.left_us : slice;
-        if (!c->maria && again && (rc = bound_session(c, call, &b)) != 0)
+        if (!c->maria && again && (rc = session_bound(c, call, &b)) != 0)
             return rc;
-        rc = adopted_attempt(c, call, sql, len, &b, out_res);
-        if (rc == 0 || !was_cut(c, call->err))
+        rc = statement_attempt(c, call, sql, len, &b, out_res);
+        if (rc == 0 || !statement_was_cut(c, call->err))
             return rc;
     }
 }
 
 /* A change that was made outside of any transaction is there to stay: so it is looked before the
  * first (look_first), and behind each. */
-static int still_open(struct my_conn *c, const struct my_call *call)
+static int transaction_check(struct my_conn *c, const struct my_call *call)
 {
     return my_adopted_in_transaction(c->my)
                ? 0
@@ -153,7 +153,7 @@ static int still_open(struct my_conn *c, const struct my_call *call)
 
 /* One statement of the step at a time: the connection need not take several in a packet. The last
  * one's rows count. */
-static int run_step(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
+static int step_run(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
                     const sqlock_step *step, sqlock_rows *rows)
 {
     MYSQL_RES *res = NULL, *last = NULL;
@@ -165,13 +165,13 @@ static int run_step(struct my_conn *c, const struct my_call *call, const struct 
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     for (const char *at = text, *next = NULL; rc == 0 && at != NULL; at = next) {
         next = my_next_statement(at);
-        rc = run_statement(c, call, at, next != NULL ? (size_t)(next - at) - 2 : strlen(at),
+        rc = statement_run(c, call, at, next != NULL ? (size_t)(next - at) - 2 : strlen(at),
                            step->flags & SQLOCK_STEP_HEARS, &res);
         if (rc == 0 && res != NULL) {
             mysql_free_result(last);
             last = res;
         }
-        rc = rc == 0 ? still_open(c, call) : rc;
+        rc = rc == 0 ? transaction_check(c, call) : rc;
     }
     if (rc == 0 && last != NULL && (rc = my_take_rows(last, rows, 0)) != 0)
         my_fail_rows(call, rc, 0);
@@ -190,7 +190,7 @@ struct job {
     uint64_t insert_id;
 };
 
-static int run_request(struct my_conn *c, const struct my_call *call, const struct job *job)
+static int request_run(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
     const sqlock_script *s = job->script;
     struct my_batch b = {job->values, s->n_params, 1, job->charset};
@@ -198,7 +198,7 @@ static int run_request(struct my_conn *c, const struct my_call *call, const stru
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < s->n_steps && sqlock_rows_count(job->rows) == before; i++)
-        rc = run_step(c, call, &b, &s->steps[i], job->rows);
+        rc = step_run(c, call, &b, &s->steps[i], job->rows);
     return rc;
 }
 
@@ -207,7 +207,7 @@ static int run_request(struct my_conn *c, const struct my_call *call, const stru
 
 /* On MySQL, between the settings as they were. They are put back whatever happened; were that
  * refused, the application would go on with ours, so its link is ended rather. */
-static int run_bounded(struct my_conn *c, const struct my_call *call, const struct job *job)
+static int job_run_bounded(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
     int64_t left = call->deadline - sqlock_now_us();
     struct bounds b = {left < FIRST_SLICE_US ? left : FIRST_SLICE_US, left};
@@ -216,11 +216,11 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const stru
     char put_back[512];
     int rc;
 
-    if ((rc = keep_session(c, call, put_back, sizeof put_back)) != 0 ||
-        (rc = still_open(c, call)) != 0)
+    if ((rc = session_keep(c, call, put_back, sizeof put_back)) != 0 ||
+        (rc = transaction_check(c, call)) != 0)
         return rc;
-    if ((rc = bound_session(c, call, &b)) == 0)
-        rc = run_request(c, call, job);
+    if ((rc = session_bound(c, call, &b)) == 0)
+        rc = request_run(c, call, job);
     back.err = &err;
     if (!c->broken && my_adopted_say(c, &back, put_back) != 0) {
         if (!c->broken)
@@ -232,7 +232,7 @@ static int run_bounded(struct my_conn *c, const struct my_call *call, const stru
     return rc;
 }
 
-static int has_text(const struct job *job)
+static int job_has_text(const struct job *job)
 {
     for (size_t i = 0; i < job->script->n_params; i++)
         if (job->values[i].type == SQLOCK_TEXT)
@@ -242,7 +242,7 @@ static int has_text(const struct job *job)
 
 /* A statement that hands a number on that way, or inserts into a table that counts by itself, takes
  * the place of the application's. */
-static int sets_insert_id(const struct job *job)
+static int job_sets_insert_id(const struct job *job)
 {
     for (size_t i = 0; i < job->script->n_steps; i++)
         if (strstr(job->script->steps[i].sql, "LAST_INSERT_ID(") != NULL ||
@@ -252,7 +252,7 @@ static int sets_insert_id(const struct job *job)
 }
 
 /* A guard keeps others out by a share lock. */
-static int share_locks(const struct job *job)
+static int job_share_locks(const struct job *job)
 {
     for (size_t i = 0; i < job->script->n_steps; i++)
         if (strstr(job->script->steps[i].sql, "LOCK IN SHARE MODE") != NULL)
@@ -262,7 +262,7 @@ static int share_locks(const struct job *job)
 
 /* Which character set the server takes a text of the application's for: the client library does not
  * see each change. And the session's last insert id, which the library may not have seen either. */
-static int ask_session(struct my_conn *c, const struct my_call *call, struct job *job)
+static int session_read(struct my_conn *c, const struct my_call *call, struct job *job)
 {
     static const char sql[] = "SELECT @@character_set_client, LAST_INSERT_ID() LIMIT 1";
     MYSQL_RES *res = NULL;
@@ -286,21 +286,22 @@ static int ask_session(struct my_conn *c, const struct my_call *call, struct job
  * ended, and a change would commit by itself: so the server is asked once more, unless nothing was
  * sent since it was last asked (by SET). A query alone does no harm out there, and its answer
  * tells. */
-static int look_first(struct my_conn *c, const struct my_call *call, struct job *job)
+static int job_look_first(struct my_conn *c, const struct my_call *call, struct job *job)
 {
     const sqlock_script *s = job->script;
     int rc;
 
-    if (job->keeps_id || has_text(job))
-        rc = ask_session(c, call, job);
+    if (job->keeps_id || job_has_text(job))
+        rc = session_read(c, call, job);
     else if (my_adopted_undisturbed(c) || !c->maria || strncmp(s->steps[0].sql, "SELECT ", 7) == 0)
         return 0;
     else
         rc = my_adopted_say(c, call, "DO 0");
-    return rc == 0 ? still_open(c, call) : rc;
+    return rc == 0 ? transaction_check(c, call) : rc;
 }
 
-static int give_back_id(struct my_conn *c, const struct my_call *call, const struct job *job)
+static int session_give_back_id(struct my_conn *c, const struct my_call *call,
+                                const struct job *job)
 {
     char sql[64];
 
@@ -308,19 +309,19 @@ static int give_back_id(struct my_conn *c, const struct my_call *call, const str
     return my_adopted_say(c, call, sql);
 }
 
-static int run_job(struct my_conn *c, const struct my_call *call, struct job *job)
+static int job_run(struct my_conn *c, const struct my_call *call, struct job *job)
 {
     struct my_call back = *call;
     sqlock_error err;
-    int rc = look_first(c, call, job);
+    int rc = job_look_first(c, call, job);
 
-    if (rc == 0 && share_locks(job))
+    if (rc == 0 && job_share_locks(job))
         rc = my_adopted_refuse_xa(c, call);
     if (rc != 0)
         return rc;
-    rc = c->maria ? run_request(c, call, job) : run_bounded(c, call, job);
+    rc = c->maria ? request_run(c, call, job) : job_run_bounded(c, call, job);
     back.err = &err;
-    if (job->keeps_id && !c->broken && give_back_id(c, &back, job) != 0 && c->broken) {
+    if (job->keeps_id && !c->broken && session_give_back_id(c, &back, job) != 0 && c->broken) {
         *call->err = err;
         rc = err.code;
     }
@@ -343,8 +344,8 @@ int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
     if (rc == 0) {
         my_last_keep(&last, c->my);
-        job.keeps_id = sets_insert_id(&job);
-        rc = run_job(c, &call, &job);
+        job.keeps_id = job_sets_insert_id(&job);
+        rc = job_run(c, &call, &job);
         my_last_give_back(&last, c->my);
     }
     if (rc != 0)

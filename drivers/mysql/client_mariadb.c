@@ -34,7 +34,7 @@ int my_client_socket(MYSQL *my)
  * were none: in the handshake and behind each statement a server that has fallen silent would be
  * waited for without end. With these timeouts the socket itself gives up at once, and the library
  * tells what it waits for. Without TLS it never blocks in the socket. */
-static void never_block(MYSQL *my)
+static void socket_never_block(MYSQL *my)
 {
     const struct timeval at_once = {.tv_usec = AT_ONCE_US};
     int fd = my_client_socket(my);
@@ -47,7 +47,7 @@ static void never_block(MYSQL *my)
 
 /* In the handshake the library does not tell: it waits by itself, this long for each of the
  * server's answers. */
-static void bound_handshake(MYSQL *my, int64_t deadline)
+static void handshake_bound(MYSQL *my, int64_t deadline)
 {
     int64_t half = (deadline - sqlock_now_us()) / 2 / SECOND_US;
     unsigned seconds = half < 1 ? 1 : half > 3600 ? 3600 : (unsigned)half;
@@ -70,7 +70,7 @@ int my_client_adopts(MYSQL *my, const char **out_why)
     *out_why = "has no MYSQL_OPT_NONBLOCK";
     mysql_get_option(my, MYSQL_OPT_NONBLOCK, &ready);
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
-    never_block(my);
+    socket_never_block(my);
     return ready;
 }
 
@@ -84,7 +84,7 @@ const char *my_client_strays(MYSQL *my)
 }
 
 /* 1: an option file names something that is of use to TLS alone. */
-static int asks_for_tls(const struct st_mysql_options *files)
+static int files_want_tls(const struct st_mysql_options *files)
 {
     return files->use_ssl || files->ssl_ca != NULL || files->ssl_capath != NULL ||
            files->ssl_cert != NULL || files->ssl_key != NULL || files->ssl_cipher != NULL;
@@ -101,7 +101,7 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
         return "MariaDB's client library knows no ssl-mode=verify_ca; verify_identity is stricter";
     if (*mode == MY_SSL_UNSAID) {
         mysql_get_option(files, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
-        *mode = verify || asks_for_tls(&files->options) ? MY_SSL_REQUIRED : MY_SSL_UNSAID;
+        *mode = verify || files_want_tls(&files->options) ? MY_SSL_REQUIRED : MY_SSL_UNSAID;
     }
     enforce = *mode >= MY_SSL_PREFERRED;
     mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &enforce);
@@ -118,7 +118,7 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 
 /* The server's greeting, which is left where it is: 1: it speaks TLS, or says something else, which
  * the library will read; 0: it does not; -1: not all of it is here. */
-static int greets_with_tls(int fd, int *out_part)
+static int handshake_offers_tls(int fd, int *out_part)
 {
     unsigned char b[512];
     ssize_t n = recv(fd, b, sizeof b, MSG_PEEK | MSG_DONTWAIT);
@@ -140,7 +140,7 @@ static int greets_with_tls(int fd, int *out_part)
 /* Where TLS was asked for and the server has none, the library goes on without a word, believes in
  * TLS, and may send the password as it is. So the greeting is looked at before the library reads
  * it. Only a connection that is made at once, on this machine, may be ahead of that. 1: not yet. */
-static int look_at_greeting(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
+static int handshake_look(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
 {
     struct sockaddr_storage peer;
     socklen_t len = sizeof peer;
@@ -150,7 +150,7 @@ static int look_at_greeting(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
     if (op->greeted || tls < MY_SSL_PREFERRED ||
         getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
         return 0;
-    if ((speaks = greets_with_tls(fd, &part)) < 0) {
+    if ((speaks = handshake_offers_tls(fd, &part)) < 0) {
         op->events =
             part ? 0 : POLLIN; /* a part that is left where it is would end the wait at once */
         op->nap_us = part ? NAP_US : 0;
@@ -169,20 +169,20 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
     MYSQL *done = NULL;
     int status = op->status;
 
-    if (status != 0 && look_at_greeting(my, op, t->tls))
+    if (status != 0 && handshake_look(my, op, t->tls))
         return 1;
     if (op->refused) {
         op->failed = 1;
         return 0;
     }
-    never_block(my); /* before it goes on to the handshake */
+    socket_never_block(my); /* before it goes on to the handshake */
     if (status == 0)
-        bound_handshake(my, t->deadline);
+        handshake_bound(my, t->deadline);
     status = status != 0
                  ? mysql_real_connect_cont(&done, my, status)
                  : mysql_real_connect_start(&done, my, t->host, t->user, t->password, t->database,
                                             t->port, t->socket, CLIENT_MULTI_STATEMENTS);
-    never_block(my);
+    socket_never_block(my);
     op->failed = done == NULL;
     return client_waits(op, status);
 }

@@ -45,7 +45,7 @@ const char *my_client_strays(MYSQL *my)
     return my->reconnect ? "MYSQL_OPT_RECONNECT" : NULL;
 }
 
-static int names_an_authority(MYSQL *files)
+static int files_name_authority(MYSQL *files)
 {
     return files->options.ssl_ca != NULL || files->options.ssl_capath != NULL;
 }
@@ -66,7 +66,7 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 
     if (*mode == MY_SSL_UNSAID)
         mysql_get_option(files, MYSQL_OPT_SSL_MODE, &asked);
-    if (*mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && names_an_authority(files))
+    if (*mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && files_name_authority(files))
         asked = SSL_MODE_VERIFY_CA;
     if (asked != 0)
         mysql_options(my, MYSQL_OPT_SSL_MODE, &asked);

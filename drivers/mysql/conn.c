@@ -9,7 +9,7 @@
 
 /* The client library leaves the socket to every program that the process starts: a lock's
  * connection would live on in it. */
-static void close_on_exec(MYSQL *my)
+static void socket_close_on_exec(MYSQL *my)
 {
     int fd = my_client_socket(my);
 
@@ -29,7 +29,7 @@ static const char session_sql[] =
     " /*M!100000 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 
-static int set_session(struct my_conn *c, int64_t deadline, sqlock_error *err)
+static int session_set(struct my_conn *c, int64_t deadline, sqlock_error *err)
 {
     struct my_call call = {.deadline = deadline, .err = err};
     MYSQL_RES *res = NULL;
@@ -42,7 +42,7 @@ static int set_session(struct my_conn *c, int64_t deadline, sqlock_error *err)
 }
 
 /* MariaDB before 11 puts another number in front, for very old clients. */
-static unsigned long version_of(const char *info)
+static unsigned long server_version(const char *info)
 {
     unsigned long major = 0, minor = 0, patch = 0;
 
@@ -55,7 +55,7 @@ static unsigned long version_of(const char *info)
 int my_check_version(struct my_conn *c, sqlock_error *err)
 {
     const char *info = mysql_get_server_info(c->my);
-    unsigned long version = version_of(info);
+    unsigned long version = server_version(info);
 
     c->maria = strstr(info, "MariaDB") != NULL;
     c->skips_locked = version >= (c->maria ? 100600ul : 80001ul);
@@ -65,7 +65,7 @@ int my_check_version(struct my_conn *c, sqlock_error *err)
                             "the server is version %s; MariaDB 10.6 or MySQL 5.6 is needed", info);
 }
 
-static int no_tls(sqlock_error *err)
+static int connect_fail_tls(sqlock_error *err)
 {
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                             "the server speaks no TLS, which ssl-mode or an option file asks for");
@@ -81,7 +81,7 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
 
     my_quiet_begin(&quiet);
     while (rc == 0 && my_client_connect(c->my, &op, t)) {
-        close_on_exec(c->my);
+        socket_close_on_exec(c->my);
         rc = my_wait(c, &call, &op);
     }
     my_quiet_end(&quiet);
@@ -90,9 +90,10 @@ static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t de
                    ? sqlock_error_db(err, "08001", 0, 0, "no connection before the deadline")
                    : rc;
     if (op.failed)
-        return op.refused ? no_tls(err) : my_fail_connect(c, err);
-    close_on_exec(c->my);
-    return t->tls >= MY_SSL_REQUIRED && mysql_get_ssl_cipher(c->my) == NULL ? no_tls(err) : 0;
+        return op.refused ? connect_fail_tls(err) : my_fail_connect(c, err);
+    socket_close_on_exec(c->my);
+    return t->tls >= MY_SSL_REQUIRED && mysql_get_ssl_cipher(c->my) == NULL ? connect_fail_tls(err)
+                                                                            : 0;
 }
 
 static int connect_url(struct my_conn *c, const sqlock_conn_opts *opts, int64_t deadline,
@@ -139,7 +140,7 @@ static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlo
     if (!my_client_adopts(c->my, &why))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory's connection %s",
                                 why);
-    close_on_exec(c->my);
+    socket_close_on_exec(c->my);
     return 0;
 }
 
@@ -167,7 +168,7 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     if (rc == 0)
         rc = my_check_version(c, err);
     if (rc == 0)
-        rc = set_session(c, deadline, err);
+        rc = session_set(c, deadline, err);
     if (rc != 0)
         goto fail;
     c->open_wake = -1;

@@ -69,7 +69,7 @@ static int link_spent(struct my_conn *c, unsigned flags, int code)
     return code;
 }
 
-static unsigned lost_flags(const struct my_call *call)
+static unsigned call_lost_flags(const struct my_call *call)
 {
     return SQLOCK_RECONNECT | (call->applies ? SQLOCK_MAYBE : 0u);
 }
@@ -105,7 +105,7 @@ int my_fail(struct my_conn *c, const struct my_call *call)
  * be used for anything else. */
 int my_fail_wait(struct my_conn *c, const struct my_call *call, int code)
 {
-    unsigned flags = lost_flags(call);
+    unsigned flags = call_lost_flags(call);
     const char *text = "waiting for the server failed";
 
     if (code == SQLOCK_ECANCELLED)

@@ -29,7 +29,7 @@ static int options_refuse(sqlock_error *err, const char *what)
 }
 
 /* Connecting fails at once: the address is nobody's, and nothing is sent to it. */
-static int read_files(MYSQL *files, const char *file, sqlock_error *err)
+static int options_read_files(MYSQL *files, const char *file, sqlock_error *err)
 {
     if (!my_client_prepare(files))
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
@@ -42,7 +42,7 @@ static int read_files(MYSQL *files, const char *file, sqlock_error *err)
     return 0;
 }
 
-static int parse_mode(const char *text, enum my_ssl_mode *out, sqlock_error *err)
+static int options_parse_mode(const char *text, enum my_ssl_mode *out, sqlock_error *err)
 {
     static const char *const modes[] = {
         [MY_SSL_DISABLED] = "disabled",
@@ -64,7 +64,7 @@ static int parse_mode(const char *text, enum my_ssl_mode *out, sqlock_error *err
 
 /* 1: a list of versions that are still safe. A client library may leave out what it does not know.
  */
-static int versions_are_known(const char *list)
+static int options_know_versions(const char *list)
 {
     while (*list != '\0') {
         size_t len = strcspn(list, ",");
@@ -78,7 +78,7 @@ static int versions_are_known(const char *list)
 }
 
 /* MySQL's client library would print that a file is missing, MariaDB's may go on without it. */
-static int check_files(const struct my_url *u, sqlock_error *err)
+static int options_check_files(const struct my_url *u, sqlock_error *err)
 {
     static const enum my_option files[] = {MY_DEFAULTS_FILE, MY_SSL_CA, MY_SSL_CAPATH, MY_SSL_CERT,
                                            MY_SSL_KEY};
@@ -90,7 +90,7 @@ static int check_files(const struct my_url *u, sqlock_error *err)
 }
 
 /* Nobody names an authority that is not asked, or a key that may not be used. */
-static int check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error *err)
+static int options_check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error *err)
 {
     const char *versions = u->options[MY_TLS_VERSION];
 
@@ -103,12 +103,13 @@ static int check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error
             return options_refuse(err, "TLS options need an ssl-mode of required or more");
     if ((u->options[MY_SSL_CERT] == NULL) != (u->options[MY_SSL_KEY] == NULL))
         return options_refuse(err, "ssl-cert and ssl-key come together");
-    if (versions != NULL && !versions_are_known(versions))
+    if (versions != NULL && !options_know_versions(versions))
         return options_refuse(err, "tls-version is TLSv1.2, TLSv1.3, or both with a comma between");
     return 0;
 }
 
-static int set_text(MYSQL *my, enum mysql_option option, const char *value, sqlock_error *err)
+static int options_set_text(MYSQL *my, enum mysql_option option, const char *value,
+                            sqlock_error *err)
 {
     if (value != NULL && mysql_options(my, option, value) != 0)
         return options_refuse(err, "the client library does not take one of the TLS options");
@@ -117,8 +118,8 @@ static int set_text(MYSQL *my, enum mysql_option option, const char *value, sqlo
 
 /* A key or an authority would make MariaDB's client library believe in TLS where it may do without.
  */
-static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode *mode,
-                   sqlock_error *err)
+static int options_set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode *mode,
+                           sqlock_error *err)
 {
     int silent = *mode == MY_SSL_DISABLED || *mode == MY_SSL_PREFERRED;
     const char *why = my_client_tls(my, files, mode);
@@ -129,12 +130,12 @@ static int set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_
 
         if (value == NULL)
             mysql_get_option(files, tls[i].set, &value);
-        rc = set_text(my, tls[i].set, value, err);
+        rc = options_set_text(my, tls[i].set, value, err);
     }
     return rc;
 }
 
-static void take_from_files(MYSQL *my, MYSQL *files)
+static void options_take_files(MYSQL *my, MYSQL *files)
 {
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         const char *value = NULL;
@@ -172,12 +173,13 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
 
     if (u->options[MY_SOCKET] != NULL && u->to.host != NULL && strcmp(u->to.host, "localhost") != 0)
         return options_refuse(err, "a socket is on localhost");
-    if ((rc = parse_mode(u->options[MY_SSL_MODE], &out->tls, err)) != 0 ||
-        (rc = check_tls(u, out->tls, err)) != 0 || (rc = check_files(u, err)) != 0 ||
-        (rc = read_files(files, u->options[MY_DEFAULTS_FILE], err)) != 0 ||
-        (rc = set_tls(my, files, u, &out->tls, err)) != 0)
+    if ((rc = options_parse_mode(u->options[MY_SSL_MODE], &out->tls, err)) != 0 ||
+        (rc = options_check_tls(u, out->tls, err)) != 0 ||
+        (rc = options_check_files(u, err)) != 0 ||
+        (rc = options_read_files(files, u->options[MY_DEFAULTS_FILE], err)) != 0 ||
+        (rc = options_set_tls(my, files, u, &out->tls, err)) != 0)
         return rc;
-    take_from_files(my, files);
+    options_take_files(my, files);
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &off);
     /* Else "localhost" means a socket, whichever server that is of. */

@@ -31,7 +31,7 @@ MYSQL *my_init(void)
     return my;
 }
 
-static void only_sigpipe(sigset_t *out)
+static void sigset_only_sigpipe(sigset_t *out)
 {
     sigemptyset(out);
     sigaddset(out, SIGPIPE);
@@ -41,7 +41,7 @@ void my_quiet_begin(struct my_quiet *q)
 {
     sigset_t pipe;
 
-    only_sigpipe(&pipe);
+    sigset_only_sigpipe(&pipe);
     pthread_sigmask(SIG_BLOCK, &pipe, &q->before);
     sigemptyset(&q->pending);
     if (sigismember(&q->before, SIGPIPE))
@@ -49,7 +49,7 @@ void my_quiet_begin(struct my_quiet *q)
 }
 
 /* The kernel names a write's own process as the sender. */
-static int from_elsewhere(const siginfo_t *info)
+static int signal_is_foreign(const siginfo_t *info)
 {
     return info->si_code == SI_QUEUE ||
            (info->si_code == SI_USER && info->si_pid != 0 && info->si_pid != getpid());
@@ -63,9 +63,9 @@ void my_quiet_end(const struct my_quiet *q)
     siginfo_t info;
     sigset_t pipe;
 
-    only_sigpipe(&pipe);
+    sigset_only_sigpipe(&pipe);
     if (!sigismember(&q->pending, SIGPIPE) && sigtimedwait(&pipe, &info, &now) == SIGPIPE &&
-        from_elsewhere(&info))
+        signal_is_foreign(&info))
         syscall(SYS_rt_sigqueueinfo, getpid(), SIGPIPE, &info);
     if (!sigismember(&q->before, SIGPIPE))
         pthread_sigmask(SIG_UNBLOCK, &pipe, NULL);

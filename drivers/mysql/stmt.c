@@ -8,7 +8,7 @@
 #define CHUNK 500 /* requests in a packet: below 1 MB also with the longest names */
 
 /* After one of these a lost answer leaves nothing open. */
-static int only_reads(sqlock_stmt stmt)
+static int stmt_only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
            stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
@@ -20,7 +20,7 @@ static int only_reads(sqlock_stmt stmt)
 
 /* A whole number that fits; of an application's columns others may come, which stay what they are.
  * In a character set of wide characters a 1 begins with a NUL, and would be read as 0. */
-static int put_number(const char *data, size_t len, sqlock_rows *rows)
+static int cell_put_number(const char *data, size_t len, sqlock_rows *rows)
 {
     char *end = NULL, again[24];
     long long n = strtoll(data, &end, 10);
@@ -33,7 +33,7 @@ static int put_number(const char *data, size_t len, sqlock_rows *rows)
     return sqlock_rows_put_int(rows, n);
 }
 
-static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlock_rows *rows)
+static int cell_put(const MYSQL_FIELD *field, const char *data, size_t len, sqlock_rows *rows)
 {
     if (data == NULL)
         return sqlock_rows_put_null(rows);
@@ -44,7 +44,7 @@ static int put_cell(const MYSQL_FIELD *field, const char *data, size_t len, sqlo
     case MYSQL_TYPE_LONG:
     case MYSQL_TYPE_LONGLONG:
     case MYSQL_TYPE_NEWDECIMAL:
-        return put_number(data, len, rows);
+        return cell_put_number(data, len, rows);
     default:
         return sqlock_rows_put_bytes(rows, data, len);
     }
@@ -70,7 +70,7 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 
         rc = sqlock_rows_add(rows, request);
         for (unsigned i = 0; rc == 0 && i < n; i++)
-            rc = put_cell(&fields[i], row[i], lens[i], rows);
+            rc = cell_put(&fields[i], row[i], lens[i], rows);
     }
     return rc;
 }
@@ -78,7 +78,7 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 /* A statement that waited too long for somebody's row has changed nothing: as if it had found none,
  * what is behind it in the packet is asked, and tells how the row stands. Where nothing is, and the
  * statement was not to change anything, it has found none. */
-static int send_packet(struct my_conn *c, struct my_call *call, const char *text, size_t len,
+static int packet_send(struct my_conn *c, struct my_call *call, const char *text, size_t len,
                        MYSQL_RES **out_res)
 {
     const char *rest;
@@ -92,7 +92,7 @@ static int send_packet(struct my_conn *c, struct my_call *call, const char *text
     return rc;
 }
 
-static int run_step(struct my_conn *c, struct my_call *call, const struct my_batch *b,
+static int step_run(struct my_conn *c, struct my_call *call, const struct my_batch *b,
                     const sqlock_step *step, sqlock_rows *rows, size_t request)
 {
     MYSQL_RES *res = NULL;
@@ -103,7 +103,7 @@ static int run_step(struct my_conn *c, struct my_call *call, const struct my_bat
     if (text == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     call->applied = 0;
-    rc = send_packet(c, call, text, len, &res);
+    rc = packet_send(c, call, text, len, &res);
     sqlock_mem_free(text);
     if (rc != 0)
         return rc;
@@ -124,7 +124,7 @@ static int run_step(struct my_conn *c, struct my_call *call, const struct my_bat
 
 /* The first step that answers ends the script. Steps before it that did not have not done what the
  * request asks for, so a failure after them is the failure of the step under way alone. */
-static int run_script(struct my_conn *c, struct my_call *call, const struct my_batch *b,
+static int script_run(struct my_conn *c, struct my_call *call, const struct my_batch *b,
                       const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
 {
     size_t before = sqlock_rows_count(rows);
@@ -132,7 +132,7 @@ static int run_script(struct my_conn *c, struct my_call *call, const struct my_b
 
     for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
         call->applies = applies && !(steps[i].flags & SQLOCK_STEP_ASIDE);
-        rc = run_step(c, call, b, &steps[i], rows, request);
+        rc = step_run(c, call, b, &steps[i], rows, request);
     }
     call->applies = applies;
     return rc;
@@ -146,7 +146,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 {
     struct my_conn *c = conn;
     const sqlock_script *s = &c->scripts[stmt];
-    struct my_call call = {.deadline = deadline, .applies = !only_reads(stmt), .err = err};
+    struct my_call call = {.deadline = deadline, .applies = !stmt_only_reads(stmt), .err = err};
     size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
@@ -155,10 +155,10 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 
         if (s->n_array_steps > 0 && b.n > 1 && most > 1) {
             b.n = b.n < most ? b.n : most;
-            rc = run_script(c, &call, &b, s->array_steps, s->n_array_steps, rows, done);
+            rc = script_run(c, &call, &b, s->array_steps, s->n_array_steps, rows, done);
         } else {
             b.n = 1;
-            rc = run_script(c, &call, &b, s->steps, s->n_steps, rows, done);
+            rc = script_run(c, &call, &b, s->steps, s->n_steps, rows, done);
         }
         if (rc != 0 && done > 0 && call.applies) /* those before it are committed */
             err->flags |= SQLOCK_MAYBE;

@@ -24,7 +24,7 @@ static void text_put(struct sink *out, const char *text, size_t len)
     out->len += len;
 }
 
-static void put_hex(struct sink *out, const unsigned char *data, size_t len)
+static void text_put_hex(struct sink *out, const unsigned char *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -39,7 +39,7 @@ static void put_hex(struct sink *out, const unsigned char *data, size_t len)
 
 /* A text of the application's is written by its bytes too, in the character set that the server
  * takes its words for: so it stays what it is, and is a text, not bytes. */
-static void put_value(struct sink *out, const sqlock_value *v, const char *charset)
+static void text_put_value(struct sink *out, const sqlock_value *v, const char *charset)
 {
     char number[24];
 
@@ -49,7 +49,7 @@ static void put_value(struct sink *out, const sqlock_value *v, const char *chars
         text_put(out, " ", 1);
     }
     if (v->type == SQLOCK_BYTES || v->type == SQLOCK_TEXT)
-        put_hex(out, v->data, v->len);
+        text_put_hex(out, v->data, v->len);
     else if (v->type == SQLOCK_NULL)
         text_put(out, "NULL", 4);
     else
@@ -72,8 +72,8 @@ const char *my_find(const char *from, const char *end, char what)
 
 /* A piece of the step for request number r. Its first placeholder is the step's number `at`;
  * returns the number of the next one. */
-static size_t put_piece(struct sink *out, const char *from, const char *end, const uint8_t *order,
-                        size_t at, const struct my_batch *b, size_t r)
+static size_t text_put_piece(struct sink *out, const char *from, const char *end,
+                             const uint8_t *order, size_t at, const struct my_batch *b, size_t r)
 {
     sqlock_value index = {SQLOCK_INT, (int64_t)r, NULL, 0};
     const char *mark;
@@ -83,13 +83,13 @@ static size_t put_piece(struct sink *out, const char *from, const char *end, con
         int by_number = order != NULL && which == SQLOCK_ORDER_INDEX;
 
         text_put(out, from, (size_t)(mark - from));
-        put_value(out, by_number ? &index : &b->values[r * b->n_params + which], b->charset);
+        text_put_value(out, by_number ? &index : &b->values[r * b->n_params + which], b->charset);
     }
     text_put(out, from, (size_t)(end - from));
     return at;
 }
 
-static void put_step(struct sink *out, const sqlock_step *step, const struct my_batch *b)
+static void text_put_step(struct sink *out, const sqlock_step *step, const struct my_batch *b)
 {
     const char *s = step->sql, *each;
     size_t at = 0, next = 0;
@@ -100,27 +100,27 @@ static void put_step(struct sink *out, const sqlock_step *step, const struct my_
 
         if (body == NULL || (end = strstr(body, END)) == NULL)
             break;
-        at = put_piece(out, s, each, step->order, at, b, 0);
+        at = text_put_piece(out, s, each, step->order, at, b, 0);
         for (size_t r = 0; r < b->n; r++) {
             if (r > 0)
                 text_put(out, separator, (size_t)(body - separator));
-            next = put_piece(out, body + 2, end, step->order, at, b, r);
+            next = text_put_piece(out, body + 2, end, step->order, at, b, r);
         }
         at = next;
         s = end + strlen(END);
     }
-    put_piece(out, s, s + strlen(s), step->order, at, b, 0);
+    text_put_piece(out, s, s + strlen(s), step->order, at, b, 0);
 }
 
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len)
 {
     struct sink out = {NULL, 0};
 
-    put_step(&out, step, b);
+    text_put_step(&out, step, b);
     if ((out.at = sqlock_mem_alloc(out.len + 1)) == NULL)
         return NULL;
     out.len = 0;
-    put_step(&out, step, b);
+    text_put_step(&out, step, b);
     *out_len = out.len;
     return out.at;
 }

@@ -28,7 +28,7 @@ static const char *url_keep(struct my_url *out, const char *from, const char *en
     return s;
 }
 
-static void take_user(const UriTextRangeA *info, struct my_url *out)
+static void url_take_user(const UriTextRangeA *info, struct my_url *out)
 {
     const char *colon = info->first;
 
@@ -40,7 +40,7 @@ static void take_user(const UriTextRangeA *info, struct my_url *out)
 }
 
 /* MariaDB's client library takes some texts for more than a name: a list, settings, a plugin. */
-static int take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
+static int url_take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
     const char *port = url_keep(out, uri->portText.first, uri->portText.afterLast);
     unsigned long number = port != NULL ? strtoul(port, NULL, 10) : 0;
@@ -55,7 +55,7 @@ static int take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
     return 0;
 }
 
-static int take_database(const UriUriA *uri, struct my_url *out, sqlock_error *err)
+static int url_take_database(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
     const UriPathSegmentA *path = uri->pathHead;
 
@@ -75,7 +75,7 @@ static const char *const option_names[MY_OPTIONS] = {
     [MY_TLS_VERSION] = "tls-version", [MY_CONNECT_TIMEOUT] = "connect-timeout",
 };
 
-static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_error *err)
+static int url_take_options(const UriTextRangeA *query, struct my_url *out, sqlock_error *err)
 {
     UriQueryListA *list = NULL;
 
@@ -101,7 +101,7 @@ static int take_options(const UriTextRangeA *query, struct my_url *out, sqlock_e
     return 0;
 }
 
-static int take_time(struct my_url *out, sqlock_error *err)
+static int url_take_time(struct my_url *out, sqlock_error *err)
 {
     const char *text = out->options[MY_CONNECT_TIMEOUT];
     size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
@@ -120,11 +120,11 @@ static int url_take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
         return url_fail(err, "no :// and a host behind it");
     if (uri->fragment.first != NULL)
         return url_fail(err, "a # must be written %23");
-    take_user(&uri->userInfo, out);
-    if ((rc = take_host(uri, out, err)) != 0 || (rc = take_database(uri, out, err)) != 0)
+    url_take_user(&uri->userInfo, out);
+    if ((rc = url_take_host(uri, out, err)) != 0 || (rc = url_take_database(uri, out, err)) != 0)
         return rc;
-    rc = take_options(&uri->query, out, err);
-    return rc != 0 ? rc : take_time(out, err);
+    rc = url_take_options(&uri->query, out, err);
+    return rc != 0 ? rc : url_take_time(out, err);
 }
 
 static int url_parse(const char *url, struct my_url *out, sqlock_error *err)
@@ -158,7 +158,7 @@ void my_url_free(struct my_url *u)
 /* ---- lists of hosts ------------------------------------------------------------------------- */
 
 /* Where the hosts stand: behind user and password, before the database. NULL: nowhere. */
-static const char *hosts_of(const char *url, const char **out_end)
+static const char *url_hosts(const char *url, const char **out_end)
 {
     const char *from = strstr(url, "://"), *at;
 
@@ -184,7 +184,7 @@ static uint32_t url_count(const char *from, const char *end)
  * stand for, nobody knows which. NULL: *err tells why. */
 static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
 {
-    const char *end = NULL, *from = hosts_of(url, &end), *at = from, *stop;
+    const char *end = NULL, *from = url_hosts(url, &end), *at = from, *stop;
     char *out;
 
     while (at != NULL && i > 1 && (at = memchr(at, ',', (size_t)(end - at))) != NULL) {
@@ -212,7 +212,7 @@ static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
 }
 
 /* What is wrong with any of them is told at once, not when its turn comes. */
-static int check_hosts(const char *url, uint32_t n, sqlock_error *err)
+static int url_check_hosts(const char *url, uint32_t n, sqlock_error *err)
 {
     int rc = 0;
 
@@ -229,14 +229,14 @@ static int check_hosts(const char *url, uint32_t n, sqlock_error *err)
 
 int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_error *err)
 {
-    const char *end = NULL, *from = hosts_of(url, &end);
+    const char *end = NULL, *from = url_hosts(url, &end);
     uint32_t n = from != NULL ? url_count(from, end) : 1;
     int rc;
 
     memset(out, 0, sizeof *out);
     if (n == 1)
         return url_parse(url, out, err);
-    if ((rc = check_hosts(url, n, err)) != 0)
+    if ((rc = url_check_hosts(url, n, err)) != 0)
         return rc;
     out->alone = url_of_host(url, host, err);
     return out->alone != NULL ? url_parse(out->alone, out, err) : err->code;
@@ -244,7 +244,7 @@ int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_erro
 
 int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 {
-    const char *end = NULL, *from = hosts_of(url, &end);
+    const char *end = NULL, *from = url_hosts(url, &end);
     struct my_url u;
     int rc;
 

@@ -70,32 +70,32 @@ static int wire_ready(struct my_conn *c, const struct my_call *call)
 enum { PIECES_MOST = 1000 };
 
 /* Between two pieces; rc is what it returned before. */
-static int wait_or_shut(struct my_conn *c, const struct my_call *call, const struct my_op *op,
-                        int rc)
+static int wire_wait_or_shut(struct my_conn *c, const struct my_call *call, const struct my_op *op,
+                             int rc)
 {
     if (rc == 0 && (rc = my_wait(c, call, op)) != 0)
         shutdown(my_client_socket(c->my), SHUT_RDWR);
     return rc;
 }
 
-static int send_text(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
+static int wire_send(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
 {
     struct my_op op = {0};
     int rc = 0;
 
     for (int left = PIECES_MOST; left > 0 && my_client_query(c->my, &op, sql, len); left -= rc != 0)
-        rc = wait_or_shut(c, call, &op, rc);
+        rc = wire_wait_or_shut(c, call, &op, rc);
     return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
 
 /* Go on to the answer of the packet's next statement. */
-static int next_answer(struct my_conn *c, const struct my_call *call)
+static int wire_next(struct my_conn *c, const struct my_call *call)
 {
     struct my_op op = {0};
     int rc = 0;
 
     for (int left = PIECES_MOST; left > 0 && my_client_next(c->my, &op); left -= rc != 0)
-        rc = wait_or_shut(c, call, &op, rc);
+        rc = wire_wait_or_shut(c, call, &op, rc);
     return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
 
@@ -107,7 +107,7 @@ static int wire_store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_r
     int rc = 0;
 
     for (int left = PIECES_MOST; left > 0 && my_client_store(c->my, &op, &res); left -= rc != 0)
-        rc = wait_or_shut(c, call, &op, rc);
+        rc = wire_wait_or_shut(c, call, &op, rc);
     if (rc != 0) {
         mysql_free_result(res); /* all of it may have been there */
         return rc;
@@ -144,13 +144,13 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
     call->at = sql;
     my_quiet_begin(&quiet);
     if ((rc = wire_ready(c, call)) == 0)
-        rc = send_text(c, call, sql, len);
+        rc = wire_send(c, call, sql, len);
     if (rc == 0)
         rc = wire_store(c, call, out_res);
     while (rc == 0 && mysql_more_results(c->my)) {
         if ((call->at = my_next_statement(call->at)) == NULL)
             call->at = "";
-        if ((rc = next_answer(c, call)) == 0)
+        if ((rc = wire_next(c, call)) == 0)
             rc = wire_store(c, call, out_res);
     }
     my_quiet_end(&quiet);

@@ -18,7 +18,7 @@
 /* libpq does not tell the argument of a notice receiver, so one that was replaced cannot be put
  * back: but its own, which needs none. Which one that is, a PGconn tells that no one has touched.
  * This one is refused for its text, before anything is looked up. */
-static int find_default_receiver(struct pg_conn *c)
+static int receiver_find_default(struct pg_conn *c)
 {
     PGconn *untouched = PQconnectStart("=");
 
@@ -31,7 +31,7 @@ static int find_default_receiver(struct pg_conn *c)
 
 /* Addresses of functions are the same in the whole process, wherever they are taken, as long as
  * there is one copy. A PGconn of another copy has another layout, or other locks. */
-static int check_adopt(const sqlock_adopt_opts *opts, sqlock_error *err)
+static int adopted_check(const sqlock_adopt_opts *opts, sqlock_error *err)
 {
     PGconn *pg = opts->native;
 
@@ -58,7 +58,7 @@ static int check_adopt(const sqlock_adopt_opts *opts, sqlock_error *err)
 static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     struct pg_conn *c = NULL;
-    int rc = check_adopt(opts, err);
+    int rc = adopted_check(opts, err);
 
     if (rc != 0)
         return rc;
@@ -75,7 +75,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
         goto fail;
     }
-    rc = find_default_receiver(c);
+    rc = receiver_find_default(c);
     if (rc != 0) {
         sqlock_error_set(err, rc, 0, "out of memory");
         goto fail;
@@ -118,7 +118,7 @@ static sqlock_tx_state adopted_state(void *conn)
     return c->broken ? SQLOCK_TX_UNKNOWN : pg_native_state(c->pg);
 }
 
-static int wrong_state(struct pg_conn *c, const struct pg_call *call)
+static int adopted_fail_state(struct pg_conn *c, const struct pg_call *call)
 {
     static const char *const why[] = {
         [SQLOCK_TX_UNKNOWN] = "an answer has not been read, or there is a pipeline",
@@ -136,7 +136,7 @@ static int wrong_state(struct pg_conn *c, const struct pg_call *call)
 
 /* What comes while nothing of ours is under way is the application's: the server's last words to a
  * session that idles. */
-static void take_notice(void *conn, const PGresult *res)
+static void adopted_take_notice(void *conn, const PGresult *res)
 {
     struct pg_conn *c = conn;
 
@@ -145,20 +145,20 @@ static void take_notice(void *conn, const PGresult *res)
         c->default_receiver(NULL, res);
 }
 
-/* A receiver of the application's own stays in its place, see find_default_receiver(). */
+/* A receiver of the application's own stays in its place, see receiver_find_default(). */
 int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too)
 {
     sqlock_tx_state state = adopted_state(c);
 
     if (state != SQLOCK_TX_ACTIVE && !(failed_too && state == SQLOCK_TX_FAILED))
-        return wrong_state(c, call);
+        return adopted_fail_state(c, call);
     c->cut = c->soft_cut = 0;
     c->blocking = !PQisnonblocking(c->pg);
     if (PQsetnonblocking(c->pg, 1) != 0)
         return pg_fail_lost(c, call);
     c->muted = PQsetNoticeReceiver(c->pg, NULL, NULL) == c->default_receiver;
     if (c->muted)
-        PQsetNoticeReceiver(c->pg, take_notice, c);
+        PQsetNoticeReceiver(c->pg, adopted_take_notice, c);
     return 0;
 }
 
@@ -205,7 +205,7 @@ static const char undo_sql[] =
     "ROLLBACK TO SAVEPOINT sqlock_adopted; RELEASE SAVEPOINT sqlock_adopted";
 
 /* What the server says of itself is a number with a unit. */
-static int take_limit(const PGresult *res, int col, char was[24], int64_t ms, int64_t *out_us)
+static int limit_take(const PGresult *res, int col, char was[24], int64_t ms, int64_t *out_us)
 {
     const char *before = PQgetvalue(res, 0, col);
 
@@ -217,7 +217,7 @@ static int take_limit(const PGresult *res, int col, char was[24], int64_t ms, in
     return 0;
 }
 
-static int set_savepoint(struct pg_conn *c, const struct pg_call *call)
+static int savepoint_set(struct pg_conn *c, const struct pg_call *call)
 {
     int64_t left = (call->deadline - sqlock_now_us()) / 1000 + 1;
     int lock_ms = left > LIMIT_MS_MOST ? LIMIT_MS_MOST : left > 1 ? (int)left : 1;
@@ -230,8 +230,8 @@ static int set_savepoint(struct pg_conn *c, const struct pg_call *call)
     snprintf(sql, sizeof sql, set_sql, lock_ms, lock_ms, all_ms, all_ms);
     rc = pg_command(c, call, sql, &res);
     if (rc == 0 && (PQntuples(res) != 1 || PQnfields(res) != 4 ||
-                    take_limit(res, 0, limits.lock_was, lock_ms, &limits.lock_us) != 0 ||
-                    take_limit(res, 2, limits.all_was, all_ms, &limits.all_us) != 0))
+                    limit_take(res, 0, limits.lock_was, lock_ms, &limits.lock_us) != 0 ||
+                    limit_take(res, 2, limits.all_was, all_ms, &limits.all_us) != 0))
         rc =
             sqlock_error_set(call->err, SQLOCK_ECORRUPT, 0, "the server's timeouts cannot be read");
     PQclear(res);
@@ -241,7 +241,7 @@ static int set_savepoint(struct pg_conn *c, const struct pg_call *call)
 }
 
 /* The settings have no limits any more, whatever became of them. */
-static int leave_savepoint(struct pg_conn *c, const struct pg_call *call, sqlock_savepoint what)
+static int savepoint_leave(struct pg_conn *c, const struct pg_call *call, sqlock_savepoint what)
 {
     struct pg_limits was = c->limits;
     char sql[sizeof release_sql + 4 * sizeof was.all_was];
@@ -272,8 +272,8 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
         return rc;
     c->firm = 1;
     if (what != SQLOCK_SAVEPOINT_SET)
-        rc = leave_savepoint(c, &call, what);
-    else if ((rc = set_savepoint(c, &call)) != 0 && !c->broken)
+        rc = savepoint_leave(c, &call, what);
+    else if ((rc = savepoint_set(c, &call)) != 0 && !c->broken)
         pg_command(c, &undo, undo_sql, NULL);
     pg_adopted_leave(c);
     return rc;
@@ -287,7 +287,7 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
 
 /* By the server's clock, which may have been stepped: then only its words tell, if it speaks
  * English. */
-static int says_limit(const char *message)
+static int message_says_limit(const char *message)
 {
     return message != NULL &&
            (strcmp(message, "canceling statement due to statement timeout") == 0 ||
@@ -301,7 +301,7 @@ int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *m
                                                   : 0;
 
     return c->adopted && limit > 0 &&
-           (sqlock_now_us() >= c->sent + limit - EARLY_US || says_limit(message));
+           (sqlock_now_us() >= c->sent + limit - EARLY_US || message_says_limit(message));
 }
 
 /* A wait that the server ends by now has a little more time for that; then all of the statement is
@@ -340,7 +340,7 @@ void pg_adopted_sever(struct pg_conn *c)
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Bytes of texts mean what they mean to us: our names of tables are UTF-8. */
-static int speaks_utf8(const PGconn *pg)
+static int client_speaks_utf8(const PGconn *pg)
 {
     const char *client = PQparameterStatus(pg, "client_encoding");
     const char *server = PQparameterStatus(pg, "server_encoding");
@@ -351,7 +351,7 @@ static int speaks_utf8(const PGconn *pg)
            (strcmp(client, "SQL_ASCII") == 0 && strcmp(server, "UTF8") == 0);
 }
 
-static int is_ascii(const char *text)
+static int text_is_ascii(const char *text)
 {
     while (*text != '\0')
         if ((unsigned char)*text++ > 127)
@@ -362,7 +362,7 @@ static int is_ascii(const char *text)
 /* Values are binary and need no encoding, but a schema's name may be of other letters. */
 int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql)
 {
-    if (!c->adopted || is_ascii(sql) || speaks_utf8(c->pg))
+    if (!c->adopted || text_is_ascii(sql) || client_speaks_utf8(c->pg))
         return 0;
     return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
                             "the name of the schema is not ASCII, and client_encoding is %s",
@@ -371,7 +371,7 @@ int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *
 
 void pg_adopted_text(const struct pg_conn *c, char *text)
 {
-    if (!c->adopted || speaks_utf8(c->pg))
+    if (!c->adopted || client_speaks_utf8(c->pg))
         return;
     for (; *text != '\0'; text++)
         if ((unsigned char)*text > 127)

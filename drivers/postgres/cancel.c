@@ -43,7 +43,7 @@ union address {
 
 /* Where the server listens. Of a unix socket the peer tells the path as the server sees it, which
  * in a container is not ours. 0: it cannot be told. */
-static socklen_t address_of(PGconn *pg, union address *a)
+static socklen_t server_address(PGconn *pg, union address *a)
 {
     socklen_t len = sizeof *a;
     const char *folder = PQhost(pg);
@@ -85,7 +85,7 @@ static int server_answers(PGconn *pg, int64_t deadline)
 {
     static const char asks_for_tls[] = {0, 0, 0, 8, 0x04, (char)0xd2, 0x16, 0x2f};
     union address a;
-    socklen_t len = address_of(pg, &a);
+    socklen_t len = server_address(pg, &a);
     int fd = len > 0 ? socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
     char answer;
     int answers;

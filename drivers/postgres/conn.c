@@ -8,7 +8,7 @@
 
 /* libpq's messages about a malformed URL quote it, password and all; so they are told only when
  * there is no room for a password in it. */
-static int fail_url(const char *url, const char *message, sqlock_error *err)
+static int url_fail(const char *url, const char *message, sqlock_error *err)
 {
     char text[PG_TEXT_SIZE] = "libpq cannot read it";
 
@@ -21,7 +21,7 @@ static int fail_url(const char *url, const char *message, sqlock_error *err)
 
 /* What the URL or the environment says about a setting; a service file may say more, which cannot
  * be known here and must not be overruled. */
-static int is_set(const PQconninfoOption *options, const char *keyword)
+static int option_is_set(const PQconninfoOption *options, const char *keyword)
 {
     for (; options->keyword != NULL; options++)
         if (strcmp(options->keyword, keyword) == 0)
@@ -47,23 +47,23 @@ static void arg_add(struct conn_args *args, const char *key, const char *val)
  * what stands after it is an order. A silent network is noticed within about 25 s, in place of two
  * hours. GSS encryption is asked for only by those who name it: its library does not survive
  * running out of memory. */
-static int check_url(const char *url, struct conn_args *args, sqlock_error *err)
+static int url_check(const char *url, struct conn_args *args, sqlock_error *err)
 {
     char *message = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &message);
     int rc = 0;
 
     if (options == NULL) {
-        rc = fail_url(url, message, err);
+        rc = url_fail(url, message, err);
         goto out;
     }
     arg_add(args, "fallback_application_name", "sqlock");
-    if (!is_set(options, "service")) {
+    if (!option_is_set(options, "service")) {
         arg_add(args, "keepalives_idle", "10");
         arg_add(args, "keepalives_interval", "5");
         arg_add(args, "keepalives_count", "3");
         arg_add(args, "tcp_user_timeout", "15000");
-        if (!is_set(options, "gssencmode"))
+        if (!option_is_set(options, "gssencmode"))
             arg_add(args, "gssencmode", "disable");
     }
     arg_add(args, "dbname", url);
@@ -74,7 +74,7 @@ out:
     return rc;
 }
 
-static int connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+static int conn_connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 {
     PostgresPollingStatusType want = PGRES_POLLING_WRITING;
 
@@ -98,7 +98,8 @@ static int connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 }
 
 /* One of several hosts, in place of all. An empty value would leave the URL's. */
-static int choose_host(const char *url, uint32_t host, struct conn_args *args, sqlock_error *err)
+static int conn_choose_host(const char *url, uint32_t host, struct conn_args *args,
+                            sqlock_error *err)
 {
     struct pg_host *h = &args->host;
 
@@ -118,18 +119,18 @@ static int choose_host(const char *url, uint32_t host, struct conn_args *args, s
 static int conn_start(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     struct conn_args args = {.n = 0};
-    int rc = check_url(opts->url, &args, err);
+    int rc = url_check(opts->url, &args, err);
 
     if (rc == 0)
-        rc = choose_host(opts->url, SQLOCK_HAS_FIELD(opts, host) ? opts->host : 0, &args, err);
+        rc = conn_choose_host(opts->url, SQLOCK_HAS_FIELD(opts, host) ? opts->host : 0, &args, err);
     if (rc == 0)
         c->pg = PQconnectStartParams(args.keys, args.vals, 1);
     pg_host_free(&args.host);
     return rc;
 }
 
-static int connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int64_t deadline,
-                       sqlock_error *err)
+static int conn_connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int64_t deadline,
+                            sqlock_error *err)
 {
     int rc;
 
@@ -144,12 +145,12 @@ static int connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int64_t 
     PQsetErrorVerbosity(c->pg, PQERRORS_VERBOSE);
     if (PQstatus(c->pg) == CONNECTION_BAD)
         return pg_fail_connect(c->pg, err);
-    rc = connect_wait(c, deadline, err);
+    rc = conn_connect_wait(c, deadline, err);
     PQsetErrorVerbosity(c->pg, PQERRORS_DEFAULT);
     return rc;
 }
 
-static int connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
+static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     void *native = NULL;
     int rc = opts->connect(opts->connect_user, &native, err);
@@ -197,7 +198,7 @@ static const char session_sql_14[] =
     " THEN set_config('client_connection_check_interval', '2s', false) END";
 static const char session_sql_17[] = ", set_config('transaction_timeout', '0', false)";
 
-static int set_session(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+static int session_set(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 {
     char sql[sizeof session_sql + sizeof session_sql_14 + sizeof session_sql_17];
     struct pg_call call = {deadline, 0, err};
@@ -208,7 +209,7 @@ static int set_session(struct pg_conn *c, int64_t deadline, sqlock_error *err)
     return pg_command(c, &call, sql, NULL);
 }
 
-static int prepare_use(struct pg_conn *c, int64_t deadline, sqlock_error *err)
+static int session_prepare(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 {
     int version = PQserverVersion(c->pg);
 
@@ -218,7 +219,7 @@ static int prepare_use(struct pg_conn *c, int64_t deadline, sqlock_error *err)
                                 version);
     if (PQsetnonblocking(c->pg, 1) != 0)
         return pg_fail_connect(c->pg, err);
-    return c->unprepared ? 0 : set_session(c, deadline, err);
+    return c->unprepared ? 0 : session_set(c, deadline, err);
 }
 
 int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
@@ -239,9 +240,10 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
         rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
         goto fail;
     }
-    rc = opts->url != NULL ? connect_url(c, opts, deadline, err) : connect_factory(c, opts, err);
+    rc = opts->url != NULL ? conn_connect_url(c, opts, deadline, err)
+                           : conn_connect_factory(c, opts, err);
     if (rc == 0)
-        rc = prepare_use(c, deadline, err);
+        rc = session_prepare(c, deadline, err);
     if (rc != 0)
         goto fail;
     c->open_wake = -1;
@@ -252,7 +254,7 @@ fail:
     return rc;
 }
 
-static void free_names(struct pg_conn *c)
+static void conn_free_names(struct pg_conn *c)
 {
     for (int stmt = 0; stmt < SQLOCK_STMT_COUNT; stmt++)
         for (int array = 0; array < 2; array++)
@@ -270,6 +272,6 @@ void pg_close(void *conn)
         PQfinish(c->pg);
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
-    free_names(c);
+    conn_free_names(c);
     sqlock_mem_free(c);
 }

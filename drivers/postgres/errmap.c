@@ -8,18 +8,18 @@
 #define LOST       "08006" /* connection_failure: it was there */
 #define NO_CONNECT "08001" /* it never came to be */
 
-static int is_one_of(const char *state, const char *list)
+static int state_is_one_of(const char *state, const char *list)
 {
     return strlen(state) == 5 && strstr(list, state) != NULL;
 }
 
-static int is_sqlstate(const char *s)
+static int text_is_sqlstate(const char *s)
 {
     return strspn(s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5;
 }
 
 /* LOCATION lines of verbose messages end with `, auth.c:326`; they tell users nothing. */
-static int is_location(const char *line, size_t len)
+static int line_is_location(const char *line, size_t len)
 {
     size_t digits = 0;
 
@@ -29,7 +29,7 @@ static int is_location(const char *line, size_t len)
 }
 
 /* libpq tries again without TLS, or with it, and tells both times what it was told. */
-static int is_repeated(const char *text, const char *line, size_t len)
+static int line_is_repeated(const char *text, const char *line, size_t len)
 {
     for (const char *before = text; before < line; before += strcspn(before, "\r\n") + 1)
         if (strcspn(before, "\r\n") == len && memcmp(before, line, len) == 0)
@@ -45,7 +45,7 @@ void pg_one_line(char *out, size_t size, const char *text)
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\r\n");
-        int told = is_location(text, len) || is_repeated(all, text, len);
+        int told = line_is_location(text, len) || line_is_repeated(all, text, len);
 
         for (size_t i = 0; !told && i < len && n + 2 < size; i++) {
             if (text[i] == ' ' || text[i] == '\t') {
@@ -86,7 +86,7 @@ static int link_spent(struct pg_conn *c, const struct pg_call *call, unsigned fl
     return code;
 }
 
-static unsigned lost_flags(const struct pg_call *call)
+static unsigned call_lost_flags(const struct pg_call *call)
 {
     return SQLOCK_RECONNECT | (call->applies ? SQLOCK_MAYBE : 0u);
 }
@@ -95,16 +95,16 @@ static unsigned lost_flags(const struct pg_call *call)
  * The exceptions end the session or come from something in between, and may be told after a commit:
  * the end of the server, a pooler that lost its server (08...), a cancel. The idle timeouts are
  * told before a request was read, so they leave no doubt. */
-static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call, const char *state,
-                            const char *severity)
+static unsigned call_error_flags(const struct pg_conn *c, const struct pg_call *call,
+                                 const char *state, const char *severity)
 {
     int fatal = strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
     unsigned flags = 0;
 
-    if (is_one_of(state, "57P03 25P03 57P05"))
+    if (state_is_one_of(state, "57P03 25P03 57P05"))
         return SQLOCK_RECONNECT;
-    if (fatal || strncmp(state, "08", 2) == 0 || is_one_of(state, "57P01 57P02"))
-        return lost_flags(call);
+    if (fatal || strncmp(state, "08", 2) == 0 || state_is_one_of(state, "57P01 57P02"))
+        return call_lost_flags(call);
     if (strcmp(state, "57014") == 0 && call->applies)
         flags |= SQLOCK_MAYBE;
     if (PQstatus(c->pg) != CONNECTION_OK)
@@ -116,7 +116,7 @@ static unsigned error_flags(const struct pg_conn *c, const struct pg_call *call,
 
 /* On an adopted connection: the end of a statement that we have asked for, or the server has seen
  * to. */
-static int fail_cut(const struct pg_conn *c, const struct pg_call *call)
+static int call_fail_cut(const struct pg_conn *c, const struct pg_call *call)
 {
     return sqlock_error_set(call->err, c->cut, 0,
                             c->cut == SQLOCK_ECANCELLED
@@ -132,13 +132,13 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
     char text[PG_TEXT_SIZE];
     unsigned flags;
 
-    if (state == NULL || !is_sqlstate(state)) /* libpq's own */
+    if (state == NULL || !text_is_sqlstate(state)) /* libpq's own */
         return pg_fail_lost(c, call);
     if (c->cut == 0 && pg_adopted_limited(c, state, message))
         c->cut = SQLOCK_ETIMEOUT;
     if (c->cut != 0 && (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0))
-        return fail_cut(c, call);
-    flags = error_flags(c, call, state, severity != NULL ? severity : "");
+        return call_fail_cut(c, call);
+    flags = call_error_flags(c, call, state, severity != NULL ? severity : "");
     pg_one_line(text, sizeof text, message != NULL ? message : "no message");
     pg_adopted_text(c, text);
     return link_spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
@@ -153,7 +153,7 @@ int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
     const char *message = PQerrorMessage(c->pg);
     const char *state = pg_is_memory(message) ? "53200" : LOST;
     int in_order = c->adopted && !c->asked && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
-    unsigned flags = in_order ? 0 : lost_flags(call);
+    unsigned flags = in_order ? 0 : call_lost_flags(call);
     char text[PG_TEXT_SIZE];
 
     /* The first line; libpq adds what it thinks of it, and what else failed on the way out. */
@@ -167,7 +167,7 @@ int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
  * be used for anything else. */
 int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
 {
-    unsigned flags = lost_flags(call);
+    unsigned flags = call_lost_flags(call);
     const char *text = "waiting for the server failed";
 
     if (code == SQLOCK_ECANCELLED)
@@ -180,7 +180,7 @@ int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
 /* The server answered with success, and yet it is not sure that the commit will last. */
 int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why)
 {
-    unsigned flags = lost_flags(call);
+    unsigned flags = call_lost_flags(call);
 
     return link_spent(c, call, flags, sqlock_error_db(call->err, "01000", 0, flags, why));
 }
@@ -199,19 +199,19 @@ int pg_fail_ended(struct pg_conn *c, const struct pg_call *call)
 
 /* The last `FATAL:  28P01: ` in a verbose message, as it came from the last host that was tried.
  * The words differ with the server's language, this does not. */
-static const char *find_sqlstate(const char *message)
+static const char *message_find_sqlstate(const char *message)
 {
     const char *found = NULL;
 
     for (const char *p = strstr(message, ":  "); p != NULL; p = strstr(p + 1, ":  "))
-        if (is_sqlstate(p + 3) && p[8] == ':')
+        if (text_is_sqlstate(p + 3) && p[8] == ':')
             found = p + 3;
     return found;
 }
 
 /* Of the URL or a PG... variable: libpq judges them when it begins to connect, and trying again is
  * of no use. Its words are English unless a program of another language set LC_MESSAGES. */
-static int is_setting(const char *message)
+static int message_is_setting(const char *message)
 {
     return strncmp(message, "invalid ", 8) == 0 || strncmp(message, "could not match ", 16) == 0;
 }
@@ -219,7 +219,7 @@ static int is_setting(const char *message)
 int pg_fail_connect(PGconn *pg, sqlock_error *err)
 {
     const char *message = PQerrorMessage(pg);
-    const char *found = find_sqlstate(message);
+    const char *found = message_find_sqlstate(message);
     char state[6] = NO_CONNECT;
     char text[PG_TEXT_SIZE];
 
@@ -230,7 +230,7 @@ int pg_fail_connect(PGconn *pg, sqlock_error *err)
     else if (pg_is_memory(message))
         memcpy(state, "53200", 5);
     pg_one_line(text, sizeof text, message);
-    if (found == NULL && is_setting(message))
+    if (found == NULL && message_is_setting(message))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL's settings: %s", text);
     return sqlock_error_db(err, state, 0, 0, text);
 }

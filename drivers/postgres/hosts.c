@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-static const char *value_of(const PQconninfoOption *options, const char *keyword)
+static const char *option_value(const PQconninfoOption *options, const char *keyword)
 {
     for (; options->keyword != NULL; options++)
         if (strcmp(options->keyword, keyword) == 0)
@@ -14,7 +14,7 @@ static const char *value_of(const PQconninfoOption *options, const char *keyword
     return "";
 }
 
-static const char *compiled_value(const PQconninfoOption *options, const char *keyword)
+static const char *option_compiled(const PQconninfoOption *options, const char *keyword)
 {
     for (; options->keyword != NULL; options++)
         if (strcmp(options->keyword, keyword) == 0)
@@ -55,7 +55,7 @@ static uint32_t hosts_count(const char *list)
 /* All that counts, from URL, service file, environment: libpq merges it when it begins to connect.
  * Here it ends before that, by a value that it knows to be wrong; the password keeps it from
  * reading files for one. NULL: no memory. */
-static PQconninfoOption *merged(const char *url)
+static PQconninfoOption *options_merged(const char *url)
 {
     static const char *const keys[] = {"dbname", "password", "sslmode", NULL};
     const char *const values[] = {url, "-", "-", NULL};
@@ -68,7 +68,7 @@ static PQconninfoOption *merged(const char *url)
     return options;
 }
 
-static int has_gap(const char *list)
+static int hosts_have_gap(const char *list)
 {
     size_t len = strlen(list);
 
@@ -77,21 +77,21 @@ static int has_gap(const char *list)
 
 /* 1 also where the numbers do not fit, which libpq tells; and where an address is left out, which
  * cannot be said of one. */
-static uint32_t count_hosts(const PQconninfoOption *options)
+static uint32_t options_count_hosts(const PQconninfoOption *options)
 {
-    uint32_t names = hosts_count(value_of(options, "host")),
-             ports = hosts_count(value_of(options, "port"));
-    uint32_t addresses = hosts_count(value_of(options, "hostaddr"));
+    uint32_t names = hosts_count(option_value(options, "host")),
+             ports = hosts_count(option_value(options, "port"));
+    uint32_t addresses = hosts_count(option_value(options, "hostaddr"));
     uint32_t n = addresses > 0 ? addresses : names;
 
     return n < 1 || (names > 0 && names != n) || (ports > 1 && ports != n) ||
-                   has_gap(value_of(options, "hostaddr"))
+                   hosts_have_gap(option_value(options, "hostaddr"))
                ? 1
                : n;
 }
 
 /* As libpq reads it: less than two seconds are two, and none or less is no limit. */
-static int64_t timeout_us(const char *seconds)
+static int64_t option_timeout_us(const char *seconds)
 {
     long n = strtol(seconds, NULL, 10);
 
@@ -100,12 +100,12 @@ static int64_t timeout_us(const char *seconds)
 
 int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 {
-    PQconninfoOption *options = merged(url);
+    PQconninfoOption *options = options_merged(url);
 
     if (options == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
-    out->n = count_hosts(options);
-    out->each_us = timeout_us(value_of(options, "connect_timeout"));
+    out->n = options_count_hosts(options);
+    out->each_us = option_timeout_us(option_value(options, "connect_timeout"));
     PQconninfoFree(options);
     return 0;
 }
@@ -113,7 +113,7 @@ int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 /* ---- one of them ---------------------------------------------------------------------------- */
 
 /* Where libpq looks if no host is named: a folder of sockets, or this machine. */
-static char *default_host(void)
+static char *hosts_default(void)
 {
     static const char *const keys[] = {"host", "hostaddr", "password", "sslmode", NULL};
     static const char *const values[] = {",", ",", "-", "-", NULL};
@@ -127,7 +127,7 @@ static char *default_host(void)
     return out;
 }
 
-static char *copy_of(const char *list, uint32_t i)
+static char *hosts_copy_element(const char *list, uint32_t i)
 {
     uint32_t n = hosts_count(list);
     size_t len;
@@ -137,42 +137,43 @@ static char *copy_of(const char *list, uint32_t i)
 }
 
 /* An element that is empty means the address, or what libpq would take if nothing was said. */
-static char *host_of(const PQconninfoOption *options, uint32_t i)
+static char *option_host(const PQconninfoOption *options, uint32_t i)
 {
-    const char *names = value_of(options, "host"), *addresses = value_of(options, "hostaddr");
-    char *host = copy_of(names, i);
+    const char *names = option_value(options, "host"),
+               *addresses = option_value(options, "hostaddr");
+    char *host = hosts_copy_element(names, i);
 
     if (host == NULL || *host != '\0')
         return host;
     sqlock_mem_free(host);
-    return hosts_count(addresses) > 0 ? copy_of(addresses, i) : default_host();
+    return hosts_count(addresses) > 0 ? hosts_copy_element(addresses, i) : hosts_default();
 }
 
-static char *port_of(const PQconninfoOption *options, uint32_t i)
+static char *option_port(const PQconninfoOption *options, uint32_t i)
 {
-    char *port = copy_of(value_of(options, "port"), i);
+    char *port = hosts_copy_element(option_value(options, "port"), i);
     const char *port_default;
 
     if (port == NULL || *port != '\0')
         return port;
     sqlock_mem_free(port);
-    port_default = compiled_value(options, "port");
+    port_default = option_compiled(options, "port");
     return hosts_copy(port_default, strlen(port_default));
 }
 
 /* The environment may have changed since they were counted. */
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out)
 {
-    PQconninfoOption *options = merged(url);
+    PQconninfoOption *options = options_merged(url);
     uint32_t i;
 
     memset(out, 0, sizeof *out);
     if (options == NULL)
         return 0;
-    i = (host - 1) % count_hosts(options);
-    out->name = host_of(options, i);
-    out->address = copy_of(value_of(options, "hostaddr"), i);
-    out->port = port_of(options, i);
+    i = (host - 1) % options_count_hosts(options);
+    out->name = option_host(options, i);
+    out->address = hosts_copy_element(option_value(options, "hostaddr"), i);
+    out->port = option_port(options, i);
     PQconninfoFree(options);
     return out->name != NULL && out->address != NULL && out->port != NULL;
 }

@@ -13,7 +13,7 @@ struct step {
 };
 
 /* After one of these a lost answer leaves nothing open. */
-static int only_reads(sqlock_stmt stmt)
+static int stmt_only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
            stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
@@ -24,14 +24,14 @@ static int only_reads(sqlock_stmt stmt)
 }
 
 /* Asked about once for each connection: to prepare them would only cost a round trip. */
-static int asked_once(sqlock_stmt stmt)
+static int stmt_runs_once(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_REINCARNATE ||
            (stmt >= SQLOCK_STMT_MIGRATE_LOCK && stmt <= SQLOCK_STMT_MIGRATE_AROUND);
 }
 
 /* The caller's, to be freed; NULL: out of memory. */
-static char *new_name(struct pg_conn *c, const struct step *step)
+static char *stmt_new_name(struct pg_conn *c, const struct step *step)
 {
     char *name = sqlock_mem_alloc(PG_NAME_SIZE);
 
@@ -52,7 +52,7 @@ static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const str
 
     if (rc != 0)
         return rc;
-    if ((name = new_name(c, step)) == NULL)
+    if ((name = stmt_new_name(c, step)) == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
     rc = pg_collect(c, &prepare_call, PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
     if (rc != 0) {
@@ -67,15 +67,15 @@ static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const str
 /* Errors that a fresh name and plan cure, and that leave nothing applied: the prepared statement is
  * gone (a DEALLOCATE, another session behind a pooler), its columns changed type, its name exists.
  */
-static int is_stale(const struct pg_conn *c, const sqlock_error *err)
+static int stmt_is_stale(const struct pg_conn *c, const sqlock_error *err)
 {
     return !c->in_tx && !c->broken &&
            (strcmp(err->sqlstate, "26000") == 0 || strcmp(err->sqlstate, "0A000") == 0 ||
             strcmp(err->sqlstate, "42P05") == 0);
 }
 
-static int run_prepared(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                        const struct pg_params *p, PGresult **out_res)
+static int step_run_prepared(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                             const struct pg_params *p, PGresult **out_res)
 {
     char **name = &c->prepared[step->stmt][step->array][step->n];
     int rc = 0;
@@ -88,7 +88,7 @@ static int run_prepared(struct pg_conn *c, const struct pg_call *call, const str
             rc = pg_collect(
                 c, call, PQsendQueryPrepared(c->pg, *name, p->n, p->data, p->lens, p->formats, 1),
                 out_res);
-        if (rc == 0 || !is_stale(c, call->err))
+        if (rc == 0 || !stmt_is_stale(c, call->err))
             break;
         sqlock_mem_free(*name);
         *name = NULL;
@@ -96,8 +96,8 @@ static int run_prepared(struct pg_conn *c, const struct pg_call *call, const str
     return rc;
 }
 
-static int run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                       const struct pg_params *p, PGresult **out_res)
+static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+                            const struct pg_params *p, PGresult **out_res)
 {
     int rc = pg_adopted_reads(c, call, step->sql);
 
@@ -111,18 +111,18 @@ static int run_unnamed(struct pg_conn *c, const struct pg_call *call, const stru
         out_res);
 }
 
-static int run_step(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+static int step_run(struct pg_conn *c, const struct pg_call *call, const struct step *step,
                     const struct pg_params *p, PGresult **out_res)
 {
-    if (c->unprepared || asked_once(step->stmt) || step->n >= PG_STEPS_MAX)
-        return run_unnamed(c, call, step, p, out_res);
-    return run_prepared(c, call, step, p, out_res);
+    if (c->unprepared || stmt_runs_once(step->stmt) || step->n >= PG_STEPS_MAX)
+        return step_run_unnamed(c, call, step, p, out_res);
+    return step_run_prepared(c, call, step, p, out_res);
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
  * done what the request asks for, so a failure after them is the failure of the step under way
  * alone. */
-static int run_script(struct pg_conn *c, const struct pg_call *call, const sqlock_script *script,
+static int script_run(struct pg_conn *c, const struct pg_call *call, const sqlock_script *script,
                       sqlock_stmt stmt, int array, const struct pg_params *p, sqlock_rows *rows,
                       size_t request)
 {
@@ -135,7 +135,7 @@ static int run_script(struct pg_conn *c, const struct pg_call *call, const sqloc
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
         PGresult *res = NULL;
         int n_rows;
-        int rc = run_step(c, &own, &step, p, &res);
+        int rc = step_run(c, &own, &step, p, &res);
 
         if (rc != 0)
             return rc;
@@ -152,7 +152,7 @@ static int run_script(struct pg_conn *c, const struct pg_call *call, const sqloc
 }
 
 /* values: of one request, or of n for an array. */
-static int run_request(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt,
+static int request_run(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt,
                        const sqlock_value *values, size_t n, sqlock_rows *rows, size_t request)
 {
     const sqlock_script *script = &c->scripts[stmt];
@@ -162,13 +162,13 @@ static int run_request(struct pg_conn *c, const struct pg_call *call, sqlock_stm
     if (rc != 0)
         sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent", script->name);
     else
-        rc = run_script(c, call, script, stmt, n > 1, &p, rows, request);
+        rc = script_run(c, call, script, stmt, n > 1, &p, rows, request);
     pg_params_free(&p);
     return rc;
 }
 
 /* Core expects to be outside any transaction after a failure that left the connection usable. */
-static void leave_tx(struct pg_conn *c, const struct pg_call *call)
+static void tx_leave(struct pg_conn *c, const struct pg_call *call)
 {
     sqlock_error ignored = {.code = 0};
     struct pg_call undo = {call->deadline, 0, &ignored};
@@ -187,7 +187,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 {
     struct pg_conn *c = conn;
     const sqlock_script *script = &c->scripts[stmt];
-    struct pg_call call = {deadline, !c->in_tx && !only_reads(stmt), err};
+    struct pg_call call = {deadline, !c->in_tx && !stmt_only_reads(stmt), err};
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 
@@ -196,17 +196,17 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         return rc;
     }
     if (n > 1 && script->n_array_steps > 0) {
-        rc = run_request(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
+        rc = request_run(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
     } else {
         for (size_t i = 0; rc == 0 && i < n; i++) {
-            rc = run_request(c, &call, stmt, values + i * script->n_params, 1, rows, i);
+            rc = request_run(c, &call, stmt, values + i * script->n_params, 1, rows, i);
             if (rc != 0 && i > 0 && call.applies) /* those before it are committed */
                 err->flags |= SQLOCK_MAYBE;
         }
     }
     if (rc != 0) {
         sqlock_rows_cut(rows, n_before);
-        leave_tx(c, &call);
+        tx_leave(c, &call);
     }
     if (c->adopted)
         pg_adopted_leave(c);
@@ -226,7 +226,7 @@ int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *v
     if (rc != 0)
         sqlock_error_set(err, rc, 0, "a value cannot be sent");
     else if ((rc = pg_adopted_enter(c, &call, 0)) == 0) {
-        rc = run_script(c, &call, script, SQLOCK_STMT_COUNT, 0, &p, rows, 0);
+        rc = script_run(c, &call, script, SQLOCK_STMT_COUNT, 0, &p, rows, 0);
         pg_adopted_leave(c);
     }
     if (rc != 0)
@@ -244,7 +244,7 @@ int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 
     rc = pg_command(c, &call, sql, NULL);
     if (rc != 0)
-        leave_tx(c, &call);
+        tx_leave(c, &call);
     return rc;
 }
 
@@ -281,7 +281,7 @@ int pg_commit(void *conn, int64_t deadline, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open");
     rc = pg_ready(c, &call);
     if (rc != 0) {
-        leave_tx(c, &call);
+        tx_leave(c, &call);
         return rc;
     }
     c->in_tx = 0;

@@ -22,7 +22,7 @@ enum {
 };
 
 /* The type of the parameter that spec ("b:ns i:ttl") starts with; the rest of spec, or NULL. */
-static const char *next_type(const char *spec, Oid *out_oid)
+static const char *params_next_type(const char *spec, Oid *out_oid)
 {
     const char *blank = strchr(spec, ' ');
 
@@ -55,7 +55,7 @@ static int params_typed(struct pg_params *p, const sqlock_script *script)
     for (int i = 0; rc == 0 && i < p->n; i++) {
         if (spec == NULL)
             return SQLOCK_EINVAL;
-        spec = next_type(spec, &p->types[i]);
+        spec = params_next_type(spec, &p->types[i]);
     }
     return rc;
 }
@@ -96,7 +96,7 @@ int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock
     return rc;
 }
 
-static char *put_int32(char *out, int32_t i)
+static char *array_put_int32(char *out, int32_t i)
 {
     uint32_t be = htobe32((uint32_t)i);
 
@@ -104,7 +104,7 @@ static char *put_int32(char *out, int32_t i)
     return out + sizeof be;
 }
 
-static char *put_element(char *out, const sqlock_value *v)
+static char *array_put_element(char *out, const sqlock_value *v)
 {
     uint64_t be;
 
@@ -113,16 +113,16 @@ static char *put_element(char *out, const sqlock_value *v)
         break;
     case SQLOCK_INT:
         be = htobe64((uint64_t)v->i);
-        out = put_int32(out, (int32_t)sizeof be);
+        out = array_put_int32(out, (int32_t)sizeof be);
         memcpy(out, &be, sizeof be);
         return out + sizeof be;
     case SQLOCK_BYTES:
     case SQLOCK_TEXT:
-        out = put_int32(out, (int32_t)v->len);
+        out = array_put_int32(out, (int32_t)v->len);
         memcpy(out, v->data, v->len);
         return out + v->len;
     }
-    return put_int32(out, -1);
+    return array_put_int32(out, -1);
 }
 
 /* An array of one dimension: dimensions, whether it has NULLs, type, length, first index, and each
@@ -147,13 +147,13 @@ static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid 
     *out = p = sqlock_mem_alloc(size);
     if (p == NULL)
         return SQLOCK_ENOMEM;
-    p = put_int32(p, 1);
-    p = put_int32(p, nulls);
-    p = put_int32(p, (int32_t)type);
-    p = put_int32(p, (int32_t)n);
-    p = put_int32(p, 1);
+    p = array_put_int32(p, 1);
+    p = array_put_int32(p, nulls);
+    p = array_put_int32(p, (int32_t)type);
+    p = array_put_int32(p, (int32_t)n);
+    p = array_put_int32(p, 1);
     for (size_t i = 0; i < n; i++)
-        p = put_element(p, &values[i * stride]);
+        p = array_put_element(p, &values[i * stride]);
     *out_len = (int)(p - *out);
     return 0;
 }
@@ -172,7 +172,7 @@ int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlo
 }
 
 /* As text, which libpq takes up to its NUL. */
-static int put_text(struct pg_params *p, int i, const sqlock_value *v)
+static int params_put_text(struct pg_params *p, int i, const sqlock_value *v)
 {
     if (v->len > INT_MAX / 2 || memchr(v->data, '\0', v->len) != NULL)
         return SQLOCK_EINVAL;
@@ -199,7 +199,7 @@ int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlo
             snprintf(p->decimals[i], sizeof p->decimals[i], "%" PRId64, v->i);
             p->data[i] = p->decimals[i];
         } else if (v->type == SQLOCK_TEXT) {
-            rc = put_text(p, i, v);
+            rc = params_put_text(p, i, v);
         } else if (v->type == SQLOCK_BYTES) {
             if (v->len > INT_MAX / 2)
                 return SQLOCK_EINVAL;
@@ -218,7 +218,7 @@ void pg_params_free(struct pg_params *p)
 }
 
 /* A big-endian signed integer of 1, 2, 4 or 8 bytes. */
-static int64_t read_int(const char *data, int len)
+static int64_t cell_read_int(const char *data, int len)
 {
     uint64_t v = len > 0 && (data[0] & 0x80) ? UINT64_MAX : 0;
 
@@ -227,7 +227,7 @@ static int64_t read_int(const char *data, int len)
     return (int64_t)v;
 }
 
-static int take_cell(const PGresult *res, int row, int col, sqlock_rows *rows)
+static int cell_take(const PGresult *res, int row, int col, sqlock_rows *rows)
 {
     const char *data = PQgetvalue(res, row, col);
     int len = PQgetlength(res, row, col);
@@ -239,7 +239,7 @@ static int take_cell(const PGresult *res, int row, int col, sqlock_rows *rows)
     case OID_INT2:
     case OID_INT4:
     case OID_INT8:
-        return sqlock_rows_put_int(rows, read_int(data, len));
+        return sqlock_rows_put_int(rows, cell_read_int(data, len));
     case OID_VOID:
         return sqlock_rows_put_null(rows);
     default:
@@ -256,7 +256,7 @@ int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request)
     for (int row = 0; rc == 0 && row < n_rows; row++) {
         rc = sqlock_rows_add(rows, request);
         for (int col = 0; rc == 0 && col < n_cols; col++)
-            rc = take_cell(res, row, col, rows);
+            rc = cell_take(res, row, col, rows);
     }
     return rc;
 }

@@ -10,7 +10,7 @@
 #define FRESH_US 100 /* a server that answered within this time is not looked for */
 
 /* A call has ended, and with it what was to cut it. A cancel that comes between its flag and its
- * wake-up leaves a wake-up without a flag, which wait_socket() takes for stale. */
+ * wake-up leaves a wake-up without a flag, which wait_for_socket() takes for stale. */
 void pg_call_end(struct pg_conn *c)
 {
     if (atomic_exchange(&c->cancelled, 0))
@@ -78,7 +78,7 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
 
 /* On an adopted connection: wait on for the end of the statement, which it has seen to: *out_until.
  */
-static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
+static int wait_give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
 {
     if (!c->adopted || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
         return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
@@ -90,7 +90,7 @@ static int give_up(struct pg_conn *c, const struct pg_call *call, int code, int6
 
 /* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
  * read sets the descriptor later still, and ends the next wait. */
-static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events)
+static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int events)
 {
     int64_t until = c->cut != 0 ? c->cut_until : call->deadline;
     int rc = 0;
@@ -99,7 +99,7 @@ static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events
         int r;
 
         if (!c->firm && c->cut == 0 && atomic_load(&c->cancelled))
-            rc = give_up(c, call, SQLOCK_ECANCELLED, &until);
+            rc = wait_give_up(c, call, SQLOCK_ECANCELLED, &until);
         if (rc != 0 || PQsocket(c->pg) < 0) /* then the next read tells what happened */
             break;
         r = sqlock_wait_fd(PQsocket(c->pg), events, c->open_wake >= 0 ? c->open_wake : c->wake_fd,
@@ -107,11 +107,11 @@ static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events
         if (r == 1)
             break;
         if (r == 0)
-            rc = give_up(c, call, SQLOCK_ETIMEOUT, &until);
+            rc = wait_give_up(c, call, SQLOCK_ETIMEOUT, &until);
         else if (r != 2)
-            rc = give_up(c, call, SQLOCK_ESYS, &until);
+            rc = wait_give_up(c, call, SQLOCK_ESYS, &until);
         else if (c->open_wake >= 0)
-            rc = give_up(c, call, SQLOCK_ECANCELLED, &until);
+            rc = wait_give_up(c, call, SQLOCK_ECANCELLED, &until);
         else
             sqlock_wake_clear(c->wake_fd);
     }
@@ -121,7 +121,7 @@ static int wait_socket(struct pg_conn *c, const struct pg_call *call, int events
 /* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
  * broken connection, where it tells the reason. A failed write is no end: the server's reason for
  * closing may still be there to be read. */
-static int next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+static int wire_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
     for (;;) {
         int unsent = PQflush(c->pg);
@@ -129,7 +129,7 @@ static int next_result(struct pg_conn *c, const struct pg_call *call, PGresult *
 
         if (!PQisBusy(c->pg))
             break;
-        rc = wait_socket(c, call, unsent == 1 ? POLLIN | POLLOUT : POLLIN);
+        rc = wait_for_socket(c, call, unsent == 1 ? POLLIN | POLLOUT : POLLIN);
         if (rc != 0)
             return rc;
         if (!PQconsumeInput(c->pg)) {
@@ -142,7 +142,7 @@ static int next_result(struct pg_conn *c, const struct pg_call *call, PGresult *
     return 0;
 }
 
-static int is_success(const PGresult *res)
+static int result_is_success(const PGresult *res)
 {
     ExecStatusType status = PQresultStatus(res);
 
@@ -156,7 +156,7 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
 
     for (;;) {
         PGresult *res = NULL;
-        int rc = next_result(c, call, &res);
+        int rc = wire_next_result(c, call, &res);
 
         if (rc != 0) {
             PQclear(kept);
@@ -164,14 +164,14 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
         }
         if (res == NULL)
             break;
-        if (kept != NULL && !is_success(kept)) {
+        if (kept != NULL && !result_is_success(kept)) {
             PQclear(res);
             continue;
         }
         PQclear(kept);
         kept = res;
         /* COPY would wait for data for ever; no statement of ours is one. */
-        if (!is_success(res) && PQresultStatus(res) != PGRES_FATAL_ERROR)
+        if (!result_is_success(res) && PQresultStatus(res) != PGRES_FATAL_ERROR)
             break;
     }
     *out_res = kept;
@@ -184,7 +184,7 @@ static int wire_check(struct pg_conn *c, const struct pg_call *call, const PGres
 {
     if (res == NULL)
         return pg_fail_lost(c, call);
-    if (!is_success(res))
+    if (!result_is_success(res))
         return pg_fail_result(c, call, res);
     if (c->doubt && call->applies)
         return pg_fail_doubt(c, call, c->notice);

@@ -10,7 +10,7 @@
 
 /* The VFS that a handle was opened with is known by name to the copy of SQLite that opened it, and
  * each copy has its own: also where nobody told whose copy the caller uses. */
-static int check_handle(sqlite3 *db, sqlock_error *err)
+static int handle_check(sqlite3 *db, sqlock_error *err)
 {
     sqlite3_vfs *vfs = NULL;
     const char *path = NULL;
@@ -41,7 +41,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     if (rc == 0)
         rc = lite_library_check_caller(opts->library, err);
     if (rc == 0)
-        rc = check_handle(opts->native, err);
+        rc = handle_check(opts->native, err);
     if (rc != 0)
         return rc;
     conn = sqlock_mem_alloc(sizeof *conn);
@@ -67,7 +67,7 @@ static sqlock_tx_state adopted_state(void *arg)
     return sqlite3_get_autocommit(conn->db) ? SQLOCK_TX_IDLE : SQLOCK_TX_ACTIVE;
 }
 
-static int check_active(const lite_conn *conn, sqlock_error *err)
+static int tx_check_active(const lite_conn *conn, sqlock_error *err)
 {
     if (!sqlite3_get_autocommit(conn->db))
         return 0;
@@ -76,7 +76,7 @@ static int check_active(const lite_conn *conn, sqlock_error *err)
 
 /* A savepoint needs no lock: BUSY is that the application has a statement at a row which writes
  * (RETURNING), or a blob open for writing. Only it can end that. */
-static int exec_once(lite_conn *conn, const char *sql, sqlock_error *err)
+static int savepoint_exec(lite_conn *conn, const char *sql, sqlock_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = lite_prepare(conn, sql, &stmt, err);
@@ -94,7 +94,7 @@ static int exec_once(lite_conn *conn, const char *sql, sqlock_error *err)
 }
 
 /* Without a journal SQLite answers ROLLBACK TO with success, and undoes nothing. */
-static int check_undoable(lite_conn *conn, sqlock_error *err)
+static int savepoint_check(lite_conn *conn, sqlock_error *err)
 {
     char mode[16];
     sqlock_error ignored; /* an authorizer may hide settings: then the application has to know */
@@ -110,16 +110,16 @@ static int check_undoable(lite_conn *conn, sqlock_error *err)
 static int adopted_savepoint(void *arg, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     lite_conn *conn = arg;
-    int rc = check_active(conn, err);
+    int rc = tx_check_active(conn, err);
     (void)deadline;
 
     if (rc == 0 && what == SQLOCK_SAVEPOINT_SET)
-        rc = check_undoable(conn, err);
+        rc = savepoint_check(conn, err);
     if (rc == 0 && what == SQLOCK_SAVEPOINT_SET)
-        return exec_once(conn, "SAVEPOINT sqlock_adopted", err);
+        return savepoint_exec(conn, "SAVEPOINT sqlock_adopted", err);
     if (rc == 0 && what == SQLOCK_SAVEPOINT_UNDO)
-        rc = exec_once(conn, "ROLLBACK TO sqlock_adopted", err);
-    return rc != 0 ? rc : exec_once(conn, "RELEASE sqlock_adopted", err);
+        rc = savepoint_exec(conn, "ROLLBACK TO sqlock_adopted", err);
+    return rc != 0 ? rc : savepoint_exec(conn, "RELEASE sqlock_adopted", err);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static int adopted_savepoint(void *arg, sqlock_savepoint what, int64_t deadline,
 /* The application's sqlite3_busy_timeout() would wait within our statement, beyond our deadline and
  * deaf to cancel(). It can be read and so be set back; while it is off, BUSY comes at once. A busy
  * handler of the application's own cannot be read: it stays. 0: there is nothing to set back. */
-static int take_busy_timeout(lite_conn *conn)
+static int busy_timeout_take(lite_conn *conn)
 {
     char text[16];
     sqlock_error ignored;
@@ -148,7 +148,7 @@ int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
 
     before->last_rowid = sqlite3_last_insert_rowid(conn->db);
     before->busy_ms = 0;
-    rc = check_active(conn, err); /* else our statement would commit itself */
+    rc = tx_check_active(conn, err); /* else our statement would commit itself */
     if (rc == 0 && atomic_load(&conn->cancelled))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, SQLOCK_RETRY, "cancelled");
     if (rc == 0 && lite_call_over(conn))
@@ -156,7 +156,7 @@ int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
     if (rc == 0)
         rc = lite_check_adopted(conn, err);
     if (rc == 0)
-        before->busy_ms = take_busy_timeout(conn);
+        before->busy_ms = busy_timeout_take(conn);
     return rc;
 }
 

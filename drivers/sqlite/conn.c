@@ -33,7 +33,7 @@ void lite_call_end(lite_conn *conn)
 
 /* While the connection is being opened nobody has it yet to cancel: the caller's descriptor is the
  * way to say so, and is noted as a cancel. */
-static int is_cut(lite_conn *conn, int64_t until)
+static int call_is_cut(lite_conn *conn, int64_t until)
 {
     if (conn->open_wake >= 0 && !atomic_load(&conn->cancelled) &&
         sqlock_wait_fd(-1, 0, conn->open_wake, until) == 2)
@@ -43,7 +43,7 @@ static int is_cut(lite_conn *conn, int64_t until)
 
 int lite_call_over(lite_conn *conn)
 {
-    return is_cut(conn, 0) || sqlock_now_us() >= conn->deadline;
+    return call_is_cut(conn, 0) || sqlock_now_us() >= conn->deadline;
 }
 
 /* sqlite3_interrupt() is not used: it could strike late, when the call that it was meant for has
@@ -62,23 +62,23 @@ int lite_pause(lite_conn *conn, int count)
     int64_t pause = PAUSE_MIN_US + sqlock_random_below(most - PAUSE_MIN_US + 1);
     const int64_t now = sqlock_now_us(), left = conn->deadline - now;
 
-    if (left <= 0 || conn->unstoppable || is_cut(conn, 0))
+    if (left <= 0 || conn->unstoppable || call_is_cut(conn, 0))
         return 0;
     pause = pause < left ? pause : left;
     if (conn->open_wake >= 0)
-        return !is_cut(conn, now + pause);
+        return !call_is_cut(conn, now + pause);
     sqlock_sleep_us(pause);
     return !atomic_load(&conn->cancelled);
 }
 
 /* In place of sqlite3_busy_timeout(), whose fixed steps let one of several processes in a tight
  * loop have nearly all the grants. */
-static int on_busy(void *conn, int count)
+static int call_on_busy(void *conn, int count)
 {
     return lite_pause(conn, count);
 }
 
-static int on_progress(void *arg)
+static int call_on_progress(void *arg)
 {
     lite_conn *conn = arg;
 
@@ -123,7 +123,7 @@ static const char *url_path(const char *url, sqlock_error *err)
 /* A relative path is made absolute now: the program may change its directory later. It is not
  * resolved, so that a symbolic link which is turned elsewhere is noticed too. With this in front;
  * NULL: err says why. */
-static char *absolute_path(const char *front, const char *path, sqlock_error *err)
+static char *path_absolute(const char *front, const char *path, sqlock_error *err)
 {
     char cwd[PATH_MAX] = "";
     size_t size;
@@ -150,7 +150,7 @@ int lite_whole_url(const char *url, char **out_url, sqlock_error *err)
 {
     const char *path = url_path(url, err);
 
-    *out_url = path != NULL ? absolute_path("sqlite://", path, err) : NULL;
+    *out_url = path != NULL ? path_absolute("sqlite://", path, err) : NULL;
     return *out_url != NULL ? 0 : err->code;
 }
 
@@ -176,7 +176,7 @@ static int folder_is_writable(const char *path)
 /* ---- open ------------------------------------------------------------------------------------ */
 
 /* The file is not there, and SQLite did not make it. */
-static int tell_absent(const lite_conn *conn, sqlock_error *err)
+static int file_fail_absent(const lite_conn *conn, sqlock_error *err)
 {
     const sqlock_dialect *d = &sqlock_sqlite_dialect;
 
@@ -191,14 +191,14 @@ static int tell_absent(const lite_conn *conn, sqlock_error *err)
 
 /* Only a migration makes the file. A connection that is opened again, after somebody has moved the
  * file away, would put an empty one in its place: in the way of the one that is to come back. */
-static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error *err)
+static int conn_open_url(lite_conn *conn, const char *url, int may_make, sqlock_error *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | (may_make ? SQLITE_OPEN_CREATE : 0) |
                       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     const char *path = url_path(url, err);
     int rc;
 
-    if (path == NULL || (conn->path = absolute_path("", path, err)) == NULL)
+    if (path == NULL || (conn->path = path_absolute("", path, err)) == NULL)
         return err->code;
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
@@ -206,7 +206,7 @@ static int open_url(lite_conn *conn, const char *url, int may_make, sqlock_error
     /* SQLite's errno is that of a second try, which was for reading only. */
     if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
         folder_error(conn->path, F_OK) == 0 && (!may_make || !folder_is_writable(conn->path)))
-        return tell_absent(conn, err);
+        return file_fail_absent(conn, err);
     return lite_error(conn, rc, 0, conn->path, err);
 }
 
@@ -224,7 +224,7 @@ int lite_is_unlocked(sqlite3 *db, const char *path)
 }
 
 /* Take over what the application's factory made. */
-static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_error *err)
+static int conn_open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_error *err)
 {
     void *native = NULL;
     const char *path = NULL;
@@ -245,7 +245,7 @@ static int open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqlock_err
     if (lite_is_unlocked(conn->db, path))
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without the usual locking",
                                 path);
-    conn->path = absolute_path("", path, err);
+    conn->path = path_absolute("", path, err);
     return conn->path != NULL ? 0 : err->code;
 }
 
@@ -276,7 +276,7 @@ int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_
  * belongs to the file, and so to the application. The read lock of the transaction is what keeps
  * somebody from switching the file to WAL between the question and the setting, which would then
  * switch it back. */
-static int set_journal(lite_conn *conn, sqlock_error *err)
+static int session_set_journal(lite_conn *conn, sqlock_error *err)
 {
     char mode[16] = "";
     char ignored[16];
@@ -300,7 +300,7 @@ static int set_journal(lite_conn *conn, sqlock_error *err)
 }
 
 /* Settings that grants rely on; the answers are checked, for SQLite ignores what it cannot do. */
-static int set_session(lite_conn *conn, sqlock_error *err)
+static int session_set(lite_conn *conn, sqlock_error *err)
 {
     char answer[32];
     int rc = lite_query(conn, "PRAGMA main.locking_mode = NORMAL", answer, sizeof answer, err);
@@ -322,11 +322,11 @@ static int set_session(lite_conn *conn, sqlock_error *err)
     if (rc == 0) /* else a write answers with a row of its own */
         rc = lite_query(conn, "PRAGMA count_changes = 0", answer, sizeof answer, err);
     if (rc == 0)
-        rc = set_journal(conn, err);
+        rc = session_set_journal(conn, err);
     return rc;
 }
 
-static int check_writable(lite_conn *conn, sqlock_error *err)
+static int session_check_writable(lite_conn *conn, sqlock_error *err)
 {
     char answer[32];
     int rc = lite_query(conn, "PRAGMA query_only", answer, sizeof answer, err);
@@ -345,7 +345,7 @@ static int check_writable(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-static int prepare_transactions(lite_conn *conn, sqlock_error *err)
+static int session_prepare(lite_conn *conn, sqlock_error *err)
 {
     int rc = lite_prepare(conn, "BEGIN IMMEDIATE", &conn->begin, err);
 
@@ -357,8 +357,8 @@ static int prepare_transactions(lite_conn *conn, sqlock_error *err)
 }
 
 /* *out_missing: the kernel knows nothing of the lock that SQLite believes to have. */
-static int open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
-                     int *out_missing, sqlock_error *err)
+static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                          int *out_missing, sqlock_error *err)
 {
     lite_conn *conn = NULL;
     int rc = lite_process_enter(err);
@@ -379,20 +379,20 @@ static int open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_
     rc = lite_library_check(err);
     if (rc == 0)
         rc = opts->connect != NULL
-                 ? open_native(conn, opts, err)
-                 : open_url(conn, opts->url, (opts->flags & SQLOCK_CONN_MAKE) != 0, err);
+                 ? conn_open_native(conn, opts, err)
+                 : conn_open_url(conn, opts->url, (opts->flags & SQLOCK_CONN_MAKE) != 0, err);
     if (rc != 0)
         goto fail;
     sqlite3_extended_result_codes(conn->db, 1);
-    sqlite3_busy_handler(conn->db, on_busy, conn);
-    sqlite3_progress_handler(conn->db, OPS_BETWEEN_LOOKS, on_progress, conn);
+    sqlite3_busy_handler(conn->db, call_on_busy, conn);
+    sqlite3_progress_handler(conn->db, OPS_BETWEEN_LOOKS, call_on_progress, conn);
     rc = lite_remember_file(conn, err);
     if (rc == 0)
-        rc = set_session(conn, err);
+        rc = session_set(conn, err);
     if (rc == 0)
-        rc = check_writable(conn, err);
+        rc = session_check_writable(conn, err);
     if (rc == 0)
-        rc = prepare_transactions(conn, err);
+        rc = session_prepare(conn, err);
     if (rc != 0)
         goto fail;
     conn->open_wake = -1;
@@ -415,7 +415,7 @@ int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, s
     int missing = 0, rc;
 
     for (int tries = 1;; tries++) {
-        rc = open_once(opts, deadline, out_conn, &missing, err);
+        rc = conn_open_once(opts, deadline, out_conn, &missing, err);
         if (!missing || opts->connect != NULL || tries == OPEN_TRIES || sqlock_now_us() >= deadline)
             return rc;
         sqlite3_sleep(tries);

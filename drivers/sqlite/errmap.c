@@ -38,7 +38,7 @@ static const mapping mappings[] = {
     {SQLITE_TOOBIG, "54000", 0},
 };
 
-static const mapping *find_mapping(int rc)
+static const mapping *mapping_find(int rc)
 {
     static const mapping other = {SQLITE_ERROR, "XX000", 0};
 
@@ -65,7 +65,7 @@ static const char *errmap_refine(const char *sqlstate, int rc, int sys, const ch
 /* A transaction that has read meets another writer: SQLite says so at once, whatever the handlers
  * would wait. With WAL, what it has read is old when that one commits; without, that one cannot
  * commit before this one ends. So there is nothing to wait for. */
-static int cannot_upgrade(const lite_conn *conn, int primary)
+static int tx_cannot_upgrade(const lite_conn *conn, int primary)
 {
     return conn->adopted && primary == SQLITE_BUSY &&
            sqlite3_txn_state(conn->db, "main") == SQLITE_TXN_READ;
@@ -81,7 +81,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     const int sys = own && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)
                         ? sqlite3_system_errno(conn->db)
                         : 0;
-    const mapping *map = find_mapping(code);
+    const mapping *map = mapping_find(code);
     const char *sqlstate = errmap_refine(map->sqlstate, code, sys, message);
     int cancelled = 0;
     char number[32] = "";
@@ -92,7 +92,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         return sqlock_error_set(err, SQLOCK_ESYS, flags | SQLOCK_RETRY,
                                 "%s%sno file descriptor to be had", what != NULL ? what : "",
                                 what != NULL ? ": " : "");
-    if (cannot_upgrade(conn, primary)) {
+    if (tx_cannot_upgrade(conn, primary)) {
         sqlstate = "40001";
         message = "another connection writes, or has written since this transaction began to read: "
                   "only a restart helps";

@@ -40,7 +40,7 @@ static int names_add(struct dl_phdr_info *info, size_t size, void *user)
 /* What is compared is the string that sqlite3_sourceid() returns, a constant within the copy that
  * runs. The function's own address would not do: in a program that is not position independent it
  * is that of a stub in the program, so that one copy would look like two. */
-static int is_other_copy(const char *object)
+static int object_is_other_copy(const char *object)
 {
     const char *(*source_id)(void) = NULL;
     void *handle = dlopen(object[0] != '\0' ? object : NULL, RTLD_LAZY | RTLD_NOLOAD);
@@ -59,7 +59,7 @@ static int is_other_copy(const char *object)
 }
 
 /* Looks at each open: a plugin with its own copy may have been loaded since the last one. */
-static int check_copies(sqlock_error *err)
+static int library_check_copies(sqlock_error *err)
 {
     names list = {NULL, 0, 0, 0};
     int rc = 0;
@@ -70,7 +70,7 @@ static int check_copies(sqlock_error *err)
     if (list.failed)
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     for (size_t at = 0; rc == 0 && at < list.used; at += strlen(list.text + at) + 1)
-        if (is_other_copy(list.text + at))
+        if (object_is_other_copy(list.text + at))
             rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                   "a second copy of SQLite is loaded in this process (%s)",
                                   list.text[at] != '\0' ? list.text + at : "the program itself");
@@ -78,7 +78,7 @@ static int check_copies(sqlock_error *err)
     return rc;
 }
 
-static int check_build(sqlock_error *err)
+static int library_check_build(sqlock_error *err)
 {
     if (sqlite3_libversion_number() < LITE_VERSION_MIN)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "SQLite %s is too old: 3.37 is needed",
@@ -91,15 +91,15 @@ static int check_build(sqlock_error *err)
 
 int lite_library_check(sqlock_error *err)
 {
-    const int rc = check_build(err);
+    const int rc = library_check_build(err);
 
-    return rc != 0 ? rc : check_copies(err);
+    return rc != 0 ? rc : library_check_copies(err);
 }
 
 static const char two_copies[] = "the program and sqlock use two copies of SQLite in one process";
 
 /* 1: code and datum lie in one loaded object. */
-static int in_one_object(void (*code)(void), const void *datum)
+static int address_shares_object(void (*code)(void), const void *datum)
 {
     Dl_info a, b;
     void *address = NULL;
@@ -114,21 +114,21 @@ static int in_one_object(void (*code)(void), const void *datum)
  * is a second copy. */
 int lite_library_check_caller(void (*library)(void), sqlock_error *err)
 {
-    const int rc = check_build(err);
+    const int rc = library_check_build(err);
 
     if (rc != 0 || library == (void (*)(void))sqlite3_libversion_number)
         return rc;
     if (library == NULL)
-        return check_copies(err);
-    if (!in_one_object(library, sqlite3_sourceid()))
+        return library_check_copies(err);
+    if (!address_shares_object(library, sqlite3_sourceid()))
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0, two_copies);
     return 0;
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
-                       sqlock_error *err)
+static int driver_refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                              sqlock_error *err)
 {
     (void)opts;
     (void)deadline;
@@ -151,7 +151,7 @@ static int refuse_open(const sqlock_conn_opts *opts, int64_t deadline, void **ou
 static const sqlock_driver driver = LITE_DRIVER(lite_open, &lite_adopter);
 /* For a caller with another copy of SQLite: it refuses to open, so there is never a manager for
  * which it could adopt. */
-static const sqlock_driver refusing_driver = LITE_DRIVER(refuse_open, NULL);
+static const sqlock_driver refusing_driver = LITE_DRIVER(driver_refuse_open, NULL);
 
 /* In parentheses: for callers with SQLite's header the name is a macro too. */
 const sqlock_driver *(sqlock_driver_sqlite)(void)

@@ -27,7 +27,7 @@ struct seen {
 };
 
 /* Before Linux 5.8. O_PATH opens nothing: a close() of it drops no lock of this process's. */
-static uint64_t mount_by_proc(const char *path, int follow)
+static uint64_t place_mount_by_proc(const char *path, int follow)
 {
     const int fd = open(path, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
     char from[64], text[512] = "";
@@ -43,13 +43,13 @@ static uint64_t mount_by_proc(const char *path, int follow)
 }
 
 /* Where a filter of system calls does not know statx(). */
-static int see_old(const char *path, int follow, struct seen *out)
+static int place_see_old(const char *path, int follow, struct seen *out)
 {
     struct stat st;
 
     if (fstatat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
         return -1;
-    *out = (struct seen){st.st_dev, st.st_ino, st.st_nlink, mount_by_proc(path, follow)};
+    *out = (struct seen){st.st_dev, st.st_ino, st.st_nlink, place_mount_by_proc(path, follow)};
     return 0;
 }
 
@@ -65,7 +65,7 @@ static int place_see(const char *path, int follow, struct seen *out)
     mask |= STATX_MNT_ID;
 #endif
     if (statx(AT_FDCWD, path, flags, mask, &st) != 0)
-        return errno == EPERM ? see_old(path, follow, out) : -1;
+        return errno == EPERM ? place_see_old(path, follow, out) : -1;
     out->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
     out->ino = st.stx_ino;
     out->links = st.stx_nlink;
@@ -75,11 +75,11 @@ static int place_see(const char *path, int follow, struct seen *out)
         out->mount = st.stx_mnt_id;
 #endif
     if (out->mount == 0)
-        out->mount = mount_by_proc(path, follow);
+        out->mount = place_mount_by_proc(path, follow);
     return 0;
 }
 
-static uint64_t mount_of_folder(const char *path)
+static uint64_t place_mount_of_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
@@ -91,7 +91,7 @@ static uint64_t mount_of_folder(const char *path)
     return place_see(folder, 1, &st) == 0 ? st.mount : 0;
 }
 
-static int check_seen(const char *path, const struct seen *st, uint64_t folder, sqlock_error *err)
+static int place_check(const char *path, const struct seen *st, uint64_t folder, sqlock_error *err)
 {
     if (st->links > 1)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
@@ -106,7 +106,7 @@ static int check_seen(const char *path, const struct seen *st, uint64_t folder, 
     return 0;
 }
 
-static int tell_gone(const char *path, sqlock_error *err)
+static int place_fail_gone(const char *path, sqlock_error *err)
 {
     return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT,
                             "the database file %s was replaced or removed while it was open", path);
@@ -116,13 +116,13 @@ static int tell_gone(const char *path, sqlock_error *err)
 
 static const char *const side_names[LITE_SIDES] = {"-wal", "-shm"};
 
-static int see_side(const lite_conn *conn, int i, char *path, size_t size, struct seen *out)
+static int side_see(const lite_conn *conn, int i, char *path, size_t size, struct seen *out)
 {
     snprintf(path, size, "%s%s", conn->name, side_names[i]);
     return place_see(path, 0, out);
 }
 
-static int check_sides(const lite_conn *conn, uint64_t folder, sqlock_error *err)
+static int sides_check(const lite_conn *conn, uint64_t folder, sqlock_error *err)
 {
     char path[PATH_MAX + 8];
     struct seen st;
@@ -131,9 +131,9 @@ static int check_sides(const lite_conn *conn, uint64_t folder, sqlock_error *err
     for (int i = 0; rc == 0 && i < LITE_SIDES; i++) {
         if (conn->sides[i] == 0)
             continue;
-        if (see_side(conn, i, path, sizeof path, &st) != 0 || st.ino != conn->sides[i])
-            return tell_gone(path, err);
-        rc = check_seen(path, &st, folder, err);
+        if (side_see(conn, i, path, sizeof path, &st) != 0 || st.ino != conn->sides[i])
+            return place_fail_gone(path, err);
+        rc = place_check(path, &st, folder, err);
     }
     return rc;
 }
@@ -148,12 +148,12 @@ int lite_remember_sides(lite_conn *conn, sqlock_error *err)
     if (!lite_is_plain(conn))
         return 0;
     for (int i = 0; i < LITE_SIDES; i++) {
-        if (see_side(conn, i, path, sizeof path, &st) != 0 ||
+        if (side_see(conn, i, path, sizeof path, &st) != 0 ||
             lite_process_has_open(st.dev, st.ino) == 0)
-            return tell_gone(path, err);
+            return place_fail_gone(path, err);
         conn->sides[i] = st.ino;
     }
-    return check_sides(conn, mount_of_folder(conn->name), err);
+    return sides_check(conn, place_mount_of_folder(conn->name), err);
 }
 
 /* The application may have changed the file to WAL mode since it was opened. The way back is barred
@@ -179,13 +179,13 @@ int lite_check_file(const lite_conn *conn, sqlock_error *err)
 
     if (strcmp(conn->path, conn->name) != 0 &&
         (place_see(conn->path, 1, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino))
-        return tell_gone(conn->path, err);
+        return place_fail_gone(conn->path, err);
     if (place_see(conn->name, 0, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino)
-        return tell_gone(conn->name, err);
-    folder = mount_of_folder(conn->name);
-    if (check_seen(conn->name, &st, folder, err) != 0)
+        return place_fail_gone(conn->name, err);
+    folder = place_mount_of_folder(conn->name);
+    if (place_check(conn->name, &st, folder, err) != 0)
         return err->code;
-    return check_sides(conn, folder, err);
+    return sides_check(conn, folder, err);
 }
 
 int lite_remember_file(lite_conn *conn, sqlock_error *err)
@@ -218,10 +218,10 @@ int lite_check_adopted(lite_conn *conn, sqlock_error *err)
 
     sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
-        return tell_gone(name, err);
+        return place_fail_gone(name, err);
     if (name == NULL || name[0] == '\0' || place_see(name, 1, &st) != 0)
         return 0; /* in memory, or of a kind that only its VFS knows */
-    return check_seen(name, &st, mount_of_folder(name), err);
+    return place_check(name, &st, place_mount_of_folder(name), err);
 }
 
 void lite_running(void *arg, char *out, size_t size)

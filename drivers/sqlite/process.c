@@ -82,7 +82,7 @@ int lite_read_text(const char *path, char *out, size_t size)
 }
 
 /* Of the process's first thread: later ones never executed anything themselves. */
-static int forked_without_exec(void)
+static int process_is_forked(void)
 {
     char text[1024];
     const char *behind_name = NULL;
@@ -95,7 +95,7 @@ static int forked_without_exec(void)
 }
 
 /* Whether this process has locked the byte through fd: 1, 0, or -1: not known. */
-static int has_lock(int fd, int64_t byte)
+static int fd_has_lock(int fd, int64_t byte)
 {
     char path[64], text[4096];
 
@@ -113,11 +113,11 @@ static int has_lock(int fd, int64_t byte)
 }
 
 /* Not all that looks like Linux tells of locks. */
-static int locks_are_told(void)
+static int proc_shows_locks(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     const int fd = memfd_create("sqlock", MFD_CLOEXEC);
-    const int told = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0 && has_lock(fd, 0) == 1;
+    const int told = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0 && fd_has_lock(fd, 0) == 1;
 
     if (fd >= 0)
         close(fd);
@@ -136,7 +136,7 @@ int lite_is_plain(const lite_conn *conn)
 }
 
 /* File systems that leave locks to the kernel; others keep them where it cannot tell of them. */
-static int kernel_keeps_locks(const lite_conn *conn)
+static int fs_leaves_locks(const lite_conn *conn)
 {
     static const unsigned long known[] = {0xEF53 /* ext */,
                                           0x58465342 /* xfs */,
@@ -158,7 +158,7 @@ static int kernel_keeps_locks(const lite_conn *conn)
 
 /* Other threads open and close theirs meanwhile, and some lead to servers that do not answer: the
  * descriptor itself is left alone, and nobody is asked what it leads to. */
-static int leads_to_file(dev_t dev, ino_t ino, int fd)
+static int fd_leads_to_file(dev_t dev, ino_t ino, int fd)
 {
     char path[64];
     struct statx st;
@@ -175,7 +175,7 @@ int lite_process_has_open(dev_t dev, ino_t ino)
     int found = dir != NULL ? 0 : -1;
 
     while (found == 0 && (entry = readdir(dir)) != NULL)
-        found = entry->d_name[0] != '.' && leads_to_file(dev, ino, atoi(entry->d_name));
+        found = entry->d_name[0] != '.' && fd_leads_to_file(dev, ino, atoi(entry->d_name));
     if (dir != NULL)
         closedir(dir);
     return found;
@@ -183,7 +183,7 @@ int lite_process_has_open(dev_t dev, ino_t ino)
 
 /* 1: no descriptor of the file has the lock. Another connection of this process may have set it for
  * all of them, so each is asked. */
-static int lock_is_missing(const lite_conn *conn)
+static int file_lock_is_missing(const lite_conn *conn)
 {
     DIR *dir = opendir("/proc/thread-self/fd");
     const struct dirent *entry = NULL;
@@ -192,9 +192,9 @@ static int lock_is_missing(const lite_conn *conn)
     while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
         const int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] == '.' || !leads_to_file(conn->dev, conn->ino, fd))
+        if (entry->d_name[0] == '.' || !fd_leads_to_file(conn->dev, conn->ino, fd))
             continue;
-        found = has_lock(fd, SHARED_FIRST) != 0;
+        found = fd_has_lock(fd, SHARED_FIRST) != 0;
         asked++;
     }
     if (dir != NULL)
@@ -204,8 +204,8 @@ static int lock_is_missing(const lite_conn *conn)
 
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err)
 {
-    if (!forked_without_exec() || !kernel_keeps_locks(conn) || !lock_is_missing(conn) ||
-        !locks_are_told())
+    if (!process_is_forked() || !fs_leaves_locks(conn) || !file_lock_is_missing(conn) ||
+        !proc_shows_locks())
         return 0;
     conn->lock_missing = 1;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,

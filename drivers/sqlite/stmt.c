@@ -14,7 +14,7 @@ int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlo
 /* ---- transactions ---------------------------------------------------------------------------- */
 
 /* Step a statement that has no rows. Error texts have to be taken before the reset. */
-static int step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlock_error *err)
+static int stmt_step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlock_error *err)
 {
     const int step = sqlite3_step(stmt);
     const int rc = step == SQLITE_DONE ? 0 : lite_error(conn, step, 0, what, err);
@@ -25,7 +25,7 @@ static int step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlo
 
 static int tx_begin(lite_conn *conn, sqlock_error *err)
 {
-    return step_once(conn, conn->begin, "begin", err);
+    return stmt_step_once(conn, conn->begin, "begin", err);
 }
 
 /* COMMIT until it is decided. BUSY keeps the transaction (a reader is still in, without WAL) and
@@ -68,7 +68,7 @@ static int tx_rollback(lite_conn *conn, sqlock_error *err)
     if (sqlite3_get_autocommit(conn->db))
         return 0; /* SQLite rolled back itself, as it does after some errors */
     conn->unstoppable = 1;
-    rc = step_once(conn, conn->rollback, "rollback", err);
+    rc = stmt_step_once(conn, conn->rollback, "rollback", err);
     conn->unstoppable = 0;
     if (rc != 0)
         err->flags |= SQLOCK_RECONNECT;
@@ -97,7 +97,7 @@ typedef struct call {
     sqlock_error *err;
 } call;
 
-static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
+static int step_get(call *c, size_t step, sqlite3_stmt **out_stmt)
 {
     sqlite3_stmt ***slot = &c->conn->steps[c->id];
 
@@ -116,7 +116,7 @@ static int get_step(call *c, size_t step, sqlite3_stmt **out_stmt)
 }
 
 /* Not optional: a statement left at a row keeps its lock and so every writer out. */
-static void put_step_back(const call *c, sqlite3_stmt *stmt)
+static void step_put_back(const call *c, sqlite3_stmt *stmt)
 {
     if (c->conn->adopted) {
         sqlite3_finalize(stmt);
@@ -128,7 +128,7 @@ static void put_step_back(const call *c, sqlite3_stmt *stmt)
 
 /* Bytes are bound as a blob, for 'a' and x'61' are not equal; but as text where the script wants
  * it: a cast of bytes would take them for text in the file's own encoding, which may be UTF-16. */
-static int bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
+static int stmt_bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
 {
     if (is_text)
         return sqlite3_bind_text64(stmt, at, v->data, v->len, SQLITE_STATIC, SQLITE_UTF8);
@@ -150,7 +150,7 @@ static int stmt_bind(call *c, sqlite3_stmt *stmt)
         if (v->type == SQLOCK_INT)
             rc = sqlite3_bind_int64(stmt, i + 1, v->i);
         else if (v->type != SQLOCK_NULL)
-            rc = bind_bytes(stmt, i + 1, v, v->type == SQLOCK_TEXT || *spec == 't');
+            rc = stmt_bind_bytes(stmt, i + 1, v, v->type == SQLOCK_TEXT || *spec == 't');
         else
             rc = sqlite3_bind_null(stmt, i + 1);
         spec += strcspn(spec, " ");
@@ -159,7 +159,7 @@ static int stmt_bind(call *c, sqlite3_stmt *stmt)
     return rc == SQLITE_OK ? 0 : lite_error(c->conn, rc, 0, NULL, c->err);
 }
 
-static int put_column(call *c, sqlite3_stmt *stmt, int col)
+static int row_put_column(call *c, sqlite3_stmt *stmt, int col)
 {
     const void *data = NULL;
     int len = 0;
@@ -183,13 +183,13 @@ static int put_column(call *c, sqlite3_stmt *stmt, int col)
     }
 }
 
-static int put_row(call *c, sqlite3_stmt *stmt)
+static int row_put(call *c, sqlite3_stmt *stmt)
 {
     const int columns = sqlite3_column_count(stmt);
     int rc = sqlock_rows_add(c->rows, c->request);
 
     for (int col = 0; rc == 0 && col < columns; col++)
-        rc = put_column(c, stmt, col);
+        rc = row_put_column(c, stmt, col);
     if (rc == SQLOCK_ECORRUPT)
         return sqlock_error_set(c->err, rc, 0, "a number in the answer is not an integer");
     return rc == 0 ? 0 : sqlock_error_set(c->err, rc, 0, "out of memory");
@@ -197,7 +197,7 @@ static int put_row(call *c, sqlite3_stmt *stmt)
 
 /* A row that cannot be kept. In a transaction of ours what the statement changed is rolled back; in
  * the application's it stays. */
-static int no_row(const call *c, sqlite3_stmt *stmt, int rc)
+static int row_fail(const call *c, sqlite3_stmt *stmt, int rc)
 {
     if (c->conn->adopted && !sqlite3_stmt_readonly(stmt))
         c->err->flags |= SQLOCK_MAYBE;
@@ -206,11 +206,11 @@ static int no_row(const call *c, sqlite3_stmt *stmt, int rc)
 
 /* *out_answered: there were rows. They are whole only at SQLITE_DONE: RETURNING hands out its rows
  * before the statement has ended, and it may still fail then. */
-static int run_step(call *c, size_t step, int *out_answered)
+static int step_run(call *c, size_t step, int *out_answered)
 {
     sqlite3_stmt *stmt = NULL;
     int answered = 0;
-    int rc = get_step(c, step, &stmt);
+    int rc = step_get(c, step, &stmt);
     int state;
 
     if (rc != 0)
@@ -222,16 +222,16 @@ static int run_step(call *c, size_t step, int *out_answered)
             break;
         if (state != SQLITE_ROW)
             rc = lite_error(c->conn, state, 0, NULL, c->err);
-        else if ((rc = put_row(c, stmt)) != 0)
-            rc = no_row(c, stmt, rc);
+        else if ((rc = row_put(c, stmt)) != 0)
+            rc = row_fail(c, stmt, rc);
         answered = 1;
     }
-    put_step_back(c, stmt);
+    step_put_back(c, stmt);
     *out_answered = answered;
     return rc;
 }
 
-static int enter_tx(call *c)
+static int call_enter_tx(call *c)
 {
     int rc = 0;
 
@@ -242,16 +242,16 @@ static int enter_tx(call *c)
     return rc;
 }
 
-static int run_request(call *c)
+static int call_run_request(call *c)
 {
     int answered = 0;
     int rc = 0;
 
     for (size_t s = 0; rc == 0 && !answered && s < c->script->n_steps; s++) {
         if (c->script->steps[s].flags & SQLOCK_STEP_WRITE)
-            rc = enter_tx(c);
+            rc = call_enter_tx(c);
         if (rc == 0)
-            rc = run_step(c, s, &answered);
+            rc = step_run(c, s, &answered);
     }
     return rc;
 }
@@ -264,19 +264,19 @@ static int script_writes(const sqlock_script *script)
     return 0;
 }
 
-static int run_requests(call *c, const sqlock_value *values, size_t n)
+static int call_run_requests(call *c, const sqlock_value *values, size_t n)
 {
     int rc = 0;
 
     /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
     if (n > 1 && script_writes(c->script))
-        rc = enter_tx(c);
+        rc = call_enter_tx(c);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (i > 0 && lite_call_over(c->conn))
             return lite_error(c->conn, SQLITE_INTERRUPT, 0, NULL, c->err);
         c->request = i;
         c->values = values + i * c->script->n_params;
-        rc = run_request(c);
+        rc = call_run_request(c);
     }
     /* Also when nothing was granted: what has been asked in the transaction is answered by its end.
      */
@@ -287,14 +287,14 @@ static int run_requests(call *c, const sqlock_value *values, size_t n)
 
 /* One look at the file for each call, behind what was read: an answer of a file that is not there
  * any more is none. A commit has had its own just before, and what it left unknown stays so. */
-static int check_answer(call *c, int rc)
+static int call_check_file(call *c, int rc)
 {
     if (c->conn->adopted || (rc == 0 ? c->own_tx : (c->err->flags & SQLOCK_MAYBE) != 0))
         return rc;
     return lite_check_file(c->conn, c->err) != 0 ? c->err->code : rc;
 }
 
-static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadline)
+static int call_run(call *c, const sqlock_value *values, size_t n, int64_t deadline)
 {
     const size_t n_rows = sqlock_rows_count(c->rows);
     lite_before before;
@@ -303,7 +303,7 @@ static int run_call(call *c, const sqlock_value *values, size_t n, int64_t deadl
     lite_call_start(c->conn, deadline);
     rc = c->conn->adopted ? lite_adopted_enter(c->conn, &before, c->err) : 0;
     if (rc == 0)
-        rc = check_answer(c, run_requests(c, values, n));
+        rc = call_check_file(c, call_run_requests(c, values, n));
     if (rc != 0)
         sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
     if (c->conn->adopted)
@@ -320,7 +320,7 @@ int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, 
     lite_conn *conn = arg;
     call c = {.conn = conn, .id = stmt, .script = &conn->scripts[stmt], .rows = rows, .err = err};
 
-    return run_call(&c, values, n, deadline);
+    return call_run(&c, values, n, deadline);
 }
 
 int lite_run_script(void *arg, const sqlock_script *script, const sqlock_value *values,
@@ -328,7 +328,7 @@ int lite_run_script(void *arg, const sqlock_script *script, const sqlock_value *
 {
     call c = {.conn = arg, .script = script, .rows = rows, .err = err};
 
-    return run_call(&c, values, 1, deadline);
+    return call_run(&c, values, 1, deadline);
 }
 
 /* ---- migrations ------------------------------------------------------------------------------ */
