@@ -1,6 +1,6 @@
-/* An adopted connection: the application's, within the transaction that is open there. Nothing
- * is set on it that cannot be set back, so it has no handlers of ours and no statement outlives a
- * call. */
+/* An adopted connection: the application's, in the transaction that is open there. The driver sets
+ * nothing on it that it cannot restore. So it installs no handlers there, and no statement outlives
+ * a call. */
 #include "sqlite.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 /* ---- adopting -------------------------------------------------------------------------------- */
 
-/* The VFS that a handle was opened with is known by name to the copy of SQLite that opened it, and
- * each copy has its own: also where nobody told whose copy the caller uses. */
+/* The copy of SQLite that opened a handle knows the handle's VFS by name, and each copy has its own
+ * VFS. That shows a second copy also if the caller did not say which one it uses. */
 static int handle_check(sqlite3 *db, sqlock_error *err)
 {
     sqlite3_vfs *vfs = NULL;
@@ -74,8 +74,8 @@ static int tx_check_active(const lite_conn *conn, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open on the connection");
 }
 
-/* A savepoint needs no lock: BUSY is that the application has a statement at a row which writes
- * (RETURNING), or a blob open for writing. Only it can end that. */
+/* A savepoint needs no lock. BUSY means: the application has a statement at a row that writes
+ * (RETURNING), or a blob open for writing. Only the application can end that. */
 static int savepoint_exec(lite_conn *conn, const char *sql, sqlock_error *err)
 {
     sqlite3_stmt *stmt = NULL;
@@ -97,7 +97,8 @@ static int savepoint_exec(lite_conn *conn, const char *sql, sqlock_error *err)
 static int savepoint_check(lite_conn *conn, sqlock_error *err)
 {
     char mode[16];
-    sqlock_error ignored; /* an authorizer may hide settings: then the application has to know */
+    sqlock_error
+        ignored; /* an authorizer may hide settings: that is the application's own affair */
 
     lite_query(conn, "PRAGMA main.journal_mode", mode, sizeof mode, &ignored);
     if (strcmp(mode, "off") != 0)
@@ -106,7 +107,7 @@ static int savepoint_check(lite_conn *conn, sqlock_error *err)
                             "journal_mode is OFF: nothing can be rolled back");
 }
 
-/* No deadline: none of this waits for anybody. */
+/* No deadline: none of this waits for another connection. */
 static int adopted_savepoint(void *arg, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     lite_conn *conn = arg;
@@ -125,8 +126,9 @@ static int adopted_savepoint(void *arg, sqlock_savepoint what, int64_t deadline,
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* The application's sqlite3_busy_timeout() would wait within our statement, beyond our deadline and
- * deaf to cancel(). It can be read and so be set back; while it is off, BUSY comes at once. A busy
- * handler of the application's own cannot be read: it stays. 0: there is nothing to set back. */
+ * without regard to cancel(). It can be read, and so be restored. While it is off, BUSY comes at
+ * once. A busy handler of the application's own cannot be read, so it stays. Returns 0 if there is
+ * nothing to restore. */
 static int busy_timeout_take(lite_conn *conn)
 {
     char text[16];
@@ -134,7 +136,7 @@ static int busy_timeout_take(lite_conn *conn)
     int ms = 0;
 
     if (sqlite3_compileoption_used("ENABLE_SETLK_TIMEOUT"))
-        return 0; /* it sets a second one along, which cannot be read */
+        return 0; /* it also sets a second timeout, which cannot be read */
     lite_query(conn, "PRAGMA busy_timeout", text, sizeof text, &ignored);
     ms = atoi(text);
     if (ms > 0)
@@ -148,7 +150,7 @@ int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
 
     before->last_rowid = sqlite3_last_insert_rowid(conn->db);
     before->busy_ms = 0;
-    rc = tx_check_active(conn, err); /* else our statement would commit itself */
+    rc = tx_check_active(conn, err); /* else our statement would commit by itself */
     if (rc == 0 && atomic_load(&conn->cancelled))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, SQLOCK_RETRY, "cancelled");
     if (rc == 0 && lite_call_over(conn))

@@ -1,4 +1,5 @@
-/* Connections: which file, opened how, and the two handlers that bound every call in time. */
+/* Connections: which file, how it is opened, and the two handlers that keep every call within its
+ * time. */
 #include "sqlite.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ void lite_call_end(lite_conn *conn)
     atomic_store(&conn->cancelled, 0);
 }
 
-/* While the connection is being opened nobody has it yet to cancel: the caller's descriptor is the
- * way to say so, and is noted as a cancel. */
+/* While a connection opens, no other thread has it to cancel it. The caller's descriptor is the way
+ * to do that, and counts as a cancel. */
 static int call_is_cut(lite_conn *conn, int64_t until)
 {
     if (conn->open_wake >= 0 && !atomic_load(&conn->cancelled) &&
@@ -46,9 +47,9 @@ int lite_call_over(lite_conn *conn)
     return call_is_cut(conn, 0) || sqlock_now_us() >= conn->deadline;
 }
 
-/* sqlite3_interrupt() is not used: it could strike late, when the call that it was meant for has
- * ended and the next one has begun, and nothing clears it then. The flag is cleared by that call,
- * and SQLite looks at it through the handlers below. */
+/* sqlite3_interrupt() is not used. It could strike late: the call that it was meant for has ended,
+ * the next one has begun, and nothing clears it then. Each call clears this flag. SQLite looks at
+ * it through the handlers below. */
 void lite_cancel(void *arg)
 {
     lite_conn *conn = arg;
@@ -71,8 +72,8 @@ int lite_pause(lite_conn *conn, int count)
     return !atomic_load(&conn->cancelled);
 }
 
-/* In place of sqlite3_busy_timeout(), whose fixed steps let one of several processes in a tight
- * loop have nearly all the grants. */
+/* Instead of sqlite3_busy_timeout(): with its fixed steps, one of several processes in a tight loop
+ * gets nearly all the grants. */
 static int call_on_busy(void *conn, int count)
 {
     return lite_pause(conn, count);
@@ -108,21 +109,21 @@ static const char *url_path(const char *url, sqlock_error *err)
     if (path[0] == '\0')
         why = "the path is empty";
     else if (strcmp(path, ":memory:") == 0) {
-        why = "a database in memory is private to its connection and locks nobody out";
+        why = "a database in memory is private to its connection: it keeps no one out";
         code = SQLOCK_EREFUSED;
     } else if (strncmp(path, "file:", 5) == 0)
-        why = "SQLite's own file: URLs are not taken, a plain path is";
+        why = "write a plain path: SQLite's own file: URLs are not accepted";
     else if (strpbrk(path, "?#") != NULL)
-        why = "options behind ? or # are not known";
+        why = "options after ? or # are not known";
     if (why == NULL)
         return path;
     sqlock_error_set(err, code, 0, "%s: %s", url, why);
     return NULL;
 }
 
-/* A relative path is made absolute now: the program may change its directory later. It is not
- * resolved, so that a symbolic link which is turned elsewhere is noticed too. With this in front;
- * NULL: err says why. */
+/* Makes a relative path absolute now, because the program may change its directory later. It does
+ * not resolve symbolic links, so a link that later leads elsewhere is noticed too. Puts front
+ * before the path. NULL: err has the reason. */
 static char *path_absolute(const char *front, const char *path, sqlock_error *err)
 {
     char cwd[PATH_MAX] = "";
@@ -130,8 +131,8 @@ static char *path_absolute(const char *front, const char *path, sqlock_error *er
     char *out;
 
     if (path[0] != '/' && getcwd(cwd, sizeof cwd) == NULL) {
-        sqlock_error_set(err, SQLOCK_ESYS, 0,
-                         "%s: where the program works cannot be told (errno %d)", path, errno);
+        sqlock_error_set(err, SQLOCK_ESYS, 0, "%s: the current directory is not known (errno %d)",
+                         path, errno);
         return NULL;
     }
     if (strcmp(cwd, "/") == 0)
@@ -175,7 +176,7 @@ static int folder_is_writable(const char *path)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* The file is not there, and SQLite did not make it. */
+/* The file is not there, and SQLite has not made it. */
 static int file_fail_absent(const lite_conn *conn, sqlock_error *err)
 {
     const sqlock_dialect *d = &sqlock_sqlite_dialect;
@@ -189,8 +190,8 @@ static int file_fail_absent(const lite_conn *conn, sqlock_error *err)
         d->migrations[d->n_migrations - 1].version);
 }
 
-/* Only a migration makes the file. A connection that is opened again, after somebody has moved the
- * file away, would put an empty one in its place: in the way of the one that is to come back. */
+/* Only a migration makes the file. If another program has moved the file away, a connection that is
+ * opened again must not put an empty one in its place, where the first one is to come back. */
 static int conn_open_url(lite_conn *conn, const char *url, int may_make, sqlock_error *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | (may_make ? SQLITE_OPEN_CREATE : 0) |
@@ -203,15 +204,15 @@ static int conn_open_url(lite_conn *conn, const char *url, int may_make, sqlock_
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         return 0;
-    /* SQLite's errno is that of a second try, which was for reading only. */
+    /* SQLite's errno comes from its second try, which was for reading only. */
     if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
         folder_error(conn->path, F_OK) == 0 && (!may_make || !folder_is_writable(conn->path)))
         return file_fail_absent(conn, err);
     return lite_error(conn, rc, 0, conn->path, err);
 }
 
-/* Or locked by a file of its own beside it, which those do not see who open it as everybody does.
- */
+/* 1 also if a file beside it locks it (unix-dotfile): programs that open the database in the usual
+ * way do not see that lock. */
 int lite_is_unlocked(sqlite3 *db, const char *path)
 {
     char *vfs = NULL;
@@ -234,16 +235,18 @@ static int conn_open_native(lite_conn *conn, const sqlock_conn_opts *opts, sqloc
         return rc;
     conn->db = native;
     if (conn->db == NULL)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the connection factory gave no connection");
-    if (sqlite3_txn_state(conn->db, NULL) != SQLITE_TXN_NONE || !sqlite3_get_autocommit(conn->db))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "the connection factory gave a connection inside a transaction");
+                                "the connection factory returned no connection");
+    if (sqlite3_txn_state(conn->db, NULL) != SQLITE_TXN_NONE || !sqlite3_get_autocommit(conn->db))
+        return sqlock_error_set(
+            err, SQLOCK_EINVAL, 0,
+            "the connection factory returned a connection inside a transaction");
     path = sqlite3_db_filename(conn->db, "main");
     if (path == NULL || path[0] == '\0')
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "a database in memory or a temporary one locks nobody out");
+                                "a database in memory or a temporary one keeps no one out");
     if (lite_is_unlocked(conn->db, path))
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s is opened without the usual locking",
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s was opened without the usual locks",
                                 path);
     conn->path = path_absolute("", path, err);
     return conn->path != NULL ? 0 : err->code;
@@ -271,11 +274,12 @@ int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_
     return rc;
 }
 
-/* TRUNCATE syncs the journal after emptying it; with DELETE, a power cut can bring the journal
- * back, and with it the state before a commit that was confirmed. WAL is left as it is: the mode
- * belongs to the file, and so to the application. The read lock of the transaction is what keeps
- * somebody from switching the file to WAL between the question and the setting, which would then
- * switch it back. */
+/* TRUNCATE syncs the journal after it has emptied it. With DELETE, a power cut can bring the
+ * journal back, and with it the state before a confirmed commit.
+ *
+ * WAL stays as it is: the mode belongs to the file, and so to the application. The transaction's
+ * read lock keeps another program from switching the file to WAL between the query and the setting,
+ * which would switch it back. */
 static int session_set_journal(lite_conn *conn, sqlock_error *err)
 {
     char mode[16] = "";
@@ -299,7 +303,8 @@ static int session_set_journal(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-/* Settings that grants rely on; the answers are checked, for SQLite ignores what it cannot do. */
+/* Settings that grants rely on. The answers are checked, because SQLite ignores what it cannot do.
+ */
 static int session_set(lite_conn *conn, sqlock_error *err)
 {
     char answer[32];
@@ -308,7 +313,7 @@ static int session_set(lite_conn *conn, sqlock_error *err)
     if (rc == 0 && strcmp(answer, "normal") != 0)
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its locking_mode stays %s", conn->path,
                               answer);
-    if (rc == 0) /* reads the file's first page: tells what is not a database */
+    if (rc == 0) /* reads the file's first page: notices a file that is no database */
         rc = lite_query(conn, "PRAGMA main.schema_version", answer, sizeof answer, err);
     if (rc == 0)
         rc = lite_query(conn, "PRAGMA main.synchronous = FULL", answer, sizeof answer, err);
@@ -338,10 +343,11 @@ static int session_check_writable(lite_conn *conn, sqlock_error *err)
     rc = lite_query(conn, "PRAGMA main.journal_mode", answer, sizeof answer, err);
     if (rc == 0 && strcmp(answer, "wal") == 0)
         return lite_remember_sides(conn, err);
-    /* A rollback journal is made beside the file (where links lead to) for each commit. */
+    /* Each commit makes a rollback journal beside the file that symbolic links lead to. */
     if (rc == 0 && !folder_is_writable(conn->name))
         rc = sqlock_error_set(err, SQLOCK_EREADONLY, 0,
-                              "%s: its folder can only be read, and needs a journal", conn->path);
+                              "%s: its folder can only be read, and the journal must be made there",
+                              conn->path);
     return rc;
 }
 
@@ -356,7 +362,7 @@ static int session_prepare(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-/* *out_missing: the kernel knows nothing of the lock that SQLite believes to have. */
+/* *out_missing: the kernel does not know the lock that SQLite believes to have. */
 static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
                           int *out_missing, sqlock_error *err)
 {
@@ -406,10 +412,10 @@ fail:
     return rc;
 }
 
-/* A lock that is missing may have been ours: SQLite (3.40.1) closes a descriptor when it has seen
- * that nobody in the process has a lock, and lets go of its mutex in between; who takes one then
- * loses it by that close(). Such a connection is of no use, and the next one is not likely to meet
- * it again. A parent's lock is missing for ever. */
+/* A missing lock may have been our own. SQLite (3.40.1) closes a descriptor once it has seen that
+ * no thread of the process has a lock. It releases its mutex in between. A thread that takes a lock
+ * at that moment loses it by the close(). That connection is useless, and the next one will hardly
+ * meet the same again. A parent's lock is missing for ever. */
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
 {
     int missing = 0, rc;
@@ -426,11 +432,11 @@ void lite_close(void *arg)
 {
     lite_conn *conn = arg;
 
-    if (conn->adopted) { /* and its host may be closed by now */
+    if (conn->adopted) { /* the application may have closed it by now */
         sqlock_mem_free(conn);
         return;
     }
-    conn->deadline = 0; /* nothing that is locked is waited for */
+    conn->deadline = 0; /* waits for no lock */
     for (size_t s = 0; s < SQLOCK_STMT_COUNT; s++) {
         for (size_t i = 0; conn->steps[s] != NULL && i < conn->scripts[s].n_steps; i++)
             sqlite3_finalize(conn->steps[s][i]);
@@ -439,8 +445,8 @@ void lite_close(void *arg)
     sqlite3_finalize(conn->begin);
     sqlite3_finalize(conn->commit);
     sqlite3_finalize(conn->rollback);
-    /* What the application's factory left in it (a statement, a backup) keeps it, and its file,
-     * open for longer: it counts for good. */
+    /* If the application's factory left something in it (a statement, a backup), that keeps it and
+     * its file open for longer. Then it counts as open for good. */
     if (sqlite3_close(conn->db) == SQLITE_OK)
         lite_process_leave();
     else

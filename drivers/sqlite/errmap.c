@@ -1,4 +1,4 @@
-/* SQLite's result codes as SQLSTATEs; what they mean for the caller is told by core's table. */
+/* SQLite's result codes as SQLSTATEs. Core's table says what they mean for the caller. */
 #include "sqlite.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static const mapping *mapping_find(int rc)
     return &other;
 }
 
-/* Codes too coarse to tell what happened: SQLite's message or the system's errno says it. */
+/* Some codes are too coarse: then SQLite's message or the system's errno decides. */
 static const char *errmap_refine(const char *sqlstate, int rc, int sys, const char *message)
 {
     if (rc == SQLITE_ERROR && strncmp(message, "no such table", 13) == 0)
@@ -62,9 +62,9 @@ static const char *errmap_refine(const char *sqlstate, int rc, int sys, const ch
     return sqlstate;
 }
 
-/* A transaction that has read meets another writer: SQLite says so at once, whatever the handlers
- * would wait. With WAL, what it has read is old when that one commits; without, that one cannot
- * commit before this one ends. So there is nothing to wait for. */
+/* A transaction that has read meets another writer. SQLite reports that at once, however long the
+ * handlers would wait. With WAL, what it has read is old as soon as the other one commits. Without
+ * WAL, the other one cannot commit before this one ends. So there is nothing to wait for. */
 static int tx_cannot_upgrade(const lite_conn *conn, int primary)
 {
     return conn->adopted && primary == SQLITE_BUSY &&
@@ -76,7 +76,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     const int last = conn->db != NULL ? sqlite3_extended_errcode(conn->db) : SQLITE_OK;
     const int primary = rc & 0xff;
     const int own = last != SQLITE_OK && (last & 0xff) == primary;
-    const int code = own ? last : rc; /* rc is coarse where the application did not ask for more */
+    const int code = own ? last : rc; /* rc is coarse unless the application uses extended codes */
     const char *message = own ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc);
     const int sys = own && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)
                         ? sqlite3_system_errno(conn->db)
@@ -87,10 +87,10 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     char number[32] = "";
     char text[256];
 
-    /* Of the process, not of the database; the connection is as good as before. */
+    /* A limit of the process, not of the database: the connection is as good as before. */
     if (sys == EMFILE || sys == ENFILE)
         return sqlock_error_set(err, SQLOCK_ESYS, flags | SQLOCK_RETRY,
-                                "%s%sno file descriptor to be had", what != NULL ? what : "",
+                                "%s%sno file descriptor is available", what != NULL ? what : "",
                                 what != NULL ? ": " : "");
     if (tx_cannot_upgrade(conn, primary)) {
         sqlstate = "40001";
@@ -118,7 +118,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
     sqlock_error_db(err, sqlstate, code, flags | map->flags, text);
     if (cancelled)
         err->code = SQLOCK_ECANCELLED;
-    /* Of a connection that is not ours nothing is given up, but one whose file is gone. */
+    /* An adopted connection stays in use, unless its file is gone. */
     if (conn->adopted && code != SQLITE_READONLY_DBMOVED)
         err->flags &= ~(unsigned)SQLOCK_RECONNECT;
     return err->code;

@@ -1,4 +1,4 @@
-/* Which SQLite is this, and is it the only one? And the table that core calls through. */
+/* Which SQLite this is, and whether it is the only one. And the table that core calls. */
 #include "sqlite.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 
 /* ---- two copies ------------------------------------------------------------------------------ */
 
-/* The loaded objects' names, one after the other, each with its NUL. */
+/* The names of the loaded objects, one after the other, each with its NUL. */
 typedef struct names {
     char *text;
     size_t used;
@@ -37,9 +37,9 @@ static int names_add(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-/* What is compared is the string that sqlite3_sourceid() returns, a constant within the copy that
- * runs. The function's own address would not do: in a program that is not position independent it
- * is that of a stub in the program, so that one copy would look like two. */
+/* It compares the string that sqlite3_sourceid() returns, a constant of the copy that runs. The
+ * function's own address would not do: in a program that is not position independent it is the
+ * address of a stub in the program, so one copy would look like two. */
 static int object_is_other_copy(const char *object)
 {
     const char *(*source_id)(void) = NULL;
@@ -58,14 +58,15 @@ static int object_is_other_copy(const char *object)
     return other;
 }
 
-/* Looks at each open: a plugin with its own copy may have been loaded since the last one. */
+/* Each open looks again: a plugin with its own copy may have been loaded since. */
 static int library_check_copies(sqlock_error *err)
 {
     names list = {NULL, 0, 0, 0};
     int rc = 0;
 
-    /* dlopen() within the walk could deadlock with a thread that loads a library and so takes the
-     * loader's two locks in the other order: names first, then a look at each. */
+    /* dlopen() within the walk could deadlock with a thread that loads a library, because that
+     * thread takes the loader's two locks in the other order. So it collects the names first, then
+     * looks at each. */
     dl_iterate_phdr(names_add, &list);
     if (list.failed)
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
@@ -98,7 +99,7 @@ int lite_library_check(sqlock_error *err)
 
 static const char two_copies[] = "the program and sqlock use two copies of SQLite in one process";
 
-/* 1: code and datum lie in one loaded object. */
+/* 1: code and datum lie in the same loaded object. */
 static int address_shares_object(void (*code)(void), const void *datum)
 {
     Dl_info a, b;
@@ -108,10 +109,10 @@ static int address_shares_object(void (*code)(void), const void *datum)
     return dladdr(address, &a) != 0 && dladdr(datum, &b) != 0 && a.dli_fbase == b.dli_fbase;
 }
 
-/* One address is one copy: the linker sees to it that a function has the same one for a program and
- * for its libraries, though it be that of a stub. Two addresses are two copies, unless the caller
- * looked the function up and so told that of its body, which lies in the copy that we run. A doubt
- * is a second copy. */
+/* Two equal addresses mean one copy: the linker gives a function the same address in a program and
+ * in its libraries, even if it is that of a stub. Two different addresses mean two copies. The
+ * exception is a caller that looked the function up: it has the address of the body, which lies in
+ * the copy that we run. A doubt counts as a second copy. */
 int lite_library_check_caller(void (*library)(void), sqlock_error *err)
 {
     const int rc = library_check_build(err);
@@ -149,7 +150,7 @@ static int driver_refuse_open(const sqlock_conn_opts *opts, int64_t deadline, vo
     }
 
 static const sqlock_driver driver = LITE_DRIVER(lite_open, &lite_adopter);
-/* For a caller with another copy of SQLite: it refuses to open, so there is never a manager for
+/* For a caller with another copy of SQLite. It refuses to open, so there is never a manager for
  * which it could adopt. */
 static const sqlock_driver refusing_driver = LITE_DRIVER(driver_refuse_open, NULL);
 

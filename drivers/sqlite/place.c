@@ -1,5 +1,5 @@
-/* Where the open file is: whether its path still leads to it, and whether all who open it find the
- * same journals. */
+/* Where the open file is: whether its path still leads to it, and whether all programs that open it
+ * find the same journals. */
 #include "sqlite.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* SQLite finds a file's journals by its name, in its folder. Who opens the same file by another
- * hard link, or where the file alone is mounted (as containers do), has a WAL of his own: nobody
- * sees the other's commits, and both are granted the same lock with the same token. Without a WAL
- * it is a crash that is not undone, because the journal is not found. So such a file is refused:
- * the name that it has here tells it, whichever way the others came. Symbolic links do no harm,
- * SQLite follows them first. */
+/* SQLite finds a file's journals by its name, in its folder. A program that opens the file by
+ * another hard link has a WAL of its own. So has one that finds the file alone mounted elsewhere,
+ * as containers do. Neither program sees the other's commits, and both are granted the same lock
+ * with the same token. Without WAL, a crash is not undone, because the journal is not found.
+ *
+ * So the driver refuses such a file. The name here shows it, whichever way the other programs came.
+ * Symbolic links do no harm: SQLite follows them first. */
 
 struct seen {
     dev_t dev;
@@ -26,7 +27,7 @@ struct seen {
     uint64_t mount; /* 0: not known */
 };
 
-/* Before Linux 5.8. O_PATH opens nothing: a close() of it drops no lock of this process's. */
+/* Before Linux 5.8. O_PATH opens nothing: its close() drops no lock of this process. */
 static uint64_t place_mount_by_proc(const char *path, int follow)
 {
     const int fd = open(path, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
@@ -42,7 +43,7 @@ static uint64_t place_mount_by_proc(const char *path, int follow)
     return at != NULL ? strtoull(at + strlen("mnt_id:"), NULL, 10) : 0;
 }
 
-/* Where a filter of system calls does not know statx(). */
+/* For processes whose filter of system calls does not know statx(). */
 static int place_see_old(const char *path, int follow, struct seen *out)
 {
     struct stat st;
@@ -53,8 +54,8 @@ static int place_see_old(const char *path, int follow, struct seen *out)
     return 0;
 }
 
-/* By its name, never by opening it: closing any descriptor of the file would drop all POSIX locks
- * that this process has on it, those of SQLite among them. 0, or -1 and errno. */
+/* Looks at the file by its name and never opens it: closing any descriptor of the file would drop
+ * all POSIX locks that this process has on it, those of SQLite too. Returns 0, or -1 and errno. */
 static int place_see(const char *path, int follow, struct seen *out)
 {
     const int flags = AT_STATX_SYNC_AS_STAT | AT_NO_AUTOMOUNT | (follow ? 0 : AT_SYMLINK_NOFOLLOW);
@@ -94,14 +95,15 @@ static uint64_t place_mount_of_folder(const char *path)
 static int place_check(const char *path, const struct seen *st, uint64_t folder, sqlock_error *err)
 {
     if (st->links > 1)
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "%s has several names (hard links), and a journal goes by one: who "
-                                "uses another is not locked out",
-                                path);
+        return sqlock_error_set(
+            err, SQLOCK_EREFUSED, 0,
+            "%s has several names (hard links), but its journal has one: programs "
+            "that use another name are not kept out",
+            path);
     if (st->mount != 0 && folder != 0 && st->mount != folder)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "%s is mounted without its folder, and a journal goes there: who "
-                                "uses it elsewhere is not locked out; mount the folder",
+                                "%s is mounted without its folder, where its journal is: programs "
+                                "that use it elsewhere are not kept out; mount the folder",
                                 path);
     return 0;
 }
@@ -138,8 +140,9 @@ static int sides_check(const lite_conn *conn, uint64_t folder, sqlock_error *err
     return rc;
 }
 
-/* They are there for as long as the connection is. The -shm belongs to all of the process's, and
- * one that joins them after it was removed does not use what others find by its name. */
+/* They exist for as long as the connection does. The -shm belongs to all connections of the
+ * process. A connection that joins them after it was removed uses another one than programs that
+ * look for its name. */
 int lite_remember_sides(lite_conn *conn, sqlock_error *err)
 {
     char path[PATH_MAX + 8];
@@ -156,8 +159,8 @@ int lite_remember_sides(lite_conn *conn, sqlock_error *err)
     return sides_check(conn, place_mount_of_folder(conn->name), err);
 }
 
-/* The application may have changed the file to WAL mode since it was opened. The way back is barred
- * while it is open. */
+/* The application may have changed the file to WAL mode since it was opened. It cannot change it
+ * back while the file is open. */
 int lite_follow_journal(lite_conn *conn, sqlock_error *err)
 {
     char mode[16] = "";
@@ -171,7 +174,7 @@ int lite_follow_journal(lite_conn *conn, sqlock_error *err)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* The path may be turned elsewhere; the name, where symbolic links led to at first, too. */
+/* The path may lead elsewhere by now. So may the name, where symbolic links led to at first. */
 int lite_check_file(const lite_conn *conn, sqlock_error *err)
 {
     struct seen st;
@@ -196,11 +199,11 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err)
     conn->name = sqlite3_db_filename(conn->db, "main");
     if (place_see(conn->name, 1, &st) != 0)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "%s is not a file: only what others can open locks them out",
+                                "%s is not a file: only a file that others can open keeps them out",
                                 conn->path);
     conn->dev = st.dev;
     conn->ino = st.ino;
-    /* The file may have been replaced after SQLite opened it and before the look above. */
+    /* The file may have been replaced between SQLite's open and this look. */
     sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved || lite_check_file(conn, err) == SQLOCK_EDB)
         return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_RETRY,
@@ -209,7 +212,7 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err)
     return lite_check_file(conn, err);
 }
 
-/* What others do in the file is lost to those who still have it open. */
+/* A connection that still has the old file open does not see what others do in the new one. */
 int lite_check_adopted(lite_conn *conn, sqlock_error *err)
 {
     const char *name = sqlite3_db_filename(conn->db, "main");

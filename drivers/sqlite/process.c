@@ -15,18 +15,23 @@
 /* ---- what this driver had open --------------------------------------------------------------- */
 
 /* SQLite remembers, for all connections of a process, which locks it has on a file. A child
- * inherits the memory and not the locks. With a connection open in the parent, one that the child
- * opens to the same file joins what is remembered, and believes in locks that it never takes: in
- * WAL mode, the lock that says "in use". When the parent closes, the next process takes itself for
- * the last one and removes the WAL; the child goes on in a file that nobody else sees, and both are
- * granted the same lock with the same token. Without WAL, the locks of a transaction that a thread
- * of the parent was in at the fork are never given back. And a mutex of SQLite's that a thread of
- * the parent held stays locked in the child, whichever file it opens. So a child opens none at all.
- * That asks for no comparison of files, which links and mounts make look like two, and which cannot
- * be made of one that is just being opened.
+ * inherits this memory without the locks. If the parent had a connection open, three things go
+ * wrong in the child:
+ * - A connection that the child opens to the same file uses this memory, and believes in locks that
+ *   it never takes. In WAL mode that is the lock that says "in use". When the parent closes, the
+ *   next process believes to be the last one and removes the WAL. The child goes on in a file that
+ *   no other process sees, and both are granted the same lock with the same token.
+ * - Without WAL, if a thread of the parent was in a transaction at the fork, its locks are never
+ *   released.
+ * - A mutex of SQLite's that a thread of the parent held stays locked in the child, whichever file
+ *   it opens.
  *
- * Static, like what SQLite remembers; a count and its process, without a mutex: a child could find
- * it locked. The process is written before the count, so that no other one ever goes with it. */
+ * So a child opens no database at all. That needs no comparison of files: links and mounts make one
+ * file look like two, and a file that is just being opened cannot be compared.
+ *
+ * These two are static, like SQLite's memory: a count and its process, without a mutex, because a
+ * child could find it locked. The process is written before the count, so that the count never
+ * belongs to another process. */
 static _Atomic int64_t owner;
 static atomic_long connections;
 
@@ -58,11 +63,11 @@ void lite_process_leave(void)
 
 /* ---- what the application had open ----------------------------------------------------------- */
 
-/* What it opened at the fork is not in our count. But its locks can be looked for: a reader, and in
- * WAL mode each connection that was ever used, has a lock on these bytes. If SQLite takes us for a
- * reader and the kernel knows of no such lock of this process, it is a parent's lock that SQLite
- * remembers. The kernel's word is in /proc. All doubt is in favour of the application: where that
- * cannot be read, or may not be the whole truth, nothing is refused. */
+/* What the application itself had open at the fork is not in our count. But its locks can be looked
+ * for. A reader has a lock on these bytes; in WAL mode each connection that was ever used has one.
+ * If SQLite believes that we read, and the kernel knows no such lock of this process, then SQLite
+ * remembers a parent's lock. /proc shows what the kernel knows. In doubt the application may go on:
+ * if /proc cannot be read, or may be incomplete, nothing is refused. */
 #define SHARED_FIRST    INT64_C(0x40000002) /* of SQLite's file format */
 #define PF_FORKNOEXEC   0x40u               /* of the kernel: forked, and no exec since */
 #define PROC_STAT_FLAGS "%*c %*d %*d %*d %*d %*d %u"
@@ -81,7 +86,7 @@ int lite_read_text(const char *path, char *out, size_t size)
     return n < 0 ? -1 : 0;
 }
 
-/* Of the process's first thread: later ones never executed anything themselves. */
+/* Of the process's first thread: later threads never executed a program themselves. */
 static int process_is_forked(void)
 {
     char text[1024];
@@ -112,7 +117,7 @@ static int fd_has_lock(int fd, int64_t byte)
     return 0;
 }
 
-/* Not all that looks like Linux tells of locks. */
+/* Not every system that looks like Linux shows locks in /proc. */
 static int proc_shows_locks(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -135,7 +140,8 @@ int lite_is_plain(const lite_conn *conn)
     return plain;
 }
 
-/* File systems that leave locks to the kernel; others keep them where it cannot tell of them. */
+/* File systems that leave locks to the kernel. Others keep them where the kernel cannot show them.
+ */
 static int fs_leaves_locks(const lite_conn *conn)
 {
     static const unsigned long known[] = {0xEF53 /* ext */,
@@ -156,8 +162,9 @@ static int fs_leaves_locks(const lite_conn *conn)
     return 0;
 }
 
-/* Other threads open and close theirs meanwhile, and some lead to servers that do not answer: the
- * descriptor itself is left alone, and nobody is asked what it leads to. */
+/* Other threads open and close descriptors meanwhile, and some of them lead to servers that do not
+ * answer. So this does not touch the descriptor, and sends nothing to a server:
+ * AT_STATX_DONT_SYNC. */
 static int fd_leads_to_file(dev_t dev, ino_t ino, int fd)
 {
     char path[64];
@@ -181,13 +188,13 @@ int lite_process_has_open(dev_t dev, ino_t ino)
     return found;
 }
 
-/* 1: no descriptor of the file has the lock. Another connection of this process may have set it for
- * all of them, so each is asked. */
+/* 1: no descriptor of the file has the lock. Another connection of this process may have taken it
+ * for all of them, so each is looked at. */
 static int file_lock_is_missing(const lite_conn *conn)
 {
     DIR *dir = opendir("/proc/thread-self/fd");
     const struct dirent *entry = NULL;
-    int asked = 0, found = 0;
+    int looked = 0, found = 0;
 
     while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
         const int fd = atoi(entry->d_name);
@@ -195,11 +202,11 @@ static int file_lock_is_missing(const lite_conn *conn)
         if (entry->d_name[0] == '.' || !fd_leads_to_file(conn->dev, conn->ino, fd))
             continue;
         found = fd_has_lock(fd, SHARED_FIRST) != 0;
-        asked++;
+        looked++;
     }
     if (dir != NULL)
         closedir(dir);
-    return asked > 0 && !found;
+    return looked > 0 && !found;
 }
 
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err)

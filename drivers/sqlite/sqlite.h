@@ -15,10 +15,10 @@
 
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
-/* Of an adopted connection, while a request runs on it. */
+/* What an adopted connection was set to, while a request runs on it. */
 typedef struct lite_before {
     sqlite3_int64 last_rowid;
-    int busy_ms; /* 0: its busy handler was left alone */
+    int busy_ms; /* 0: its busy handler stayed */
 } lite_before;
 
 typedef struct lite_conn {
@@ -29,41 +29,42 @@ typedef struct lite_conn {
     sqlite3_stmt *begin;
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
-    char *path;       /* absolute; dev and ino are those of the file that was opened */
-    const char *name; /* SQLite's for it: where the path led to; the db's */
+    char *path;       /* absolute; dev and ino belong to the file that was opened */
+    const char *name; /* SQLite's name for it: where the path led to; belongs to db */
     dev_t dev;
     ino_t ino;
-    ino_t sides[LITE_SIDES]; /* in WAL mode: of its files; 0: not looked at */
+    ino_t sides[LITE_SIDES]; /* in WAL mode: the inodes of its files; 0: not known yet */
     int in_tx;               /* between begin() and commit() or rollback(); adopted: always */
-    int64_t deadline;        /* of the call under way */
-    int open_wake;           /* a descriptor that cuts the opening; -1: none, or it is open */
+    int64_t deadline;        /* of the call that is under way */
+    int open_wake;           /* a descriptor that ends the opening; -1: none, or it is open */
     int lock_missing;        /* the kernel does not know the lock that SQLite believes in */
     int unstoppable;         /* a ROLLBACK runs: neither deadline nor cancel may end it */
     atomic_int cancelled;    /* the only field that another thread writes */
 } lite_conn;
 
-/* process.c: 0, or SQLOCK_EREFUSED in a process that was forked while there was a connection;
- * nothing of SQLite may be called before it. enter and leave are around the life of each. */
+/* process.c: 0, or SQLOCK_EREFUSED in a process that was forked while there was a connection. Then
+ * no function of SQLite may be called. enter and leave begin and end the life of each
+ * connection. */
 int lite_process_check(sqlock_error *err);
 int lite_process_enter(sqlock_error *err);
 void lite_process_leave(void);
-/* 0, or SQLOCK_EREFUSED when the lock that SQLite believes in is not this process's. Within a
- * reading transaction. */
+/* 0, or SQLOCK_EREFUSED if the lock that SQLite believes in does not belong to this process. To be
+ * called within a reading transaction. */
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err);
 /* Whether this process has a descriptor of the file: 1, 0, or -1: not known. */
 int lite_process_has_open(dev_t dev, ino_t ino);
 /* 1: it is opened by SQLite's own VFS for files, with its usual locks. */
 int lite_is_plain(const lite_conn *conn);
-/* The whole of a file of /proc, cut to fit; 0, or -1. */
+/* Read a file of /proc, cut to fit; 0, or -1. */
 int lite_read_text(const char *path, char *out, size_t size);
 
-/* place.c: 0 while the path still leads to the file that is open (else an error with
- * SQLOCK_RECONNECT), and all who open it find the same journals (else SQLOCK_EREFUSED). */
+/* place.c: 0 while the path still leads to the open file (else an error with SQLOCK_RECONNECT), and
+ * all programs that open it find the same journals (else SQLOCK_EREFUSED). */
 int lite_check_file(const lite_conn *conn, sqlock_error *err);
-/* The same when it has just been opened; and, in WAL mode, once it has been read. */
+/* The same for a file that was just opened; and, in WAL mode, once it has been read. */
 int lite_remember_file(lite_conn *conn, sqlock_error *err);
 int lite_remember_sides(lite_conn *conn, sqlock_error *err);
-/* For each call: once it has read the file, and before it is answered. */
+/* For each call: after it has read the file, and before its answer counts. */
 int lite_follow_journal(lite_conn *conn, sqlock_error *err);
 /* The same for the application's connection. */
 int lite_check_adopted(lite_conn *conn, sqlock_error *err);
@@ -72,7 +73,7 @@ void lite_running(void *conn, char *out, size_t size);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */
 int lite_library_check(sqlock_error *err);
-/* The same for a caller who tells the address of its sqlite3_libversion_number(), or NULL. */
+/* The same for a caller that passes the address of its sqlite3_libversion_number(), or NULL. */
 int lite_library_check_caller(void (*library)(void), sqlock_error *err);
 
 /* conn.c */
@@ -80,23 +81,23 @@ int lite_whole_url(const char *url, char **out_url, sqlock_error *err);
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
 void lite_cancel(void *conn);
-/* Every slot that talks to SQLite starts with this; run() ends with lite_call_end(), which forgets
- * a cancel. */
+/* Every slot that uses SQLite starts with this. run() ends with lite_call_end(), which forgets a
+ * cancel. */
 void lite_call_start(lite_conn *conn, int64_t deadline);
 void lite_call_end(lite_conn *conn);
 /* 1: cancelled, or the deadline is over. */
 int lite_call_over(lite_conn *conn);
-/* Sleep a little before try number count + 1. Returns 0 when there must be no further try. */
+/* Sleep a little before try number count + 1. Returns 0 if there must be no further try. */
 int lite_pause(lite_conn *conn, int count);
 
-/* Run a statement and take the first value of its first row, "" when there is none. */
+/* Run a statement and read the first value of its first row, "" if there is none. */
 int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);
-/* 1: its locks are none, by URL or VFS. path may be "". */
+/* 1: its URL or VFS turns locks off. path may be "". */
 int lite_is_unlocked(sqlite3 *db, const char *path);
 
 /* adopted.c */
 extern const sqlock_adopter lite_adopter;
-/* Around requests on an adopted connection; leave also after a failure of enter. */
+/* Around requests on an adopted connection. Call leave also after enter has failed. */
 int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
 void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 

@@ -13,7 +13,7 @@ int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlo
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-/* Step a statement that has no rows. Error texts have to be taken before the reset. */
+/* Step a statement that has no rows. Read an error's text before the reset. */
 static int stmt_step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlock_error *err)
 {
     const int step = sqlite3_step(stmt);
@@ -28,10 +28,10 @@ static int tx_begin(lite_conn *conn, sqlock_error *err)
     return stmt_step_once(conn, conn->begin, "begin", err);
 }
 
-/* COMMIT until it is decided. BUSY keeps the transaction (a reader is still in, without WAL) and
- * may be tried again. An error that left a transaction open has certainly committed nothing: the
- * caller rolls back. If SQLite ended the transaction itself, the failure may lie behind the point
- * where the commit took effect, as the last sync of the journal does: then nobody knows. */
+/* COMMIT until the outcome is certain. BUSY keeps the transaction, because a reader is still in
+ * (without WAL): try again. An error that left a transaction open has certainly committed nothing:
+ * the caller rolls back. If SQLite itself ended the transaction, it may have failed after the
+ * commit took effect, for instance in the last sync of the journal. Then the outcome is unknown. */
 static int tx_commit(lite_conn *conn, sqlock_error *err)
 {
     unsigned flags = 0;
@@ -58,15 +58,15 @@ static int tx_commit(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-/* End whatever transaction is open. It is not stopped by the deadline: what is left open would keep
- * every other writer out. */
+/* End any open transaction. The deadline does not stop this: a transaction that stays open would
+ * keep every other writer out. */
 static int tx_rollback(lite_conn *conn, sqlock_error *err)
 {
     int rc = 0;
 
     conn->in_tx = 0;
     if (sqlite3_get_autocommit(conn->db))
-        return 0; /* SQLite rolled back itself, as it does after some errors */
+        return 0; /* SQLite has rolled back itself, as it does after some errors */
     conn->unstoppable = 1;
     rc = stmt_step_once(conn, conn->rollback, "rollback", err);
     conn->unstoppable = 0;
@@ -75,7 +75,7 @@ static int tx_rollback(lite_conn *conn, sqlock_error *err)
     return rc;
 }
 
-/* After an error that *err tells: leave no transaction, and keep the first error's text. */
+/* After the error in *err: leave no transaction, and keep the first error's text. */
 static void tx_abandon(lite_conn *conn, sqlock_error *err)
 {
     sqlock_error second = {0};
@@ -107,7 +107,7 @@ static int step_get(call *c, size_t step, sqlite3_stmt **out_stmt)
         *slot = sqlock_mem_alloc(c->script->n_steps * sizeof **slot);
     if (*slot == NULL)
         return sqlock_error_set(c->err, SQLOCK_ENOMEM, 0, "out of memory");
-    /* Not before it is needed: a step may name a table that an earlier one found to be absent. */
+    /* Not before it is needed: a step may name a table that an earlier step found to be absent. */
     if ((*slot)[step] == NULL &&
         lite_prepare(c->conn, c->script->steps[step].sql, &(*slot)[step], c->err) != 0)
         return c->err->code;
@@ -115,7 +115,7 @@ static int step_get(call *c, size_t step, sqlite3_stmt **out_stmt)
     return 0;
 }
 
-/* Not optional: a statement left at a row keeps its lock and so every writer out. */
+/* Necessary: a statement that stays at a row keeps its lock, and so every writer out. */
 static void step_put_back(const call *c, sqlite3_stmt *stmt)
 {
     if (c->conn->adopted) {
@@ -126,8 +126,9 @@ static void step_put_back(const call *c, sqlite3_stmt *stmt)
     sqlite3_clear_bindings(stmt); /* they point into the caller's values */
 }
 
-/* Bytes are bound as a blob, for 'a' and x'61' are not equal; but as text where the script wants
- * it: a cast of bytes would take them for text in the file's own encoding, which may be UTF-16. */
+/* Binds bytes as a blob, because 'a' and x'61' are not equal. But it binds them as text if the
+ * script wants text: a cast would take the bytes for text in the file's own encoding, which may be
+ * UTF-16. */
 static int stmt_bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, int is_text)
 {
     if (is_text)
@@ -141,7 +142,7 @@ static int stmt_bind(call *c, sqlite3_stmt *stmt)
     const int used = sqlite3_bind_parameter_count(stmt); /* a step need not use the last ones */
     int rc = SQLITE_OK;
 
-    /* :name, @name and $name are parameters too, and would shift those behind them */
+    /* names (:name, @name, $name) are parameters too, and would shift the others */
     if (used > c->script->n_params)
         return sqlock_error_set(c->err, SQLOCK_EINVAL, 0, "an expression has a parameter in it");
     for (int i = 0; rc == SQLITE_OK && i < used && i < c->script->n_params; i++) {
@@ -195,8 +196,8 @@ static int row_put(call *c, sqlite3_stmt *stmt)
     return rc == 0 ? 0 : sqlock_error_set(c->err, rc, 0, "out of memory");
 }
 
-/* A row that cannot be kept. In a transaction of ours what the statement changed is rolled back; in
- * the application's it stays. */
+/* There is no room for a row. What the statement changed is rolled back in a transaction of ours;
+ * in the application's it stays. */
 static int row_fail(const call *c, sqlite3_stmt *stmt, int rc)
 {
     if (c->conn->adopted && !sqlite3_stmt_readonly(stmt))
@@ -204,8 +205,8 @@ static int row_fail(const call *c, sqlite3_stmt *stmt, int rc)
     return rc;
 }
 
-/* *out_answered: there were rows. They are whole only at SQLITE_DONE: RETURNING hands out its rows
- * before the statement has ended, and it may still fail then. */
+/* *out_answered: there were rows. They count only at SQLITE_DONE: RETURNING returns its rows before
+ * the statement has ended, and it may still fail then. */
 static int step_run(call *c, size_t step, int *out_answered)
 {
     sqlite3_stmt *stmt = NULL;
@@ -278,15 +279,14 @@ static int call_run_requests(call *c, const sqlock_value *values, size_t n)
         c->values = values + i * c->script->n_params;
         rc = call_run_request(c);
     }
-    /* Also when nothing was granted: what has been asked in the transaction is answered by its end.
-     */
+    /* Also if nothing was granted: what the transaction has read counts only after its commit. */
     if (rc == 0 && c->own_tx)
         rc = tx_commit(c->conn, c->err);
     return rc;
 }
 
-/* One look at the file for each call, behind what was read: an answer of a file that is not there
- * any more is none. A commit has had its own just before, and what it left unknown stays so. */
+/* Each call looks at the file once, after it has read it: an answer from a file that is gone does
+ * not count. A commit has looked just before. What it left unknown stays unknown. */
 static int call_check_file(call *c, int rc)
 {
     if (c->conn->adopted || (rc == 0 ? c->own_tx : (c->err->flags & SQLOCK_MAYBE) != 0))
@@ -305,7 +305,7 @@ static int call_run(call *c, const sqlock_value *values, size_t n, int64_t deadl
     if (rc == 0)
         rc = call_check_file(c, call_run_requests(c, values, n));
     if (rc != 0)
-        sqlock_rows_cut(c->rows, n_rows); /* a grant that was answered and not committed is none */
+        sqlock_rows_cut(c->rows, n_rows); /* a grant that was not committed does not count */
     if (c->conn->adopted)
         lite_adopted_leave(c->conn, &before);
     else if (rc != 0)
@@ -333,7 +333,8 @@ int lite_run_script(void *arg, const sqlock_script *script, const sqlock_value *
 
 /* ---- migrations ------------------------------------------------------------------------------ */
 
-/* Alone, a statement commits itself, and the failure may lie behind the commit: see tx_commit(). */
+/* Outside a transaction a statement commits by itself, and may fail after the commit: see
+ * tx_commit(). */
 static unsigned exec_flags(const lite_conn *conn, int rc)
 {
     const int primary = rc & 0xff;
@@ -393,7 +394,7 @@ int lite_commit(void *arg, int64_t deadline, sqlock_error *err)
     return rc;
 }
 
-/* 0 too when there is none: a failed statement has ended it already. */
+/* 0 also if there is none: a failed statement has ended it already. */
 int lite_rollback(void *arg, int64_t deadline, sqlock_error *err)
 {
     lite_conn *conn = arg;
