@@ -1,23 +1,23 @@
-/* An adopted connection, which is the application's (P14): what is different there from a
- * connection of our own. The way of a statement is the same (wire.c), but
- * - what is set on the PGconn for the time of a call is taken back at its end
- * - a statement whose time is over is cancelled and its end read, or else the link is cut: an
- * answer that came later would be read by the application as its own
- * - nothing is ever said about transactions but our own savepoint. */
+/* An adopted connection: the application's (P14). A statement goes the same way as on a connection
+ * of our own (wire.c), with these differences:
+ * - What a call sets on the PGconn, it restores at its end.
+ * - If a statement is still running when its time is over, it is cancelled and its end is read.
+ *   Otherwise the link is cut, because the application would read a later answer as its own.
+ * - The driver sends no statement about transactions, except for our own savepoint. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "postgres.h"
 
-/* How long a cancelled statement's end is waited for, with all that it takes to cancel it. */
+/* How long we wait for the end of a cancelled statement, with all that it takes to cancel it. */
 #define CUT_US INT64_C(2000000)
 
 /* ---- adopting -------------------------------------------------------------------------------- */
 
-/* libpq does not tell the argument of a notice receiver, so one that was replaced cannot be put
- * back: but its own, which needs none. Which one that is, a PGconn tells that no one has touched.
- * This one is refused for its text, before anything is looked up. */
+/* libpq does not reveal the argument of a notice receiver, so a replaced one cannot be restored.
+ * The exception is libpq's own receiver, which needs no argument. A PGconn that no one has touched
+ * shows which one that is. This one fails because of its text, before libpq looks up anything. */
 static int receiver_find_default(struct pg_conn *c)
 {
     PGconn *untouched = PQconnectStart("=");
@@ -29,8 +29,8 @@ static int receiver_find_default(struct pg_conn *c)
     return 0;
 }
 
-/* Addresses of functions are the same in the whole process, wherever they are taken, as long as
- * there is one copy. A PGconn of another copy has another layout, or other locks. */
+/* As long as there is one copy, the address of a function is the same in the whole process. A
+ * PGconn of another copy has another layout, or other locks. */
 static int adopted_check(const sqlock_adopt_opts *opts, sqlock_error *err)
 {
     PGconn *pg = opts->native;
@@ -54,7 +54,7 @@ static int adopted_check(const sqlock_adopt_opts *opts, sqlock_error *err)
     return 0;
 }
 
-/* in_tx: everything that is sent runs in a transaction which somebody else ends. */
+/* in_tx: all statements run in a transaction that the application ends. */
 static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_error *err)
 {
     struct pg_conn *c = NULL;
@@ -72,7 +72,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     atomic_init(&c->cancelled, 0);
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
-        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor is available");
         goto fail;
     }
     rc = receiver_find_default(c);
@@ -89,8 +89,8 @@ fail:
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* libpq says ACTIVE until an answer has been read to its end: half-read, in COPY, sent and never
- * asked for. In a pipeline it cannot know. */
+/* libpq says ACTIVE until an answer has been read to its end: half-read, in COPY, or sent and never
+ * read. In a pipeline it cannot know the state. */
 sqlock_tx_state pg_native_state(const PGconn *pg)
 {
 #ifdef LIBPQ_HAS_PIPELINING
@@ -134,14 +134,14 @@ static int adopted_fail_state(struct pg_conn *c, const struct pg_call *call)
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-/* What comes while nothing of ours is under way is the application's: the server's last words to a
- * session that idles. */
+/* A notice that comes while none of our statements runs belongs to the application: the server's
+ * last words to an idle session. */
 static void adopted_take_notice(void *conn, const PGresult *res)
 {
     struct pg_conn *c = conn;
 
     pg_take_notice(c, res);
-    if (!c->asked)
+    if (!c->under_way)
         c->default_receiver(NULL, res);
 }
 
@@ -162,7 +162,7 @@ int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_t
     return 0;
 }
 
-/* On a connection that broke meanwhile the mode cannot be set; PQreset() makes it a blocking one.
+/* On a connection that broke meanwhile the mode cannot be set. PQreset() makes it a blocking one.
  */
 void pg_adopted_leave(struct pg_conn *c)
 {
@@ -175,15 +175,15 @@ void pg_adopted_leave(struct pg_conn *c)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The server ends in time what would wait for too long. A client that did it would need another
- * connection for that, on which it is not known who listens. The limits are set behind the
- * savepoint, so that an undo takes them back; otherwise they are put back before it is released.
- * The server's own time for a whole statement holds for that release too, so it is not as short as
- * a wait may be. */
+/* The server itself ends a statement that would wait for too long. A client could do that only over
+ * another connection, and does not know who listens there. The limits are set after the savepoint,
+ * so an undo takes them back. Otherwise they are restored before the release. The server's limit
+ * for a whole statement holds for that release too, so it is not as short as the limit for a wait
+ * may be. */
 #define LIMIT_MS_LEAST 500
 #define LIMIT_MS_MOST  INT32_MAX
 
-/* A limit of the application's that is shorter stays. */
+/* A shorter limit of the application's stays. */
 #define LIMIT_SQL(name)                                                                            \
     "SELECT s.was, pg_catalog.set_config('" name                                                   \
     "', CASE WHEN s.was OPERATOR(pg_catalog.=) '0' OR s.was::interval OPERATOR(pg_catalog.>)"      \
@@ -194,7 +194,7 @@ static const char set_sql[] =
     "SAVEPOINT sqlock_adopted; SELECT l.was, l.now, a.was, a.now FROM (" LIMIT_SQL(
         "lock_timeout") ") l, (" LIMIT_SQL("statement_timeout") ") a";
 
-/* As it was: the default, if it was that. */
+/* Restores a setting: the default, if it was that. */
 #define PUT_BACK_SQL(name)                                                                         \
     "CASE WHEN pg_catalog.set_config('" name "', NULL, true) OPERATOR(pg_catalog.<>) '%s'"         \
     " THEN pg_catalog.set_config('" name "', '%s', true) END"
@@ -204,7 +204,7 @@ static const char release_sql[] = "SELECT " PUT_BACK_SQL("lock_timeout") ", " PU
 static const char undo_sql[] =
     "ROLLBACK TO SAVEPOINT sqlock_adopted; RELEASE SAVEPOINT sqlock_adopted";
 
-/* What the server says of itself is a number with a unit. */
+/* The server writes its limits as a number with a unit. */
 static int limit_take(const PGresult *res, int col, char was[24], int64_t ms, int64_t *out_us)
 {
     const char *before = PQgetvalue(res, 0, col);
@@ -240,7 +240,7 @@ static int savepoint_set(struct pg_conn *c, const struct pg_call *call)
     return rc;
 }
 
-/* The settings have no limits any more, whatever became of them. */
+/* Whatever became of the statement, the settings have no limits of ours any more. */
 static int savepoint_leave(struct pg_conn *c, const struct pg_call *call, sqlock_savepoint what)
 {
     struct pg_limits was = c->limits;
@@ -259,7 +259,7 @@ static int savepoint_leave(struct pg_conn *c, const struct pg_call *call, sqlock
     return rc;
 }
 
-/* After a SET that failed behind its savepoint there is to be none. */
+/* After a SET that failed after its savepoint, no savepoint must be left. */
 static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     struct pg_conn *c = conn;
@@ -281,12 +281,12 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
 
 /* ---- a statement whose time is over ---------------------------------------------------------- */
 
-/* A little later than it said, as the answer is to come; but not before. */
+/* A little later than it said, because the answer has to arrive; but not before. */
 #define CLOSE_US INT64_C(50000)
 #define EARLY_US INT64_C(2000)
 
-/* By the server's clock, which may have been stepped: then only its words tell, if it speaks
- * English. */
+/* The server uses its own clock, which may have been stepped. Then only its message shows the
+ * reason, if it is in English. */
 static int message_says_limit(const char *message)
 {
     return message != NULL &&
@@ -304,10 +304,10 @@ int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *m
            (sqlock_now_us() >= c->sent + limit - EARLY_US || message_says_limit(message));
 }
 
-/* A wait that the server ends by now has a little more time for that; then all of the statement is
- * cut. What the server ends by itself is only waited for, and so are savepoints, which wait for
- * nobody. A cancel has been sent when pg_send_cancel() returns 0: it cannot hit a later statement,
- * which is sent after this one's end has been read. */
+/* A wait that the server is just ending gets a little more time; after that the whole statement is
+ * cancelled. For a statement that the server ends by itself we only wait. So we do for savepoints,
+ * which wait for no other session. When pg_send_cancel() returns 0, the cancel has been sent: it
+ * cannot hit a later statement, because we send that only after this one's end has been read. */
 int pg_adopted_cut(struct pg_conn *c, int code)
 {
     int64_t now = sqlock_now_us();
@@ -323,8 +323,8 @@ int pg_adopted_cut(struct pg_conn *c, int code)
     return pg_send_cancel(c->pg, c->cut_until);
 }
 
-/* What the server may still send must not come to the application. Nothing blocks here: the socket
- * is at its end. */
+/* What the server may still send must not reach the application. Nothing blocks here: the socket is
+ * at its end. */
 void pg_adopted_sever(struct pg_conn *c)
 {
     PGresult *res = NULL;
@@ -339,7 +339,8 @@ void pg_adopted_sever(struct pg_conn *c)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Bytes of texts mean what they mean to us: our names of tables are UTF-8. */
+/* Whether the server reads the bytes of our texts as we mean them: our names of tables are UTF-8.
+ */
 static int client_speaks_utf8(const PGconn *pg)
 {
     const char *client = PQparameterStatus(pg, "client_encoding");
@@ -359,7 +360,8 @@ static int text_is_ascii(const char *text)
     return 1;
 }
 
-/* Values are binary and need no encoding, but a schema's name may be of other letters. */
+/* Values are binary and need no encoding. But a schema's name may have letters that are not ASCII.
+ */
 int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql)
 {
     if (!c->adopted || text_is_ascii(sql) || client_speaks_utf8(c->pg))

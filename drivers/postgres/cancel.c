@@ -1,6 +1,6 @@
-/* A cancel of the application's statement, on a connection of its own: the server knows no other
- * way. It goes to the very address of the application's connection, and says no name and no
- * password. */
+/* Cancels a statement on the application's connection, over a connection of its own: the server
+ * knows no other way. It goes to the very address of the application's connection, and names no
+ * user and no password. */
 #include <poll.h>
 
 #include "postgres.h"
@@ -41,8 +41,8 @@ union address {
     struct sockaddr_storage storage;
 };
 
-/* Where the server listens. Of a unix socket the peer tells the path as the server sees it, which
- * in a container is not ours. 0: it cannot be told. */
+/* Where the server listens. The peer of a unix socket has the path as the server sees it, and in a
+ * container that is another one than ours. 0: the address cannot be found. */
 static socklen_t server_address(PGconn *pg, union address *a)
 {
     socklen_t len = sizeof *a;
@@ -78,12 +78,13 @@ static int cancel_connected(int fd, const union address *a, socklen_t len, int64
            getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size) == 0 && failed == 0;
 }
 
-/* PQcancel() knows no deadline: it blocks for as long as whatever accepted its connection is
- * silent. So one that can be bounded goes the same way first. It asks whether there is encryption,
- * which needs no name, and is answered by a byte. 1 also where that cannot be tried. */
+/* PQcancel() knows no deadline: it blocks for as long as the other side accepts connections and
+ * stays silent. So a connection with a deadline goes the same way first. It sends a request for
+ * encryption, which needs no name, and gets one byte as an answer. Returns 1 also if that cannot be
+ * tried. */
 static int server_answers(PGconn *pg, int64_t deadline)
 {
-    static const char asks_for_tls[] = {0, 0, 0, 8, 0x04, (char)0xd2, 0x16, 0x2f};
+    static const char tls_request[] = {0, 0, 0, 8, 0x04, (char)0xd2, 0x16, 0x2f};
     union address a;
     socklen_t len = server_address(pg, &a);
     int fd = len > 0 ? socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
@@ -94,13 +95,13 @@ static int server_answers(PGconn *pg, int64_t deadline)
         return 1;
     answers =
         cancel_connected(fd, &a, len, deadline) &&
-        send(fd, asks_for_tls, sizeof asks_for_tls, MSG_NOSIGNAL) == (ssize_t)sizeof asks_for_tls &&
+        send(fd, tls_request, sizeof tls_request, MSG_NOSIGNAL) == (ssize_t)sizeof tls_request &&
         sqlock_wait_fd(fd, POLLIN, -1, deadline) == 1 && recv(fd, &answer, 1, 0) == 1;
     close(fd);
     return answers;
 }
 
-/* The server has sent the signal when PQcancel() returns. */
+/* When PQcancel() returns, the server has sent the signal. */
 int pg_send_cancel(PGconn *pg, int64_t deadline)
 {
     PGcancel *cancel = NULL;

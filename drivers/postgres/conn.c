@@ -6,8 +6,8 @@
 
 #include "postgres.h"
 
-/* libpq's messages about a malformed URL quote it, password and all; so they are told only when
- * there is no room for a password in it. */
+/* libpq quotes a malformed URL in its message, with the password. So the message is passed on only
+ * if the URL has no room for a password. */
 static int url_fail(const char *url, const char *message, sqlock_error *err)
 {
     char text[PG_TEXT_SIZE] = "libpq cannot read it";
@@ -19,8 +19,8 @@ static int url_fail(const char *url, const char *message, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", text);
 }
 
-/* What the URL or the environment says about a setting; a service file may say more, which cannot
- * be known here and must not be overruled. */
+/* 1: the URL or the environment has this setting. A service file may have more, which cannot be
+ * known here and must not be overruled. */
 static int option_is_set(const PQconninfoOption *options, const char *keyword)
 {
     for (; options->keyword != NULL; options++)
@@ -43,10 +43,10 @@ static void arg_add(struct conn_args *args, const char *key, const char *val)
     args->vals[args->n++] = val;
 }
 
-/* Of two values for a keyword libpq takes the later one: what stands before the URL is a default,
- * what stands after it is an order. A silent network is noticed within about 25 s, in place of two
- * hours. GSS encryption is asked for only by those who name it: its library does not survive
- * running out of memory. */
+/* Of two values for a keyword libpq takes the later one. So a value before the URL is a default,
+ * and one after it is an order. A silent network is noticed within about 25 s, instead of two
+ * hours. GSS encryption is off unless the user names it: its library does not survive running out
+ * of memory. */
 static int url_check(const char *url, struct conn_args *args, sqlock_error *err)
 {
     char *message = NULL;
@@ -97,7 +97,7 @@ static int conn_connect_wait(struct pg_conn *c, int64_t deadline, sqlock_error *
     return 0;
 }
 
-/* One of several hosts, in place of all. An empty value would leave the URL's. */
+/* One of several hosts, instead of all. An empty value would keep the URL's. */
 static int conn_choose_host(const char *url, uint32_t host, struct conn_args *args,
                             sqlock_error *err)
 {
@@ -141,7 +141,7 @@ static int conn_connect_url(struct pg_conn *c, const sqlock_conn_opts *opts, int
     if (c->pg == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     PQsetNoticeReceiver(c->pg, pg_take_notice, c);
-    /* The only way to be told the SQLSTATE of a refused login. */
+    /* The only way to learn the SQLSTATE of a refused login. */
     PQsetErrorVerbosity(c->pg, PQERRORS_VERBOSE);
     if (PQstatus(c->pg) == CONNECTION_BAD)
         return pg_fail_connect(c->pg, err);
@@ -158,7 +158,8 @@ static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts,
     if (rc != 0)
         return rc;
     if (native == NULL)
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory made none");
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory returned no connection");
     c->pg = native;
     PQsetNoticeReceiver(c->pg, pg_take_notice, c);
     if (PQstatus(c->pg) != CONNECTION_OK || PQtransactionStatus(c->pg) != PQTRANS_IDLE)
@@ -167,16 +168,18 @@ static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts,
     return 0;
 }
 
-/* What the statements rely on, whatever the server, the database or the role has as its default:
- * - names and operators are those of pg_catalog; tables are written with their schema
- * - a commit that was confirmed survives a crash, and is on the synchronous standby if there is one
- * - each statement sees what was committed before it started
- * - only the client's deadline ends a request; the server's timeouts would end the session. But a
- * server looks after a client that hung up only when it next talks to it: so a wait for a lock ends
- * before, and is begun anew while there is time, or else a session would wait for as long as the
- * lock is kept, and then do what nobody is there to hear of
- * - warnings are sent, for one of them takes back a success (pg_take_notice)
- * - tables are read by their key: a plan made while they were empty is kept when they have grown
+/* What the statements need, whatever the server, the database or the role has as its default:
+ * - Names and operators are those of pg_catalog. Tables are written with their schema.
+ * - A confirmed commit survives a crash, and is on the synchronous standby if there is one.
+ * - Each statement sees what was committed before it started.
+ * - Only the client's deadline ends a request. The server's timeouts would end the session. But a
+ *   server notices that a client has gone only when it next sends something to it. So a wait for a
+ *   lock ends earlier, and begins again while there is time. Otherwise the session would wait for
+ *   as long as the lock is kept, and then do work whose result no client reads.
+ * - Warnings are sent, because one of them takes back a success (pg_take_notice).
+ * - Tables are read by their key: a plan that was made while they were empty is still used when
+ *   they have grown.
+ *
  * search_path comes first, for the operators after it. */
 static const char session_sql[] =
     "SET search_path = pg_catalog, pg_temp;"
@@ -191,8 +194,8 @@ static const char session_sql[] =
     " set_config('lock_timeout', CASE WHEN current_setting('server_version_num')::int >= 140000"
     " AND version() ~ 'linux' THEN '0' ELSE '2s' END, false),"
     " set_config('idle_in_transaction_session_timeout', '0', false)";
-/* Told to look after its client meanwhile, a server soon ends a statement that waits on behalf of
- * nobody. Linux only: others refuse it. */
+/* With this setting the server looks for its client during a statement, and soon ends one whose
+ * client has gone. Linux only: other servers refuse the setting. */
 static const char session_sql_14[] =
     ", set_config('idle_session_timeout', '0', false), CASE WHEN version() ~ 'linux'"
     " THEN set_config('client_connection_check_interval', '2s', false) END";
@@ -237,7 +240,7 @@ int pg_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     c->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
-        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor is available");
         goto fail;
     }
     rc = opts->url != NULL ? conn_connect_url(c, opts, deadline, err)
@@ -262,7 +265,7 @@ static void conn_free_names(struct pg_conn *c)
                 sqlock_mem_free(c->prepared[stmt][array][n]);
 }
 
-/* The socket does not block, so PQfinish() does not wait for the server either. What was adopted
+/* The socket does not block, so PQfinish() does not wait for the server either. An adopted PGconn
  * may be gone by now. */
 void pg_close(void *conn)
 {

@@ -1,12 +1,12 @@
 /* What an error means: its SQLSTATE, whether the request may have been applied, whether the
- * connection is still of use. Which code a SQLSTATE stands for is told by one table in core. */
+ * connection is still usable. One table in core says which code belongs to a SQLSTATE. */
 #include <stdio.h>
 #include <string.h>
 
 #include "postgres.h"
 
-#define LOST       "08006" /* connection_failure: it was there */
-#define NO_CONNECT "08001" /* it never came to be */
+#define LOST       "08006" /* connection_failure: there was a connection */
+#define NO_CONNECT "08001" /* there never was one */
 
 static int state_is_one_of(const char *state, const char *list)
 {
@@ -18,7 +18,7 @@ static int text_is_sqlstate(const char *s)
     return strspn(s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5;
 }
 
-/* LOCATION lines of verbose messages end with `, auth.c:326`; they tell users nothing. */
+/* LOCATION lines of verbose messages end with `, auth.c:326`, which is of no use to users. */
 static int line_is_location(const char *line, size_t len)
 {
     size_t digits = 0;
@@ -28,7 +28,7 @@ static int line_is_location(const char *line, size_t len)
     return digits > 0 && digits + 3 <= len && memcmp(line + len - digits - 3, ".c:", 3) == 0;
 }
 
-/* libpq tries again without TLS, or with it, and tells both times what it was told. */
+/* libpq tries again without TLS, or with it, and reports the server's message for both tries. */
 static int line_is_repeated(const char *text, const char *line, size_t len)
 {
     for (const char *before = text; before < line; before += strcspn(before, "\r\n") + 1)
@@ -45,9 +45,9 @@ void pg_one_line(char *out, size_t size, const char *text)
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\r\n");
-        int told = line_is_location(text, len) || line_is_repeated(all, text, len);
+        int skip = line_is_location(text, len) || line_is_repeated(all, text, len);
 
-        for (size_t i = 0; !told && i < len && n + 2 < size; i++) {
+        for (size_t i = 0; !skip && i < len && n + 2 < size; i++) {
             if (text[i] == ' ' || text[i] == '\t') {
                 blank = n > 0;
                 continue;
@@ -64,16 +64,16 @@ void pg_one_line(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-/* libpq's and the resolver's words for it; nothing else tells. */
+/* The words of libpq and the resolver: nothing else shows it. */
 int pg_is_memory(const char *message)
 {
     return strstr(message, "out of memory") != NULL ||
            strstr(message, "Memory allocation failure") != NULL;
 }
 
-/* Core's table may ask for a new connection too; what is told here is that this one is spent. One
- * of the application's is not, unless it is told here: then it must not be of use to the
- * application either, for whom an answer of ours may be on its way. */
+/* Core's table may want a new connection too. This decides whether the present one is spent. An
+ * adopted connection is spent only if flags say so. Then it must be unusable for the application
+ * too, because an answer of ours may be on its way. */
 static int link_spent(struct pg_conn *c, const struct pg_call *call, unsigned flags, int code)
 {
     if (flags & SQLOCK_RECONNECT) {
@@ -91,10 +91,10 @@ static unsigned call_lost_flags(const struct pg_call *call)
     return SQLOCK_RECONNECT | (call->applies ? SQLOCK_MAYBE : 0u);
 }
 
-/* An ERROR in autocommit means that nothing was applied: the server told it in place of the commit.
- * The exceptions end the session or come from something in between, and may be told after a commit:
- * the end of the server, a pooler that lost its server (08...), a cancel. The idle timeouts are
- * told before a request was read, so they leave no doubt. */
+/* An ERROR in autocommit means that nothing was applied: the server sent it instead of the commit.
+ * The exceptions end the session, or come from something in between, and may be sent after a
+ * commit: the end of the server, a pooler that lost its server (08...), a cancel. The idle timeouts
+ * are sent before a request was read, so they leave no doubt. */
 static unsigned call_error_flags(const struct pg_conn *c, const struct pg_call *call,
                                  const char *state, const char *severity)
 {
@@ -114,14 +114,14 @@ static unsigned call_error_flags(const struct pg_conn *c, const struct pg_call *
     return flags;
 }
 
-/* On an adopted connection: the end of a statement that we have asked for, or the server has seen
- * to. */
+/* On an adopted connection: a statement that ended because we cancelled it, or at one of our
+ * limits. */
 static int call_fail_cut(const struct pg_conn *c, const struct pg_call *call)
 {
     return sqlock_error_set(call->err, c->cut, 0,
                             c->cut == SQLOCK_ECANCELLED
                                 ? "cancelled while waiting for the server"
-                                : "the server was not done at the deadline");
+                                : "the server had not finished at the deadline");
 }
 
 int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
@@ -144,27 +144,27 @@ int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult
     return link_spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
-/* libpq gave up: the connection broke, or there was no memory for an answer. What it has read by
- * then cannot be known, so the connection is spent in both cases. But on an adopted one that may be
- * unknown, as long as all of the answer has come: it is in a transaction still, and undoes what was
+/* libpq gave up: the connection broke, or there was no memory for an answer. No one knows what it
+ * had read by then, so the connection is spent in both cases. On an adopted connection that does
+ * not matter if all of the answer has come: it is still in a transaction, and undoes what was
  * done. */
 int pg_fail_lost(struct pg_conn *c, const struct pg_call *call)
 {
     const char *message = PQerrorMessage(c->pg);
     const char *state = pg_is_memory(message) ? "53200" : LOST;
-    int in_order = c->adopted && !c->asked && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
+    int in_order = c->adopted && !c->under_way && pg_native_state(c->pg) != SQLOCK_TX_UNKNOWN;
     unsigned flags = in_order ? 0 : call_lost_flags(call);
     char text[PG_TEXT_SIZE];
 
-    /* The first line; libpq adds what it thinks of it, and what else failed on the way out. */
+    /* Only the first line: libpq adds its own guess, and what else failed. */
     snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
     if (text[0] == '\0')
         snprintf(text, sizeof text, "the connection was lost");
     return link_spent(c, call, flags, sqlock_error_db(call->err, state, 0, flags, text));
 }
 
-/* A wait for the answer ended without it. The answer would come some time, so the connection cannot
- * be used for anything else. */
+/* A wait ended without the answer, which may still come. So the connection cannot be used for
+ * anything else. */
 int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
 {
     unsigned flags = call_lost_flags(call);
@@ -177,7 +177,7 @@ int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code)
     return link_spent(c, call, flags, sqlock_error_set(call->err, code, flags, "%s", text));
 }
 
-/* The server answered with success, and yet it is not sure that the commit will last. */
+/* The server answered with success, but the commit may not last. */
 int pg_fail_doubt(struct pg_conn *c, const struct pg_call *call, const char *why)
 {
     unsigned flags = call_lost_flags(call);
@@ -197,8 +197,8 @@ int pg_fail_ended(struct pg_conn *c, const struct pg_call *call)
                       sqlock_error_db(call->err, state, 0, SQLOCK_RECONNECT, text));
 }
 
-/* The last `FATAL:  28P01: ` in a verbose message, as it came from the last host that was tried.
- * The words differ with the server's language, this does not. */
+/* The last `FATAL:  28P01: ` in a verbose message comes from the last host that was tried. The
+ * words depend on the server's language, this does not. */
 static const char *message_find_sqlstate(const char *message)
 {
     const char *found = NULL;
@@ -209,8 +209,9 @@ static const char *message_find_sqlstate(const char *message)
     return found;
 }
 
-/* Of the URL or a PG... variable: libpq judges them when it begins to connect, and trying again is
- * of no use. Its words are English unless a program of another language set LC_MESSAGES. */
+/* A fault in the URL or a PG... variable. libpq checks them when it begins to connect, and another
+ * try is of no use. Its words are English, unless a program of another language has set
+ * LC_MESSAGES. */
 static int message_is_setting(const char *message)
 {
     return strncmp(message, "invalid ", 8) == 0 || strncmp(message, "could not match ", 16) == 0;

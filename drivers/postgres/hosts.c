@@ -1,6 +1,6 @@
-/* The hosts of a URL. libpq would go over them by itself, but keeps no time for each while it is
- * asked not to block: a host that answers nothing would be waited for to the end. So it is given
- * one at a time. */
+/* The hosts of a URL. libpq would try them by itself, but in non-blocking mode it has no time limit
+ * for each. So one silent host would use up all the time. Therefore libpq gets one host at a
+ * time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const char *option_compiled(const PQconninfoOption *options, const char *
     return "";
 }
 
-/* An element of a list with commas between. */
+/* An element of a list with commas. */
 static const char *hosts_element(const char *list, uint32_t i, size_t *out_len)
 {
     while (i > 0 && *(list += strcspn(list, ",")) == ',') {
@@ -52,9 +52,9 @@ static uint32_t hosts_count(const char *list)
     return n;
 }
 
-/* All that counts, from URL, service file, environment: libpq merges it when it begins to connect.
- * Here it ends before that, by a value that it knows to be wrong; the password keeps it from
- * reading files for one. NULL: no memory. */
+/* All settings that count, from URL, service file and environment. libpq merges them when it begins
+ * to connect. Here it stops before that, because of a value that is wrong. The password keeps it
+ * from reading files for one. NULL: no memory. */
 static PQconninfoOption *options_merged(const char *url)
 {
     static const char *const keys[] = {"dbname", "password", "sslmode", NULL};
@@ -75,8 +75,8 @@ static int hosts_have_gap(const char *list)
     return len > 0 && (list[0] == ',' || list[len - 1] == ',' || strstr(list, ",,") != NULL);
 }
 
-/* 1 also where the numbers do not fit, which libpq tells; and where an address is left out, which
- * cannot be said of one. */
+/* Also 1 if the numbers do not match, which libpq reports; and if an address is left out, which
+ * cannot be written for a single host. */
 static uint32_t options_count_hosts(const PQconninfoOption *options)
 {
     uint32_t names = hosts_count(option_value(options, "host")),
@@ -90,7 +90,7 @@ static uint32_t options_count_hosts(const PQconninfoOption *options)
                : n;
 }
 
-/* As libpq reads it: less than two seconds are two, and none or less is no limit. */
+/* As libpq reads it: less than two seconds are two. 0 or less is no limit. */
 static int64_t option_timeout_us(const char *seconds)
 {
     long n = strtol(seconds, NULL, 10);
@@ -112,7 +112,7 @@ int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 
 /* ---- one of them ---------------------------------------------------------------------------- */
 
-/* Where libpq looks if no host is named: a folder of sockets, or this machine. */
+/* Where libpq connects if no host is named: a folder of sockets, or this machine. */
 static char *hosts_default(void)
 {
     static const char *const keys[] = {"host", "hostaddr", "password", "sslmode", NULL};
@@ -136,7 +136,7 @@ static char *hosts_copy_element(const char *list, uint32_t i)
     return hosts_copy(at, len);
 }
 
-/* An element that is empty means the address, or what libpq would take if nothing was said. */
+/* An empty element means the address, or what libpq takes if nothing was given. */
 static char *option_host(const PQconninfoOption *options, uint32_t i)
 {
     const char *names = option_value(options, "host"),
@@ -161,7 +161,7 @@ static char *option_port(const PQconninfoOption *options, uint32_t i)
     return hosts_copy(port_default, strlen(port_default));
 }
 
-/* The environment may have changed since they were counted. */
+/* The environment may have changed since the hosts were counted. */
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out)
 {
     PQconninfoOption *options = options_merged(url);

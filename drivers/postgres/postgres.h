@@ -1,4 +1,4 @@
-/* Inside the PostgreSQL driver: what its files share. */
+/* What the files of the PostgreSQL driver share. */
 #ifndef SQLOCK_DRIVERS_POSTGRES_H
 #define SQLOCK_DRIVERS_POSTGRES_H
 
@@ -21,8 +21,8 @@
 
 extern const sqlock_dialect sqlock_postgres_dialect;
 
-/* By which the server ends a statement on an adopted connection: a wait for a lock, and all of it.
- */
+/* Limits by which the server ends a statement on an adopted connection: one for a wait for a lock,
+ * one for all of it. */
 struct pg_limits {
     int64_t lock_us, all_us; /* 0: the application's is shorter, or there is none */
     char lock_was[24], all_was[24];
@@ -32,42 +32,42 @@ struct pg_conn {
     PGconn *pg;
     int open_wake; /* the caller's, while it opens; then -1 */
     int wake_fd;
-    atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
+    atomic_int cancelled; /* set before wake_fd is: a wake-up without it is an old one */
     int unprepared;
     int in_tx;        /* between begin() and commit() or rollback() */
-    int broken;       /* SQLOCK_RECONNECT was told: nothing is sent any more */
-    int asked;        /* a statement of ours is under way */
+    int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
+    int under_way;        /* a statement of ours is under way */
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
 
-    /* Where the connection is the application's (adopted.c). */
+    /* For an adopted connection (adopted.c). */
     int adopted;
-    int firm;          /* the call under way is not ended by cancel() */
-    int blocking;      /* its mode, to be given back */
-    int muted;         /* its notice receiver was libpq's own, to be given back */
-    int cut;           /* the code for which the statement under way has been cancelled */
-    int64_t cut_until; /* and when its end is not waited for any more */
-    int soft_cut;      /* the server is about to end it */
+    int firm;                          /* cancel() does not end the present call */
+    int blocking;                      /* its mode, to be restored */
+    int muted;                         /* its notice receiver was libpq's own, to be restored */
+    int cut;                           /* why the present statement has been cancelled: a code */
+    int64_t cut_until;                 /* and until when we wait for its end */
+    int soft_cut;                      /* the server is about to end it */
     PQnoticeReceiver default_receiver; /* libpq's own */
-    int64_t sent;                      /* when the statement under way was */
+    int64_t sent;                      /* when the present statement was sent */
     struct pg_limits limits;           /* while our savepoint stands */
 
     /* What the notice receiver saw. */
-    int doubt;     /* the statement under way came with a warning that its commit may not last */
-    char ended[6]; /* SQLSTATE with which the server ended the session; "" while it has not */
+    int doubt;     /* the present statement came with a warning that its commit may not last */
+    char ended[6]; /* SQLSTATE with which the server ended the session; "" if it has not */
     char notice[PG_TEXT_SIZE];
 
-    /* Names of prepared statements: the number makes them unique in the connection, the tag among
+    /* Names of prepared statements. The number makes them unique in the connection, the tag among
      * connections that a pooler puts on one server session. */
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
 };
 
-/* One call of a slot of the vtable. */
+/* One call of a slot of the driver's tables. */
 struct pg_call {
     int64_t deadline;
-    int applies; /* 1: when the answer is lost, something may have been changed */
+    int applies; /* 1: if the answer is lost, something may have been changed */
     sqlock_error *err;
 };
 
@@ -91,39 +91,39 @@ struct pg_host { /* "": not said */
     char *name, *address, *port;
 };
 int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
-/* The URL's host, from 1. 0: no memory. To be freed also after that. */
+/* The URL's host, counted from 1. 0: no memory. Free it in both cases. */
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
 void pg_host_free(struct pg_host *h);
 
 /* adopted.c */
 extern const sqlock_adopter pg_adopter;
 sqlock_tx_state pg_native_state(const PGconn *pg);
-/* Around each call: 0, and pg_adopted_leave() is due; or an error after which nothing was done. */
+/* Around each call: 0, and pg_adopted_leave() must follow; or an error, and nothing was done. */
 int pg_adopted_enter(struct pg_conn *c, const struct pg_call *call, int failed_too);
 void pg_adopted_leave(struct pg_conn *c);
-/* See to the end of the statement under way, for this code. 0: it is still to be read, until
- * c->cut_until; or the link is of no use to anybody. */
+/* Make the present statement end, because of this code. 0: its end is still to be read, until
+ * c->cut_until. Otherwise the link is of no use any more. */
 int pg_adopted_cut(struct pg_conn *c, int code);
-/* Whether it is for our limits that the server ended a statement with this SQLSTATE and message. */
+/* Whether the server ended a statement because of our limits, by this SQLSTATE and message. */
 int pg_adopted_limited(const struct pg_conn *c, const char *state, const char *message);
-/* Make sure that the connection is of no use to anybody. */
+/* Make the connection unusable, for the application too. */
 void pg_adopted_sever(struct pg_conn *c);
 /* Whether the server will read this text as it is meant: 0, or an error. */
 int pg_adopted_reads(struct pg_conn *c, const struct pg_call *call, const char *sql);
-/* A text of the server's, in UTF-8 whatever it was. */
+/* Make a text of the server's valid UTF-8, whatever it was. */
 void pg_adopted_text(const struct pg_conn *c, char *text);
 
-/* cancel.c: ask the server to cancel the statement under way. 0: it has been, or it could not be
- * asked; or nobody knows whether it will. */
+/* cancel.c: cancel the present statement. 0: the request was sent, or could not be sent; it may
+ * also be unknown whether the server will act on it. */
 int pg_send_cancel(PGconn *pg, int64_t deadline);
 
-/* wire.c: a statement's way to the server and back */
+/* wire.c: to the server and back */
 void pg_call_end(struct pg_conn *c);
 void pg_cancel(void *conn);
-/* Before a statement is sent: 0, or an error after which nothing was sent. */
+/* Before a statement is sent: 0, or an error and nothing was sent. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call);
-/* After PQsend...() returned sent: everything up to ReadyForQuery. On success *out_res is the
- * answer, to be cleared; out_res may be NULL. */
+/* After PQsend...() returned sent: read everything up to ReadyForQuery. On success *out_res is the
+ * answer, for the caller to clear. out_res may be NULL. */
 int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult **out_res);
 /* A statement without parameters. */
 int pg_command(struct pg_conn *c, const struct pg_call *call, const char *sql, PGresult **out_res);
@@ -139,7 +139,7 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
 int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
 
-/* value.c: parameters to and rows from the binary format; 0 or a code, err is not touched */
+/* value.c: parameters to the binary format, rows from it; 0 or a code, err stays */
 int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
 int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
                     size_t n);
@@ -148,7 +148,7 @@ int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlo
 void pg_params_free(struct pg_params *p);
 int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request);
 
-/* errmap.c: each fills the error, returns its code, and remembers when the connection is spent */
+/* errmap.c: each fills the error, returns its code, and notes if the connection is spent */
 int pg_fail_result(struct pg_conn *c, const struct pg_call *call, const PGresult *res);
 int pg_fail_lost(struct pg_conn *c, const struct pg_call *call);
 int pg_fail_wait(struct pg_conn *c, const struct pg_call *call, int code);

@@ -12,7 +12,7 @@ struct step {
     const char *sql;
 };
 
-/* After one of these a lost answer leaves nothing open. */
+/* These requests change nothing, so a lost answer leaves no doubt. */
 static int stmt_only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
@@ -23,7 +23,7 @@ static int stmt_only_reads(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_BLOCKERS;
 }
 
-/* Asked about once for each connection: to prepare them would only cost a round trip. */
+/* Sent about once for each connection: to prepare them would only cost a round trip. */
 static int stmt_runs_once(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_REINCARNATE ||
@@ -60,13 +60,14 @@ static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const str
         return rc;
     }
     c->prepared[step->stmt][step->array][step->n] = name;
-    c->answered = 0; /* a session that ends with this answer must be seen before what comes next */
+    c->answered = 0; /* look at the socket before the next request: the session may end right after
+                        this answer */
     return 0;
 }
 
-/* Errors that a fresh name and plan cure, and that leave nothing applied: the prepared statement is
- * gone (a DEALLOCATE, another session behind a pooler), its columns changed type, its name exists.
- */
+/* Errors that a new name and plan cure, and that leave nothing applied. The prepared statement is
+ * gone (a DEALLOCATE, another session behind a pooler), its columns have other types, or its name
+ * exists. */
 static int stmt_is_stale(const struct pg_conn *c, const sqlock_error *err)
 {
     return !c->in_tx && !c->broken &&
@@ -120,7 +121,7 @@ static int step_run(struct pg_conn *c, const struct pg_call *call, const struct 
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
- * done what the request asks for, so a failure after them is the failure of the step under way
+ * done yet what the request is for. So a failure after them is the failure of the present step
  * alone. */
 static int script_run(struct pg_conn *c, const struct pg_call *call, const sqlock_script *script,
                       sqlock_stmt stmt, int array, const struct pg_params *p, sqlock_rows *rows,
@@ -142,7 +143,7 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
         n_rows = PQntuples(res);
         rc = pg_rows_take(res, rows, request);
         PQclear(res);
-        if (rc != 0) /* the server has done its part */
+        if (rc != 0) /* the server has done it */
             return sqlock_error_set(call->err, rc, own.applies ? SQLOCK_MAYBE : 0,
                                     "no memory for the answer");
         if (n_rows > 0)
@@ -167,7 +168,7 @@ static int request_run(struct pg_conn *c, const struct pg_call *call, sqlock_stm
     return rc;
 }
 
-/* Core expects to be outside any transaction after a failure that left the connection usable. */
+/* After a failure that left the connection usable, core expects no open transaction. */
 static void tx_leave(struct pg_conn *c, const struct pg_call *call)
 {
     sqlock_error ignored = {.code = 0};
@@ -196,11 +197,12 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         return rc;
     }
     if (n > 1 && script->n_array_steps > 0) {
-        rc = request_run(c, &call, stmt, values, n, rows, 0); /* column index tells them apart */
+        rc = request_run(c, &call, stmt, values, n, rows,
+                         0); /* column index says which answer is whose */
     } else {
         for (size_t i = 0; rc == 0 && i < n; i++) {
             rc = request_run(c, &call, stmt, values + i * script->n_params, 1, rows, i);
-            if (rc != 0 && i > 0 && call.applies) /* those before it are committed */
+            if (rc != 0 && i > 0 && call.applies) /* the earlier ones are committed */
                 err->flags |= SQLOCK_MAYBE;
         }
     }
@@ -248,7 +250,7 @@ int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
     return rc;
 }
 
-/* in_tx goes first: with it, an open transaction after the answer is as it should be. */
+/* in_tx is set first: with it, an open transaction after the answer is right. */
 int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct pg_conn *c = conn;
@@ -258,7 +260,7 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
     if (c->in_tx)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a transaction is open already");
     c->in_tx = 1;
-    /* a migration waits for whoever uses the tables, and is not begun anew */
+    /* a migration waits for other users of the tables, and is not begun anew */
     rc = pg_command(c, &call,
                     c->unprepared
                         ? "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -269,7 +271,7 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err)
     return rc;
 }
 
-/* COMMIT of a transaction that had failed is a success too, with another tag. */
+/* COMMIT of a failed transaction is a success too, with another tag. */
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct pg_conn *c = conn;
@@ -287,7 +289,7 @@ int pg_commit(void *conn, int64_t deadline, sqlock_error *err)
     c->in_tx = 0;
     rc = pg_collect(c, &call, PQsendQuery(c->pg, "COMMIT"), &res);
     if (rc == 0 && strcmp(PQcmdStatus(res), "COMMIT") != 0)
-        rc = sqlock_error_db(err, "40000", 0, 0, "the server rolled back in place of committing");
+        rc = sqlock_error_db(err, "40000", 0, 0, "the server rolled back instead of committing");
     PQclear(res);
     return rc;
 }

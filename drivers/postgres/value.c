@@ -1,7 +1,7 @@
 /* Values and rows in PostgreSQL's binary format.
  *
- * Types are told to the server, never guessed by it: a parameter that a step does not use has no
- * type to guess, and a name that looks like a number must stay bytes. */
+ * The driver names all types, so the server never guesses. A parameter that a step does not use has
+ * no type to guess, and a name that looks like a number must stay bytes. */
 #include <endian.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ static const char *params_next_type(const char *spec, Oid *out_oid)
     return blank != NULL ? blank + 1 : NULL;
 }
 
-/* n NULLs, if there is room for them. What is behind them is not touched: it is much. */
+/* n NULLs, if there is room for them. It does not touch the rest of the arrays, which are large. */
 static int params_start(struct pg_params *p, int n)
 {
     p->n = 0;
@@ -126,7 +126,8 @@ static char *array_put_element(char *out, const sqlock_value *v)
 }
 
 /* An array of one dimension: dimensions, whether it has NULLs, type, length, first index, and each
- * element after its length. values points to the first one, stride is the way to the next. */
+ * element after its length. values points to the first value; stride is the distance to the
+ * next. */
 static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid type, char **out,
                        int *out_len)
 {
@@ -171,7 +172,7 @@ int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlo
     return rc;
 }
 
-/* As text, which libpq takes up to its NUL. */
+/* As text, which libpq reads up to its NUL. */
 static int params_put_text(struct pg_params *p, int i, const sqlock_value *v)
 {
     if (v->len > INT_MAX / 2 || memchr(v->data, '\0', v->len) != NULL)
@@ -184,9 +185,8 @@ static int params_put_text(struct pg_params *p, int i, const sqlock_value *v)
     return 0;
 }
 
-/* Parameters without a type get that of the column that they stand beside. Digits and text fit what
- * a literal in quotes would fit; bytes are what the type's binary form is: those of a bytea, a
- * uuid, a text. */
+/* A parameter without a type gets the type of the column beside it. Digits and text fit whatever a
+ * quoted literal would fit. Bytes are the type's binary form: those of a bytea, a uuid, a text. */
 int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
 {
     int rc = params_start(p, script->n_params);

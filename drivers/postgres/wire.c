@@ -1,4 +1,4 @@
-/* A statement's way to the server and back, never past its deadline.
+/* How a statement gets to the server and its answer back, never past its deadline.
  *
  * libpq's blocking calls know no deadline, so none of them is used: every wait is a poll on the
  * connection's socket and on its wake descriptor. */
@@ -7,10 +7,10 @@
 
 #include "postgres.h"
 
-#define FRESH_US 100 /* a server that answered within this time is not looked for */
+#define FRESH_US 100 /* after an answer within this time the socket is not looked at */
 
-/* A call has ended, and with it what was to cut it. A cancel that comes between its flag and its
- * wake-up leaves a wake-up without a flag, which wait_for_socket() takes for stale. */
+/* A call has ended, and with it its cancel. A cancel that comes between its flag and its wake-up
+ * leaves a wake-up without a flag, which wait_for_socket() takes for an old one. */
 void pg_call_end(struct pg_conn *c)
 {
     if (atomic_exchange(&c->cancelled, 0))
@@ -25,9 +25,9 @@ void pg_cancel(void *conn)
     sqlock_wake_set(c->wake_fd);
 }
 
-/* libpq prints notices to stderr unless told otherwise. Two kinds matter here: the server's last
- * words to a session that idles, and the warning that a wait for the synchronous standby was cut
- * short: then the commit is told as success although a failover may lose it. */
+/* libpq prints notices to stderr, unless it has a receiver. Two kinds matter here: the server's
+ * last words to an idle session, and the warning that a wait for the synchronous standby was cut
+ * short. In the second case the server reports success, but a failover may lose the commit. */
 void pg_take_notice(void *conn, const PGresult *res)
 {
     struct pg_conn *c = conn;
@@ -48,10 +48,10 @@ void pg_take_notice(void *conn, const PGresult *res)
     pg_one_line(c->notice, sizeof c->notice, message);
 }
 
-/* An end of the session that is already here must be seen now: once the request is sent, nobody can
- * tell whether the server read it before it ended. That takes a system call, which is saved while
- * the server has just answered: a session that ends in so short a time might as well have ended
- * behind the look. */
+/* If the session has ended already, that must be noticed now: after the request is sent, no one
+ * knows whether the server read it before it ended. The look takes a system call. It is left out
+ * just after an answer: a session that ends in so short a time could as well have ended after the
+ * look. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call)
 {
     int64_t now = sqlock_now_us();
@@ -66,9 +66,9 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     if (!c->firm && atomic_load(&c->cancelled))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (now >= call->deadline)
-        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     alive = now <= c->answered + FRESH_US || PQconsumeInput(c->pg);
-    PQisBusy(c->pg); /* it reads what came in; an application's notifications stay for it */
+    PQisBusy(c->pg); /* reads what came in; an application's notifications stay for it */
     while (!c->adopted && (note = PQnotifies(c->pg)) != NULL)
         PQfreemem(note);
     if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
@@ -76,8 +76,8 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     return 0;
 }
 
-/* On an adopted connection: wait on for the end of the statement, which it has seen to: *out_until.
- */
+/* On an adopted connection: pg_adopted_cut() has arranged that the statement ends. Wait for that,
+ * until *out_until. */
 static int wait_give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
 {
     if (!c->adopted || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
@@ -88,7 +88,7 @@ static int wait_give_up(struct pg_conn *c, const struct pg_call *call, int code,
     return 0;
 }
 
-/* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
+/* The wake descriptor is cleared before the flag is read. A cancel that sets its flag after that
  * read sets the descriptor later still, and ends the next wait. */
 static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int events)
 {
@@ -100,7 +100,7 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
 
         if (!c->firm && c->cut == 0 && atomic_load(&c->cancelled))
             rc = wait_give_up(c, call, SQLOCK_ECANCELLED, &until);
-        if (rc != 0 || PQsocket(c->pg) < 0) /* then the next read tells what happened */
+        if (rc != 0 || PQsocket(c->pg) < 0) /* then the next read shows what happened */
             break;
         r = sqlock_wait_fd(PQsocket(c->pg), events, c->open_wake >= 0 ? c->open_wake : c->wake_fd,
                            until);
@@ -119,8 +119,8 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
 }
 
 /* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
- * broken connection, where it tells the reason. A failed write is no end: the server's reason for
- * closing may still be there to be read. */
+ * broken connection, where it returns the reason. A failed write is not the end: the server's
+ * reason for closing may still be readable. */
 static int wire_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
     for (;;) {
@@ -178,8 +178,8 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
     return 0;
 }
 
-/* ReadyForQuery says whether a transaction is open. In autocommit it must not be: what looked like
- * a success would still be undone. */
+/* ReadyForQuery says whether a transaction is open. In autocommit none may be: otherwise what looks
+ * like a success would still be undone. */
 static int wire_check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
 {
     if (res == NULL)
@@ -198,10 +198,10 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     PGresult *res = NULL;
     int rc;
 
-    c->asked = 1;
+    c->under_way = 1;
     c->sent = sqlock_now_us();
     rc = sent ? wire_drain(c, call, &res) : pg_fail_lost(c, call);
-    c->asked = 0;
+    c->under_way = 0;
     if (rc == 0)
         rc = wire_check(c, call, res);
     if (rc == 0)
