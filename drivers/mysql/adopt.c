@@ -1,5 +1,5 @@
-/* A connection of the application's: whether it can be worked with, in what state its transaction
- * is, our savepoint in it. */
+/* An adopted connection: whether the driver can work on it, the state of its transaction, our
+ * savepoint in it; and the table of such connections. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 /* ---- whose library -----------------------------------------------------------------------------
  */
 
-/* Where the program or library begins that has this address in it; NULL: none has. */
+/* Where the program or library that has this address begins; NULL: none has it. */
 static const void *address_object(const void *address)
 {
     Dl_info info;
@@ -17,7 +17,7 @@ static const void *address_object(const void *address)
 }
 
 /* The copy of the client library that this driver calls: charsets are constants within it. The
- * address of a function would not do, in a program that is not position independent it is that of a
+ * address of a function would not do: in a program that is not position independent it is that of a
  * stub. */
 static const void *library_own(void)
 {
@@ -28,9 +28,9 @@ static const void *library_own(void)
     return library;
 }
 
-/* The caller calls the same copy if it names the same function; or, where the loader gave the two
- * of us different addresses for it, one within that copy. Linked together with this driver, all
- * that is in the program is one object, which proves nothing. */
+/* The caller uses the same copy if it names the same function. Or it names one within that copy, if
+ * the loader gave the two of us different addresses for it. In a program that is linked together
+ * with this driver, everything is one object, which proves nothing. */
 static int library_is_same(void (*theirs)(void), const void *library)
 {
     static const char here;
@@ -60,7 +60,7 @@ static int library_check(const sqlock_adopt_opts *opts, sqlock_error *err)
                                 "the program and sqlock use two client libraries in one process");
     if (my->methods != NULL && address_object(my->methods) != library)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "the connection is of another client library than sqlock's");
+                                "another client library than sqlock's made the connection");
     return 0;
 }
 
@@ -109,9 +109,9 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
 /* ---- its transaction ---------------------------------------------------------------------------
  */
 
-/* With autocommit off a transaction that has no statement yet is open: the next one runs in it.
- * After an answer that was an error the library knows no more than before, for it says nothing of
- * the transaction; so SET looks again. */
+/* With autocommit off, a transaction that has no statement yet counts as open: the next one runs in
+ * it. An error as an answer says nothing of the transaction, so the library knows no more than
+ * before. SET looks again. */
 sqlock_tx_state my_adopted_state(void *conn)
 {
     struct my_conn *c = conn;
@@ -125,7 +125,7 @@ sqlock_tx_state my_adopted_state(void *conn)
 
 #define POINT "sqlock_adopted"
 
-/* What is to be undone is undone also after the deadline: else the savepoint would stay. */
+/* UNDO works after the deadline too: otherwise the savepoint would stay. */
 static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     static const char *const words[] = {[SQLOCK_SAVEPOINT_SET] = "SAVEPOINT " POINT,
@@ -137,13 +137,13 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
     int rc = my_adopted_ready(c, &call);
 
     if (rc == 0 && what == SQLOCK_SAVEPOINT_SET && sqlock_now_us() >= deadline)
-        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     if (rc != 0)
         return rc;
     my_last_keep(&last, c->my);
-    rc = my_adopted_say(c, &call, words[what]);
+    rc = my_adopted_exec(c, &call, words[what]);
     if (rc == 0 && what == SQLOCK_SAVEPOINT_UNDO)
-        rc = my_adopted_say(c, &call, words[SQLOCK_SAVEPOINT_RELEASE]);
+        rc = my_adopted_exec(c, &call, words[SQLOCK_SAVEPOINT_RELEASE]);
     if (rc == 0 && !my_adopted_in_transaction(c->my))
         rc = sqlock_error_set(err, SQLOCK_ESTATE, 0, "no transaction is open any more");
     my_last_give_back(&last, c->my);

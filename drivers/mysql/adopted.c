@@ -1,29 +1,28 @@
-/* A statement on an adopted connection. The calls that return when they would block
- * are for connections that were made for them, which the application's need not be. So a statement
- * is sent, its answer is waited for by a poll on the socket, and read when it is there. What ends
- * it at the deadline is the server: a client that stopped waiting would leave the answer to the
- * application. */
+/* A statement on an adopted connection. The non-blocking calls need connections that were made for
+ * them, and the application's may not be. So this sends a statement, waits for its answer by a poll
+ * on the socket, and reads it when it begins to come. The server ends the statement at the
+ * deadline: a client that stopped waiting would leave the answer to the application. */
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "mysql.h"
 
-/* For an answer that is late; after that the link is dead. */
+/* How long to wait for a late answer; after that the link is dead. */
 #define PATIENCE_US INT64_C(5000000)
 
 /* Answers to XA END. */
 #define XA_OTHER_NAME 1397
 #define XA_NONE       1399
 
-/* A number of packets that no command comes to; each begins at 0. */
+/* A number of packets that no command reaches: each begins at 0. */
 #define UNDISTURBED UINT32_MAX
 
 /* ---- what the application's connection is at
  * ----------------------------------------------------- */
 
-/* Of a command that was sent its header is still in the buffer, and no packet has come. These two
- * are never answered. */
+/* The header of a sent command is still in the buffer, and no packet has come. The server never
+ * answers these two commands. */
 static int native_awaits_answer(const MYSQL *my)
 {
     const unsigned char *sent = my->net.buff;
@@ -111,7 +110,7 @@ int my_adopted_ready(struct my_conn *c, const struct my_call *call)
                                 my_adopted_busy(c->my)
                                     ? "an answer on the connection has not been read to its end"
                                     : "no transaction is open on the connection");
-    /* an idle server says nothing but good-bye */
+    /* an idle server sends nothing but its good-bye */
     if (sqlock_wait_fd(my_client_socket(c->my), POLLIN, -1, sqlock_now_us()) != 0)
         return my_fail_ended(c, call);
     c->ended = 0;
@@ -124,8 +123,8 @@ void my_adopted_hang_up(struct my_conn *c)
     shutdown(my_client_socket(c->my), SHUT_RDWR);
 }
 
-/* No answer came, not even late. Whoever read it now would be the application; so the link is
- * ended, and the library sees that it has. */
+/* No answer came, not even late. If one came now, the application would read it. So the link is
+ * cut, and the library notices that. */
 static int answer_give_up(struct my_conn *c, const struct my_call *call)
 {
     my_adopted_hang_up(c);
@@ -133,7 +132,7 @@ static int answer_give_up(struct my_conn *c, const struct my_call *call)
     return my_fail_wait(c, call, SQLOCK_ETIMEOUT);
 }
 
-/* What the client library could not read to its end is not left to the application either. */
+/* The application must not get what the client library could not read to its end either. */
 static int answer_fail(struct my_conn *c, const struct my_call *call)
 {
     int rc = my_fail(c, call);
@@ -173,8 +172,8 @@ static int answer_get(struct my_conn *c, const struct my_call *call, const char 
     return rc;
 }
 
-/* An error's answer does not say whether the transaction is still there. 1305: our savepoint is
- * not, and what it stood in, which had no statement yet, has ended. */
+/* An error as an answer does not say whether the transaction is still there. 1305 means that our
+ * savepoint is gone: the transaction that it stood in, which had no statement yet, has ended. */
 static int transaction_look_again(struct my_conn *c, const struct my_call *call, int rc)
 {
     unsigned was_open = c->my->server_status & SERVER_STATUS_IN_TRANS;
@@ -193,27 +192,26 @@ static int transaction_look_again(struct my_conn *c, const struct my_call *call,
     return rc;
 }
 
-int my_adopted_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
-                   MYSQL_RES **out_res)
+int my_adopted_query(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                     MYSQL_RES **out_res)
 {
     int rc = answer_get(c, call, sql, len, out_res);
 
     return rc != 0 && !c->broken ? transaction_look_again(c, call, rc) : rc;
 }
 
-int my_adopted_say(struct my_conn *c, const struct my_call *call, const char *sql)
+int my_adopted_exec(struct my_conn *c, const struct my_call *call, const char *sql)
 {
     MYSQL_RES *res = NULL;
-    int rc = my_adopted_ask(c, call, sql, strlen(sql), &res);
+    int rc = my_adopted_query(c, call, sql, strlen(sql), &res);
 
     mysql_free_result(res);
     return rc;
 }
 
-/* What a prepared transaction has share-locked is let go: by MariaDB at once, by MySQL when it is
- * started anew. Nothing tells XA's transactions from others but how they are spoken to: to end one
- * of another name fails in each case and does nothing, here because there is none, there because of
- * the name. */
+/* A prepared transaction loses its share locks: on MariaDB at once, on MySQL after a restart. Only
+ * the way it was begun distinguishes an XA transaction. XA END with another name fails in each case
+ * and does nothing. The error number shows whether there is an XA transaction. */
 int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call)
 {
     static const char sql[] = "XA END 'sqlock guard'";
@@ -226,5 +224,5 @@ int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call)
     if (rc != 0 && (c->broken || call->err->native != XA_OTHER_NAME))
         return rc;
     return sqlock_error_set(call->err, SQLOCK_EREFUSED, 0,
-                            "an XA transaction: what it keeps is let go when it is prepared");
+                            "an XA transaction loses its share locks when it is prepared");
 }

@@ -1,5 +1,5 @@
-/* Requests on the application's connection: one statement after the other, each under settings of
- * its own, which also make the server end it in time. */
+/* Requests on an adopted connection: one statement after the other, each with settings of its own,
+ * which also make the server end it in time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 #define SECOND_US      INT64_C(1000000)
 #define FIRST_SLICE_US (SECOND_US / 2)
-#define BEYOND_S       10 /* seconds by which a bound is too far away to be met */
+#define BEYOND_S       10 /* added to a limit in seconds that is not to be reached */
 
 /* ---- settings
  * ------------------------------------------------------------------------------------ */
 
-/* What our statements rely on, and what bounds them: for `cut` now, and at the deadline at the
- * latest. A wait for a row that innodb_lock_wait_timeout ends would end the whole transaction where
- * innodb_rollback_on_timeout is on; so it bounds nothing where something else can. */
+/* What our statements rely on, and their limits: cut_us for now, left_us until the deadline. Where
+ * innodb_rollback_on_timeout is on, a wait for a row that innodb_lock_wait_timeout ends would end
+ * the whole transaction. So that setting is no limit if there is another one. */
 struct bounds {
     int64_t cut_us;
     int64_t left_us;
@@ -43,7 +43,7 @@ static int bounds_put_prefix(char *out, size_t size, const struct bounds *b)
                     b->cut_us / SECOND_US, b->cut_us % SECOND_US, far, far);
 }
 
-/* MySQL: for the session, and put back behind the request. Only queries can be cut by the
+/* MySQL: for the session, and restored after the request. Only queries can be ended by the
  * millisecond. */
 static const char settings_sql[] =
     "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_select_limit, "
@@ -61,7 +61,7 @@ static int session_bound(struct my_conn *c, const struct my_call *call, const st
              " /*!50708 , max_execution_time = %" PRId64 " */",
              wait_seconds(b->left_us), wait_seconds(b->cut_us), wait_seconds(b->cut_us),
              (b->cut_us + 999) / 1000);
-    return my_adopted_say(c, call, sql);
+    return my_adopted_exec(c, call, sql);
 }
 
 static int session_keep(struct my_conn *c, const struct my_call *call, char *out, size_t size)
@@ -72,10 +72,10 @@ static int session_keep(struct my_conn *c, const struct my_call *call, char *out
     MYSQL_RES *res = NULL;
     MYSQL_ROW row;
     size_t len = 0;
-    int rc = my_adopted_ask(c, call, settings_sql, sizeof settings_sql - 1, &res);
+    int rc = my_adopted_query(c, call, settings_sql, sizeof settings_sql - 1, &res);
 
     if (rc == 0 && (row = mysql_fetch_row(res)) == NULL)
-        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not return its settings");
     for (unsigned i = 0; rc == 0 && i < mysql_num_fields(res); i++)
         len += (size_t)snprintf(out + len, size - len, "%s%s = %s", i == 0 ? "SET SESSION " : ", ",
                                 names[i], row[i]);
@@ -86,8 +86,8 @@ static int session_keep(struct my_conn *c, const struct my_call *call, char *out
 /* ---- a statement
  * --------------------------------------------------------------------------------- */
 
-/* The server ended it at its bound; the transaction stands. On MariaDB nothing else is a bound, and
- * 1205 is the answer of a statement that waits for nobody. */
+/* The server ended it at its limit, and the transaction stands. On MariaDB there is no other limit:
+ * there 1205 comes from a statement that waits for no one. */
 static int statement_was_cut(const struct my_conn *c, const sqlock_error *err)
 {
     return (err->native == 1969 || err->native == 3024 || (!c->maria && err->native == 1205)) &&
@@ -102,21 +102,22 @@ static int statement_attempt(struct my_conn *c, const struct my_call *call, cons
     int rc;
 
     if (!c->maria)
-        return my_adopted_ask(c, call, sql, len, out_res);
+        return my_adopted_query(c, call, sql, len, out_res);
     n = (size_t)bounds_put_prefix(prefix, sizeof prefix, b);
     if ((text = sqlock_mem_alloc(n + len)) == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     memcpy(text, prefix, n);
     memcpy(text + n, sql, len);
-    rc = my_adopted_ask(c, call, text, n + len, out_res);
+    rc = my_adopted_query(c, call, text, n + len, out_res);
     sqlock_mem_free(text);
     return rc;
 }
 
-/* A cancel cannot reach the statement, for that a second connection would be needed. So the server
- * ends it for a look at what was cancelled: first after half a second, then after twice the time
- * each, so that what takes long is done all the same; but what only waits is asked again and
- * again. What it had not done by then it has not done at all. */
+/* A cancel cannot reach the statement: that would take a second connection. So the server ends the
+ * statement after a while, this looks for a cancel, and sends it again. The first time comes after
+ * half a second. Each next one takes twice as long, so that a long statement gets done too. A step
+ * that only waits always has half a second. A statement that was ended that way has changed
+ * nothing. */
 static int statement_run(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
                          int hears, MYSQL_RES **out_res)
 {
@@ -131,8 +132,8 @@ static int statement_run(struct my_conn *c, const struct my_call *call, const ch
             return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled");
         if (b.left_us <= 0)
             return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0,
-                                    again ? "the statement was cut at the deadline"
-                                          : "no time left to ask the server");
+                                    again ? "the server ended the statement at the deadline"
+                                          : "no time left to send the request");
         b.cut_us = b.left_us < slice ? b.left_us : slice;
         if (!c->maria && again && (rc = session_bound(c, call, &b)) != 0)
             return rc;
@@ -142,8 +143,8 @@ static int statement_run(struct my_conn *c, const struct my_call *call, const ch
     }
 }
 
-/* A change that was made outside of any transaction is there to stay: so it is looked before the
- * first (look_first), and behind each. */
+/* A change outside a transaction could not be undone. So the state is checked before the first
+ * statement (job_look_first), and after each. */
 static int transaction_check(struct my_conn *c, const struct my_call *call)
 {
     return my_adopted_in_transaction(c->my)
@@ -151,8 +152,8 @@ static int transaction_check(struct my_conn *c, const struct my_call *call)
                : sqlock_error_set(call->err, SQLOCK_ESTATE, 0, "no transaction is open any more");
 }
 
-/* One statement of the step at a time: the connection need not take several in a packet. The last
- * one's rows count. */
+/* One statement of the step at a time: the connection need not take several in a packet. The rows
+ * of the last one count. */
 static int step_run(struct my_conn *c, const struct my_call *call, const struct my_batch *b,
                     const sqlock_step *step, sqlock_rows *rows)
 {
@@ -180,13 +181,13 @@ static int step_run(struct my_conn *c, const struct my_call *call, const struct 
     return rc;
 }
 
-/* What is run, under which settings. */
+/* What runs, and under which settings. */
 struct job {
     const sqlock_script *script;
     const sqlock_value *values;
     sqlock_rows *rows;
     char charset[64];
-    int keeps_id; /* the last insert id would be another afterwards */
+    int changes_id; /* it would change the last insert id */
     uint64_t insert_id;
 };
 
@@ -205,8 +206,8 @@ static int request_run(struct my_conn *c, const struct my_call *call, const stru
 /* ---- the slot
  * ------------------------------------------------------------------------------------ */
 
-/* On MySQL, between the settings as they were. They are put back whatever happened; were that
- * refused, the application would go on with ours, so its link is ended rather. */
+/* On MySQL, between two changes of the session's settings. They are restored whatever happened. If
+ * the server refused that, the application would go on with ours, so its link is cut instead. */
 static int job_run_bounded(struct my_conn *c, const struct my_call *call, const struct job *job)
 {
     int64_t left = call->deadline - sqlock_now_us();
@@ -222,7 +223,7 @@ static int job_run_bounded(struct my_conn *c, const struct my_call *call, const 
     if ((rc = session_bound(c, call, &b)) == 0)
         rc = request_run(c, call, job);
     back.err = &err;
-    if (!c->broken && my_adopted_say(c, &back, put_back) != 0) {
+    if (!c->broken && my_adopted_exec(c, &back, put_back) != 0) {
         if (!c->broken)
             my_adopted_hang_up(c);
         *call->err = err;
@@ -240,8 +241,8 @@ static int job_has_text(const struct job *job)
     return 0;
 }
 
-/* A statement that hands a number on that way, or inserts into a table that counts by itself, takes
- * the place of the application's. */
+/* A statement that uses LAST_INSERT_ID(), or inserts into a table with a counter, replaces the
+ * application's last insert id. */
 static int job_sets_insert_id(const struct job *job)
 {
     for (size_t i = 0; i < job->script->n_steps; i++)
@@ -260,18 +261,18 @@ static int job_share_locks(const struct job *job)
     return 0;
 }
 
-/* Which character set the server takes a text of the application's for: the client library does not
- * see each change. And the session's last insert id, which the library may not have seen either. */
+/* In which character set the server reads the application's texts: the client library does not see
+ * each change. And the session's last insert id, which the library may not have seen either. */
 static int session_read(struct my_conn *c, const struct my_call *call, struct job *job)
 {
     static const char sql[] = "SELECT @@character_set_client, LAST_INSERT_ID() LIMIT 1";
     MYSQL_RES *res = NULL;
     MYSQL_ROW row;
-    int rc = my_adopted_ask(c, call, sql, sizeof sql - 1, &res);
+    int rc = my_adopted_query(c, call, sql, sizeof sql - 1, &res);
 
     if (rc == 0 && ((row = mysql_fetch_row(res)) == NULL || row[0] == NULL || row[1] == NULL ||
                     strlen(row[0]) >= sizeof job->charset))
-        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not tell its settings");
+        rc = sqlock_error_set(call->err, SQLOCK_EDB, 0, "the server does not return its settings");
     else if (rc == 0 && strlen(row[0]) != mysql_fetch_lengths(res)[0])
         rc = my_fail_rows(call, SQLOCK_EREFUSED, 0);
     else if (rc == 0) {
@@ -282,21 +283,21 @@ static int session_read(struct my_conn *c, const struct my_call *call, struct jo
     return rc;
 }
 
-/* On an error's answer the client library goes on showing a transaction that the server may have
- * ended, and a change would commit by itself: so the server is asked once more, unless nothing was
- * sent since it was last asked (by SET). A query alone does no harm out there, and its answer
- * tells. */
+/* After an error the client library still shows a transaction, which the server may have ended.
+ * Then a change would commit by itself. So this sends a statement once more, unless nothing was
+ * sent since SET looked. A single query does no harm outside a transaction, and its answer shows
+ * the state. */
 static int job_look_first(struct my_conn *c, const struct my_call *call, struct job *job)
 {
     const sqlock_script *s = job->script;
     int rc;
 
-    if (job->keeps_id || job_has_text(job))
+    if (job->changes_id || job_has_text(job))
         rc = session_read(c, call, job);
     else if (my_adopted_undisturbed(c) || !c->maria || strncmp(s->steps[0].sql, "SELECT ", 7) == 0)
         return 0;
     else
-        rc = my_adopted_say(c, call, "DO 0");
+        rc = my_adopted_exec(c, call, "DO 0");
     return rc == 0 ? transaction_check(c, call) : rc;
 }
 
@@ -306,7 +307,7 @@ static int session_give_back_id(struct my_conn *c, const struct my_call *call,
     char sql[64];
 
     snprintf(sql, sizeof sql, "DO LAST_INSERT_ID(%" PRIu64 ")", job->insert_id);
-    return my_adopted_say(c, call, sql);
+    return my_adopted_exec(c, call, sql);
 }
 
 static int job_run(struct my_conn *c, const struct my_call *call, struct job *job)
@@ -321,7 +322,7 @@ static int job_run(struct my_conn *c, const struct my_call *call, struct job *jo
         return rc;
     rc = c->maria ? request_run(c, call, job) : job_run_bounded(c, call, job);
     back.err = &err;
-    if (job->keeps_id && !c->broken && session_give_back_id(c, &back, job) != 0 && c->broken) {
+    if (job->changes_id && !c->broken && session_give_back_id(c, &back, job) != 0 && c->broken) {
         *call->err = err;
         rc = err.code;
     }
@@ -341,10 +342,10 @@ int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_
     if (rc == 0 && atomic_load(&c->cancelled))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (rc == 0 && sqlock_now_us() >= deadline)
-        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     if (rc == 0) {
         my_last_keep(&last, c->my);
-        job.keeps_id = job_sets_insert_id(&job);
+        job.changes_id = job_sets_insert_id(&job);
         rc = job_run(c, &call, &job);
         my_last_give_back(&last, c->my);
     }

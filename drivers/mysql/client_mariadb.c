@@ -1,5 +1,4 @@
-/* MariaDB's client library: a call that would block returns what it waits for, and is carried on.
- */
+/* MariaDB's client library: a call that would block returns what it waits for, and is continued. */
 #include "mysql.h"
 
 #ifdef MARIADB_PACKAGE_VERSION_ID
@@ -13,8 +12,8 @@
 #define AT_ONCE_US 1000
 #define SECOND_US  INT64_C(1000000)
 
-/* What the library waits for, in poll()'s words; 0: the call is done. That its own timeout has
- * passed is never told: ours is the deadline. */
+/* What the library waits for, in poll()'s words; 0: the call is done. Its own timeout is not
+ * reported to it: the deadline is ours. */
 static int client_waits(struct my_op *op, int status)
 {
     status &= ~MYSQL_WAIT_TIMEOUT;
@@ -30,10 +29,10 @@ int my_client_socket(MYSQL *my)
     return (int)mysql_get_socket(my);
 }
 
-/* The library makes the socket a blocking one when it is connected, and under TLS reads as if it
- * were none: in the handshake and behind each statement a server that has fallen silent would be
- * waited for without end. With these timeouts the socket itself gives up at once, and the library
- * tells what it waits for. Without TLS it never blocks in the socket. */
+/* When the library is connected, it makes the socket a blocking one, but reads under TLS as if it
+ * did not block. So in the handshake and after each statement it would wait without end for a
+ * silent server. With these timeouts the socket itself gives up at once, and the library returns
+ * what it waits for. Without TLS it never blocks in the socket. */
 static void socket_never_block(MYSQL *my)
 {
     const struct timeval at_once = {.tv_usec = AT_ONCE_US};
@@ -45,8 +44,8 @@ static void socket_never_block(MYSQL *my)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &at_once, sizeof at_once);
 }
 
-/* In the handshake the library does not tell: it waits by itself, this long for each of the
- * server's answers. */
+/* In the handshake the library does not return what it waits for: it waits itself, this long for
+ * each of the server's answers. */
 static void handshake_bound(MYSQL *my, int64_t deadline)
 {
     int64_t half = (deadline - sqlock_now_us()) / 2 / SECOND_US;
@@ -83,14 +82,14 @@ const char *my_client_strays(MYSQL *my)
     return reconnects ? "MYSQL_OPT_RECONNECT" : skips ? "MARIADB_OPT_SKIP_READ_RESPONSE" : NULL;
 }
 
-/* 1: an option file names something that is of use to TLS alone. */
+/* 1: an option file has an option that only TLS uses. */
 static int files_want_tls(const struct st_mysql_options *files)
 {
     return files->use_ssl || files->ssl_ca != NULL || files->ssl_capath != NULL ||
            files->ssl_cert != NULL || files->ssl_key != NULL || files->ssl_cipher != NULL;
 }
 
-/* There is no verifying without the host's name. */
+/* This library always checks the host's name too. */
 const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 {
     static const enum mysql_option texts[] = {MARIADB_OPT_TLS_PEER_FP, MARIADB_OPT_TLS_PEER_FP_LIST,
@@ -98,7 +97,7 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
     my_bool enforce, verify = *mode == MY_SSL_VERIFY_IDENTITY;
 
     if (*mode == MY_SSL_VERIFY_CA)
-        return "MariaDB's client library knows no ssl-mode=verify_ca; verify_identity is stricter";
+        return "MariaDB's client library has no ssl-mode=verify_ca; verify_identity is stricter";
     if (*mode == MY_SSL_UNSAID) {
         mysql_get_option(files, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
         *mode = verify || files_want_tls(&files->options) ? MY_SSL_REQUIRED : MY_SSL_UNSAID;
@@ -116,8 +115,10 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
     return NULL;
 }
 
-/* The server's greeting, which is left where it is: 1: it speaks TLS, or says something else, which
- * the library will read; 0: it does not; -1: not all of it is here. */
+/* Looks at the server's first packet and leaves it in the socket. Returns
+ * - 1: the server has TLS, or this is another packet, which the library will read
+ * - 0: it has no TLS
+ * - -1: not all of the packet has come */
 static int handshake_offers_tls(int fd, int *out_part)
 {
     unsigned char b[512];
@@ -137,9 +138,9 @@ static int handshake_offers_tls(int fd, int *out_part)
     return got == sizeof b ? 0 : -1;
 }
 
-/* Where TLS was asked for and the server has none, the library goes on without a word, believes in
- * TLS, and may send the password as it is. So the greeting is looked at before the library reads
- * it. Only a connection that is made at once, on this machine, may be ahead of that. 1: not yet. */
+/* If TLS is wanted and the server has none, the library goes on silently, believes in TLS, and may
+ * send the password in clear. So this looks at the server's first packet before the library reads
+ * it. Only a connection that is made at once, on this machine, may be faster. 1: not yet. */
 static int handshake_look(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
 {
     struct sockaddr_storage peer;
@@ -147,16 +148,16 @@ static int handshake_look(MYSQL *my, struct my_op *op, enum my_ssl_mode tls)
     int fd = my_client_socket(my), part, speaks;
     my_bool off = 0;
 
-    if (op->greeted || tls < MY_SSL_PREFERRED ||
+    if (op->looked || tls < MY_SSL_PREFERRED ||
         getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
         return 0;
     if ((speaks = handshake_offers_tls(fd, &part)) < 0) {
         op->events =
-            part ? 0 : POLLIN; /* a part that is left where it is would end the wait at once */
+            part ? 0 : POLLIN; /* a part that stays in the socket would end the wait at once */
         op->nap_us = part ? NAP_US : 0;
         return 1;
     }
-    op->greeted = 1;
+    op->looked = 1;
     op->nap_us = 0;
     op->refused = !speaks && tls >= MY_SSL_REQUIRED;
     if (!speaks)
@@ -203,8 +204,8 @@ int my_client_next(MYSQL *my, struct my_op *op)
     return client_waits(op, status);
 }
 
-/* A library that has lost the connection between columns and rows has forgotten the columns: the
- * error alone tells that from an answer without any. */
+/* A library that has lost the connection between columns and rows has forgotten the columns. Only
+ * the error distinguishes that from an answer without any. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
 {
     int status = op->status != 0 ? mysql_store_result_cont(out_res, my, op->status)

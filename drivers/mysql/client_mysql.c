@@ -19,15 +19,15 @@ static int client_waits(struct my_op *op, enum net_async_status status, int even
     return status == NET_ASYNC_NOT_READY;
 }
 
-/* The library's own field, which stays behind when it has closed the socket: the number may be
- * somebody else's by then. */
+/* The library's own field keeps its number after the library has closed the socket. By then the
+ * number may belong to another descriptor. */
 int my_client_socket(MYSQL *my)
 {
     return my->net.vio != NULL ? (int)my->net.fd : -1;
 }
 
-/* Reconnecting is off unless it is asked for; newer ones complain when it is spoken of. Until the
- * library has a socket it leaves 0 in the field, which is a descriptor too. */
+/* Reconnecting is off by default, and newer libraries complain about the option. Until the library
+ * has a socket, it leaves 0 in the field, which is a descriptor too. */
 int my_client_prepare(MYSQL *my)
 {
     my->net.fd = -1;
@@ -50,8 +50,8 @@ static int files_name_authority(MYSQL *files)
     return files->options.ssl_ca != NULL || files->options.ssl_capath != NULL;
 }
 
-/* The library reads ssl-mode in no option file. Where one names an authority, it is asked, as the
- * mysql command does. */
+/* The library reads ssl-mode in no option file. If a file names an authority, the server's
+ * certificate is checked, as the mysql command does. */
 const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
 {
     static const unsigned modes[] = {
@@ -61,23 +61,23 @@ const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode)
         [MY_SSL_VERIFY_CA] = SSL_MODE_VERIFY_CA,
         [MY_SSL_VERIFY_IDENTITY] = SSL_MODE_VERIFY_IDENTITY,
     };
-    unsigned asked = modes[*mode];
+    unsigned wanted = modes[*mode];
     const char *suites = NULL;
 
     if (*mode == MY_SSL_UNSAID)
-        mysql_get_option(files, MYSQL_OPT_SSL_MODE, &asked);
-    if (*mode == MY_SSL_UNSAID && asked <= SSL_MODE_PREFERRED && files_name_authority(files))
-        asked = SSL_MODE_VERIFY_CA;
-    if (asked != 0)
-        mysql_options(my, MYSQL_OPT_SSL_MODE, &asked);
+        mysql_get_option(files, MYSQL_OPT_SSL_MODE, &wanted);
+    if (*mode == MY_SSL_UNSAID && wanted <= SSL_MODE_PREFERRED && files_name_authority(files))
+        wanted = SSL_MODE_VERIFY_CA;
+    if (wanted != 0)
+        mysql_options(my, MYSQL_OPT_SSL_MODE, &wanted);
     mysql_get_option(files, MYSQL_OPT_TLS_CIPHERSUITES, &suites);
     if (suites != NULL)
         mysql_options(my, MYSQL_OPT_TLS_CIPHERSUITES, suites);
     return NULL;
 }
 
-/* It reads and writes in turn, and has no descriptor to show before it is connected: so it is asked
- * again after a while, at the latest. */
+/* It reads and writes in turn, and has no descriptor before it is connected. So the call is made
+ * again after a while at the latest. */
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
 {
     op->nap_us = op->nap_us * 2 < NAP_MIN_US   ? NAP_MIN_US
@@ -90,7 +90,7 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
                         POLLIN);
 }
 
-/* Sent first, then read: so it is known what is waited for. */
+/* Sends first, then reads: so it is known what the library waits for. */
 int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
 {
     if (!op->status) {
@@ -108,7 +108,7 @@ int my_client_next(MYSQL *my, struct my_op *op)
     return client_waits(op, mysql_next_result_nonblocking(my), POLLIN);
 }
 
-/* As in client_mariadb.c: after a loss the columns may be forgotten, and the error is left. */
+/* As in client_mariadb.c: after a loss the columns may be forgotten, and only the error is left. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)
 {
     int more = client_waits(op, mysql_store_result_nonblocking(my, out_res), POLLIN);

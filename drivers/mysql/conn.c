@@ -7,8 +7,8 @@
 
 #include "mysql.h"
 
-/* The client library leaves the socket to every program that the process starts: a lock's
- * connection would live on in it. */
+/* Programs that the process starts would inherit the client library's socket: a lock's connection
+ * would live on in them. */
 static void socket_close_on_exec(MYSQL *my)
 {
     int fd = my_client_socket(my);
@@ -18,9 +18,9 @@ static void socket_close_on_exec(MYSQL *my)
 }
 
 /* What the statements rely on, whatever the server or its init_connect has set:
- * - each statement commits by itself, and sees what was committed before it started
- * - times are UTC; nothing is cut or rounded silently; assignments are made from left to right
- * - a wait for a row ends soon; only the client's deadline bounds the rest */
+ * - Each statement commits by itself, and sees what was committed before it started.
+ * - Times are UTC. Nothing is cut or rounded silently. Assignments are made from left to right.
+ * - A wait for a row ends soon. Only the client's deadline limits the rest. */
 static const char session_sql[] =
     "SET SESSION autocommit = 1, time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0,"
     " sql_auto_is_null = 0, innodb_lock_wait_timeout = 1, foreign_key_checks = 1,"
@@ -68,7 +68,7 @@ int my_check_version(struct my_conn *c, sqlock_error *err)
 static int connect_fail_tls(sqlock_error *err)
 {
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the server speaks no TLS, which ssl-mode or an option file asks for");
+                            "the server has no TLS, but ssl-mode or an option file requires it");
 }
 
 static int connect_wait(struct my_conn *c, const struct my_target *t, int64_t deadline,
@@ -128,7 +128,8 @@ static int connect_factory(struct my_conn *c, const sqlock_conn_opts *opts, sqlo
     if (rc != 0)
         return rc;
     if (native == NULL)
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the connection factory made none");
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the connection factory returned no connection");
     c->my = native;
     if (my_client_socket(c->my) < 0 || (c->my->server_status & SERVER_STATUS_IN_TRANS))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
@@ -149,11 +150,11 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     struct my_conn *c = NULL;
     int rc;
 
-    /* What isolation, time zone and limits are is set in the session, and relied on. */
+    /* Isolation, time zone and limits are set in the session, and the statements rely on them. */
     if (opts->flags & SQLOCK_OPEN_UNPREPARED)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "this driver sets up its sessions: it works behind no pooler that "
-                                "shares them (SQLOCK_OPEN_UNPREPARED)");
+                                "this driver sets up its sessions, so no pooler may share them: "
+                                "SQLOCK_OPEN_UNPREPARED is not possible");
     if ((c = sqlock_mem_alloc(sizeof *c)) == NULL)
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     c->scripts = opts->scripts;
@@ -161,7 +162,7 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
     c->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
-        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor to be had");
+        rc = sqlock_error_set(err, SQLOCK_ESYS, 0, "no file descriptor is available");
         goto fail;
     }
     rc = opts->url != NULL ? connect_url(c, opts, deadline, err) : connect_factory(c, opts, err);
@@ -180,8 +181,8 @@ fail:
     return rc;
 }
 
-/* mysql_close() says good-bye to the server, and would wait if there is no room for that: never on
- * a connection that was given up. */
+/* mysql_close() sends a good-bye to the server, and would wait if there is no room for it. So there
+ * is none on a connection that was given up. */
 void my_close(void *conn)
 {
     struct my_conn *c = conn;

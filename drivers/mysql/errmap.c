@@ -1,16 +1,14 @@
 /* What an error means: its SQLSTATE, whether the request may have been applied, whether the
- * connection is still of use. Which code a SQLSTATE stands for is told by one table in core; the
- * server's own SQLSTATEs are too coarse for it, so the number decides first. */
+ * connection is still usable. One table in core says which code belongs to a SQLSTATE. The server's
+ * own SQLSTATEs are too coarse for it, so the number decides first. */
 #include <errmsg.h>
 #include <string.h>
 
 #include "mysql.h"
 
-#define DOUBT 0x1 /* told when the commit may have happened */
+#define DOUBT 0x1 /* the commit may have happened */
 #define SPENT 0x2 /* the session has ended, or is about to */
-#define UNFIT                                                                                      \
-    0x4 /* it lives, but is of no use: another may be; the application's stays its own             \
-         */
+#define UNFIT 0x4 /* alive but useless: try another server. An adopted connection stays */
 
 static const struct meaning {
     unsigned number;
@@ -49,7 +47,7 @@ static const struct meaning {
     {1969, "57014", DOUBT},         /* max_statement_time: whatever took so long */
     {3024, "57014", 0},             /* max_execution_time: of queries only */
     {1927, "57P01", DOUBT | SPENT}, /* connection killed */
-    {4031, "57P05", SPENT},         /* idle for too long; told before a request was read */
+    {4031, "57P05", SPENT},         /* idle for too long; sent before a request was read */
     {1665, "0A000", 0},             /* statement binlog under READ COMMITTED */
     {CR_OUT_OF_MEMORY, "53200", DOUBT | SPENT},
 };
@@ -75,8 +73,8 @@ static unsigned call_lost_flags(const struct my_call *call)
 }
 
 /* An error of the server's in autocommit means that its statement changed nothing, unless it ended
- * the session or came up in the commit; those before it in the packet stand. One of the client
- * library's (2000 to 2999) means that no answer came. */
+ * the session or came up in the commit. The statements before it in the packet stand. An error of
+ * the client library's (2000 to 2999) means that no answer came. */
 int my_fail(struct my_conn *c, const struct my_call *call)
 {
     unsigned number = mysql_errno(c->my);
@@ -91,7 +89,7 @@ int my_fail(struct my_conn *c, const struct my_call *call)
         flags |= SQLOCK_MAYBE;
     if (client && m == NULL)
         state = "08006";
-    if (c->adopted && number == 1062) /* in a table of the application's: no race of ours */
+    if (c->adopted && number == 1062) /* in an application's table: no race of ours */
         state = "23505";
     /* a failure inside what must have been autocommit */
     if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS))
@@ -101,8 +99,8 @@ int my_fail(struct my_conn *c, const struct my_call *call)
                                       *text != '\0' ? text : "the connection was lost"));
 }
 
-/* A wait for the answer ended without it. The answer would come some time, so the connection cannot
- * be used for anything else. */
+/* A wait ended without the answer, which may still come. So the connection cannot be used for
+ * anything else. */
 int my_fail_wait(struct my_conn *c, const struct my_call *call, int code)
 {
     unsigned flags = call_lost_flags(call);

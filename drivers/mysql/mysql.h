@@ -1,4 +1,4 @@
-/* Inside the MariaDB and MySQL driver: what its files share. */
+/* What the files of the MariaDB and MySQL driver share. */
 #ifndef SQLOCK_DRIVERS_MYSQL_H
 #define SQLOCK_DRIVERS_MYSQL_H
 
@@ -17,22 +17,22 @@ extern const sqlock_dialect sqlock_mysql_dialect;
 
 struct my_conn {
     MYSQL *my;
-    int open_wake; /* cuts the opening; -1 once it is done */
+    int open_wake; /* ends the opening; -1 once it is done */
     int wake_fd;
-    atomic_int cancelled; /* set before wake_fd is, so a wake-up without it is a stale one */
-    int broken;           /* SQLOCK_RECONNECT was told: nothing is sent any more */
-    int skips_locked;     /* the server can step over locked rows */
+    atomic_int cancelled; /* set before wake_fd is: a wake-up without it is an old one */
+    int broken;           /* SQLOCK_RECONNECT was reported: nothing is sent any more */
+    int skips_locked;     /* the server can skip locked rows */
     int maria;            /* it is MariaDB, not MySQL */
     int adopted;          /* my is the application's, borrowed */
-    int ended;            /* ... and its transaction went with the last of our statements */
+    int ended;            /* ... and its transaction ended with the last of our statements */
     unsigned long thread_id;
     const sqlock_script *scripts;
 };
 
-/* One call of a slot of the vtable. */
+/* One call of a slot of the driver's tables. */
 struct my_call {
     int64_t deadline;
-    int applies;    /* 1: when the answer is lost, something may have been changed */
+    int applies;    /* 1: if the answer is lost, something may have been changed */
     int applied;    /* 1: a statement before this one has changed something */
     const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;
@@ -45,7 +45,7 @@ struct my_quiet {
 /* mysql_init(NULL), which sets no signal's handler. */
 MYSQL *my_init(void);
 /* Around calls of the client library that may write: the thread gets no SIGPIPE for them. In pairs,
- * which may stand within one another. */
+ * which may be nested. */
 void my_quiet_begin(struct my_quiet *q);
 void my_quiet_end(const struct my_quiet *q);
 
@@ -54,12 +54,12 @@ int my_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sql
 void my_close(void *conn);
 int my_check_version(struct my_conn *c, sqlock_error *err);
 
-/* adopt.c: a connection of the application's */
+/* adopt.c: adopted connections */
 extern const sqlock_adopter my_adopter;
 sqlock_tx_state my_adopted_state(void *conn);
 
-/* adopted.c: a statement on it. What the application may still ask of its own last one is kept
- * before the first of ours, and given back behind the last. */
+/* adopted.c: a statement on such a connection. What the application can still read about its own
+ * last statement is kept before the first of ours, and restored after the last. */
 struct my_last {
     my_ulonglong affected_rows, insert_id;
     unsigned warning_count, field_count, last_errno;
@@ -70,21 +70,21 @@ struct my_last {
 };
 void my_last_keep(struct my_last *last, const MYSQL *my);
 void my_last_give_back(const struct my_last *last, MYSQL *my);
-int my_adopted_busy(MYSQL *my); /* an answer has not come yet, or not been read */
+int my_adopted_busy(MYSQL *my); /* an answer has not come yet, or has not been read */
 int my_adopted_lost(const struct my_conn *c);
 int my_adopted_in_transaction(const MYSQL *my);
-/* Nothing was sent since the last call of ours. */
+/* Nothing was sent since our last call. */
 int my_adopted_undisturbed(const struct my_conn *c);
-/* Whether a statement can be sent; 0, or an error. */
+/* 0 if a statement can be sent, or an error. */
 int my_adopted_ready(struct my_conn *c, const struct my_call *call);
-/* One statement, and what the transaction is after it. The server must end it in time: its answer
- * is awaited, also beyond the deadline. *out_res: its rows or NULL, as of my_query(). */
-int my_adopted_ask(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
-                   MYSQL_RES **out_res);
-int my_adopted_say(struct my_conn *c, const struct my_call *call, const char *sql);
-/* 0: the transaction is none of XA's. */
+/* One statement, and the state of the transaction after it. The server must end it in time: this
+ * waits for its answer also beyond the deadline. *out_res: its rows or NULL, as for my_query(). */
+int my_adopted_query(struct my_conn *c, const struct my_call *call, const char *sql, size_t len,
+                     MYSQL_RES **out_res);
+int my_adopted_exec(struct my_conn *c, const struct my_call *call, const char *sql);
+/* 0: it is no XA transaction. */
 int my_adopted_refuse_xa(struct my_conn *c, const struct my_call *call);
-/* End the link: the application must not go on with it. */
+/* Cut the link: the application must not go on with it. */
 void my_adopted_hang_up(struct my_conn *c);
 
 /* adopted_run.c */
@@ -93,9 +93,9 @@ int my_adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int
 int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                           int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 
-/* client_mariadb.c or client_mysql.c: what the two client libraries do each in its own way. */
+/* client_mariadb.c or client_mysql.c: what each client library does in its own way. */
 enum my_ssl_mode {
-    MY_SSL_UNSAID, /* as the option files have it, else the client library */
+    MY_SSL_UNSAID, /* as in the option files, or else the client library's default */
     MY_SSL_DISABLED,
     MY_SSL_PREFERRED,
     MY_SSL_REQUIRED,
@@ -108,27 +108,27 @@ struct my_target { /* NULL or 0: not said */
     enum my_ssl_mode tls;
     int64_t deadline;
 };
-/* A call in pieces: {0} before the first. A piece returns 1 when it would block: wait by my_wait(),
- * and call it again with the same arguments; 0: done, or failed. */
+/* A call in pieces: {0} before the first. A piece returns 1 if it would block: wait with my_wait(),
+ * and call it again with the same arguments. 0: done, or failed. */
 struct my_op {
-    int status;     /* the client library's, or how far it has come */
+    int status;     /* the client library's, or how far the call has come */
     int events;     /* what to wait for, in poll()'s words */
-    int64_t nap_us; /* go on after so long even if nothing came; 0: no */
+    int64_t nap_us; /* go on after this time even if nothing came; 0: no */
     int failed;
-    int greeted; /* the server's greeting has been looked at */
-    int refused; /* it does not speak TLS */
+    int looked;  /* the server's first packet has been looked at */
+    int refused; /* it has no TLS */
 };
 /* -1: none. */
 int my_client_socket(MYSQL *my);
 /* Before it connects; 0: no memory. */
 int my_client_prepare(MYSQL *my);
-/* Whether one that is connected can be worked with; 0: *out_why it cannot. */
+/* 1 if the driver can work on a connected one; 0: *out_why it cannot. */
 int my_client_adopts(MYSQL *my, const char **out_why);
-/* A mode of the application's connection in which it would answer for another session, or not at
- * all: its name; NULL: none. */
+/* The name of a mode in which the application's connection would answer for another session, or not
+ * at all; NULL: none. */
 const char *my_client_strays(MYSQL *my);
-/* NULL, or why the client library cannot keep that. *mode: as the URL has it; MY_SSL_UNSAID becomes
- * what the option files ask for. */
+/* NULL, or why the client library cannot do that. *mode: as in the URL; MY_SSL_UNSAID becomes what
+ * the option files say. */
 const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode);
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t);
 int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len);
@@ -150,32 +150,32 @@ enum my_option {
     MY_OPTIONS
 };
 struct my_url {
-    struct my_target to;             /* but for the socket */
+    struct my_target to;             /* all except the socket */
     const char *options[MY_OPTIONS]; /* NULL: not said */
-    char *text, *room;               /* storage of to, and what is left of it */
+    char *text, *room;               /* storage of `to`, and what is left of it */
     void *query;                     /* of options */
-    char *alone;                     /* the URL with one host of a list; NULL: it has no more */
+    char *alone;                     /* the URL with one host of a list; NULL: it has no list */
     int connect_s;                   /* seconds for each; 0: not said */
 };
 int my_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
-/* host: which one of a list, from 1. out is to be freed also after a failure. */
+/* host: which one of a list, from 1. Free out also after a failure. */
 int my_url_parse(const char *url, uint32_t host, struct my_url *out, sqlock_error *err);
 void my_url_free(struct my_url *u);
 
-/* options.c: ask for all this before my connects. What *out points to is the URL's, or files', a
- * handle of its own for this. */
+/* options.c: set all this before my connects. What *out points to belongs to the URL, or to files,
+ * a handle of its own for this. */
 int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
                    sqlock_error *err);
 
-/* wire.c: a statement's way to the server and back, never past its deadline */
+/* wire.c: to the server and back, never past the deadline */
 void my_cancel(void *conn);
 void my_call_end(struct my_conn *c);
 /* Wait until op can go on; 0, or an error after which c is broken. */
 int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op);
-/* What stands behind a statement in its packet; NULL: nothing. */
+/* What follows a statement in its packet; NULL: nothing. */
 const char *my_next_statement(const char *sql);
 /* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
- * to be freed by mysql_free_result(); NULL where none has. */
+ * for the caller to free with mysql_free_result(); NULL if none has. */
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
 
@@ -186,15 +186,15 @@ struct my_batch {
     size_t n;                   /* at least 1 */
     const char *charset;        /* of texts; NULL: there are none */
 };
-/* The step's text for the batch, ended by NUL, to be freed; NULL: no memory. */
+/* The step's text for the batch, ended by NUL, for the caller to free; NULL: no memory. */
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);
-/* Where `what` stands next, outside of names in backquotes: they are the application's, and may
- * hold anything. NULL: nowhere. */
+/* Where `what` is next, outside of names in backquotes, which are the application's and may hold
+ * anything. NULL: nowhere. */
 const char *my_find(const char *from, const char *end, char what);
 
 /* stmt.c */
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);
-/* Tell that it failed. */
+/* Fill the error after it failed. */
 int my_fail_rows(const struct my_call *call, int rc, unsigned flags);
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err);
@@ -203,7 +203,7 @@ int my_begin(void *conn, int64_t deadline, sqlock_error *err);
 int my_commit(void *conn, int64_t deadline, sqlock_error *err);
 int my_rollback(void *conn, int64_t deadline, sqlock_error *err);
 
-/* errmap.c: each fills the error, returns its code, and remembers when the connection is spent */
+/* errmap.c: each fills the error, returns its code, and notes if the connection is spent */
 int my_fail(struct my_conn *c, const struct my_call *call);
 int my_fail_wait(struct my_conn *c, const struct my_call *call, int code);
 int my_fail_ended(struct my_conn *c, const struct my_call *call);

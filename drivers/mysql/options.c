@@ -1,10 +1,11 @@
-/* What a connection is asked to be: by the URL, and where it is silent by the client's option
+/* What a connection is to be like: by the URL, and for what it leaves out by the client's option
  * files.
  *
- * The client libraries read option files when they connect, and what stands there beats what was
- * set before. So a handle that never connects reads them, and only what is listed here is taken
- * from it: a file cannot run a statement on our connections (init-command), open them anew behind
- * our back (reconnect), send local files, or undo what the URL asks of TLS. */
+ * The client libraries read option files when they connect, and what stands there overrides what
+ * was set before. So a handle that never connects reads the files, and only the options listed here
+ * are taken from it. Then a file cannot run a statement on our connections (init-command),
+ * reconnect without our notice (reconnect), send local files, or undo what the URL says about
+ * TLS. */
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ static int options_refuse(sqlock_error *err, const char *what)
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL's options: %s", what);
 }
 
-/* Connecting fails at once: the address is nobody's, and nothing is sent to it. */
+/* Connecting fails at once: no machine has that address, and nothing is sent to it. */
 static int options_read_files(MYSQL *files, const char *file, sqlock_error *err)
 {
     if (!my_client_prepare(files))
@@ -38,7 +39,8 @@ static int options_read_files(MYSQL *files, const char *file, sqlock_error *err)
     mysql_options(files, MYSQL_READ_DEFAULT_GROUP, "sqlock");
     if (mysql_real_connect(files, "255.255.255.255", NULL, NULL, NULL, 1, "/dev/null/none",
                            CLIENT_REMEMBER_OPTIONS) != NULL)
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "a server answers where there can be none");
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "a server answers at an address that no server can have");
     return 0;
 }
 
@@ -62,8 +64,8 @@ static int options_parse_mode(const char *text, enum my_ssl_mode *out, sqlock_er
     return 0;
 }
 
-/* 1: a list of versions that are still safe. A client library may leave out what it does not know.
- */
+/* 1: a list of versions that are still safe. A client library may skip a version that it does not
+ * know. */
 static int options_know_versions(const char *list)
 {
     while (*list != '\0') {
@@ -77,7 +79,7 @@ static int options_know_versions(const char *list)
     return 1;
 }
 
-/* MySQL's client library would print that a file is missing, MariaDB's may go on without it. */
+/* MySQL's client library would print that a file is missing. MariaDB's may go on without it. */
 static int options_check_files(const struct my_url *u, sqlock_error *err)
 {
     static const enum my_option files[] = {MY_DEFAULTS_FILE, MY_SSL_CA, MY_SSL_CAPATH, MY_SSL_CERT,
@@ -85,11 +87,11 @@ static int options_check_files(const struct my_url *u, sqlock_error *err)
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (u->options[files[i]] != NULL && access(u->options[files[i]], R_OK) != 0)
-            return options_refuse(err, "a file that is named there cannot be read");
+            return options_refuse(err, "one of the files cannot be read");
     return 0;
 }
 
-/* Nobody names an authority that is not asked, or a key that may not be used. */
+/* Refuses an authority that would not be used, and a certificate without its key. */
 static int options_check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlock_error *err)
 {
     const char *versions = u->options[MY_TLS_VERSION];
@@ -100,9 +102,10 @@ static int options_check_tls(const struct my_url *u, enum my_ssl_mode mode, sqlo
                               "ssl-ca and ssl-capath need ssl-mode=verify_ca or verify_identity");
     for (size_t i = 0; i < sizeof tls / sizeof *tls; i++)
         if (u->options[tls[i].option] != NULL && mode < MY_SSL_REQUIRED)
-            return options_refuse(err, "TLS options need an ssl-mode of required or more");
+            return options_refuse(
+                err, "TLS options need ssl-mode=required, verify_ca or verify_identity");
     if ((u->options[MY_SSL_CERT] == NULL) != (u->options[MY_SSL_KEY] == NULL))
-        return options_refuse(err, "ssl-cert and ssl-key come together");
+        return options_refuse(err, "ssl-cert and ssl-key need each other");
     if (versions != NULL && !options_know_versions(versions))
         return options_refuse(err, "tls-version is TLSv1.2, TLSv1.3, or both with a comma between");
     return 0;
@@ -112,12 +115,12 @@ static int options_set_text(MYSQL *my, enum mysql_option option, const char *val
                             sqlock_error *err)
 {
     if (value != NULL && mysql_options(my, option, value) != 0)
-        return options_refuse(err, "the client library does not take one of the TLS options");
+        return options_refuse(err, "the client library does not accept one of the TLS options");
     return 0;
 }
 
-/* A key or an authority would make MariaDB's client library believe in TLS where it may do without.
- */
+/* With a key or an authority, MariaDB's client library would believe in TLS where it may do
+ * without. */
 static int options_set_tls(MYSQL *my, MYSQL *files, const struct my_url *u, enum my_ssl_mode *mode,
                            sqlock_error *err)
 {
@@ -151,7 +154,7 @@ static const char *options_either(const char *url, const char *file)
     return url != NULL ? url : file;
 }
 
-/* A socket in the URL stands in place of any host; a host that is not this one, of any socket. */
+/* A socket in the URL replaces any host. A host that is not this machine replaces any socket. */
 static void options_aim(const struct my_url *u, const MYSQL *files, struct my_target *out)
 {
     const struct st_mysql_options *f = &files->options;
@@ -182,7 +185,7 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
     options_take_files(my, files);
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &off);
-    /* Else "localhost" means a socket, whichever server that is of. */
+    /* Otherwise "localhost" means a socket, whichever server that belongs to. */
     if (u->to.port != 0 && u->options[MY_SOCKET] == NULL)
         mysql_options(my, MYSQL_OPT_PROTOCOL, &tcp);
     options_aim(u, files, out);

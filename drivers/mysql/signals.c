@@ -1,7 +1,7 @@
-/* SIGPIPE is the application's. Both client libraries set it to be ignored when they are first
- * used, in the whole process and for good, and every program that it starts would inherit that. So
- * it is put back; and since OpenSSL's write() to a server that is gone raises it, it is blocked
- * while they work, in the thread that calls them alone. */
+/* SIGPIPE belongs to the application. When they are first used, both client libraries make the
+ * whole process ignore it for good, and every program that it starts would inherit that. So the
+ * driver restores the signal's action. OpenSSL's write() to a server that is gone raises the
+ * signal. So it is blocked while the libraries work, only in the calling thread. */
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -15,8 +15,9 @@ static void library_init(void)
     mysql_library_init(0, NULL, NULL);
 }
 
-/* Not only the first time: who ends the library has it begin anew. What another thread sets within
- * the first instants of that the library overwrites; nobody can help it. */
+/* Not only the first time: if a program ends the library, the next use starts it anew. If another
+ * thread sets the action just at that moment, the library overwrites it. Nothing can prevent
+ * that. */
 MYSQL *my_init(void)
 {
     struct sigaction before, now;
@@ -48,15 +49,16 @@ void my_quiet_begin(struct my_quiet *q)
         sigpending(&q->pending);
 }
 
-/* The kernel names a write's own process as the sender. */
+/* For a write, the kernel names the process itself as the sender. */
 static int signal_is_foreign(const siginfo_t *info)
 {
     return info->si_code == SI_QUEUE ||
            (info->si_code == SI_USER && info->si_pid != 0 && info->si_pid != getpid());
 }
 
-/* A SIGPIPE that has come meanwhile is our write's, but if somebody sent it to the process, which
- * gets it back. One that was pending before stays: the application blocks it, and waits for it. */
+/* A SIGPIPE that has come meanwhile is from our write, unless another process has sent it: then it
+ * is sent again to this process. One that was pending before stays: the application blocks it, and
+ * waits for it. */
 void my_quiet_end(const struct my_quiet *q)
 {
     const struct timespec now = {0, 0};

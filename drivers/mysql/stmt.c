@@ -7,7 +7,7 @@
 
 #define CHUNK 500 /* requests in a packet: below 1 MB also with the longest names */
 
-/* After one of these a lost answer leaves nothing open. */
+/* These requests change nothing, so a lost answer leaves no doubt. */
 static int stmt_only_reads(sqlock_stmt stmt)
 {
     return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
@@ -18,8 +18,8 @@ static int stmt_only_reads(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_BLOCKERS;
 }
 
-/* A whole number that fits; of an application's columns others may come, which stay what they are.
- * In a character set of wide characters a 1 begins with a NUL, and would be read as 0. */
+/* A whole number that fits. Application columns may have others, which stay what they are. In a
+ * wide character set a 1 begins with a NUL, and would be read as 0. */
 static int cell_put_number(const char *data, size_t len, sqlock_rows *rows)
 {
     char *end = NULL, again[24];
@@ -54,7 +54,7 @@ int my_fail_rows(const struct my_call *call, int rc, unsigned flags)
 {
     return sqlock_error_set(call->err, rc, flags,
                             rc == SQLOCK_EREFUSED
-                                ? "the session's character_set_results is one of wide characters"
+                                ? "the session's character_set_results has wide characters"
                                 : "no memory for the answer");
 }
 
@@ -75,9 +75,9 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
-/* A statement that waited too long for somebody's row has changed nothing: as if it had found none,
- * what is behind it in the packet is asked, and tells how the row stands. Where nothing is, and the
- * statement was not to change anything, it has found none. */
+/* A statement that waited too long for a locked row has changed nothing. As if it had found no row,
+ * the rest of its packet is sent, which reports the row's state. If there is no rest, and the
+ * statement was not to change anything, it has found no row. */
 static int packet_send(struct my_conn *c, struct my_call *call, const char *text, size_t len,
                        MYSQL_RES **out_res)
 {
@@ -117,13 +117,13 @@ static int step_run(struct my_conn *c, struct my_call *call, const struct my_bat
         return sqlock_error_set(call->err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_MAYBE,
                                 "the server left a transaction open");
     }
-    if (rc != 0) /* the server has done its part */
+    if (rc != 0) /* the server has done it */
         return my_fail_rows(call, rc, call->applies ? SQLOCK_MAYBE : 0);
     return 0;
 }
 
-/* The first step that answers ends the script. Steps before it that did not have not done what the
- * request asks for, so a failure after them is the failure of the step under way alone. */
+/* The first step that answers ends the script. Steps before it that did not answer have not done
+ * yet what the request is for. So a failure after them is the failure of the present step alone. */
 static int script_run(struct my_conn *c, struct my_call *call, const struct my_batch *b,
                       const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
 {
@@ -138,9 +138,9 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
     return rc;
 }
 
-/* Many requests go together where the server can step over a row that is locked: it would delay
- * them all. Where each goes by itself, those that were answered before one failed have been
- * committed, and their answers stand. */
+/* Many requests go in one packet if the server can skip a locked row: otherwise one such row would
+ * delay them all. If each goes alone and one fails, the answers before it stand, because those
+ * requests have been committed. */
 int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
            sqlock_rows *rows, sqlock_error *err)
 {
@@ -160,7 +160,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
             b.n = 1;
             rc = script_run(c, &call, &b, s->steps, s->n_steps, rows, done);
         }
-        if (rc != 0 && done > 0 && call.applies) /* those before it are committed */
+        if (rc != 0 && done > 0 && call.applies) /* the earlier ones are committed */
             err->flags |= SQLOCK_MAYBE;
         if (rc == 0)
             answered = sqlock_rows_count(rows);
@@ -182,8 +182,8 @@ int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
     return rc;
 }
 
-/* DDL commits by itself: a transaction around a migration would only look like one. The statements
- * can be run again instead, under a lease. */
+/* DDL commits by itself: a transaction around a migration would only look like one. Instead the
+ * statements can be run again, under a lease. */
 int my_begin(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct my_conn *c = conn;

@@ -1,8 +1,8 @@
 /* A step's text with its values.
  *
  * Integers are written in decimal and bytes as X'hex', which no character set, sql_mode or quoting
- * rule touches. Prepared statements would need a second round trip each, and both client libraries'
- * calls that do not block know only texts. */
+ * rule touches. A prepared statement would need a second round trip, and the non-blocking calls of
+ * both client libraries only know texts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define EACH "/*each "
 #define END  "/*end*/"
 
-/* Where the text goes; without memory it is only measured. */
+/* Where the text goes. Without memory it is only measured. */
 struct sink {
     char *at;
     size_t len;
@@ -37,8 +37,8 @@ static void text_put_hex(struct sink *out, const unsigned char *data, size_t len
     text_put(out, "'", 1);
 }
 
-/* A text of the application's is written by its bytes too, in the character set that the server
- * takes its words for: so it stays what it is, and is a text, not bytes. */
+/* A text of the application's is written by its bytes too, in the character set in which the server
+ * reads the session's statements. So it stays what it is, and is a text, not bytes. */
 static void text_put_value(struct sink *out, const sqlock_value *v, const char *charset)
 {
     char number[24];
@@ -70,8 +70,8 @@ const char *my_find(const char *from, const char *end, char what)
     }
 }
 
-/* A piece of the step for request number r. Its first placeholder is the step's number `at`;
- * returns the number of the next one. */
+/* A piece of the step for request number r. Its first placeholder has the number `at` in the step.
+ * Returns the number of the next one. */
 static size_t text_put_piece(struct sink *out, const char *from, const char *end,
                              const uint8_t *order, size_t at, const struct my_batch *b, size_t r)
 {

@@ -1,5 +1,5 @@
-/* mysql://user:password@host:port,host:port/database?option=value&...: cut and decoded by
- * uriparser, to which each host of a list is given alone. */
+/* mysql://user:password@host:port,host:port/database?option=value&... uriparser splits and decodes
+ * it. Of a list it gets each host alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@
 
 static int url_fail(sqlock_error *err, const char *what)
 {
-    /* never the URL itself: there may be a password in it */
+    /* never the URL itself: it may contain a password */
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", what);
 }
 
-/* A piece of the URL, decoded; NULL: not said. All of them together are no longer than the URL,
- * each having lost the sign that parted it from the next. */
+/* A piece of the URL, decoded; NULL: it is empty. All pieces together are no longer than the URL,
+ * because each lacks the character that separated it from the next. */
 static const char *url_keep(struct my_url *out, const char *from, const char *end)
 {
     char *s = out->room;
@@ -39,7 +39,7 @@ static void url_take_user(const UriTextRangeA *info, struct my_url *out)
         out->to.password = url_keep(out, colon + 1, info->afterLast);
 }
 
-/* MariaDB's client library takes some texts for more than a name: a list, settings, a plugin. */
+/* MariaDB's client library reads some texts as more than a name: a list, settings, a plugin. */
 static int url_take_host(const UriUriA *uri, struct my_url *out, sqlock_error *err)
 {
     const char *port = url_keep(out, uri->portText.first, uri->portText.afterLast);
@@ -62,7 +62,7 @@ static int url_take_database(const UriUriA *uri, struct my_url *out, sqlock_erro
     if (path == NULL)
         return 0;
     if (path->next != NULL)
-        return url_fail(err, "the database is one name; a slash in it is written %2F");
+        return url_fail(err, "the database is one name; write a slash in it as %2F");
     out->to.database = url_keep(out, path->text.first, path->text.afterLast);
     return 0;
 }
@@ -93,7 +93,7 @@ static int url_take_options(const UriTextRangeA *query, struct my_url *out, sqlo
         if (i == MY_OPTIONS)
             return url_fail(err, "an option in it is unknown (sqlock/mysql.h lists them)");
         if (out->options[i] != NULL)
-            return url_fail(err, "an option stands in it twice");
+            return url_fail(err, "an option is in it twice");
         if (list->value == NULL || list->value[0] == '\0')
             return url_fail(err, "an option in it has no value");
         out->options[i] = list->value;
@@ -117,9 +117,9 @@ static int url_take(const UriUriA *uri, struct my_url *out, sqlock_error *err)
     int rc;
 
     if (uri->hostText.first == NULL)
-        return url_fail(err, "no :// and a host behind it");
+        return url_fail(err, "it has no :// with a host after it");
     if (uri->fragment.first != NULL)
-        return url_fail(err, "a # must be written %23");
+        return url_fail(err, "write a # as %23");
     url_take_user(&uri->userInfo, out);
     if ((rc = url_take_host(uri, out, err)) != 0 || (rc = url_take_database(uri, out, err)) != 0)
         return rc;
@@ -132,13 +132,13 @@ static int url_parse(const char *url, struct my_url *out, sqlock_error *err)
     UriUriA uri;
     int rc;
 
-    if (strstr(url, "%00") != NULL) /* what is behind it would be cut off */
+    if (strstr(url, "%00") != NULL) /* what follows would be cut off */
         return url_fail(err, "a byte of it is zero");
     rc = uriParseSingleUriA(&uri, url, NULL);
     if (rc == URI_ERROR_SYNTAX)
         return url_fail(err,
-                        "signs other than letters, digits and - . _ ~ in names and passwords are "
-                        "written as % and two hex digits");
+                        "in names and passwords write characters other than letters, digits and "
+                        "- . _ ~ as % and two hex digits");
     out->text = out->room = rc == URI_SUCCESS ? sqlock_mem_alloc(strlen(url) + 1) : NULL;
     if (out->text == NULL)
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
@@ -157,7 +157,7 @@ void my_url_free(struct my_url *u)
 
 /* ---- lists of hosts ------------------------------------------------------------------------- */
 
-/* Where the hosts stand: behind user and password, before the database. NULL: nowhere. */
+/* Where the hosts are: after user and password, before the database. NULL: nowhere. */
 static const char *url_hosts(const char *url, const char **out_end)
 {
     const char *from = strstr(url, "://"), *at;
@@ -180,8 +180,8 @@ static uint32_t url_count(const char *from, const char *end)
     return n;
 }
 
-/* The URL with its host number i, from 1, alone; of those that an element without a name could
- * stand for, nobody knows which. NULL: *err tells why. */
+/* The URL with only its host number i, from 1. An element without a name is refused, because it
+ * could mean several hosts. NULL: *err has the reason. */
 static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
 {
     const char *end = NULL, *from = url_hosts(url, &end), *at = from, *stop;
@@ -192,7 +192,7 @@ static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
         i--;
     }
     if (at == NULL) {
-        url_fail(err, "it does not name so many hosts");
+        url_fail(err, "it does not name that many hosts");
         return NULL;
     }
     stop = memchr(at, ',', (size_t)(end - at));
@@ -211,7 +211,7 @@ static char *url_of_host(const char *url, uint32_t i, sqlock_error *err)
     return out;
 }
 
-/* What is wrong with any of them is told at once, not when its turn comes. */
+/* Reports at once what is wrong with any host, not when its turn comes. */
 static int url_check_hosts(const char *url, uint32_t n, sqlock_error *err)
 {
     int rc = 0;
@@ -221,7 +221,7 @@ static int url_check_hosts(const char *url, uint32_t n, sqlock_error *err)
 
         rc = u.alone != NULL ? url_parse(u.alone, &u, err) : err->code;
         if (rc == 0 && u.options[MY_SOCKET] != NULL)
-            rc = url_fail(err, "a socket is on one host");
+            rc = url_fail(err, "a socket allows only one host");
         my_url_free(&u);
     }
     return rc;

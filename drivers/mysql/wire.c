@@ -1,5 +1,5 @@
-/* A statement's way to the server and back, never past its deadline: by the client library's calls
- * that return when they would block, and a poll on the socket and the wake descriptor. */
+/* How a statement gets to the server and its answer back, never past its deadline: by the client
+ * library's non-blocking calls, and a poll on the socket and the wake descriptor. */
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ void my_cancel(void *conn)
         sqlock_wake_set(c->wake_fd);
 }
 
-/* The wake descriptor is cleared before the flag is read: a cancel that sets its flag after that
+/* The wake descriptor is cleared before the flag is read. A cancel that sets its flag after that
  * read sets the descriptor later still, and ends the next wait. */
 int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op)
 {
@@ -48,8 +48,9 @@ int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *o
     }
 }
 
-/* An end of the session that is already here must be seen now: once the request is sent, nobody can
- * tell whether the server read it before it ended. An idle server says nothing but good-bye. */
+/* If the session has ended already, that must be noticed now: after the request is sent, no one
+ * knows whether the server read it before it ended. An idle server sends nothing but its
+ * good-bye. */
 static int wire_ready(struct my_conn *c, const struct my_call *call)
 {
     int fd = my_client_socket(c->my);
@@ -60,16 +61,16 @@ static int wire_ready(struct my_conn *c, const struct my_call *call)
     if (atomic_load(&c->cancelled))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (sqlock_now_us() >= call->deadline)
-        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to ask the server");
+        return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     return 0;
 }
 
-/* A call of the library's that is left half done keeps what it has read so far, for good: it is on
- * the call's own stack. So the link of a request that is given up is shut, and the call goes on to
- * the end that it finds there. It waits for nothing any more; so many pieces are enough. */
+/* A library call that is abandoned keeps for good what it has read so far, because that lies on the
+ * call's own stack. So for a request that is given up the link is shut, and the call goes on to the
+ * end that it finds there. It waits for nothing any more, so this many pieces are enough. */
 enum { PIECES_MOST = 1000 };
 
-/* Between two pieces; rc is what it returned before. */
+/* Between two pieces. rc is what this returned before. */
 static int wire_wait_or_shut(struct my_conn *c, const struct my_call *call, const struct my_op *op,
                              int rc)
 {
@@ -109,7 +110,7 @@ static int wire_store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_r
     for (int left = PIECES_MOST; left > 0 && my_client_store(c->my, &op, &res); left -= rc != 0)
         rc = wire_wait_or_shut(c, call, &op, rc);
     if (rc != 0) {
-        mysql_free_result(res); /* all of it may have been there */
+        mysql_free_result(res); /* the whole answer may have come */
         return rc;
     }
     if (op.failed)
