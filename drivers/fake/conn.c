@@ -11,7 +11,7 @@ static void conns_wake(sqlock_fake *db)
         sqlock_wake_set(c->wake_fd);
 }
 
-/* Whoever waits for the end of a transaction has to look again. */
+/* Calls that wait for the end of a transaction have to look again. */
 static int tx_end(struct fake_conn *c, const char *how, sqlock_error *err)
 {
     if (c->db->owner != c)
@@ -47,15 +47,15 @@ static int link_fail(struct fake_conn *c, unsigned flags, const char *text, sqlo
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* The client stops listening; what it sent goes its way. */
+/* The client gives up; its request goes on. */
 static int call_give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
 {
     c->link = FAKE_LINK_DEAD;
     return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
 }
 
-/* Wait once, out of the database, until then or until woken. The wake is cleared before the flags
- * are read, and they are set before it: so none is missed between two waits. */
+/* Wait once, outside of the database, until then or until woken. The wake-up is cleared before the
+ * flags are read, and they are set before it: so none is missed between two waits. */
 static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
 {
     if (c->link != FAKE_LINK_UP)
@@ -73,7 +73,7 @@ static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, 
     return woken < 0 ? call_give_up(c, SQLOCK_ESYS, "waiting for the answer failed", err) : 0;
 }
 
-/* Enter the database for a call; call_end() leaves it, whatever this returns. There is one
+/* Enter the database for a call. call_end() leaves it, whatever this returns. There is one
  * transaction at a time: others wait for its end, as for a lock on the server. */
 static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
 {
@@ -98,7 +98,7 @@ static int call_end(struct fake_conn *c, int rc)
 {
     if (rc != 0)
         tx_undo(c);
-    atomic_store(&c->cancelled, 0); /* what was to cut this call ends with it */
+    atomic_store(&c->cancelled, 0); /* a cancel ends with its call */
     sqlock_wake_clear(c->wake_fd);
     fake_leave(c->db);
     return rc;
@@ -109,7 +109,7 @@ static int call_wait_until(struct fake_conn *c, int64_t until, int64_t deadline,
     int rc = 0;
     while (rc == 0 && sqlock_now_us() < until)
         rc = call_wait_once(c, until, deadline, err);
-    /* Cut in the very moment: no answer comes through any more. */
+    /* Cut at this very moment: no answer gets through any more. */
     if (rc == 0 && c->link != FAKE_LINK_UP)
         rc = link_fail(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
     return rc;
@@ -126,8 +126,9 @@ static int call_run_slow(struct fake_call *call, int64_t delay_us, int64_t deadl
     return waited != 0 ? waited : rc;
 }
 
-/* Whoever comes to the database first after it is due runs it, this call or another. If this one
- * gives up before, it runs all the same, but for what its transaction takes along. */
+/* The first call that enters the database after the request is due runs it, this call or another.
+ * If this call gives up before, the request runs all the same, except for what its transaction
+ * takes along. */
 static int call_run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadline)
 {
     struct fake_conn *c = call->conn;
@@ -140,7 +141,7 @@ static int call_run_stalled(struct fake_call *call, int64_t delay_us, int64_t de
     rc = call_wait_until(c, p->due, deadline, call->err);
     if (rc == 0)
         fake_pending_run_due(c->db);
-    while (rc == 0 && !p->done) /* another one's transaction is open */
+    while (rc == 0 && !p->done) /* another connection's transaction is open */
         rc = call_wait_once(c, INT64_MAX, deadline, call->err);
     if (rc == 0 && (rc = p->rc) != 0)
         *call->err = p->err;

@@ -39,8 +39,8 @@ int fake_exec(sqlock_fake *db, const char *sql, sqlock_error *err)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* In before_... stands what each row was before its last change. One that was made by it has no
- * more than its key there. */
+/* before_... holds what each row was before its last change. For a row that this change made, it
+ * holds only the key. */
 #define WATCH(t)                                                                                   \
     "DROP TABLE IF EXISTS before_" t ";"                                                           \
     "CREATE TABLE before_" t " AS SELECT * FROM sqlock_" t " WHERE 0;"                             \
@@ -70,7 +70,7 @@ static const struct {
 
 enum { TABLES = sizeof tables / sizeof *tables };
 
-/* At an older version some are not there. */
+/* At an older version some tables are not there. */
 void fake_watch_tables(sqlock_fake *db)
 {
     for (int i = 0; i < TABLES; i++)
@@ -85,8 +85,8 @@ static void tables_go_back(sqlock_fake *db)
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, NULL);
 }
 
-/* Somebody has been here before: with leases as long as they are by default. Commits may be missing
- * (lost_at) since another server than the first one was recorded. */
+/* Other programs have used the database before, with leases as long as they are by default. Since
+ * the server after the first one was recorded (lost_at), commits may be missing. */
 static const char server_table[] =
     "UPDATE sqlock_meta SET server = '';"
     "CREATE TABLE fake_server (server TEXT, longest INTEGER, lost_at INTEGER);"
@@ -184,7 +184,7 @@ void sqlock_fake_step_clock(sqlock_fake *db, int64_t ms)
     fake_leave(db);
 }
 
-/* What was committed last had not reached the new server. Its meta row had. */
+/* The last commits had not reached the new server. Its meta row had. */
 void sqlock_fake_failover(sqlock_fake *db)
 {
     char sql[64];

@@ -1,6 +1,6 @@
-/* The fake driver's own types: a database in memory, the script of its faults, connections to it.
- * Everything in a sqlock_fake, and in its connections all but `cancelled`, is guarded by its mutex.
- * Nobody sleeps holding it. */
+/* What the files of the fake driver share: a database in memory, the script of its faults,
+ * connections to it. Its mutex guards everything in a sqlock_fake, and in its connections
+ * everything except `cancelled`. No thread sleeps while it has the mutex. */
 #ifndef SQLOCK_FAKE_INTERNAL_H
 #define SQLOCK_FAKE_INTERNAL_H
 
@@ -27,10 +27,10 @@ struct sqlock_fake {
     sqlite3 *sql;    /* one for all connections */
     int64_t sql_now; /* the server's clock for the statement that runs */
     sqlite3_stmt *steps[SQLOCK_STMT_COUNT][FAKE_STEPS_MAX]; /* prepared when first needed */
-    struct fake_conn *owner; /* of the transaction that is open; everybody else waits for its end */
+    struct fake_conn *owner; /* of the open transaction; all others wait for its end */
 
     struct fake_fault *faults;
-    int bad_fault; /* a fault could not be noted: no request may pass as if it were */
+    int bad_fault;                /* a fault could not be noted: no request may pass without it */
     struct fake_pending *pending; /* by due time */
 
     struct fake_conn *conns;
@@ -39,7 +39,7 @@ struct sqlock_fake {
 /* Requests of one kind, on their way through the server. */
 struct fake_call {
     sqlock_fake *db;
-    struct fake_conn *conn; /* NULL: nobody waits for the answer any more */
+    struct fake_conn *conn; /* NULL: no call waits for the answer any more */
     sqlock_stmt stmt;
     const sqlock_value *values;
     size_t n;
@@ -48,15 +48,15 @@ struct fake_call {
     int64_t now; /* the server's clock */
 };
 
-/* Lock the database, and first run what was due by now. */
+/* Lock the database, and first run the requests that are due. */
 void fake_enter(sqlock_fake *db);
 void fake_leave(sqlock_fake *db);
 /* The server's clock now. */
 int64_t fake_clock(const sqlock_fake *db);
 /* Statements without parameters and rows. */
 int fake_exec(sqlock_fake *db, const char *sql, sqlock_error *err);
-/* After migrations: note from now on what each row was before its last change, so that a failover
- * can forget that. */
+/* After migrations: from now on note what each row was before its last change, so that a failover
+ * can forget that change. */
 void fake_watch_tables(sqlock_fake *db);
 
 /* ---- requests (request.c) ------------------------------------------------------------------- */
@@ -67,29 +67,30 @@ int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n);
 const sqlock_value *fake_values_of(const struct fake_call *call, size_t request);
 /* Run the requests and put their rows, in a transaction of their own unless one is open. */
 int fake_db_run(struct fake_call *call);
-/* Delete a row, as a pruner does: the floor of tokens stays above it. Or a register. */
+/* Delete a row, as pruning does: the floor of tokens stays above it. Or a register. */
 void fake_vanish(sqlock_fake *db, int is_register, const sqlock_value *key);
 /* Fill err for SQLite's result of the last call, and return its code. */
 int fake_sql_error(sqlock_fake *db, int result, sqlock_error *err);
 
 /* ---- faults (fault.c) ----------------------------------------------------------------------- */
 
-/* A request that the server runs when its time comes, whether or not somebody waits for it. */
+/* A request that the server runs when its time comes, whether or not a call waits for it. */
 struct fake_pending {
     struct fake_pending *next;
     int64_t due; /* by sqlock_now_us() */
     struct fake_call call;
     sqlock_error err;
     int rc;
-    int done;              /* run, or gone with its server; whoever waits frees it */
-    sqlock_value values[]; /* and behind them the bytes that they point to */
+    int done;              /* run, or gone with its server; a call that waits frees it */
+    sqlock_value values[]; /* followed by the bytes that they point to */
 };
 
 /* What happens to this call: NONE, or a fault with its delay. VANISH has happened already. */
 sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us);
-/* Let the call be run later, by whoever comes to the database first then. conn is who waits. */
+/* Let the call run later, at the first entry into the database after that time. conn is the one
+ * that waits. */
 int fake_pending_add(const struct fake_call *call, int64_t delay_us, struct fake_pending **out);
-/* Nobody waits any more. The request is run all the same, unless it is forgotten here. */
+/* No call waits any more. The request runs all the same, unless it is forgotten here. */
 void fake_pending_abandon(sqlock_fake *db, struct fake_pending *pending, int forget);
 /* While a transaction is open, only what is part of it. */
 void fake_pending_run_due(sqlock_fake *db);
@@ -102,7 +103,7 @@ void fake_faults_free(sqlock_fake *db);
 enum fake_link {
     FAKE_LINK_UP,
     FAKE_LINK_CUT, /* the client has not noticed: its next request goes nowhere */
-    FAKE_LINK_DEAD /* the client was told */
+    FAKE_LINK_DEAD /* the client knows */
 };
 
 struct fake_conn {
@@ -113,7 +114,7 @@ struct fake_conn {
     atomic_int cancelled; /* set by any thread, then wake_fd */
 };
 
-/* Break every link; calls that wait on them find out. */
+/* Break every link. Calls that wait on them notice. */
 void fake_cut_all(sqlock_fake *db);
 
 #endif

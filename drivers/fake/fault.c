@@ -66,7 +66,8 @@ static int fault_fits(const struct fake_fault *f, sqlock_stmt stmt)
     return f->stmt == -1 ? stmt != SQLOCK_STMT_HANDSHAKE : f->stmt == (int)stmt;
 }
 
-/* The first fault that fits takes the request, be it to let it pass: the script reads in order. */
+/* The first fault that fits takes the request, even if only to let it pass: the script reads in
+ * order. */
 static sqlock_fault fault_draw_one(sqlock_fake *db, sqlock_stmt stmt, int64_t *out_delay_us)
 {
     struct fake_fault **at = &db->faults;
@@ -88,7 +89,7 @@ static sqlock_fault fault_draw_one(sqlock_fake *db, sqlock_stmt stmt, int64_t *o
     return fault;
 }
 
-/* A batch travels as one statement: what hits one of its requests hits all, and counts once. */
+/* A batch travels as one statement: a fault of one of its requests hits all, and counts once. */
 sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us)
 {
     for (size_t i = 0; i < call->n; i++) {
@@ -104,7 +105,7 @@ sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us
 
 /* ---- requests that run later ---------------------------------------------------------------- */
 
-/* The caller's values die when its call returns, which may be long before the request is run. */
+/* The caller's values end with its call, perhaps long before the request runs. */
 static struct fake_pending *pending_copy(const struct fake_call *call)
 {
     size_t n_values = call->n * sqlock_fake_dialect.scripts[call->stmt].n_params;
@@ -162,8 +163,9 @@ void fake_pending_abandon(sqlock_fake *db, struct fake_pending *pending, int for
     sqlock_mem_free(pending);
 }
 
-/* Run late, but at the time by the server's clock at which it was due: what a test sees does not
- * depend on when somebody next comes to the database. Steps of that clock run what is due first. */
+/* A late request runs at the time when it was due, by the server's clock. So what a test sees does
+ * not depend on the next entry into the database. Before that clock is stepped, the requests that
+ * are due run. */
 void fake_pending_run_due(sqlock_fake *db)
 {
     int64_t now = sqlock_now_us();
@@ -191,7 +193,7 @@ void fake_pending_forget_all(sqlock_fake *db)
     db->pending = NULL;
     while (p != NULL) {
         struct fake_pending *next = p->next;
-        /* One that is waited for belongs to the call that waits, which finds its link cut. */
+        /* A request with a waiting call belongs to that call, which finds its link cut. */
         p->done = 1;
         if (p->call.conn == NULL)
             sqlock_mem_free(p);

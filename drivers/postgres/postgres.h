@@ -36,7 +36,7 @@ struct pg_conn {
     int unprepared;
     int in_tx;        /* between begin() and commit() or rollback() */
     int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
-    int under_way;        /* a statement of ours is under way */
+    int under_way;    /* a statement of ours is under way */
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
 
