@@ -19,7 +19,7 @@ enum { OWNER = GRANT_LAST };
 
 static const struct option_spec options[] = {
     GRANT_OPTIONS,
-    {OWNER, "owner", "OWNER", "settle an acquire whose outcome is unknown (exit 79)"},
+    {OWNER, "owner", "OWNER", "settle an acquire that exited with 79 (unknown)"},
     {0, NULL, NULL, NULL},
 };
 
@@ -39,14 +39,14 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
     while ((key = options_next(&o)) >= 0)
         if (key == OWNER) {
             if (!(a->has_owner = text_owner_read(o.value, a->owner)))
-                return options_refuse(cli, "--owner: 32 hexadecimal digits are needed");
+                return options_refuse(cli, "invalid --owner (use 32 hexadecimal digits)");
         } else {
             grant_option(&o, key, &a->grant);
         }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
     if (o.n != 1)
-        return options_refuse(cli, "one NAME is needed");
+        return options_refuse(cli, "acquire needs one NAME");
     a->name = o.operands[0];
     return 0;
 }
@@ -77,7 +77,7 @@ static int granted(const struct cli *cli, sqlock_lock *lock)
     int rc = print_grant(cli, lock, 0);
 
     if (rc != 0 && sqlock_release(lock, &err) != 0)
-        say(SAY_ERROR, "%s", err.text);
+        fail_with(err.code, &err);
     return rc;
 }
 
@@ -147,7 +147,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (signals_take(&signals)) {
         rc = take(cli, m, &a, &signals);
     } else {
-        say(SAY_ERROR, "no room for descriptors");
+        say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
     }
     sqlock_close(m);
@@ -158,9 +158,9 @@ const struct command command_acquire = {
     .name = "acquire",
     .synopsis = "[-n | -w DUR] [--ttl DUR] [--grace DUR] [-m K=V]... [--owner OWNER] NAME",
     .summary = "take a lock and print its owner and token",
-    .help = "It is held until `sqlock release NAME OWNER TOKEN`, or until the lease ends:\n"
-            "`sqlock renew` makes it longer. For one command `sqlock run` is the safer way.\n"
-            "Others are told the process that called it: the script.\n",
+    .help = "The lock is held until 'sqlock release NAME OWNER TOKEN', or until the lease\n"
+            "ends; 'sqlock renew' extends it. For a single command, 'sqlock run' is safer.\n"
+            "Others see the process that called this command, the script, as the holder.\n",
     .options = options,
     .run = run,
 };

@@ -17,10 +17,10 @@
 enum { TOKEN = OPTION_LONG, OLDER_THAN, DRY_RUN, YES };
 
 static const struct option_spec options[] = {
-    {TOKEN, "token", "T", "of the grant, as ls, show and the busy message tell it"},
-    {OLDER_THAN, "older-than", "DUR", "all that were granted at least so long ago"},
-    {DRY_RUN, "dry-run", NULL, "only tell what would be broken"},
-    {YES, "yes", NULL, "with --older-than: do not ask"},
+    {TOKEN, "token", "T", "token of the grant, as ls and show print it"},
+    {OLDER_THAN, "older-than", "DUR", "all locks that were granted at least this long ago"},
+    {DRY_RUN, "dry-run", NULL, "only print what would be broken"},
+    {YES, "yes", NULL, "with --older-than: do not ask for confirmation"},
     {0, NULL, NULL, NULL},
 };
 
@@ -68,11 +68,11 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
         return EXIT_USAGE;
     job->operand = o.operands[0];
     if (o.n > 1)
-        return options_refuse(cli, "there is more than one NAME or GLOB");
+        return options_refuse(cli, "more than one NAME or GLOB given");
     if ((job->token > 0) == job->by_age)
-        return options_refuse(cli, "either NAME --token T, or --older-than DUR [GLOB]");
+        return options_refuse(cli, "use either NAME --token T or --older-than DUR [GLOB]");
     if (job->token > 0 && job->operand == NULL)
-        return options_refuse(cli, "a NAME is needed");
+        return options_refuse(cli, "--token needs a NAME");
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int break_all(const struct job *job, sqlock *m)
         else if (rc == SQLOCK_EGUARDED && !(err.flags & SQLOCK_RETRY)) /* it is done */
             rc = tell(job, v, "broken; an open transaction still guards the name");
         else if (rc == SQLOCK_ELOST)
-            rc = tell(job, v, "gone before");
+            rc = tell(job, v, "already gone");
         else
             rc = fail_with(rc, &err);
     }
@@ -176,8 +176,10 @@ static bool is_meant(const struct job *job)
     if (job->dry_run || job->yes || job->token > 0 || job->n == 0)
         return true;
     if ((tty = fopen("/dev/tty", "r+e")) == NULL) {
-        options_refuse(job->cli, "%zu %s would be broken: --dry-run lists, --yes does it", job->n,
-                       job->n == 1 ? "lock" : "locks");
+        options_refuse(
+            job->cli,
+            "no terminal to confirm breaking %zu %s: list them with --dry-run, confirm with --yes",
+            job->n, job->n == 1 ? "lock" : "locks");
         return false;
     }
     for (size_t i = 0; i < job->n; i++) {
@@ -209,12 +211,11 @@ static int work(struct job *job, sqlock *m)
     if (rc != 0)
         return rc;
     if (job->token > 0 && job->n == 0) {
-        say(SAY_ERROR, "there is no grant of \"%s\" with token %lld", job->operand,
-            (long long)job->token);
+        say(SAY_ERROR, "no grant of \"%s\" with token %lld", job->operand, (long long)job->token);
         return EXIT_NO;
     }
     if (job->n == 0)
-        say(SAY_NOTE, "nothing to break: no lock %s%s%swas granted so long ago",
+        say(SAY_NOTE, "nothing to break: no lock %s%s%swas granted that long ago",
             job->operand != NULL ? "that matches " : "", job->operand != NULL ? job->operand : "",
             job->operand != NULL ? " " : "");
     return is_meant(job) ? break_all(job, m) : EXIT_USAGE;
@@ -242,8 +243,8 @@ const struct command command_break = {
     .name = "break",
     .synopsis = "NAME --token T [--dry-run]\n--older-than DUR [--dry-run] [--yes] [GLOB]",
     .summary = "forcibly release locks whose holder is known to be dead",
-    .help = "A holder that lives learns it at its next renewal, and works on until then: only\n"
-            "the token protects data from it.\n",
+    .help = "A holder that is still alive learns of this at its next renewal, and works on\n"
+            "until then: only the token protects your data from it.\n",
     .options = options,
     .run = run,
 };

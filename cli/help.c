@@ -17,7 +17,7 @@ static int print_overview(void)
     options_print(stdout, global_options);
     puts("\nDurations: 500ms 30s 5m 1h30m 1d 2w; a bare number is seconds.\n"
          "URLs: postgres://... postgresql://... mysql://... mariadb://... sqlite:PATH\n"
-         "`sqlock help COMMAND` tells more; `sqlock --version` the version.");
+         "'sqlock help COMMAND' explains a command.");
     return output_end();
 }
 
@@ -60,7 +60,7 @@ int help_print(const struct command *c)
         puts("\nOptions:");
         options_print(stdout, c->options);
     }
-    puts("\n`sqlock help` lists the global options.");
+    puts("\n'sqlock help' lists the global options.");
     return output_end();
 }
 
@@ -82,7 +82,7 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_help = {
     .name = "help",
     .synopsis = "[COMMAND]",
-    .summary = "tell what a command does",
+    .summary = "explain a command",
     .options = no_options,
     .run = run,
 };

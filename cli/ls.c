@@ -19,11 +19,11 @@
 enum { HELD = OPTION_LONG, WAITING, EXPIRED, OLDER_THAN, WATCH };
 
 static const struct option_spec options[] = {
-    {HELD, "held", NULL, "only locks whose lease runs"},
-    {EXPIRED, "expired", NULL, "only locks whose lease has run out"},
+    {HELD, "held", NULL, "only locks that are held"},
+    {EXPIRED, "expired", NULL, "only locks whose lease has ended"},
     {WAITING, "waiting", NULL, NULL},
-    {OLDER_THAN, "older-than", "DUR", "only locks that were granted so long ago"},
-    {WATCH, "watch", "[DUR]", "again and again, every 2s"},
+    {OLDER_THAN, "older-than", "DUR", "only locks that were granted at least this long ago"},
+    {WATCH, "watch", "[DUR]", "repeat, every 2s by default"},
     {0, NULL, NULL, NULL},
 };
 
@@ -54,7 +54,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
         else if (o.value == NULL)
             ls->watch_ms = 2000;
         else if (options_duration(&o, &ls->watch_ms) && ls->watch_ms < 100)
-            return options_refuse(cli, "--watch: at least 100ms");
+            return options_refuse(cli, "--watch must be at least 100ms");
     }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
@@ -209,10 +209,10 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_ls = {
     .name = "ls",
     .synopsis = "[--held|--expired] [--older-than DUR] [--watch[=DUR]] [GLOB]",
-    .summary = "list locks: held, and expired ones that nobody has taken",
-    .help = "By name, a page at a time: not one moment's picture. GLOB is as in a shell.\n"
-            "An expired lock is anyone's: HELD tells how long it was held, LEFT -3m that its\n"
-            "lease ended 3m ago.\n",
+    .summary = "list locks that are held or expired",
+    .help = "Sorted by name. Read page by page, so the list is not a snapshot of one moment.\n"
+            "GLOB is a pattern as in a shell. An expired lock is free to take: HELD shows\n"
+            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n",
     .options = options,
     .run = run,
 };

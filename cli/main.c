@@ -31,7 +31,7 @@ int command_unknown(const struct cli *cli, const char *name)
 {
     for (const char *const *word = later; *word != NULL; word++)
         if (strcmp(*word, name) == 0)
-            return options_refuse(cli, "%s: this version does not have it yet", name);
+            return options_refuse(cli, "%s: not available in this version yet", name);
     return options_refuse(cli, "unknown command \"%s\"", name);
 }
 

@@ -16,11 +16,11 @@
 enum { TO = OPTION_LONG, FROM, DRY_RUN, YES, EXIT_CODE, DRIVER, FORMAT };
 
 static const struct option_spec options[] = {
-    {TO, "to", "V", "up, down, sql: to this version; else the newest"},
-    {FROM, "from", "V", "sql: from this version: 0"},
+    {TO, "to", "V", "up, down, sql: to this version; default: the newest"},
+    {FROM, "from", "V", "sql: from this version; default: 0"},
     {DRY_RUN, "dry-run", NULL, "up, down: only count"},
-    {YES, "yes", NULL, "down: delete what newer versions stored"},
-    {EXIT_CODE, "exit-code", NULL, "status: end with 1 when steps are pending"},
+    {YES, "yes", NULL, "down: confirm that newer versions' data is deleted"},
+    {EXIT_CODE, "exit-code", NULL, "status: exit with 1 if migrations are pending"},
     {DRIVER, "driver", "D", "sql: postgres, sqlite or mysql"},
     {FORMAT, "format", "plain", "sql: for the database's own client"},
     {'o', NULL, "DIR", NULL},
@@ -55,10 +55,8 @@ static int migrate(struct job *job, unsigned flags)
         return output_json(json_pack("{s:i, s:b}", "steps", steps, "dry_run", job->dry_run));
     if (say_is_quiet())
         return 0;
-    printf("%d %s %s\n", steps, steps == 1 ? "migration" : "migrations",
-           job->dry_run                  ? "to do"
-           : flags & SQLOCK_MIGRATE_DOWN ? "taken back"
-                                         : "applied");
+    printf("%d %s %s%s\n", steps, steps == 1 ? "migration" : "migrations",
+           job->dry_run ? "would be " : "", flags & SQLOCK_MIGRATE_DOWN ? "undone" : "applied");
     return output_end();
 }
 
@@ -70,7 +68,7 @@ static int up(struct job *job)
 static int down(struct job *job)
 {
     if (!job->has_to || !(job->yes || job->dry_run))
-        return options_refuse(job->cli, "down deletes: --to V and --yes are needed");
+        return options_refuse(job->cli, "migrate down deletes data: --to V and --yes are needed");
     return migrate(job, SQLOCK_MIGRATE_DOWN);
 }
 
@@ -180,7 +178,7 @@ static int baseline(struct job *job)
         return output_json(json_pack("{s:i}", "recorded", (int)version));
     if (say_is_quiet())
         return 0;
-    printf("recorded as applied: migrations up to version %d\n", (int)version);
+    printf("recorded as applied: all migrations up to version %d\n", (int)version);
     return output_end();
 }
 
@@ -201,7 +199,7 @@ static int sql(struct job *job)
     int rc;
 
     if (job->driver == NULL)
-        return options_refuse(job->cli, "sql needs --driver D");
+        return options_refuse(job->cli, "migrate sql needs --driver D");
     if ((rc = driver_by_name(job->driver, &driver)) != 0)
         return rc;
     opts.schema = job->cli->schema;
@@ -266,7 +264,7 @@ static bool take_option(struct options *o, int key, struct job *job)
     default:
         if (strcmp(o->value, "plain") == 0)
             return true;
-        options_refuse(o->cli, "--format %s: this version does not have it yet", o->value);
+        options_refuse(o->cli, "--format %s: not available in this version yet", o->value);
         return false;
     }
 }
@@ -274,12 +272,12 @@ static bool take_option(struct options *o, int key, struct job *job)
 static int read_step(struct cli *cli, const struct options *o, const struct step **out)
 {
     if (o->n == 0)
-        return options_refuse(cli, "one of: up, down, status, verify, baseline, sql");
+        return options_refuse(cli, "migrate needs one of: up, down, status, verify, baseline, sql");
     if ((*out = find_step(o->operands[0])) != NULL)
         return 0;
     if (strcmp(o->operands[0], "grants") == 0)
-        return options_refuse(cli, "grants: this version does not have it yet");
-    return options_refuse(cli, "there is no \"migrate %s\"", o->operands[0]);
+        return options_refuse(cli, "migrate grants: not available in this version yet");
+    return options_refuse(cli, "unknown command \"migrate %s\"", o->operands[0]);
 }
 
 /* Which options a step takes is known when all have been read: they may stand before it. */
@@ -292,7 +290,7 @@ static int check_step(struct cli *cli, const struct options *o, unsigned seen,
             return options_refuse(cli, "migrate %s does not take --%s", step->name, spec->name);
     if (o->n - 1 != step->operands)
         return options_refuse(cli, "migrate %s takes %s", step->name,
-                              step->operands > 0 ? "one version" : "no operand");
+                              step->operands > 0 ? "one version" : "no argument");
     return 0;
 }
 
@@ -333,10 +331,13 @@ const struct command command_migrate = {
     .name = "migrate",
     .synopsis = "up [--to V] [--dry-run]\ndown --to V --yes [--dry-run]\nstatus [--exit-code]\n"
                 "verify\nbaseline V\nsql --driver D [--from V] [--to V] [--format plain]",
-    .summary = "bring the schema to this version, or look at it",
-    .help = "up is never done by itself, but for --local. verify compares tables and records\n"
-            "with what the migrations make. baseline records migrations that another tool has\n"
-            "run. sql prints them for the database's own client, without a database.\n",
+    .summary = "create, upgrade or check the tables",
+    .help = "up        create or upgrade the tables; only --local does this by itself\n"
+            "down      go back to an older version, and delete what newer ones stored\n"
+            "status    list the migrations\n"
+            "verify    check that the tables are as the migrations make them\n"
+            "baseline  record migrations up to V as applied, if another tool has run them\n"
+            "sql       print migrations for the database's own client; needs no database\n",
     .options = options,
     .run = run,
 };

@@ -19,13 +19,13 @@
 enum { GRACE = OPTION_LONG, IDLE, BATCH, LIMIT, DRY_RUN, LOOP, METRICS_FILE };
 
 static const struct option_spec options[] = {
-    {GRACE, "grace", "DUR", "clear what ran out at least so long ago: 1m"},
-    {IDLE, "idle", "DUR", "delete rows that nobody has used for so long: 7d"},
-    {BATCH, "batch", "N", "rows for one statement: 500"},
-    {LIMIT, "limit", "N", "change at most so many rows"},
+    {GRACE, "grace", "DUR", "clear locks that expired this long ago; default: 1m"},
+    {IDLE, "idle", "DUR", "delete rows unused for this long; default: 7d"},
+    {BATCH, "batch", "N", "rows in one statement; default: 500"},
+    {LIMIT, "limit", "N", "change at most this many rows"},
     {DRY_RUN, "dry-run", NULL, "only count"},
-    {LOOP, "loop", "DUR", "again and again, with such pauses"},
-    {METRICS_FILE, "metrics-file", "FILE", "tell there what each run did, for a collector"},
+    {LOOP, "loop", "DUR", "repeat, with pauses of this length"},
+    {METRICS_FILE, "metrics-file", "FILE", "write there what each run did"},
     {0, NULL, NULL, NULL},
 };
 
@@ -69,11 +69,10 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
     if (job->metrics != NULL && (job->opts.flags & SQLOCK_REAP_DRY_RUN))
-        return options_refuse(cli,
-                              "--metrics-file tells what was done, and --dry-run does nothing");
+        return options_refuse(cli, "use only one of --metrics-file and --dry-run");
     if (job->opts.idle_ms < SQLOCK_REAP_IDLE_MIN_MS)
-        return options_refuse(cli, "--idle: at least 2h");
-    return o.n == 0 ? 0 : options_refuse(cli, "it takes no operand");
+        return options_refuse(cli, "--idle must be at least 2h");
+    return o.n == 0 ? 0 : options_refuse(cli, "reap takes no argument");
 }
 
 static int tell(const struct job *job)
@@ -92,10 +91,10 @@ static int tell(const struct job *job)
     if (say_is_quiet())
         return 0;
     if (!r->ran) {
-        say(SAY_NOTE, "another reaper is at work");
+        say(SAY_NOTE, "another reaper is running");
         return 0;
     }
-    printf("%s %lld, %s %lld, of %lld in %s%s\n", dry ? "would clear" : "cleared",
+    printf("%s %lld, %s %lld of %lld rows in %s%s\n", dry ? "would clear" : "cleared",
            (long long)r->cleared, dry ? "would prune" : "pruned", (long long)r->pruned,
            (long long)r->seen, text_span(span, r->duration_us / 1000),
            r->more ? "; there may be more" : "");
@@ -124,7 +123,7 @@ static int reap_once(struct job *job)
     uint64_t count;
 
     if (pthread_create(&thread, NULL, work, job) != 0) {
-        say(SAY_ERROR, "no thread could be started");
+        say(SAY_ERROR, "cannot start a thread");
         return EXIT_INTERNAL;
     }
     while (fds[0].revents == 0) {
@@ -186,7 +185,7 @@ static int run(struct cli *cli, int argc, char **argv)
         sqlock_cancel_new(&job.opts.cancel, NULL) == 0) {
         rc = reap(&job);
     } else {
-        say(SAY_ERROR, "no room for descriptors");
+        say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
     }
     sqlock_cancel_free(job.opts.cancel);
@@ -198,14 +197,15 @@ const struct command command_reap = {
     .name = "reap",
     .synopsis = "[--grace DUR] [--idle DUR] [--batch N] [--limit N] [--dry-run] [--loop DUR] "
                 "[--metrics-file FILE]",
-    .summary = "free what has run out, delete what nobody uses",
-    .help = "No lock waits for it: an expired one is granted to the next who asks, reaped or\n"
-            "not. One reaper works at a time; another one ends with 0 and does nothing.\n"
+    .summary = "clear expired locks, and delete rows that are long unused",
+    .help = "No lock needs this: an expired one is granted to the next program that wants\n"
+            "it, reaped or not. Only one reaper runs at a time; a second one does nothing\n"
+            "and exits with 0.\n"
             "\n"
             "--metrics-file writes OpenMetrics text after each run, for the textfile\n"
-            "collector of Prometheus' node_exporter (its folder, a name that ends in .prom;\n"
-            "the name without it is the label `reaper`). The file is replaced as a whole; if\n"
-            "that fails the old one stays, and a single run ends with 74.\n",
+            "collector of Prometheus' node_exporter: into its folder, to a name that ends in\n"
+            ".prom. The name without .prom becomes the label 'reaper'. The file is replaced\n"
+            "as a whole. If that fails, the old file stays, and a single run exits with 74.\n",
     .options = options,
     .run = run,
 };

@@ -43,8 +43,8 @@ const struct command command_release = {
     .name = "release",
     .synopsis = "NAME OWNER TOKEN",
     .summary = "give back an acquired lock",
-    .help = "Ends with 0 also when it has been released before, and with 1, and changes\n"
-            "nothing, when that grant was lost.\n",
+    .help = "Exits with 0 also if it was already released. Exits with 1, and changes\n"
+            "nothing, if that grant was lost.\n",
     .options = options,
     .run = run,
 };

@@ -9,7 +9,7 @@
 enum { TTL = OPTION_LONG };
 
 static const struct option_spec options[] = {
-    {TTL, "ttl", "DUR", "length of the lease from now on: 30s"},
+    {TTL, "ttl", "DUR", "length of the lease from now on; default: 30s"},
     {0, NULL, NULL, NULL},
 };
 
@@ -49,8 +49,8 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_renew = {
     .name = "renew",
     .synopsis = "[--ttl DUR] NAME OWNER TOKEN",
-    .summary = "make the lease of an acquired lock last longer",
-    .help = "Ends with 1, and changes nothing, when that grant is gone.\n",
+    .summary = "extend the lease of an acquired lock",
+    .help = "Exits with 1, and changes nothing, if that grant no longer exists.\n",
     .options = options,
     .run = run,
 };

@@ -22,14 +22,14 @@ enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL };
 
 static const struct option_spec options[] = {
     GRANT_OPTIONS,
-    {'E', NULL, "CODE", "end with this when it is busy: 75"},
-    {AT_LEAST, "at-least", "DUR", "hold the lock so long even if CMD ends earlier"},
-    {MAX_TIME, "max-time", "DUR", "stop the command after so long, and end with 124"},
-    {'k', NULL, "DUR", "between TERM and KILL when it is stopped: 5s"},
-    {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let it go on: term"},
+    {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},
+    {AT_LEAST, "at-least", "DUR", "hold the lock this long even if CMD ends earlier"},
+    {MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},
+    {'k', NULL, "DUR", "time between TERM and KILL; default: 5s"},
+    {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},
     {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},
-    {KEEP_URL, "keep-url", NULL, "let CMD have SQLOCK_URL, with its password too"},
-    {'c', NULL, NULL, "CMD is one line for sh, quoted"},
+    {KEEP_URL, "keep-url", NULL, "pass SQLOCK_URL to CMD even if it has a password"},
+    {'c', NULL, NULL, "CMD is one quoted line, run by sh"},
     {'l', NULL, "NAME", NULL},
     {0, NULL, NULL, NULL},
 };
@@ -45,7 +45,7 @@ static bool read_on_lost(struct options *o, struct plan *plan)
             plan->on_lost = (enum on_lost)i;
             return true;
         }
-    options_refuse(o->cli, "--on-lost %s: term, kill or warn", o->value);
+    options_refuse(o->cli, "invalid --on-lost \"%s\" (use term, kill or warn)", o->value);
     return false;
 }
 
@@ -59,7 +59,7 @@ static bool read_status_fd(struct options *o, struct plan *plan)
     plan->status_fd_given = (int)fd;
     if ((plan->status_fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) >= 0)
         return true;
-    options_refuse(o->cli, "--status-fd %s: no such descriptor is open", o->value);
+    options_refuse(o->cli, "--status-fd %s: this file descriptor is not open", o->value);
     return false;
 }
 
@@ -134,9 +134,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     /* run NAME -- CMD: the first "--" ends the options. */
     words = o.n - 1 - (o.n > 1 && strcmp(o.operands[1], "--") == 0);
     if (words < 1)
-        return options_refuse(cli, "NAME and CMD are needed");
+        return options_refuse(cli, "run needs a NAME and a CMD");
     if (line && words > 1)
-        return options_refuse(cli, "-c takes one CMD, a line for sh: quote it");
+        return options_refuse(cli, "-c takes a single CMD, one line for sh: quote it");
     if (plan->grant.lease_ms == 0)
         plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
     plan->name = strdup(o.operands[0]);
@@ -216,11 +216,11 @@ static int run(struct cli *cli, int argc, char **argv)
     signals_hear_children(&plan.signals);
     hand_on(cli);
     if (!tree_adopt()) {
-        say(SAY_ERROR, "run needs a Linux with a /proc of this namespace: it must be able to find "
-                       "what the command starts");
+        say(SAY_ERROR, "cannot find what the command starts: run needs Linux with the /proc of "
+                       "this namespace");
         rc = EXIT_SETUP;
     } else if (!signals_take(&plan.signals) || start_watchers(&plan, &fd, &waker) != 0) {
-        say(SAY_ERROR, "no room for descriptors or processes");
+        say(SAY_ERROR, "no file descriptor or process available");
         rc = EXIT_INTERNAL;
     } else {
         rc = locker_run(&plan, fd, waker);
@@ -237,19 +237,19 @@ const struct command command_run = {
                 "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--status-fd N] "
                 "[--keep-url] [-c] NAME CMD "
                 "[ARG...]",
-    .summary = "run a command while a lock is held",
-    .help = "The lease is renewed while the command runs. When it is lost, or cannot be\n"
-            "renewed, the command and all that it started is ended before the lease ends,\n"
-            "also when sqlock itself was killed. What a command leaves behind when it ends\n"
-            "is ended too; then the lock is released. A command that is stopped (Ctrl-Z) and\n"
-            "not continued in time is ended. On a terminal, who waits for more than a second\n"
-            "is told for whom.\n"
+    .summary = "run a command while holding a lock",
+    .help = "The lease is renewed while CMD runs. If it cannot be renewed, or is lost, CMD\n"
+            "and every process it started are stopped before the lease ends, even if sqlock\n"
+            "itself was killed. When CMD ends, processes that it left behind are stopped,\n"
+            "and then the lock is released. Ctrl-Z suspends CMD; if it is not resumed in\n"
+            "time, it is stopped. On a terminal, a wait of more than a second shows who\n"
+            "holds the lock.\n"
             "\n"
-            "Ends with the command's code (128+n: by signal n; 126, 127: it could not be\n"
-            "run); 75: busy; 76: the lock was lost; 124: --max-time. The command finds\n"
-            "SQLOCK_NAME, SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment,\n"
-            "and SQLOCK_URL if that holds no password: --keep-url hands it on all the same,\n"
-            "for sqlock inside. A lock that a run around this one holds is refused (64).\n",
+            "Exit codes: CMD's own; 128+n: a signal n ended it; 126, 127: it could not run;\n"
+            "75: busy; 76: the lock was lost; 124: --max-time. CMD finds SQLOCK_NAME,\n"
+            "SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment, and SQLOCK_URL\n"
+            "unless that has a password: --keep-url passes it on for sqlock inside CMD.\n"
+            "Waiting for a lock that an outer 'sqlock run' holds is an error (64).\n",
     .options = options,
     .run = run,
 };

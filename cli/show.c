@@ -46,7 +46,7 @@ static int show(const struct cli *cli, sqlock *m, const char *name)
     if (rc < 0)
         return fail_with(rc, &err);
     if (rc == SQLOCK_ABSENT) {
-        say(SAY_NOTE, "there is no lock \"%s\"", name);
+        say(SAY_NOTE, "no lock \"%s\"", name);
         return EXIT_NO;
     }
     if (!cli->json)
@@ -66,7 +66,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (options_next(&o) != OPTIONS_END)
         return EXIT_USAGE;
     if (o.n != 1)
-        return options_refuse(cli, "one NAME is needed");
+        return options_refuse(cli, "show needs one NAME");
     if ((rc = database_open(cli, NULL, &m)) != 0)
         return rc;
     rc = show(cli, m, o.operands[0]);
@@ -77,8 +77,8 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct command command_show = {
     .name = "show",
     .synopsis = "NAME",
-    .summary = "tell who holds a lock, and its last token",
-    .help = "Ends with 1 when no lock of this name was ever taken.\n",
+    .summary = "show who holds a lock, and its last token",
+    .help = "Exits with 1 if no lock of this name was ever taken.\n",
     .options = options,
     .run = run,
 };

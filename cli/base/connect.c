@@ -44,18 +44,19 @@ int exit_of(int code)
     }
 }
 
-/* The library advises programs; a shell has options and commands. */
-static void in_words_of_a_shell(char *text, size_t size)
+void error_for_shell(sqlock_error *err)
 {
     static const char *const words[][2] = {
         {"SQLOCK_OPEN_ACCEPT_WEAK", "--accept-weak"},
         {"SQLOCK_OPEN_UNPREPARED", "--unprepared"},
         {"SQLOCK_OPEN_LIFT_TOKENS", "--lift-tokens"},
         {"the option grace_ms", "--grace"},
+        {": a baseline makes one", "; run 'sqlock migrate baseline'"},
         {": run the migrations", "; run 'sqlock migrate up'"},
-        {"down, which SQLOCK_MIGRATE_DOWN allows", "down: see `sqlock migrate down`"},
-        {" (SQLOCK_MIGRATE_HELD goes down all the same)", "; release or break them first"}};
-    char *at, rest[sizeof((sqlock_error *)0)->text];
+        {" (SQLOCK_MIGRATE_DOWN migrates down)", "; see 'sqlock migrate down'"},
+        {" (SQLOCK_MIGRATE_HELD migrates down all the same)", "; release or break them first"}};
+    const size_t size = sizeof err->text;
+    char *text = err->text, *at, rest[sizeof err->text];
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         while ((at = strstr(text, words[i][0])) != NULL) {
@@ -86,13 +87,13 @@ static bool is_setup(int code, const sqlock_error *err)
 
 int fail_with(int code, const sqlock_error *err)
 {
-    sqlock_error told = *err;
+    sqlock_error shown = *err;
 
-    in_words_of_a_shell(told.text, sizeof told.text);
+    error_for_shell(&shown);
     say_code(SAY_ERROR, sqlock_code_name(code), "%s",
-             told.text[0] != '\0' ? told.text : sqlock_strerror(code));
+             shown.text[0] != '\0' ? shown.text : sqlock_strerror(code));
     if (up_would_help(code, err))
-        say(SAY_NOTE, "run 'sqlock migrate up', which brings the tables to this version");
+        say(SAY_NOTE, "run 'sqlock migrate up' to bring the tables to this version");
     if (is_setup(code, err))
         return EXIT_SETUP;
     return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
@@ -117,8 +118,9 @@ static int lift_tokens(const struct cli *cli, const struct database *db, sqlock 
 {
     sqlock_open_opts opts = db->opts;
 
-    say(SAY_ERROR, "%.*s; lifting them by 2^32, which is 71 minutes of a clock: set it right",
-        (int)strcspn(err->text, "("), err->text);
+    say(SAY_ERROR,
+        "%.*s; lifting them by 2^32, which is 71 minutes of a clock: set the server's clock",
+        (int)(strstr(err->text, " (SQLOCK_") - err->text), err->text);
     opts.flags |= SQLOCK_OPEN_LIFT_TOKENS;
     return sqlock_open(db->driver, cli->url, &opts, out_m, err);
 }
@@ -132,7 +134,7 @@ static int open_once(struct cli *cli, const struct database *db, sqlock **out_m,
         rc = sqlock_migrate(db->driver, cli->url, &db->opts, NULL, err);
     if (rc == 0)
         rc = sqlock_open(db->driver, cli->url, &db->opts, out_m, err);
-    if (rc == SQLOCK_EREFUSED && cli->lift_tokens && strstr(err->text, "SQLOCK_OPEN_LIFT_TOKENS"))
+    if (rc == SQLOCK_EREFUSED && cli->lift_tokens && strstr(err->text, " (SQLOCK_OPEN_LIFT_TOKENS"))
         rc = lift_tokens(cli, db, out_m, err);
     return rc;
 }
@@ -162,6 +164,7 @@ int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **
         left_ms = (end - sqlock_now_us()) / 1000;
         if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || is_setup(rc, &err) || left_ms <= 0)
             return fail_with(rc, &err);
+        error_for_shell(&err);
         say(SAY_MORE, "%s; trying again", err.text);
         poll(NULL, 0, left_ms < pause_ms ? (int)left_ms : pause_ms);
     }

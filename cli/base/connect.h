@@ -21,7 +21,9 @@ int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **
 
 /* What a code of the library ends the process with. */
 int exit_of(int code);
-/* Tell err, and return exit_of(code). */
+/* The library advises programs. A shell has options and commands: put those in its text. */
+void error_for_shell(sqlock_error *err);
+/* Print err in these words, and return exit_of(code). */
 int fail_with(int code, const sqlock_error *err);
 
 #endif

@@ -32,7 +32,8 @@ static int load(const struct kind *kind, const sqlock_driver **out)
     library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
     entry = library != NULL ? dlsym(library, kind->entry) : NULL;
     if (entry == NULL) {
-        say(SAY_ERROR, "install the driver libsqlock-%s: %s", kind->name, dlerror());
+        say(SAY_ERROR, "cannot load the driver libsqlock-%s: %s; is it installed?", kind->name,
+            dlerror());
         return EXIT_SETUP;
     }
     memcpy(&driver, &entry, sizeof entry);
@@ -56,7 +57,7 @@ int driver_by_name(const char *name, const sqlock_driver **out)
 
     if (kind != NULL)
         return load(kind, out);
-    say(SAY_ERROR, "there is no driver \"%s\": postgres, sqlite, mysql", name);
+    say(SAY_ERROR, "unknown driver \"%s\" (use postgres, sqlite or mysql)", name);
     return EXIT_USAGE;
 }
 
@@ -68,7 +69,7 @@ int driver_for_url(const char *url, const sqlock_driver **out)
     if (kind != NULL)
         return load(kind, out);
     /* The URL itself may be a password that stands in the wrong place. */
-    say(SAY_ERROR, "the database's URL begins with none of postgres://, postgresql://, mysql://, "
-                   "mariadb://, sqlite:");
+    say(SAY_ERROR, "unknown kind of database URL (use postgres://, postgresql://, mysql://, "
+                   "mariadb:// or sqlite:)");
     return EXIT_SETUP;
 }

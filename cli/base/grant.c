@@ -30,11 +30,11 @@ static void add_meta(struct options *o, struct grant_opts *g)
     size_t used = strlen(g->label), room = GRANT_LABEL - used;
 
     if (equals == NULL || equals == o->value) {
-        options_refuse(o->cli, "-m %s: KEY=VALUE is needed", o->value);
+        options_refuse(o->cli, "invalid -m \"%s\" (use KEY=VALUE)", o->value);
         o->wrong = true;
     } else if ((size_t)snprintf(g->label + used, room, "%s%s", used > 0 ? " " : "", o->value) >=
                room) {
-        options_refuse(o->cli, "-m %s: there is no room for it: 128 bytes for all", o->value);
+        options_refuse(o->cli, "-m %s: too long (128 bytes for all of them)", o->value);
         o->wrong = true;
     }
 }
@@ -43,7 +43,7 @@ void grant_ttl(struct options *o, int32_t *out_ms)
 {
     if (options_duration(o, out_ms) &&
         (*out_ms < SQLOCK_LEASE_MIN_MS || *out_ms > SQLOCK_LEASE_MAX_MS)) {
-        options_refuse(o->cli, "--ttl %s: 100ms to 7d are allowed", o->value);
+        options_refuse(o->cli, "invalid --ttl \"%s\" (use 100ms to 7d)", o->value);
         o->wrong = true;
     }
 }
@@ -51,7 +51,7 @@ void grant_ttl(struct options *o, int32_t *out_ms)
 static void read_grace(struct options *o)
 {
     if (options_duration(o, &o->cli->grace_ms) && o->cli->grace_ms > SQLOCK_LEASE_MAX_MS) {
-        options_refuse(o->cli, "--grace %s: at most 7d are allowed", o->value);
+        options_refuse(o->cli, "invalid --grace \"%s\" (use at most 7d)", o->value);
         o->wrong = true;
     }
 }
@@ -212,20 +212,20 @@ int grant_nested(sqlock *m, const char *name)
     if (outer == NULL || sqlock_find(m, name, &info, NULL) != 0 || !info.held ||
         info.holder.left_ms <= 0 || strstr(outer, text_owner(owner, info.owner)) == NULL)
         return 0;
-    say(SAY_ERROR, "%s is held by a run that this one is inside of, and would wait for itself",
-        name);
+    say(SAY_ERROR, "%s is held by an outer 'sqlock run': this one would wait for ever", name);
     return EXIT_USAGE;
 }
 
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out)
 {
     if (n != 3)
-        return options_refuse(cli, "NAME OWNER TOKEN are needed, as `sqlock acquire` printed them");
+        return options_refuse(cli,
+                              "NAME, OWNER and TOKEN are needed, as 'sqlock acquire' printed them");
     out->name = operands[0];
     if (!text_owner_read(operands[1], out->owner))
-        return options_refuse(cli, "OWNER is not 32 hexadecimal digits");
+        return options_refuse(cli, "invalid OWNER (use 32 hexadecimal digits)");
     if (!text_number(operands[2], 1, SQLOCK_TOKEN_MAX, &out->token))
-        return options_refuse(cli, "TOKEN is not a number that can be one");
+        return options_refuse(cli, "invalid TOKEN (use the number that 'sqlock acquire' printed)");
     return 0;
 }
 
@@ -293,7 +293,7 @@ static void who(char *out, size_t size, const char *label)
         snprintf(out, size, "host %s, pid %lld%s%s%s", host, (long long)pid, *rest ? " (" : "",
                  rest, *rest ? ")" : "");
     else
-        snprintf(out, size, "%s", *label != '\0' ? label : "someone who did not say who");
+        snprintf(out, size, "%s", *label != '\0' ? label : "an unnamed holder");
 }
 
 void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
@@ -303,15 +303,18 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
     char *quoted = shown_word(name);
 
     if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
-        /* Nobody is known to hold it: by what is it busy, then? */
+        /* No holder is known: the library says what makes it busy. */
+        sqlock_error shown = *err;
+
+        error_for_shell(&shown);
         say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s",
-                 quoted != NULL ? quoted : name, err->text);
+                 quoted != NULL ? quoted : name, shown.text);
     } else {
         who(by, sizeof by, holder->label);
         where(options, sizeof options, cli);
         say_code(SAY_NOTE, sqlock_code_name(err->code),
-                 "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; "
-                 "if that has ended: sqlock%s break %s%s --token %lld",
+                 "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; if the holder "
+                 "is dead: sqlock%s break %s%s --token %lld",
                  quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
                  text_span(left, holder->left_ms), (long long)holder->token, options,
                  *name == '-' ? "-- " : "", quoted, (long long)holder->token);

@@ -23,12 +23,12 @@ enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
 
 #define GRANT_OPTIONS                                                                              \
-    {'n', "nonblock", NULL, "do not wait: give up at once when it is busy"},                       \
-        {'w', "wait", "DUR", "wait at most so long; without it, for ever"},                        \
-        {GRANT_TTL, "ttl", "DUR", "length of the lease: 30s"},                                     \
-        {GRANT_GRACE, "grace", "DUR", "no grant so long after a failover, at most: 0"},            \
+    {'n', "nonblock", NULL, "do not wait if the lock is busy"},                                    \
+        {'w', "wait", "DUR", "wait at most this long; default: for ever"},                         \
+        {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                            \
+        {GRANT_GRACE, "grace", "DUR", "no new grants up to DUR after a failover; default: 0"},     \
         {'m', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"},          \
-        {'x', NULL, NULL, "exclusive, as it is without it"}, {'s', NULL, NULL, NULL},              \
+        {'x', NULL, NULL, "exclusive lock (the default)"}, {'s', NULL, NULL, NULL},                \
     {                                                                                              \
         GRANT_SLOTS, "slots", "N", NULL                                                            \
     }

@@ -24,19 +24,19 @@ enum {
 };
 
 const struct option_spec global_options[] = {
-    {'U', "url", "URL", "the database; else SQLOCK_URL, else DATABASE_URL"},
-    {URL_FILE, "url-file", "FILE", "read the URL from this file's first line"},
-    {LOCAL, "local", NULL, "a SQLite file of this user's, for one machine only"},
-    {SCHEMA, "schema", "S", "schema of the tables (PostgreSQL); else SQLOCK_SCHEMA"},
-    {PREFIX, "prefix", "P", "what table names begin with; else SQLOCK_PREFIX"},
-    {NAMESPACE, "namespace", "NS", "namespace for lock names; else SQLOCK_NAMESPACE"},
-    {WAIT_DB, "wait-db", "DUR", "try so long to reach the database: 0"},
-    {UNPREPARED, "unprepared", NULL, "for poolers in transaction mode (PostgreSQL)"},
-    {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may forget commits in a crash"},
-    {LIFT_TOKENS, "lift-tokens", NULL, "if the server's clock is behind them: by 2^32"},
+    {'U', "url", "URL", "the database; default: SQLOCK_URL, then DATABASE_URL"},
+    {URL_FILE, "url-file", "FILE", "read the URL from the first line of this file"},
+    {LOCAL, "local", NULL, "use a SQLite file of your own, on this machine only"},
+    {SCHEMA, "schema", "S", "PostgreSQL: schema of the tables; or SQLOCK_SCHEMA"},
+    {PREFIX, "prefix", "P", "first part of table names; or SQLOCK_PREFIX"},
+    {NAMESPACE, "namespace", "NS", "namespace for lock names; or SQLOCK_NAMESPACE"},
+    {WAIT_DB, "wait-db", "DUR", "how long to try to reach the database; default: 0"},
+    {UNPREPARED, "unprepared", NULL, "PostgreSQL: for poolers in transaction mode"},
+    {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may lose commits in a crash"},
+    {LIFT_TOKENS, "lift-tokens", NULL, "add 2^32 to tokens if the server's clock is behind"},
     {JSON, "json", NULL, "print data and messages as JSON"},
-    {'q', "quiet", NULL, "print errors only, and data that was asked for"},
-    {'v', "verbose", NULL, "print more"},
+    {'q', "quiet", NULL, "print only errors, and the data you asked for"},
+    {'v', "verbose", NULL, "print more messages"},
     {'h', "help", NULL, "print help"},
     {0, NULL, NULL, NULL},
 };
@@ -83,7 +83,7 @@ int options_refuse(const struct cli *cli, const char *format, ...)
     /* What was typed may be a URL in the wrong place, with a password in it. */
     if ((url = strstr(text, "://")) != NULL)
         *url = '\0';
-    say(SAY_ERROR, "%s%s; see `sqlock help%s%s`", text, url != NULL ? "://..." : "",
+    say(SAY_ERROR, "%s%s; see 'sqlock help%s%s'", text, url != NULL ? "://..." : "",
         name != NULL ? " " : "", name != NULL ? name : "");
     return EXIT_USAGE;
 }
@@ -179,7 +179,7 @@ static void refuse(const struct options *o, const struct option_spec *spec, cons
 static bool read_value(struct options *o, const struct option_spec *spec)
 {
     if (spec->help == NULL)
-        refuse(o, spec, ": this version does not have it yet");
+        refuse(o, spec, ": not available in this version yet");
     else if (spec->value == NULL && o->rest != NULL)
         refuse(o, spec, " takes no value");
     else if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL && o->at == o->argc)

@@ -82,8 +82,8 @@ bool url_from_argument(struct cli *cli, char *argument)
     cli->url_text = NULL;
     if (url_has_password(argument)) {
         memset(argument, '*', strlen(argument));
-        say(SAY_NOTE, "a password on the command line can be seen by others until it is read: "
-                      "better SQLOCK_URL or --url-file");
+        say(SAY_NOTE, "other users can see a password on the command line for a moment: use "
+                      "SQLOCK_URL or --url-file");
     } else {
         cli->url_text = copy;
     }
@@ -110,7 +110,7 @@ static int from_file(struct cli *cli)
     if (failed != 0)
         say(SAY_ERROR, "%s: %s", cli->url_file, strerror(failed));
     else
-        say(SAY_ERROR, "%s: its first line holds no URL", cli->url_file);
+        say(SAY_ERROR, "%s: no URL in its first line", cli->url_file);
     return EXIT_SETUP;
 }
 
@@ -170,18 +170,18 @@ static bool was_kept_back(void)
 static int find(struct cli *cli)
 {
     if ((cli->url != NULL) + (cli->url_file != NULL) + cli->local > 1)
-        return options_refuse(cli, "-U, --url-file and --local exclude each other");
+        return options_refuse(cli, "use only one of --url, --url-file and --local");
     if (cli->url != NULL)
         return 0;
     if (cli->url_file != NULL && strstr(cli->url_file, "://") != NULL)
-        return options_refuse(cli, "--url-file needs a file; -U takes a URL");
+        return options_refuse(cli, "--url-file takes the name of a file; use --url for a URL");
     if (cli->url_file != NULL)
         return from_file(cli);
     if (cli->local)
         return local_file(cli);
     if (was_kept_back()) {
-        say(SAY_ERROR, "SQLOCK_URL holds a password, and `sqlock run` has not handed it on: its "
-                       "option --keep-url does, or use --url-file here");
+        say(SAY_ERROR, "SQLOCK_URL is empty: the outer 'sqlock run' removed it, because it has a "
+                       "password; use --keep-url there, or --url-file here");
         return EXIT_SETUP;
     }
     if ((cli->url = from_environment("SQLOCK_URL")) != NULL ||

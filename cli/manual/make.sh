@@ -8,7 +8,7 @@ sqlock=$1
 block()
 {
     printf '## %s\n\n```\n' "$1"
-    "$sqlock" help $2 | sed '/^`sqlock help` lists/d' | cat -s
+    "$sqlock" help $2 | sed "/^'sqlock help' lists/d" | cat -s
     printf '```\n\n'
 }
 

@@ -54,22 +54,25 @@ static void tell_outcome(const struct page *p, int code, const sqlock_reap_repor
     static const char *const words[] = {"done", "busy", "signal", "failed"};
     const char *name = "sqlock_reap_outcome", *is = outcome_of(code, r);
 
-    head(p, name, "How the last run ended; busy: another reaper was at work.");
+    head(p, name, "How the last run ended; busy: another reaper was running.");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         fprintf(p->to, "%s{%s,outcome=\"%s\"} %d\n", name, p->labels, words[i],
                 strcmp(words[i], is) == 0);
-    whole(p, "sqlock_reap_exit_code", "What it ended with.", code);
+    whole(p, "sqlock_reap_exit_code", "Exit code of the last run.", code);
 }
 
 static void tell_report(const struct page *p, const sqlock_reap_report *r)
 {
     whole(p, "sqlock_reap_rows_seen", "Rows that the last run looked at.", r->seen);
-    whole(p, "sqlock_reap_rows_cleared", "Locks that it freed.", r->cleared);
-    whole(p, "sqlock_reap_rows_pruned", "Rows that it deleted.", r->pruned);
-    whole(p, "sqlock_reap_statements", "Statements that it sent to change rows.", r->batches);
-    whole(p, "sqlock_reap_more", "1: a limit ended it, there may be more to do.", r->more);
-    seconds(p, "sqlock_reap_duration_seconds", "From its begin to its end.", r->duration_us);
-    seconds(p, "sqlock_reap_longest_statement_seconds", "Of one statement.", r->longest_us);
+    whole(p, "sqlock_reap_rows_cleared", "Locks that the last run freed.", r->cleared);
+    whole(p, "sqlock_reap_rows_pruned", "Rows that the last run deleted.", r->pruned);
+    whole(p, "sqlock_reap_statements", "Statements that the last run sent to change rows.",
+          r->batches);
+    whole(p, "sqlock_reap_more", "1: a limit ended the last run, and there may be more to do.",
+          r->more);
+    seconds(p, "sqlock_reap_duration_seconds", "Duration of the last run.", r->duration_us);
+    seconds(p, "sqlock_reap_longest_statement_seconds", "Duration of its longest statement.",
+            r->longest_us);
     seconds(p, "sqlock_reap_oldest_expired_seconds",
             "How long ago the oldest expired lock had run out; 0: none had.", r->oldest_ms * 1000);
 }
@@ -119,7 +122,7 @@ static void fill(const struct page *p, const char *path, int code, const sqlock_
 
     tell_outcome(p, code, r);
     whole(p, "sqlock_reap_last_run_timestamp_seconds", "When the last run ended.", now);
-    whole(p, LAST_SUCCESS, "When the last run that ended with 0 did; 0: none did.",
+    whole(p, LAST_SUCCESS, "When the last run that exited with 0 ended; 0: there was none.",
           code == EXIT_DONE ? now : last_success(path, p->labels));
     if (r->ran)
         tell_report(p, r);
@@ -153,8 +156,8 @@ int metrics_write(const char *path, int code, const sqlock_reap_report *report)
     if (failed == 0)
         return 0;
     say(SAY_ERROR, "--metrics-file %s: %s", path,
-        failed == ELOOP ? "it is a link, or one that is another user's leads there; links are not "
-                          "followed, name the file itself"
-                        : strerror(failed));
+        failed == ELOOP
+            ? "it is a symbolic link, or another user's link leads there; name the file itself"
+            : strerror(failed));
     return EXIT_IO;
 }

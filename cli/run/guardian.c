@@ -290,8 +290,8 @@ static void kill_all(struct guardian *g)
     if (g->status == -1)
         kill(g->command, SIGKILL);
     if (denied > 0 && !g->complained) {
-        say(SAY_ERROR, "%d processes of the command run as another user and cannot be ended",
-            denied);
+        say(SAY_ERROR, "cannot kill %d %s of the command: owned by another user", denied,
+            denied == 1 ? "process" : "processes");
         g->complained = true;
     }
 }
@@ -376,8 +376,8 @@ static bool prepare(struct guardian *g)
 static void say_goodbye(const struct guardian *g)
 {
     if (g->cause == CAUSE_ALONE || (g->alone && g->command > 0))
-        say(SAY_ERROR, "%s: the process that held the lock is gone; %s", g->plan->name,
-            g->stopped_it ? "the command was ended" : "the command has ended");
+        say(SAY_ERROR, "%s: the process that held the lock died; %s", g->plan->name,
+            g->stopped_it ? "the command was terminated" : "the command has ended");
 }
 
 void guardian_run(const struct plan *plan, int locker_fd)
@@ -386,7 +386,7 @@ void guardian_run(const struct plan *plan, int locker_fd)
 
     plan_show_as(plan, "lock-guardian");
     if (!prepare(&g)) {
-        say(SAY_ERROR, "run needs a Linux with /proc and room for descriptors");
+        say(SAY_ERROR, "run needs Linux with /proc, and free file descriptors");
         _exit(EXIT_SETUP);
     }
     while (g.phase != GONE) {

@@ -71,7 +71,7 @@ static int refused(struct locker *l, int rc, int caught, const sqlock_holder *ho
         return l->plan->busy_exit;
     }
     if (rc == SQLOCK_ECANCELLED) {
-        say(SAY_ERROR, "the guardian died; nothing was started");
+        say(SAY_ERROR, "the guardian process died; the command was not started");
         return EXIT_INTERNAL;
     }
     return fail_with(rc, err);
@@ -168,7 +168,7 @@ static void stop_too(struct locker *l)
     if (!l->has_terminal)
         return;
     if (sqlock_renew(l->lock, NULL) != 0)
-        say(SAY_MORE, "%s: it could not be renewed before", l->plan->name);
+        say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
     order(l, ORDER_DEADLINE, 0);
     left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
     say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
@@ -220,7 +220,7 @@ static void tell_state(struct locker *l)
         send_due(l);
     }
     if (state == SQLOCK_AT_RISK)
-        say(SAY_NOTE, "%s: the lease could not be renewed yet; it ends in %s", l->plan->name,
+        say(SAY_NOTE, "%s: cannot renew the lease, which ends in %s", l->plan->name,
             text_span(span, (sqlock_lock_deadline_us(l->lock) - sqlock_now_us()) / 1000));
     else if (state == SQLOCK_LOST)
         say(SAY_ERROR, "%s: lock lost: %s%s; %s", l->plan->name,
@@ -282,7 +282,8 @@ static void guard_instead(struct locker *l)
     bool asked = false;
 
     last = polite < last ? polite : last;
-    say(SAY_ERROR, "%s: the guardian was killed; the command is being stopped", l->plan->name);
+    say(SAY_ERROR, "%s: the guardian process was killed; the command is being stopped",
+        l->plan->name);
     for (;;) {
         pid_t root, pid = 0;
 
@@ -331,14 +332,13 @@ static int exit_of_end(struct locker *l)
     o->child_status = l->end.value;
     if (was_stopped && l->end.cause == CAUSE_MAX_TIME) {
         o->word = "max-time";
-        say(SAY_NOTE, "%s: --max-time is over; the command was stopped", l->plan->name);
+        say(SAY_NOTE, "%s: --max-time reached; the command was stopped", l->plan->name);
         return EXIT_MAX_TIME;
     }
     if (was_stopped) {
         o->word = "lost";
         if (l->end.cause == CAUSE_DEADLINE)
-            say(SAY_ERROR,
-                "%s: the lease could not be renewed; the command was stopped before it ends",
+            say(SAY_ERROR, "%s: cannot renew the lease; the command was stopped before it ends",
                 l->plan->name);
         return EXIT_LOST;
     }
@@ -360,7 +360,8 @@ static int release(struct locker *l, int code)
             code = l->plan->on_lost == ON_LOST_WARN ? code : EXIT_LOST;
         }
     } else if (rc != 0) {
-        say(SAY_NOTE, "%s; the lock runs out by itself", err.text);
+        error_for_shell(&err);
+        say(SAY_NOTE, "%s; the lease will end by itself", err.text);
     }
     return code;
 }

@@ -44,8 +44,7 @@ static void stop(struct waker *w, int64_t now)
     w->stop_us = now;
     if (getppid() != w->plan->locker)
         say(SAY_ERROR,
-            "%s: the processes that held and guarded the lock are gone; the command is "
-            "being stopped",
+            "%s: the processes that held and guarded the lock died; the command is being stopped",
             w->plan->name);
     tree_signal(getpid(), SIGTERM);
     tree_signal(getpid(), SIGCONT);

@@ -109,15 +109,15 @@ static int opts_copy(void *out, size_t known, const struct field *fields, size_t
     if (in == NULL)
         return 0;
     memcpy(&size, in, sizeof size);
-    if ((rc = check_size(size, "options have no size: start from their _INIT macro", err)) != 0)
+    if ((rc = check_size(size, "the options have no size: start from their _INIT macro", err)) != 0)
         return rc;
     for (size_t i = 0; i < n && fields[i].at + fields[i].size <= size; i++)
         memcpy((char *)out + fields[i].at, (const char *)in + fields[i].at, fields[i].size);
     for (size_t i = known; i < size; i++)
         if (bytes[i] != 0)
             return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                    "an option is set that this version, " SQLOCK_VERSION
-                                    ", does not know");
+                                    "this version (" SQLOCK_VERSION
+                                    ") does not know an option that is set");
     return 0;
 }
 
@@ -126,7 +126,7 @@ static int check_range(const char *what, int64_t value, int64_t least, int64_t m
 {
     if (value >= least && value <= most)
         return 0;
-    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s is %lld, allowed are %lld to %lld", what,
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s is %lld (use %lld to %lld)", what,
                             (long long)value, (long long)least, (long long)most);
 }
 
@@ -135,8 +135,8 @@ static int check_text(const char *what, const char *text, size_t most, sqlock_er
     size_t len = text != NULL ? strlen(text) : 0;
 
     if (len > most)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the %s has %zu bytes, allowed are %zu",
-                                what, len, most);
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the %s has %zu bytes (at most %zu)", what,
+                                len, most);
     if (len > 0 && !text_is_utf8(text, len))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the %s is not UTF-8", what);
     return 0;
@@ -181,7 +181,7 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     if (out->renew_ms != 0 && (out->renew_ms < 10 || out->renew_ms > lease_ms / 2))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "renew_ms is %d, allowed are 10 to half of the lease of %lld",
+                                "renew_ms is %d (use 10 to half of the lease of %lld)",
                                 (int)out->renew_ms, (long long)lease_ms);
     if ((rc = check_text("label", out->label, LABEL_TEXT_MAX, err)) != 0)
         return rc;
@@ -262,7 +262,7 @@ int check_name(const char *name, size_t *out_len, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is NULL");
     *out_len = strnlen(name, SQLOCK_NAME_MAX + 1);
     if (*out_len < 1 || *out_len > SQLOCK_NAME_MAX)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name %s, allowed are 1 to %d bytes",
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name %s (use 1 to %d bytes)",
                                 *out_len < 1 ? "is empty" : "is too long", SQLOCK_NAME_MAX);
     if (!text_is_utf8(name, *out_len))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name is not UTF-8");

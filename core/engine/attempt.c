@@ -128,7 +128,7 @@ static int attempt_cancelled(sqlock_op *op, int rc)
     if (!was_cut)
         return rc;
     return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
-                            "the database did not answer, and others waited");
+                            "the database did not answer, and other requests waited");
 }
 
 /* What an old server has granted, extended, broken or noted may be unknown to the new one. Such a

@@ -101,7 +101,7 @@ static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op,
     moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->end_attempt);
     mutex_unlock(&m->mu);
     return moved ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
-                                    "another server took over while this one was asked")
+                                    "another server took over during the request")
                  : rc;
 }
 

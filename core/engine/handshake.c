@@ -40,14 +40,16 @@ static int handshake_check_server(const sqlock_rows *rows, sqlock_error *err)
     case SQLOCK_OUT_DONE:
         return 0;
     case SQLOCK_OUT_READONLY:
-        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "no locks can be taken here: %s", detail);
+        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "this server cannot hold locks: %s",
+                                detail);
     case SQLOCK_OUT_WEAK:
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "commits may be forgotten after a crash, and tokens repeat: %s "
-                                "(SQLOCK_OPEN_ACCEPT_WEAK accepts that)",
+                                "this server may lose commits in a crash, and then repeat tokens: "
+                                "%s (SQLOCK_OPEN_ACCEPT_WEAK accepts that)",
                                 detail);
     case SQLOCK_OUT_UNFIT:
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe here: %s", detail);
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0, "locks are not safe on this server: %s",
+                                detail);
     case SQLOCK_OUT_DENIED:
         return sqlock_error_db(err, "42501", 0, 0, detail);
     default:
@@ -59,29 +61,28 @@ int handshake_generation(int version, int needs, sqlock_error *err)
 {
     if (needs > GENERATION)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "the schema is version %d, too new: it is for libraries of "
-                                "generation %d, this one is of %d",
+                                "the schema (version %d) is too new: it needs a library of "
+                                "generation %d, this one is generation %d",
                                 version, needs, GENERATION);
     if (needs < GENERATION)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "the schema was made for libraries that draw tokens in another "
-                                "way (generation %d, this one is of %d)",
+                                "the schema needs a library that draws tokens in another way "
+                                "(generation %d, this one is generation %d)",
                                 needs, GENERATION);
     return 0;
 }
 
 static int handshake_check_schema(const sqlock *m, const sqlock_rows *rows, sqlock_error *err)
 {
-    int known = handshake_schema_version(m->driver);
     int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
     const char *schema = texts_schema(m->texts);
 
     if (found < LEASES_NEED)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "no sqlock tables%s%s%s (version %d is needed): run the migrations",
-                                schema != NULL ? " in schema \"" : " here",
-                                schema != NULL ? schema : "", schema != NULL ? "\"" : "", known);
+                                "no sqlock tables in %s%s%s: run the migrations",
+                                schema != NULL ? "schema \"" : "this database",
+                                schema != NULL ? schema : "", schema != NULL ? "\"" : "");
     return handshake_generation(found, needs, err);
 }
 
@@ -127,7 +128,7 @@ static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const
 
     assert(c->busy);
     if (server == NULL)
-        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not say who it is");
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "the server did not report its identity");
     values[0] = value_bytes(server, len);
     values[1] = value_int((m->flags & SQLOCK_OPEN_LIFT_TOKENS) != 0);
     mutex_lock(&m->mu);
@@ -138,8 +139,7 @@ static int handshake_reincarnate(sqlock *m, struct conn *c, sqlock_op *op, const
         return rc;
     return sqlock_error_set(err, SQLOCK_EREFUSED, SQLOCK_RETRY,
                             "the server was started with a clock that is %lld.%03d s behind the "
-                            "tokens that were drawn: they would repeat "
-                            "(SQLOCK_OPEN_LIFT_TOKENS lifts them)",
+                            "last token: tokens would repeat (SQLOCK_OPEN_LIFT_TOKENS lifts them)",
                             (long long)(answer.left / 1000000), (int)(answer.left / 1000 % 1000));
 }
 
@@ -276,7 +276,7 @@ int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t
     }
     if (rc == 0 && !same)
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT,
-                              "the server changes all the time");
+                              "the server keeps changing");
     if (rc == 0)
         rc = handshake_note_server(m, c, rows, err);
     if (rc == 0)
@@ -342,8 +342,8 @@ int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     assert(c->busy && needed >= LEASES_NEED);
     if (c->schema >= needed)
         return 0;
-    return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                            "the schema is version %d, too old for this: version %d is needed: "
-                            "run the migrations",
-                            c->schema, needed);
+    return sqlock_error_set(
+        err, SQLOCK_ESCHEMA, 0,
+        "the schema is version %d, and version %d is needed: run the migrations", c->schema,
+        needed);
 }

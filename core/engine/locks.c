@@ -34,7 +34,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
         memcpy(lock->owner, opts->owner, sizeof lock->owner);
     else if (random_bytes(lock->owner, sizeof lock->owner) != 0) {
         sqlock_mem_free(lock);
-        return sqlock_error_set(err, SQLOCK_ESYS, 0, "no random bytes to be had");
+        return sqlock_error_set(err, SQLOCK_ESYS, 0, "no random bytes available");
     }
     lock->m = m;
     if (lock_set_label(lock, opts->label) != 0) {

@@ -32,7 +32,7 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     mutex_unlock(&m->mu);
     if (rc != 0) {
         sqlock_mem_free(op);
-        return sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or descriptor to be had");
+        return sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or file descriptor available");
     }
     op->m = m;
     op->lock = lock;

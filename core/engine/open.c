@@ -100,18 +100,15 @@ static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock
 
     memset(out, 0, sizeof *out);
     if (in == NULL || in->size < TABLE_LEAST || in->size % sizeof(void *) != 0)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is NULL or incomplete");
     memcpy(out, in, in->size < sizeof *out ? in->size : sizeof *out);
     out->size = sizeof *out;
-    if (!driver_is_whole(out))
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is missing or not whole");
-    if ((cap = driver_take_optional(out)) != NULL)
+    if (!is_whole(out))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is NULL or incomplete");
+    if ((cap = take_optional(out)) != NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "the driver %s says %s and lacks a slot that belongs to it",
-                                out->name, cap);
-    if (out->adopter != NULL && !adopter_is_whole(out->adopter, out->running != NULL))
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "the driver %s has an adopter that is not whole", out->name);
+                                "the driver %s claims %s and lacks a function for it", out->name,
+                                cap);
     return 0;
 }
 
@@ -132,7 +129,7 @@ static int driver_check_requests(const sqlock_driver *d, sqlock_error *err)
 
         if (strcmp(theirs->name, ours[i].name) != 0 || strcmp(theirs->params, ours[i].params) != 0)
             return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                    "the driver %s is of another release than the library: "
+                                    "the driver %s and the library are from different releases: "
                                     "its request %zu is %s(%s), not %s(%s)",
                                     d->name, i, theirs->name, theirs->params, ours[i].name,
                                     ours[i].params);
@@ -163,18 +160,19 @@ static int driver_check_url(const sqlock_driver *driver, const char *url,
     size_t len;
 
     if ((url == NULL) == (opts->connect == NULL))
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "give a URL or a connection factory");
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "no database given: pass either a URL or a connection factory");
     if (url == NULL)
         return 0;
     /* RFC 3986, section 3.1. A keyword string of libpq with a colon in it has no scheme. */
     len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (url[len] == ':' && driver_has_scheme(driver, url, len))
         return 0;
-    /* show only the scheme: the rest may hold a password */
-    return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                            "the URL's scheme \"%s\" is not for the driver %s (%s)",
-                            url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
-                            driver->name, driver->schemes);
+    /* only the scheme is shown: what follows may hold a password */
+    return sqlock_error_set(
+        err, SQLOCK_EINVAL, 0, "the driver %s does not take the URL's scheme \"%s\" (use %s)",
+        driver->name, url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",
+        driver->schemes);
 }
 
 int check_table(const sqlock_driver *driver, sqlock_driver *out, sqlock_error *err)

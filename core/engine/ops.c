@@ -33,7 +33,7 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
 
     assert(!op->async && op->fd < 0);
     if ((op->fd = sqlock_wake_make()) < 0)
-        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
+        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
     mutex_lock(&m->mu);
     op->async = 1;
     list_append(&m->ops, &op->in_manager);

@@ -112,7 +112,7 @@ static void acquire_note_skipped(sqlock_op *op)
     op->holder.size = sizeof op->holder;
     op->held_until = 0;
     sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "some transaction has locked the lock's row");
+                     "a transaction has locked the lock's row");
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
@@ -127,8 +127,8 @@ static void acquire_locked(sqlock_op *op)
         verb_locked(op);
     else if (op->unsure)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and some transaction has locked the "
-                                     "lock's row: it may be that of the request"));
+                                     "the reply was lost, and a transaction has locked the lock's "
+                                     "row: it may be this request's own"));
     else if (op->once || op->settle) {
         assert(op->refused != 0); /* it would end as a grant */
         op->err = op->refusal;
@@ -198,8 +198,8 @@ static void acquire_in_grace(sqlock_op *op, const struct answer *a)
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
     sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "the server took over from another and may have lost who holds the lock: "
-                     "nobody is granted it for %lld.%03d s (the option grace_ms)",
+                     "the server took over from another and may have lost the lock's holder: no "
+                     "new grants for %lld.%03d s (the option grace_ms)",
                      (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
     acquire_note_refusal(op, SQLOCK_EBUSY, a, a->left);
 }
@@ -228,12 +228,11 @@ static void acquire_end_too_slow(sqlock_op *op, const struct answer *a)
             lock_apply(lock, LEASE_RELEASED, 0);
         mutex_unlock(&op->m->mu);
     }
-    op_done(op,
-            sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
-                             ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
-                             "the database answers too slowly for a lease of %lld ms: %d grants "
-                             "came with less than half of it left",
-                             (long long)(lock->lease.ttl / 1000), op->late));
+    op_done(op, sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
+                                 ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
+                                 "the database is too slow for a lease of %lld ms: %d grants "
+                                 "arrived with less than half of it left",
+                                 (long long)(lock->lease.ttl / 1000), op->late));
 }
 
 /* If the reply to a grant came late, the same request extends the lease before the lock is handed
@@ -264,8 +263,8 @@ static void acquire_ended(sqlock_op *op, sqlock_why why)
     op->lock->pending = PENDING_NOTHING;
     lock_apply(op->lock, LEASE_DENIED, why);
     mutex_unlock(&op->m->mu);
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0,
-                                 "this owner's grant has been released before"));
+    op_done(op,
+            sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "this owner's grant was already released"));
 }
 
 /* Every server draws tokens above its floor. This token is below the floor of another server that

@@ -148,9 +148,9 @@ static void break_done(sqlock_op *op)
 {
     op_done(op, !verb_is_guarded(op, *(const int64_t *)op->work)
                     ? 0
-                    : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
-                                       "broken; nobody is granted it before the transaction ends "
-                                       "that guards it"));
+                    : sqlock_error_set(
+                          &op->err, SQLOCK_EGUARDED, 0,
+                          "broken; no one else gets it until the transaction that guards it ends"));
 }
 
 /* There was no grant to break. After a lost reply we may have broken it ourselves: the row or the
@@ -164,12 +164,11 @@ static void break_found_none(sqlock_op *op, const struct answer *a)
         break_done(op);
     else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and the grant with token %lld has ended, "
-                                     "by this or otherwise",
+                                     "the reply was lost; the grant with token %lld has ended, by "
+                                     "this request or otherwise",
                                      token));
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "there is no grant with token %lld",
-                                     token));
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "no grant with token %lld", token));
 }
 
 /* An older schema has no place for a note, and an older driver has no request for it. They can

@@ -15,15 +15,15 @@ const char *sqlock_why_name(sqlock_why why)
 {
     static const char *const names[] = {"not lost",
                                         "lease expired",
-                                        "gone to others",
+                                        "taken by others",
                                         "broken by an operator",
                                         "reaped",
-                                        "its row is gone",
+                                        "its row was deleted",
                                         "the server's clock jumped",
-                                        "held too long",
-                                        "it was never granted",
+                                        "max_hold_ms reached",
+                                        "never granted",
                                         "the manager was closed",
-                                        "this is a forked child",
+                                        "in a forked child",
                                         "released by another handle",
                                         "forgotten by the server that took over"};
 
@@ -106,8 +106,9 @@ int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err)
     mutex_lock(&lock->m->mu);
     fd = lock_descriptor(lock);
     mutex_unlock(&lock->m->mu);
-    return fd >= 0 ? fd
-                   : sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
+    return fd >= 0
+               ? fd
+               : sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
 }
 
 void sqlock_lock_free(sqlock_lock *lock)

@@ -104,7 +104,7 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
     *out_len = l.len;
     if (!l.fits)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "register get: the value has %zu bytes, and the buffer %zu", l.len,
+                                "register get: the value has %zu bytes, the buffer only %zu", l.len,
                                 buf_size);
     *out_version = l.version;
     return 0;
@@ -151,8 +151,8 @@ static void register_conflict(sqlock_op *op, int64_t version)
 
     if (op->unsure && (c->expected == 0 || version != c->expected + 1)) {
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and the register was changed since, from "
-                                     "ours or without it: its version is %lld",
+                                     "the reply was lost, and the register has changed since, with "
+                                     "or without this change: it is at version %lld",
                                      (long long)version));
         return;
     }
@@ -185,13 +185,13 @@ static int register_check(const struct change *c, sqlock_error *err)
 {
     if (c->len > SQLOCK_REGISTER_MAX)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "register set: the value has %zu bytes, allowed are %d", c->len,
+                                "register set: the value has %zu bytes (at most %d)", c->len,
                                 SQLOCK_REGISTER_MAX);
     if (c->value == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "register set: the value is NULL");
     if (c->expected < 0)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "register set: no version is negative, as %lld is",
+                                "register set: the version is negative: %lld",
                                 (long long)c->expected);
     return 0;
 }

@@ -49,12 +49,12 @@ static void release_done(sqlock_op *op)
     guards = lock->guards;
     mutex_unlock(&op->m->mu);
     if (lost)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "it was lost before: %s",
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the lock was already lost: %s",
                                      sqlock_why_name(why)));
     else if (guards && verb_is_guarded(op, lock->token))
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0,
-                                     "released; nobody is granted it before the transaction ends "
-                                     "that guards it"));
+        op_done(op, sqlock_error_set(
+                        &op->err, SQLOCK_EGUARDED, 0,
+                        "released; no one else gets it until the transaction that guards it ends"));
     else
         op_done(op, 0);
 }
@@ -71,8 +71,7 @@ static void release_denied(sqlock_op *op, sqlock_why why)
     mutex_unlock(&op->m->mu);
     op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
                                  lock->release_sent && why == SQLOCK_WHY_TAKEN
-                                     ? ": whether it was released or lost before that, the row "
-                                       "does not tell any more"
+                                     ? "; the row no longer shows whether it was released or lost"
                                      : ""));
 }
 
@@ -144,7 +143,7 @@ void verb_early(sqlock_op *op, const struct answer *a)
 
     op->unsure = 1;
     sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                     "the reply was lost, and what was asked may still arrive within %lld ms",
+                     "the reply was lost, and the request may still arrive within %lld ms",
                      (long long)(left / 1000));
     if (sqlock_now_us() + left >= op->deadline)
         op_done(op, SQLOCK_EUNSURE);

@@ -83,7 +83,7 @@ static void renew_advance(sqlock_op *op)
     else if (renew_confirm(op, &a))
         op_done(op, 0);
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the answer came too late"));
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the reply came too late"));
 }
 
 int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)

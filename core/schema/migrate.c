@@ -70,11 +70,11 @@ static int migrate_check_held(struct migrator *g)
     if (rc != 0 || sqlock_rows_count(g->rows) == 0)
         return rc;
     name = rows_bytes(g->rows, 0, SQLOCK_COL_HELD_NAME, &len);
-    return sqlock_error_set(&g->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                            "locks are held: %lld, among them \"%s\" "
-                            "(SQLOCK_MIGRATE_HELD goes down all the same)",
-                            (long long)rows_int(g->rows, 0, SQLOCK_COL_HELD, 0),
-                            text_show(shown, sizeof shown, name != NULL ? name : "", len));
+    return sqlock_error_set(
+        &g->err, SQLOCK_EBUSY, SQLOCK_RETRY,
+        "locks are held: %lld, for example \"%s\" (SQLOCK_MIGRATE_HELD migrates down all the same)",
+        (long long)rows_int(g->rows, 0, SQLOCK_COL_HELD, 0),
+        text_show(shown, sizeof shown, name != NULL ? name : "", len));
 }
 
 static int migrate_down(struct migrator *g, struct goal *goal)
@@ -102,9 +102,11 @@ static int migrate_check_direction(struct migrator *g, const struct goal *goal)
 
     if (g->version == goal->version || (g->version > goal->version) == down)
         return 0;
-    return sqlock_error_set(
-        &g->err, SQLOCK_EINVAL, 0, "the schema is version %d: the way to %d leads %s", g->version,
-        goal->version, down ? "up, not down" : "down, which SQLOCK_MIGRATE_DOWN allows");
+    return sqlock_error_set(&g->err, SQLOCK_EINVAL, 0,
+                            down ? "cannot migrate down to version %d: the schema is version %d"
+                                 : "cannot migrate up to version %d: the schema is version %d "
+                                   "(SQLOCK_MIGRATE_DOWN migrates down)",
+                            goal->version, g->version);
 }
 
 static int migrate_between(struct migrator *g, void *arg)

@@ -21,7 +21,7 @@ static int64_t guard_wait_limit(const struct migrator *g)
 
 static int guard_others_at_work(struct migrator *g)
 {
-    return sqlock_error_set(&g->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "another migrator is at work");
+    return sqlock_error_set(&g->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "another migration is running");
 }
 
 /* Take the lock of the session, or of the transaction. */
@@ -30,7 +30,7 @@ static int guard_take_lock(struct migrator *g)
     int rc = migrator_send(g, SQLOCK_STMT_MIGRATE_LOCK, NULL, guard_wait_limit(g));
 
     if (rc == SQLOCK_ETIMEOUT)
-        error_prefix(&g->err, "waiting for another migrator");
+        error_prefix(&g->err, "waiting for another migration");
     if (rc == 0 && sqlock_rows_count(g->rows) == 0)
         rc = guard_others_at_work(g);
     return rc;
@@ -67,7 +67,7 @@ static int guard_send_lease(struct migrator *g, int64_t ttl, int64_t *out_left)
     held = !there || rows_int(g->rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE;
     if (g->token != 0 && token != g->token)
         return sqlock_error_set(&g->err, SQLOCK_ELOST, SQLOCK_RETRY,
-                                "the migrator's lease ran out before it was renewed");
+                                "the migration's lease ran out before it was renewed");
     if (held && g->token != 0)
         return 0; /* the row was locked for too long: the lease is not extended, but still ours */
     if (held) {
@@ -145,8 +145,13 @@ static int guard_take_lease(struct migrator *g, int creates)
     int rc, end = 0, gone = 0;
 
     if (random_bytes(g->owner, sizeof g->owner) != 0)
+<<<<<<< HEAD
         return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
     while ((rc = guard_send_lease(g, guard_lease_us(g), &left)) != 0) {
+=======
+        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes available");
+    while ((rc = lease_ask(g, lease_us(g), &left)) != 0) {
+>>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
         if (rc == SQLOCK_ESCHEMA) {
             if ((rc = guard_without_table(g, creates, &gone, &end)) != 0 || end)
                 return rc;

@@ -88,12 +88,12 @@ static int verify_at_latest(struct migrator *g)
 
     if (g->version >= latest)
         return migrator_check_newer(g);
-    return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            g->version > 0 ? "the schema is version %d, older than this library's "
-                                             "%d: run the migrations"
-                                           : "there is no schema: found version %d, this library's "
-                                             "is %d: run the migrations",
-                            g->version, latest);
+    if (g->version == 0)
+        return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0, "no sqlock tables: run the migrations");
+    return sqlock_error_set(
+        &g->err, SQLOCK_ESCHEMA, 0,
+        "the schema is version %d, older than this library's version %d: run the migrations",
+        g->version, latest);
 }
 
 static int verify_recorded(struct migrator *g)
@@ -103,7 +103,7 @@ static int verify_recorded(struct migrator *g)
     for (size_t i = 0; i < d->n_migrations; i++)
         if (migrator_record(g, d->migrations[i].version) == NULL)
             return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                                    "there is no record of migration %03d_%s: a baseline makes one",
+                                    "no record of migration %03d_%s: a baseline makes one",
                                     d->migrations[i].version, d->migrations[i].name);
     return migrator_check_drift(g);
 }
@@ -135,7 +135,8 @@ static int baseline_record_all(struct migrator *g, void *arg)
         return rc;
     if (g->version > version)
         return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                                "the schema is version %d already, above %d", g->version, version);
+                                "the schema is already version %d, newer than %d", g->version,
+                                version);
     for (int v = 1; rc == 0 && v <= version; v++)
         if (migrator_record(g, v) == NULL)
             rc = migrator_put_record(g, migrator_known(g, v), 1);

@@ -71,7 +71,7 @@ static int migrator_render_nowhere(struct migrator *g)
     char prefix[2 + 2 * sizeof random] = "x";
 
     if (random_bytes(random, sizeof random) != 0)
-        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
+        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes available");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(prefix + 1 + 2 * i, 3, "%02x", random[i]);
     return texts_render(d, d->fixed_schema ? NULL : texts_schema(g->m->texts), prefix, &g->nowhere,
@@ -308,8 +308,8 @@ int check_version(const sqlock_dialect *d, int *version, int least, sqlock_error
         *version = latest;
     if (*version >= least && *version <= latest)
         return 0;
-    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "this library knows versions %d to %d, not %d",
-                            least, latest, *version);
+    return sqlock_error_set(err, SQLOCK_EINVAL, 0, "invalid schema version %d (use %d to %d)",
+                            *version, least, latest);
 }
 
 int migrator_check_newer(struct migrator *g)
@@ -345,8 +345,8 @@ int migrator_check_drift(struct migrator *g)
 
         if (r != NULL && strcmp(r->checksum, known->checksum) != 0)
             return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                                    "migration %03d_%s was applied from another file: its "
-                                    "checksum is %s there and %s here",
+                                    "migration %03d_%s differs from the one that was applied: its "
+                                    "checksum is %s in the database and %s here",
                                     known->version, known->name, r->checksum, known->checksum);
     }
     return 0;
@@ -372,5 +372,6 @@ int migrator_check_tables(struct migrator *g, int version)
     if (n == 0)
         return 0;
     return sqlock_error_set(&g->err, SQLOCK_ESCHEMA, 0,
-                            "the tables differ from what was expected in %zu points: %s", n, first);
+                            "the tables are not as the migrations make them (%zu %s): %s", n,
+                            n == 1 ? "difference" : "differences", first);
 }

@@ -150,7 +150,7 @@ int texts_has(const struct texts *r, sqlock_stmt stmt, sqlock_error *err)
     if (r->scripts[stmt].n_steps > 0)
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the driver is older than the library and lacks what this needs");
+                            "the driver is older than the library and lacks this request");
 }
 
 static int texts_check_names(const sqlock_dialect *d, const char *schema, const char *prefix,
@@ -159,15 +159,16 @@ static int texts_check_names(const sqlock_dialect *d, const char *schema, const 
     char shown[80];
 
     if (schema != NULL && !text_is_schema(schema))
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "schema \"%s\" is not 1 to 63 bytes without quotes or controls",
-                                text_show(shown, sizeof shown, schema, strlen(schema)));
+        return sqlock_error_set(
+            err, SQLOCK_EINVAL, 0,
+            "invalid schema name \"%s\" (use 1 to 63 bytes without quotes or control characters)",
+            text_show(shown, sizeof shown, schema, strlen(schema)));
     if (schema != NULL && d->fixed_schema && strcmp(schema, d->default_schema) != 0)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s has no schema but \"%s\"", d->name,
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%s has only the schema \"%s\"", d->name,
                                 d->default_schema);
     if (!text_is_prefix(prefix))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "table prefix \"%s\" does not match [a-z][a-z0-9_]{0,23}",
+                                "invalid table prefix \"%s\" (use [a-z][a-z0-9_]{0,23})",
                                 text_show(shown, sizeof shown, prefix, strlen(prefix)));
     return 0;
 }

@@ -20,8 +20,13 @@ int adopted_check(const sqlock_conn *c, sqlock_error *err)
     closed = c->m->stopping;
     mutex_unlock(&c->m->mu);
     if (closed)
+<<<<<<< HEAD
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager has been closed");
     switch (c->m->driver->adopter->tx_state(c->native)) {
+=======
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager was closed");
+    switch (c->m->driver->tx_state(c->native)) {
+>>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
     case SQLOCK_TX_ACTIVE:
         return 0;
     case SQLOCK_TX_IDLE:
@@ -31,7 +36,7 @@ int adopted_check(const sqlock_conn *c, sqlock_error *err)
                                 "the transaction has failed: roll back first");
     default:
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
-                                "the connection is in the middle of something, or lost");
+                                "the connection is busy with another request, or lost");
     }
 }
 
@@ -49,7 +54,7 @@ int adopted_retry(int n, int64_t deadline, sqlock_error *err)
 {
     if (sqlock_now_us() >= deadline)
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                "somebody else kept the row, or the file, locked");
+                                "another transaction kept the row, or the file, locked");
     sqlock_sleep_us(1000 + sqlock_random_below(n < 4 ? 1000u << n : 20000u));
     return 0;
 }

@@ -31,11 +31,11 @@ static int cas_check_kind(const struct compare *c, const sqlock_row_version *v, 
     if (as_timestamp != kind->is_timestamp)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 as_timestamp ? "the version's column is not a timestamp"
-                                             : "the version's column is a timestamp: "
-                                               "SQLOCK_CAS_TIMESTAMP, and its warning");
+                                             : "the version's column is a timestamp: see the "
+                                               "warning at SQLOCK_CAS_TIMESTAMP, and set it");
     if (!as_timestamp && c->expected.type == SQLOCK_INT && c->expected.i >= kind->most)
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "the version %lld cannot be raised in its column",
+                                "the version %lld is the largest that its column can store",
                                 (long long)c->expected.i);
     return 0;
 }
@@ -51,9 +51,9 @@ static int cas_check_raised(const struct compare *c, sqlock_error *err)
 {
     if (!number_is_same(&c->found, &c->expected))
         return 0;
-    return sqlock_error_set(err, SQLOCK_ETXRESTART, 0,
-                            "the row was changed, but a trigger of the table's has put its version "
-                            "back: roll back");
+    return sqlock_error_set(
+        err, SQLOCK_ETXRESTART, 0,
+        "the row was changed, but a trigger of the table reset its version: roll back");
 }
 
 static int cas_judge(const struct compare *c, sqlock_error *err)
@@ -67,9 +67,9 @@ static int cas_judge(const struct compare *c, sqlock_error *err)
     case SQLOCK_OUT_GONE:
         return SQLOCK_ABSENT;
     case SQLOCK_OUT_STALE:
-        return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
-                                "the row was changed after this transaction's snapshot: roll back, "
-                                "and begin again");
+        return sqlock_error_set(
+            err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
+            "the row was changed after this transaction's snapshot: roll back and begin again");
     default:
         return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", c->outcome);
     }
@@ -88,8 +88,8 @@ static int cas_change(struct compare *c, sqlock_stmt block, sqlock_error *err)
             return cas_judge(c, err);
     }
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the row has the expected version, and is not changed: a trigger or a "
-                            "policy of the table's keeps it");
+                            "the row has the expected version but was not changed: a trigger or "
+                            "policy of the table prevents it");
 }
 
 static int cas_update(struct compare *c, sqlock_error *err)
@@ -137,10 +137,9 @@ static int cas_insert(struct compare *c, sqlock_error *err)
         if (c->outcome != SQLOCK_OUT_NONE && c->outcome != SQLOCK_OUT_GONE)
             return cas_judge(c, err);
     }
-    return sqlock_error_set(
-        err, SQLOCK_EREFUSED, 0,
-        "the row is not inserted, and none of its key can be seen: a trigger or "
-        "a policy of the table's keeps it");
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "the row was not inserted, and no row with its key is visible: a "
+                            "trigger or policy of the table prevents it");
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
@@ -207,17 +206,18 @@ static int fence_judge(const struct compare *c, sqlock_error *err)
     case SQLOCK_OUT_GONE:
         return SQLOCK_ABSENT;
     case SQLOCK_OUT_CONFLICT:
-        return sqlock_error_set(err, SQLOCK_ELOST, 0,
-                                "a newer holder was here: its token is %lld, and this one's %lld: "
-                                "roll back",
-                                (long long)c->found.i, (long long)c->token.i);
+        return sqlock_error_set(
+            err, SQLOCK_ELOST, 0,
+            "a newer holder has written the row: its token is %lld, this one's is %lld: roll back",
+            (long long)c->found.i, (long long)c->token.i);
     case SQLOCK_OUT_STALE:
-        return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
-                                "the transaction has read before an earlier holder's last write");
+        return sqlock_error_set(
+            err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
+            "the transaction's snapshot is older than an earlier holder's last write");
     default:
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "the row lets the token pass, and is not changed: a trigger or a "
-                                "policy of the table's keeps it");
+                                "the row accepts the token but was not changed: a trigger or "
+                                "policy of the table prevents it");
     }
 }
 
@@ -227,7 +227,7 @@ static int fence_row(struct compare *c, sqlock_error *err)
 
     if (rc == 0 && (c->table.kind.is_timestamp || c->table.kind.most < TOKEN_MOST))
         rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                              "the fence is not of 64 bits, as tokens may become");
+                              "the fence's column has fewer than the 64 bits that a token needs");
     for (int n = 0; rc == 0 && n < 3; n++)
         if ((rc = compare_run(c, SQLOCK_STMT_FENCE, err)) == 0 && c->outcome != SQLOCK_OUT_SKIPPED)
             break;

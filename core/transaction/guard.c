@@ -96,8 +96,8 @@ static int guard_check_server(sqlock_lock *lock, const char *running, sqlock_err
     if (guard_runs_here(lock->m, running))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the connection is to another server, or another database on it, than "
-                            "the lock is on: a guard there keeps nobody out");
+                            "the connection leads to another server or database than the lock's: a "
+                            "guard there would keep no one out");
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
@@ -130,8 +130,9 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
         return sqlock_error_set(err, SQLOCK_ETXRESTART, SQLOCK_RETRY,
                                 "the transaction's snapshot is older than the lease");
     case SQLOCK_OUT_UNFIT:
-        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                "this server cannot tell others of a guard: it takes MySQL 8.0");
+        return sqlock_error_set(
+            err, SQLOCK_EREFUSED, 0,
+            "this server cannot show a guard to others: MySQL 8.0 or newer is needed");
     case SQLOCK_OUT_KIND:
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
                                 "the name's row is of a kind that this version does not know");

@@ -65,14 +65,13 @@ static int row_check_server(const struct job *j, const struct table *t)
         return 0;
     if (j->o.cancel != NULL)
         return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
-                                "this server cannot end a wait for a row and keep the transaction: "
-                                "none can be cancelled");
+                                "this server cannot end a wait for a row without ending the "
+                                "transaction: no cancel is possible");
     if (!row_skips(j) && j->o.wait_ms == SQLOCK_WAIT_FOREVER)
         return 0;
-    return sqlock_error_set(
-        j->err, SQLOCK_EREFUSED, 0,
-        "this server cannot tell that a row is locked without waiting for it: it "
-        "takes no wait but SQLOCK_WAIT_FOREVER");
+    return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
+                            "this server cannot report a locked row without waiting for it: set "
+                            "wait_ms to SQLOCK_WAIT_FOREVER");
 }
 
 /* The first attempt looks up the table. With a single writer, that needs the write lock, too. */
@@ -119,9 +118,9 @@ static void row_pause(const struct job *j, int64_t began, int tries)
  * locked it, and waiting does not help. */
 static int row_refuse_hidden(const struct job *j)
 {
-    return sqlock_error_set(j->err, SQLOCK_EREFUSED, 0,
-                            "the row is there, and is not to be locked: a policy of the table's "
-                            "keeps it");
+    return sqlock_error_set(
+        j->err, SQLOCK_EREFUSED, 0,
+        "the row exists but cannot be locked: a policy of the table prevents it");
 }
 
 /* The first statement does not wait, because a free row needs no wait. Only a busy row needs a

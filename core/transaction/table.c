@@ -45,7 +45,7 @@ static int table_check_value(const sqlock_column *c, sqlock_error *err)
     else if (v->type == SQLOCK_NULL)
         why = "is NULL";
     else if (v->type != SQLOCK_INT && v->type != SQLOCK_BYTES && v->type != SQLOCK_TEXT)
-        why = "is of an unknown type";
+        why = "has an unknown type";
     else if (v->type != SQLOCK_INT && v->data == NULL)
         why = "has no data";
     if (why == NULL)

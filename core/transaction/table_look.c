@@ -97,8 +97,8 @@ int table_check_fit(const struct table *t, sqlock_error *err)
         if (!look_fits(t->key.fits[i], &row->key[i].value))
             return sqlock_error_set(
                 err, SQLOCK_EREFUSED, 0,
-                "the value of \"%s\" is of another kind than the column: the whole table would be "
-                "read, and locked",
+                "the value of \"%s\" has another type than its column: the whole table would be "
+                "read and locked",
                 text_show(shown, sizeof shown, row->key[i].name, strlen(row->key[i].name)));
     return 0;
 }
@@ -142,16 +142,15 @@ static int look_judge(const sqlock_rows *rows, const sqlock_row *row, struct tab
     size_t at;
 
     if (sqlock_rows_count(rows) == 0)
-        return look_refuse(row, "there is none, or this user may not know of it", err);
+        return look_refuse(row, "it does not exist, or this user may not see it", err);
     if (rows_int(rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
         return look_refuse(row, detail != NULL ? detail : "it cannot be used", err);
     at = index_find_key(rows, row);
     if (at == sqlock_rows_count(rows))
-        return look_refuse(
-            row,
-            "there is no unique index on exactly the key's columns (valid, not deferred, "
-            "not partial, of whole columns): the table would be read, and locked",
-            err);
+        return look_refuse(row,
+                           "no unique index on exactly the key's columns (valid, not deferred, not "
+                           "partial, of whole columns): the whole table would be read and locked",
+                           err);
     if (strlen(look_cell(rows, at, SQLOCK_COL_KEY)) >= sizeof out->name)
         return look_refuse(row, "the name of its index is too long", err);
     look_take_key(rows, at, row, out);
@@ -170,7 +169,7 @@ static int look_judge_version(const sqlock_rows *rows, struct table *t, sqlock_e
 
     text_show(shown, sizeof shown, t->version, strlen(t->version));
     if (sqlock_rows_count(rows) == 0)
-        detail = "is not there";
+        detail = "does not exist";
     else if (rows_int(rows, 0, SQLOCK_COL_OUTCOME, 0) != SQLOCK_OUT_DONE)
         detail = detail != NULL ? detail : "cannot be used";
     else

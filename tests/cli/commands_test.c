@@ -30,7 +30,7 @@ TEST(test_busy_tells_who_and_how_to_take_it_away, ON_ALL)
     assert_said(75, "", "expires in ");
     assert_sh("sqlock $G acquire -n 'the night' 2>&1 | grep \"token $($D/token 'the night');\"");
     /* The line that it gives does it. */
-    assert_sh("sqlock $G acquire -n 'the night' 2>&1 | sed -n 's/.*that has ended: //p' >$D/line;"
+    assert_sh("sqlock $G acquire -n 'the night' 2>&1 | sed -n 's/.*holder is dead: //p' >$D/line;"
               "grep -q . $D/line && . $D/line && sqlock $G acquire -n 'the night'");
 }
 
@@ -211,7 +211,7 @@ TEST(test_line_to_copy_works_for_names_that_cannot_be_shown, ON_ALL)
 {
     assert_sh("n=$(printf 'it'\\''s \\033[31m\\n\\302\\233 100%%%% \\\\ \\342\\200\\256'); sqlock "
               "$G acquire -n \"$n\";"
-              "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*that has ended: //p' >$D/line;"
+              "sqlock $G acquire -n \"$n\" 2>&1 | sed -n 's/.*holder is dead: //p' >$D/line;"
               "cat $D/line; . $D/line; sqlock $G acquire -n \"$n\"");
     assert_null(strpbrk(sh("cat $D/line")->out, "\033\302\342"));
 }
@@ -389,7 +389,7 @@ TEST(test_break_by_age_asks_first, ON_ALL)
               "grep \"^a.2: token $($D/token a.2): would be broken\"");
     assert_sh("setsid -w sqlock $G break --older-than 0 --yes 'a.*'");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
-    assert_says(0, "", "nothing to break: no lock that matches a.* was granted so long ago",
+    assert_says(0, "", "nothing to break: no lock that matches a.* was granted that long ago",
                 "setsid -w sqlock $G break --older-than 1h 'a.*'");
     assert_int_equal(1, atoi(sh("sqlock $G ls | grep -c held")->out));
 }

@@ -199,10 +199,10 @@ TEST(test_schema_that_is_too_new_is_78, ON_ALL)
 TEST(test_migration_of_another_file_is_78, ON_ALL)
 {
     database_exec("UPDATE @migration SET checksum = '0123456789abcdef' WHERE version = 1");
-    assert_says(78, "", "another file",
+    assert_says(78, "", "differs from the one that was applied",
                 "sqlock $G migrate up 2>$D/said; code=$?; cat $D/said >&2; exit $code");
     assert_no_advice_to_migrate();
-    assert_says(78, "", "another file", "sqlock $G migrate verify");
+    assert_says(78, "", "differs from the one that was applied", "sqlock $G migrate verify");
     assert_says(0, "drifted", "", "sqlock $G migrate status");
     /* Programs at work go on. */
     assert_sh("sqlock $G run -n nightly true");

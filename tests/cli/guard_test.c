@@ -102,7 +102,7 @@ TEST(test_killed_guardian_is_replaced_by_the_locker, ON_SQLITE)
 
     kill(guardian_of(run), SIGKILL);
     assert_int_equal(child_wait(run, patience_ms(10000)), 70);
-    assert_non_null(strstr(text_of("err"), "guardian was killed"));
+    assert_non_null(strstr(text_of("err"), "guardian process was killed"));
     assert_no_survivors();
     assert_successor_is_alone();
 }
@@ -287,7 +287,8 @@ TEST(test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_command, ON_
     assert_sh("echo >$D/go");
     wait_for("locked");
     private_clock(5);
-    assert_soon(strstr(text_of("err"), "could not be renewed yet") != NULL, patience_ms(30000));
+    assert_soon(strstr(text_of("err"), "cannot renew the lease, which ends") != NULL,
+                patience_ms(30000));
     sleep_ms(100);
     kill(run, SIGSTOP);
     assert_soon(*sh(SURVIVORS)->out == '\0', patience_ms(20000));

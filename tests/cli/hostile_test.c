@@ -83,7 +83,7 @@ TEST(test_refused_system_calls_let_nobody_live, ON_SQLITE)
 TEST(test_refused_subreaper_runs_nothing, ON_SQLITE)
 {
     start_refused(SYS_prctl, EPERM);
-    assert_says(78, NULL, "run needs a Linux", "sqlock run nightly touch $D/ran");
+    assert_says(78, NULL, "run needs Linux", "sqlock run nightly touch $D/ran");
     assert_sh("test ! -e $D/ran");
 }
 
@@ -258,7 +258,7 @@ TEST(test_proc_of_another_namespace_runs_nothing, ON_SQLITE)
     assert_says(78, NULL, "of this namespace", "unshare -pf sqlock run nightly touch $D/ran");
 #ifndef __SANITIZE_ADDRESS__ /* without /proc it reads no options, and looks for leaks in vain */
     assert_says(
-        78, NULL, "run needs a Linux",
+        78, NULL, "run needs Linux",
         "unshare -m sh -c 'umount -l /proc && LD_LIBRARY_PATH=$(dirname $(command -v sqlock)) && "
         "export LD_LIBRARY_PATH && exec sqlock run nightly touch $D/ran'");
 #endif

@@ -139,12 +139,12 @@ TEST(test_metrics_follow_no_link, ON_SQLITE)
 {
     assert_sh(
         "mkdir $D/there; echo old >$D/there/orders.prom; ln -s there/orders.prom $D/orders.prom");
-    assert_says(74, NULL, "it is a link", "sqlock $G reap " METRICS);
+    assert_says(74, NULL, "it is a symbolic link", "sqlock $G reap " METRICS);
     assert_sh("test -L $D/orders.prom && echo old | cmp - $D/there/orders.prom");
     assert_nothing_beside("$D/there");
     /* Nor one that leads nowhere yet. */
     assert_sh("ln -sf there/new.prom $D/orders.prom");
-    assert_says(74, NULL, "it is a link", "sqlock $G reap " METRICS);
+    assert_says(74, NULL, "it is a symbolic link", "sqlock $G reap " METRICS);
     assert_sh("test ! -e $D/there/new.prom");
 }
 

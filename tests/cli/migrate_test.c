@@ -7,14 +7,14 @@
 
 TEST(test_up_and_down_are_counted_and_repeatable, ON_ALL | EMPTY)
 {
-    assert_says(0, " to do\n", NULL, "sqlock $G migrate up --dry-run");
+    assert_says(0, " would be applied\n", NULL, "sqlock $G migrate up --dry-run");
     assert_says(78, "", NULL, "sqlock $G ls");
     assert_says(0, " applied\n", NULL, "sqlock $G migrate up");
     assert_says(0, "0 migrations applied\n", NULL, "sqlock $G migrate up");
     assert_says(75, "", NULL,
                 "sqlock $G acquire -n nightly >$D/grant; sqlock $G migrate down --to 0 --yes");
     assert_sh("sqlock $G release nightly $(cat $D/grant); sqlock $G migrate down --to 0 --dry-run");
-    assert_says(0, " taken back\n", NULL, "sqlock $G migrate down --to 0 --yes");
+    assert_says(0, " undone\n", NULL, "sqlock $G migrate down --to 0 --yes");
     assert_says(78, "", "migrate up", "sqlock $G ls");
     /* Tokens go on. */
     assert_says(0, NULL, NULL, "sqlock $G migrate up && sqlock $G acquire -n nightly");
@@ -28,8 +28,9 @@ TEST(test_down_wants_to_be_meant, ON_ALL)
     assert_says(64, "", "--yes", "sqlock $G migrate down --to 0");
     assert_says(64, "", NULL, "sqlock $G migrate up --to 9999");
     /* In a shell's words. */
-    assert_says(64, "", "leads down: see `sqlock migrate down`", "sqlock $G migrate up --to 1");
-    assert_says(75, NULL, "among them \"nightly\"; release or break them first",
+    assert_says(64, "", "the schema is version 3; see 'sqlock migrate down'",
+                "sqlock $G migrate up --to 1");
+    assert_says(75, NULL, "for example \"nightly\"; release or break them first",
                 "sqlock $G acquire -n nightly; sqlock $G migrate down --to 0 --yes");
     assert_sh("sqlock $G ls");
 }
@@ -63,7 +64,7 @@ TEST(test_baseline_refuses_tables_that_are_not_there, ON_ALL | EMPTY)
     assert_says(78, "", NULL, "sqlock $G migrate baseline 1");
     assert_says(64, "", "version", "sqlock $G migrate baseline one");
     assert_sh("sqlock $G migrate up");
-    assert_says(0, "recorded as applied: migrations up to version 3\n", "",
+    assert_says(0, "recorded as applied: all migrations up to version 3\n", "",
                 "sqlock $G migrate baseline 3");
 }
 
@@ -78,10 +79,10 @@ TEST(test_sql_needs_no_database, ON_ALL | EMPTY)
     assert_says(0, "DROP TABLE", "", "sqlock migrate sql --driver %s --from 1 --to 0",
                 database_name());
     assert_says(64, "", "--driver", "sqlock migrate sql");
-    assert_says(64, "", "no driver \"db2\"", "sqlock migrate sql --driver db2");
-    assert_says(64, "", "this version does not have it yet",
+    assert_says(64, "", "unknown driver \"db2\"", "sqlock migrate sql --driver db2");
+    assert_says(64, "", "not available in this version yet",
                 "sqlock migrate sql --driver %s --format flyway", database_name());
-    assert_says(64, "", "this version does not have it yet", "sqlock migrate sql -o $D --driver %s",
+    assert_says(64, "", "not available in this version yet", "sqlock migrate sql -o $D --driver %s",
                 database_name());
 }
 

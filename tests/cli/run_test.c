@@ -81,7 +81,7 @@ TEST(test_lock_is_held_at_least_so_long, ON_SQLITE)
 TEST(test_c_runs_one_line_of_shell, ON_SQLITE)
 {
     assert_says(5, "a b,c\n", NULL, "sqlock $G run -c nightly 'echo \"a b\",c; exit 5'");
-    assert_says(64, "", "-c takes one CMD, a line for sh: quote it",
+    assert_says(64, "", "-c takes a single CMD, one line for sh: quote it",
                 "sqlock $G run -c nightly echo a b");
 }
 
@@ -134,8 +134,7 @@ TEST(test_pipe_ends_when_the_command_closes_it, ON_SQLITE)
 /* It would wait for itself, whatever is between the two. */
 TEST(test_run_inside_a_run_of_the_same_lock_is_refused, ON_SQLITE)
 {
-    assert_says(64, "", "t is held by a run that this one is inside of",
-                "sqlock $G run t sqlock $G run t touch $D/ran");
+    assert_says(64, "", "t is held by an outer", "sqlock $G run t sqlock $G run t touch $D/ran");
     assert_says(64, "", "t is held by",
                 "sqlock $G run t sqlock $G run u sh -c 'sqlock $G run -w 1h t touch $D/ran'");
     assert_says(64, "", "t is held by", "sqlock $G run t sqlock $G acquire t");

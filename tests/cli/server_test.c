@@ -30,7 +30,7 @@ static void assert_all_work(const char *option)
     assert_sh("sqlock $G $O acquire -n nightly >$D/grant && "
               "sqlock $G $O renew nightly $(cat $D/grant)");
     assert_says(75, "", "is busy", "sqlock $G $O run -n nightly true");
-    assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*that has ended: //p' >$D/line; "
+    assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*holder is dead: //p' >$D/line; "
               "grep -q -- \"$O\" $D/line && . $D/line");
     assert_says(1, "", NULL, "sqlock $G $O release nightly $(cat $D/grant)");
     assert_says(

@@ -91,11 +91,11 @@ TEST(test_wrong_usage_is_64_before_any_database, ON_SQLITE)
 TEST(test_wrong_usage_says_where_to_look, ON_SQLITE)
 {
     assert_says(64, "", "sqlock: no command given; try 'sqlock help'\n", "sqlock");
-    assert_says(64, "", "unknown command \"nonsense\"; see `sqlock help`\n", "sqlock nonsense");
-    assert_says(64, "", "unknown command \"nonsense\"; see `sqlock help`\n",
+    assert_says(64, "", "unknown command \"nonsense\"; see 'sqlock help'\n", "sqlock nonsense");
+    assert_says(64, "", "unknown command \"nonsense\"; see 'sqlock help'\n",
                 "sqlock help nonsense");
     assert_says(64, "", "invalid duration \"5x\" (use ", "sqlock ls --older-than 5x");
-    assert_says(64, "", "; see `sqlock help run`\n", "sqlock run a");
+    assert_says(64, "", "; see 'sqlock help run'\n", "sqlock run a");
 }
 
 /* Of every long option each beginning that is none itself: one that is taken for the whole is
@@ -179,7 +179,7 @@ TEST(test_what_comes_later_is_refused_by_name, ON_SQLITE)
     };
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        assert_says(64, "", "this version does not have it yet", "sqlock %s", lines[i]);
+        assert_says(64, "", "not available in this version yet", "sqlock %s", lines[i]);
 }
 
 TEST(test_durations_are_what_people_write, ON_SQLITE)
@@ -343,10 +343,11 @@ TEST(test_missing_driver_says_what_to_install, ON_SQLITE)
 {
     assert_sh("mkdir $D/bin; cp -L $(dirname $(command -v sqlock))/libsqlock.so.0 $D/bin; "
               "cp $(command -v sqlock) $D/bin");
-    assert_says(78, "", "install the driver libsqlock-sqlite", "$D/bin/sqlock ls");
-    assert_says(78, "", "install the driver libsqlock-postgres",
+    assert_says(78, "", "cannot load the driver libsqlock-sqlite", "$D/bin/sqlock ls");
+    assert_says(78, "", "cannot load the driver libsqlock-postgres",
                 "$D/bin/sqlock -U postgresql:///x ls");
-    assert_says(78, "", "install the driver libsqlock-mysql", "$D/bin/sqlock -U mariadb://x/y ls");
+    assert_says(78, "", "cannot load the driver libsqlock-mysql",
+                "$D/bin/sqlock -U mariadb://x/y ls");
 }
 
 TEST_MAIN_OF_COMMAND

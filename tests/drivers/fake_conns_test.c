@@ -92,7 +92,7 @@ static void test_grant_that_could_not_be_renewed_is_not_asked_for(void **state)
 
     assert_code(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
     assert_null(lock);
-    assert_non_null(strstr(err.text, "the connection for renewals"));
+    assert_non_null(strstr(err.text, "the reserved connection"));
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 0);
     atomic_store(&factory.allowed, 1);
     give(take(m, "nightly"));

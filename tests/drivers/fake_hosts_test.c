@@ -201,7 +201,7 @@ static void test_P18_all_failures_are_told(void **state)
     assert_code(SQLOCK_EUNREACH, try_hosts(w, 1000, &m, &err), &err);
     assert_true(err.flags & SQLOCK_RETRY);
     assert_string_equal(err.sqlstate, "08001");
-    assert_says(&err, "host 1: no locks can be taken here: the server is a replica; host 2: "
+    assert_says(&err, "host 1: this server cannot hold locks: the server is a replica; host 2: "
                       "connection refused");
     host_is(1, REPLICA);
     assert_code(SQLOCK_EREADONLY, try_hosts(w, 1000, &m, &err), &err);
@@ -286,7 +286,7 @@ static void test_P16_migrations_go_where_locks_would(void **state)
     assert_int_equal(sqlock_fake_seen(hosts[0].db, -1), 0);
     host_is(2, REPLICA);
     assert_code(SQLOCK_EUNREACH, migrate(w, SQLOCK_SCHEMA_LATEST, 0, &err), &err);
-    assert_says(&err, "migrate: host 1: no locks can be taken here");
+    assert_says(&err, "migrate: host 1: this server cannot hold locks");
     host_is(2, PRIMARY); /* the way down goes there, too */
     assert_ok(migrate(w, 1, SQLOCK_MIGRATE_DOWN, &err), &err);
 }

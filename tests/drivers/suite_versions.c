@@ -98,7 +98,7 @@ static void test_driver_with_a_size_that_cannot_be_is_refused(void **state)
         sqlock_driver *table = table_of_size(sizes[i] < 8 ? 8 : sizes[i]);
 
         table->size = sizes[i];
-        refused_driver(w, table, SQLOCK_EINVAL, "not whole");
+        refused_driver(w, table, SQLOCK_EINVAL, "NULL or incomplete");
         test_free(table);
     }
 }
@@ -118,7 +118,7 @@ static void test_driver_that_lacks_a_required_slot_is_refused(void **state)
         sqlock_driver table = *spied_driver();
 
         memset((char *)&table + slots[i], 0, sizeof(void *));
-        refused_driver(w, &table, SQLOCK_EINVAL, "not whole");
+        refused_driver(w, &table, SQLOCK_EINVAL, "NULL or incomplete");
     }
 }
 
@@ -422,11 +422,11 @@ static void test_driver_whose_requests_differ_is_refused(void **state)
     test_free(c);
     c = changed();
     c->scripts[SQLOCK_STMT_RELEASE] = spied_driver()->dialect->scripts[SQLOCK_STMT_BREAK];
-    refused_driver(w, &c->table, SQLOCK_EREFUSED, "another release");
+    refused_driver(w, &c->table, SQLOCK_EREFUSED, "different releases");
     test_free(c);
     c = changed();
     c->dialect.size = offsetof(sqlock_dialect, placeholder) - 1;
-    refused_driver(w, &c->table, SQLOCK_EINVAL, "not whole");
+    refused_driver(w, &c->table, SQLOCK_EINVAL, "NULL or incomplete");
     test_free(c);
 }
 

@@ -134,7 +134,7 @@ static void test_grants_that_are_always_late_are_given_back(void **state)
     assert_code(SQLOCK_ETIMEOUT, take(m, NAME, 200, SQLOCK_WAIT_FOREVER, NULL, &none, &err), &err);
     assert_null(none);
     assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * MS);
-    assert_non_null(strstr(err.text, "too slowly for a lease of 200 ms"));
+    assert_non_null(strstr(err.text, "too slow for a lease of 200 ms"));
     assert_int_equal(row_of(direct, NAME).held, 0);
     proxy_delay(stage.proxy, 0);
 }
