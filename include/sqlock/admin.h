@@ -34,24 +34,25 @@ typedef struct sqlock_list_opts {
 SQLOCK_API void sqlock_list_opts_init(sqlock_list_opts *opts);
 
 /* List the locks of the manager's namespace in byte order of their names, page by page (so not one
- * moment's picture). Returns 0, what fn returned to stop, SQLOCK_EGUARDED (under SQLite: a transaction
- * keeps the whole file locked), or the database's codes. */
+ * moment's picture). Returns 0, what fn returned to stop, SQLOCK_EGUARDED (under SQLite: a
+ * transaction keeps the whole file locked), or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                            sqlock_error *err);
 
 /* Look at one lock. Set out->size before the call; out->name then points to your name.
- * Returns: 0, SQLOCK_ABSENT (no lock of that name was ever held, or its row was pruned), SQLOCK_EINVAL,
- *          SQLOCK_EFORK, SQLOCK_EGUARDED as sqlock_list(), or the database's codes. */
+ * Returns: 0, SQLOCK_ABSENT (no lock of that name was ever held, or its row was pruned),
+ *          SQLOCK_EINVAL, SQLOCK_EFORK, SQLOCK_EGUARDED as sqlock_list(), or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err);
 
-/* Break the grant with this token (from sqlock_find or sqlock_holder), so that the next acquire gets the
- * lock. Its holder must be known to be dead: one that lives learns of the break at its next renewal, and
- * until then only the token protects your data.
- * Before schema version 3 no note is made of a break. Then a living holder may get 0 from its release,
- * if that lost its reply and two others have held the lock since.
+/* Break the grant with this token (from sqlock_find or sqlock_holder), so that the next acquire
+ * gets the lock. Its holder must be known to be dead: one that lives learns of the break at its
+ * next renewal, and until then only the token protects your data.
+ * Before schema version 3 no note is made of a break. Then a living holder may get 0 from its
+ * release, if that lost its reply and two others have held the lock since.
  * Returns: 0, or
- *          SQLOCK_EGUARDED without SQLOCK_RETRY: it is broken, but an open transaction guards the lock, and
- *                          none is granted before that ends. With SQLOCK_RETRY (SQLite): nothing changed
+ *          SQLOCK_EGUARDED without SQLOCK_RETRY: it is broken, but an open transaction guards the
+ *                          lock, and none is granted before that ends. With SQLOCK_RETRY (SQLite):
+ *                          nothing changed
  *          SQLOCK_ELOST    there is no such grant; nothing changed
  *          SQLOCK_EUNSURE  the reply was lost: break again; SQLOCK_ELOST then means that it is gone
  *          SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */
@@ -96,15 +97,16 @@ typedef struct sqlock_reap_report {
     int64_t oldest_ms;   /* how long ago the oldest of the expired grants ran out; 0: none */
 } sqlock_reap_report;
 
-/* Clean the table up, in all namespaces. Clear rows whose lease ran out; a holder that still lives learns
- * SQLOCK_WHY_REAPED. Delete rows that were not used for long. No lock depends on it: an expired lock is free
- * at once, reaped or not. Leases that are renewed or taken over meanwhile stay, and so do rows that are
- * locked, guarded, or of an unknown kind. Tokens of a name go on rising after its row was deleted.
- * One reaper works at a time for each table, under a lease of its own (the manager's default). A second one
- * returns 0 with ran = 0. It sweeps in key order, a page and a statement at a time, with pauses. Run it every
- * few minutes or hours, from anywhere. It uses one of the manager's connections.
- * opts may be NULL (defaults). out may be NULL; set its size. It is filled on failure too: what it counts is
- * done. Changes of a statement whose reply was lost are not counted.
+/* Clean the table up, in all namespaces. Clear rows whose lease ran out; a holder that still lives
+ * learns SQLOCK_WHY_REAPED. Delete rows that were not used for long. No lock depends on it: an
+ * expired lock is free at once, reaped or not. Leases that are renewed or taken over meanwhile
+ * stay, and so do rows that are locked, guarded, or of an unknown kind. Tokens of a name go on
+ * rising after its row was deleted. One reaper works at a time for each table, under a lease of its
+ * own (the manager's default). A second one returns 0 with ran = 0. It sweeps in key order, a page
+ * and a statement at a time, with pauses. Run it every few minutes or hours, from anywhere. It uses
+ * one of the manager's connections.
+ * opts may be NULL (defaults). out may be NULL; set its size. It is filled on failure too: what it
+ * counts is done. Changes of a statement whose reply was lost are not counted.
  * Threads:   any. Blocks until it is done.
  * Returns:   0, or
  *            SQLOCK_EINVAL     options; before any I/O
@@ -114,8 +116,8 @@ typedef struct sqlock_reap_report {
  *            SQLOCK_EGUARDED   under SQLite: a transaction keeps the file locked
  *            SQLOCK_EDENIED    pruning needs the right to DELETE
  *            SQLOCK_ETIMEOUT, SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS, or the database's codes.
- *            Failed statements are repeated for up to the manager's request_ms. A row that fails alone is
- *            left for the next sweep. */
+ *            Failed statements are repeated for up to the manager's request_ms. A row that fails
+ *            alone is left for the next sweep. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
                            sqlock_error *err);
 
