@@ -51,7 +51,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
     return 0;
 }
 
-/* What release and renew take. Without a token the outcome is unknown. */
+/* Print what release and renew take. Without a token the outcome is unknown. */
 static int print_grant(const struct cli *cli, sqlock_lock *lock, int unsure)
 {
     const char *name = sqlock_lock_name(lock);
@@ -70,8 +70,8 @@ static int print_grant(const struct cli *cli, sqlock_lock *lock, int unsure)
     return output_end();
 }
 
-/* Nobody could release what could not be told: so it is given back. */
-static int granted(const struct cli *cli, sqlock_lock *lock)
+/* Without the printed owner and token no one could release the lock: so give it back. */
+static int acquire_granted(const struct cli *cli, sqlock_lock *lock)
 {
     sqlock_error err = {0};
     int rc = print_grant(cli, lock, 0);
@@ -81,7 +81,8 @@ static int granted(const struct cli *cli, sqlock_lock *lock)
     return rc;
 }
 
-static int take(const struct cli *cli, sqlock *m, const struct acquire *a, struct signals *signals)
+static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *a,
+                        struct signals *signals)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_holder holder = {.size = sizeof holder};
@@ -96,11 +97,11 @@ static int take(const struct cli *cli, sqlock *m, const struct acquire *a, struc
     opts.owner = a->has_owner ? a->owner : NULL;
     rc = grant_take(m, a->name, &opts, signals, -1, &lock, &caught, &err);
     if (rc == 0)
-        rc = granted(cli, lock);
+        rc = acquire_granted(cli, lock);
     else if (caught != 0)
         rc = EXIT_SIGNAL + caught;
     else if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
-        grant_tell_busy(cli, a->name, &holder, &err);
+        grant_say_busy(cli, a->name, &holder, &err);
         rc = EXIT_BUSY;
     } else {
         rc = fail_with(rc, &err);
@@ -111,8 +112,8 @@ static int take(const struct cli *cli, sqlock *m, const struct acquire *a, struc
     return rc;
 }
 
-/* Who asked holds the lock: the script, which goes on while this process ends. Its name, where the
- * label has room for it: the pid alone may be that of a shell, or say nothing to others. */
+/* The script holds the lock: it goes on, while this process ends. Add the script's name if the
+ * label has room for it, because a pid alone, which may be a shell's, says little to others. */
 static void name_script(pid_t script, char *label, size_t size)
 {
     char path[64], *name;
@@ -127,7 +128,7 @@ static void name_script(pid_t script, char *label, size_t size)
     free(name);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int acquire_run(struct cli *cli, int argc, char **argv)
 {
     struct acquire a = {.grant = GRANT_OPTS_INIT};
     struct signals signals;
@@ -145,7 +146,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return rc;
     }
     if (signals_take(&signals)) {
-        rc = take(cli, m, &a, &signals);
+        rc = acquire_take(cli, m, &a, &signals);
     } else {
         say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
@@ -162,5 +163,5 @@ const struct command command_acquire = {
             "ends; 'sqlock renew' extends it. For a single command, 'sqlock run' is safer.\n"
             "Others see the process that called this command, the script, as the holder.\n",
     .options = options,
-    .run = run,
+    .run = acquire_run,
 };

@@ -28,7 +28,7 @@ struct victim {
     char *name;
     size_t len;
     int64_t token;
-    char *holder; /* as it can be shown */
+    char *holder; /* printable */
     int64_t held_ms, left_ms;
 };
 
@@ -98,7 +98,7 @@ static int add_victim(struct job *job, const sqlock_info *info)
     return 0;
 }
 
-static int each(const sqlock_info *info, void *user)
+static int break_each(const sqlock_info *info, void *user)
 {
     struct job *job = user;
     bool wanted;
@@ -111,14 +111,14 @@ static int each(const sqlock_info *info, void *user)
     return wanted ? add_victim(job, info) : 0;
 }
 
-static int find(struct job *job, sqlock *m)
+static int break_find(struct job *job, sqlock *m)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     sqlock_error err = {0};
     int rc;
 
     opts.prefix = job->token > 0 ? job->operand : NULL;
-    if ((rc = sqlock_list(m, &opts, each, job, &err)) < 0)
+    if ((rc = sqlock_list(m, &opts, break_each, job, &err)) < 0)
         return fail_with(rc, &err);
     if (rc != 0) {
         say(SAY_ERROR, "out of memory");
@@ -129,7 +129,7 @@ static int find(struct job *job, sqlock *m)
 
 /* ---- breaking -------------------------------------------------------------------------------- */
 
-static int tell(const struct job *job, const struct victim *v, const char *what)
+static int print_outcome(const struct job *job, const struct victim *v, const char *what)
 {
     char *name;
 
@@ -151,24 +151,24 @@ static int break_all(const struct job *job, sqlock *m)
         const struct victim *v = &job->victims[i];
 
         if (job->dry_run) {
-            rc = tell(job, v, "would be broken");
+            rc = print_outcome(job, v, "would be broken");
             continue;
         }
         rc = sqlock_break(m, v->name, v->token, &err);
         if (rc == 0)
-            rc = tell(job, v, "broken");
+            rc = print_outcome(job, v, "broken");
         else if (rc == SQLOCK_EGUARDED && !(err.flags & SQLOCK_RETRY)) /* it is done */
-            rc = tell(job, v, "broken; an open transaction still guards the name");
+            rc = print_outcome(job, v, "broken; an open transaction still guards the name");
         else if (rc == SQLOCK_ELOST)
-            rc = tell(job, v, "already gone");
+            rc = print_outcome(job, v, "already gone");
         else
             rc = fail_with(rc, &err);
     }
     return rc;
 }
 
-/* Many at once by their age: only who has seen them may want that. */
-static bool is_meant(const struct job *job)
+/* Many locks at once, by age alone: show them first, and let the user confirm. */
+static bool is_confirmed(const struct job *job)
 {
     char answer[16] = "";
     FILE *tty;
@@ -204,9 +204,9 @@ static bool is_meant(const struct job *job)
     return answer[0] == 'y' || answer[0] == 'Y';
 }
 
-static int work(struct job *job, sqlock *m)
+static int break_found(struct job *job, sqlock *m)
 {
-    int rc = find(job, m);
+    int rc = break_find(job, m);
 
     if (rc != 0)
         return rc;
@@ -218,10 +218,10 @@ static int work(struct job *job, sqlock *m)
         say(SAY_NOTE, "nothing to break: no lock %s%s%swas granted that long ago",
             job->operand != NULL ? "that matches " : "", job->operand != NULL ? job->operand : "",
             job->operand != NULL ? " " : "");
-    return is_meant(job) ? break_all(job, m) : EXIT_USAGE;
+    return is_confirmed(job) ? break_all(job, m) : EXIT_USAGE;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int break_run(struct cli *cli, int argc, char **argv)
 {
     struct job job = {.cli = cli};
     sqlock *m = NULL;
@@ -229,7 +229,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
     if ((rc = read_options(cli, argc, argv, &job)) != 0 || (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = work(&job, m);
+    rc = break_found(&job, m);
     for (size_t i = 0; i < job.n; i++) {
         free(job.victims[i].name);
         free(job.victims[i].holder);
@@ -246,5 +246,5 @@ const struct command command_break = {
     .help = "A holder that is still alive learns of this at its next renewal, and works on\n"
             "until then: only the token protects your data from it.\n",
     .options = options,
-    .run = run,
+    .run = break_run,
 };

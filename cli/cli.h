@@ -1,4 +1,4 @@
-/* The command table and what all commands are given. */
+/* The command table, and what all commands get. */
 #ifndef SQLOCK_CLI_CLI_H
 #define SQLOCK_CLI_CLI_H
 
@@ -9,10 +9,10 @@
 #include "cli/base/options.h"
 #include "cli/exits.h"
 
-/* What the global options say. Strings are of the command line or the environment. */
+/* The global options. Strings point into the command line or the environment. */
 struct cli {
-    const char *url;      /* where the database is; may hold a password: never print it */
-    const char *url_text; /* the same as -U gave it and without a password, else NULL */
+    const char *url;      /* the database; may contain a password: never print it */
+    const char *url_text; /* the same if it came from -U and has no password, else NULL */
     const char *url_file;
     bool local;
     const char *schema;
@@ -24,30 +24,30 @@ struct cli {
     int32_t wait_db_ms;
     bool json;
     const struct command *command;
-    int argc; /* all that the process was started with */
+    int argc; /* the whole command line */
     char **argv;
 };
 
 struct command {
     const char *name;
-    const char *synopsis; /* what follows the name; lines after the first are further forms */
+    const char *synopsis; /* what follows the name; each line is one form */
     const char *summary;  /* one line */
     const char *help;     /* more of it, or NULL */
     const struct option_spec *options;
-    /* Returns what the process ends with. argv[0] is the command's name. */
+    /* Returns the exit code. argv[0] is the command's name. */
     int (*run)(struct cli *cli, int argc, char **argv);
 };
 
 extern const struct command command_run, command_acquire, command_renew, command_release,
     command_ls, command_show, command_break, command_reap, command_migrate, command_help;
 
-/* All of them, in the order of the help; ends with NULL. */
+/* All commands, in the order of the help; ends with NULL. */
 extern const struct command *const commands[];
 const struct command *command_find(const char *name);
-/* Told to the user: nobody has it, or a later version. Returns EXIT_USAGE. */
+/* Print that there is no such command, or not yet. Returns EXIT_USAGE. */
 int command_unknown(const struct cli *cli, const char *name);
 
-/* help.c: to stdout. command may be NULL: the overview. */
+/* help.c: print help to stdout. command NULL: the overview. */
 int help_print(const struct command *command);
 
 #endif

@@ -1,4 +1,4 @@
-/* sqlock help, and what --help and --version print. */
+/* sqlock help, and what --help prints. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int print_overview(void)
     return output_end();
 }
 
-/* One line for each form; one that is too long goes on under its first option. */
+/* One line for each form. A long one continues under its first option. */
 static void print_synopsis(const struct command *c)
 {
     const char *lead = "Usage:", *form = c->synopsis;
@@ -64,7 +64,7 @@ int help_print(const struct command *c)
     return output_end();
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int help_run(struct cli *cli, int argc, char **argv)
 {
     const struct command *c = NULL;
     struct options o;
@@ -84,5 +84,5 @@ const struct command command_help = {
     .synopsis = "[COMMAND]",
     .summary = "explain a command",
     .options = no_options,
-    .run = run,
+    .run = help_run,
 };

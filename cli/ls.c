@@ -34,8 +34,8 @@ struct ls {
     int32_t watch_ms; /* 0: once */
     const char *glob;
     char prefix[SQLOCK_NAME_MAX + 1]; /* what all matching names begin with */
-    FILE *json;    /* rows as text: as a tree, many locks would take much memory and time */
-    bool has_head; /* of the table, which a refused list does not get */
+    FILE *json;    /* rows as text: a tree of many locks would take much memory */
+    bool has_head; /* of the table; a list that fails prints none */
 };
 
 static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
@@ -84,8 +84,7 @@ static void print_head(struct ls *ls)
     ls->has_head = true;
 }
 
-/* What has run out is held no more, and counts no further: how long it was, and since when it is
- * not. */
+/* An expired lock is no longer held: print how long it was held, and how long ago it expired. */
 static void print_row(const sqlock_info *info)
 {
     char held[TEXT_DURATION], span[TEXT_DURATION], left[TEXT_DURATION + 1];
@@ -113,7 +112,7 @@ static int add_row(struct ls *ls, const sqlock_info *info)
     return failed;
 }
 
-static int each(const sqlock_info *info, void *user)
+static int ls_each(const sqlock_info *info, void *user)
 {
     struct ls *ls = user;
 
@@ -126,30 +125,30 @@ static int each(const sqlock_info *info, void *user)
     return ferror(stdout);
 }
 
-static int list(struct ls *ls, sqlock *m)
+static int ls_list(struct ls *ls, sqlock *m)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     sqlock_error err = {0};
     int rc;
 
     opts.prefix = ls->prefix;
-    rc = sqlock_list(m, &opts, each, ls, &err);
+    rc = sqlock_list(m, &opts, ls_each, ls, &err);
     return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
 }
 
-static int list_words(struct ls *ls, sqlock *m)
+static int ls_words(struct ls *ls, sqlock *m)
 {
     int rc;
 
     ls->has_head = false;
-    if ((rc = list(ls, m)) != 0)
+    if ((rc = ls_list(ls, m)) != 0)
         return rc;
     print_head(ls);
     return output_end();
 }
 
 /* Whole or not at all. */
-static int list_json(struct ls *ls, sqlock *m)
+static int ls_json(struct ls *ls, sqlock *m)
 {
     char *text = NULL;
     size_t len = 0;
@@ -159,7 +158,7 @@ static int list_json(struct ls *ls, sqlock *m)
         say(SAY_ERROR, "out of memory");
         return EXIT_INTERNAL;
     }
-    rc = list(ls, m);
+    rc = ls_list(ls, m);
     if (ftell(ls->json) == 0)
         fputc('[', ls->json);
     fputs("]\n", ls->json);
@@ -176,8 +175,8 @@ static int list_json(struct ls *ls, sqlock *m)
     return rc;
 }
 
-/* Until a signal ends the process, or nobody reads any more. */
-static int watch(struct ls *ls, sqlock *m)
+/* Until a signal ends the process, or no one reads the output. */
+static int ls_watch(struct ls *ls, sqlock *m)
 {
     bool screen = ls->watch_ms > 0 && !ls->cli->json && isatty(STDOUT_FILENO);
     int rc;
@@ -185,7 +184,7 @@ static int watch(struct ls *ls, sqlock *m)
     for (;;) {
         if (screen)
             fputs("\033[H\033[2J", stdout);
-        if ((rc = ls->cli->json ? list_json(ls, m) : list_words(ls, m)) != 0 || ls->watch_ms == 0)
+        if ((rc = ls->cli->json ? ls_json(ls, m) : ls_words(ls, m)) != 0 || ls->watch_ms == 0)
             return rc;
         if (!screen && !ls->cli->json)
             putchar('\n');
@@ -193,7 +192,7 @@ static int watch(struct ls *ls, sqlock *m)
     }
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int ls_run(struct cli *cli, int argc, char **argv)
 {
     struct ls ls = {.cli = cli};
     sqlock *m = NULL;
@@ -201,7 +200,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
     if ((rc = read_options(cli, argc, argv, &ls)) != 0 || (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = watch(&ls, m);
+    rc = ls_watch(&ls, m);
     sqlock_close(m);
     return rc;
 }
@@ -214,5 +213,5 @@ const struct command command_ls = {
             "GLOB is a pattern as in a shell. An expired lock is free to take: HELD shows\n"
             "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n",
     .options = options,
-    .run = run,
+    .run = ls_run,
 };

@@ -1,4 +1,4 @@
-/* sqlock, the command: a client of the public library and nothing more. */
+/* sqlock, the command: a client of the public library, nothing more. */
 #include <locale.h>
 #include <sqlock/sqlock.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ const struct command *const commands[] = {
     &command_migrate, &command_help,    NULL,
 };
 
-/* They come with a later version: whoever tries one shall not look for a mistake. */
+/* Planned for a later version: say so, instead of "unknown command". */
 static const char *const later[] = {"waits", "doctor", "metrics", "completion", NULL};
 
 const struct command *command_find(const char *name)
@@ -51,7 +51,7 @@ static int print_version(const struct cli *cli)
 
 int main(int argc, char **argv)
 {
-    static struct cli cli; /* what it points to lives to the end */
+    static struct cli cli; /* what it points to lives until exit */
     struct options o;
     bool version = false;
     int key;
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     cli.argc = argc;
     cli.argv = argv;
     fds_fill();
-    /* Names are UTF-8 whatever the user's language is: how wide they are, what * and ? match. */
+    /* Names are UTF-8, whatever the user's language is: for widths, and for * and ? in patterns. */
     setlocale(LC_CTYPE, "C.UTF-8");
     cli.ns = getenv("SQLOCK_NAMESPACE");
     cli.schema = getenv("SQLOCK_SCHEMA");

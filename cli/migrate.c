@@ -41,7 +41,7 @@ struct job {
 
 /* ---- up, down -------------------------------------------------------------------------------- */
 
-static int migrate(struct job *job, unsigned flags)
+static int migrate_schema(struct job *job, unsigned flags)
 {
     sqlock_error err = {0};
     int steps = 0, rc;
@@ -60,16 +60,16 @@ static int migrate(struct job *job, unsigned flags)
     return output_end();
 }
 
-static int up(struct job *job)
+static int migrate_up(struct job *job)
 {
-    return migrate(job, 0);
+    return migrate_schema(job, 0);
 }
 
-static int down(struct job *job)
+static int migrate_down(struct job *job)
 {
     if (!job->has_to || !(job->yes || job->dry_run))
         return options_refuse(job->cli, "migrate down deletes data: --to V and --yes are needed");
-    return migrate(job, SQLOCK_MIGRATE_DOWN);
+    return migrate_schema(job, SQLOCK_MIGRATE_DOWN);
 }
 
 /* ---- status, verify, baseline ---------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static json_t *text_or_null(const char *text)
     return text != NULL ? json_text(text, strlen(text)) : json_null();
 }
 
-/* When there is something to tell: a refused status has no table. */
+/* Before the first row: a status that fails prints no table. */
 static void print_head(struct job *job)
 {
     if (!job->has_head)
@@ -119,7 +119,7 @@ static int each_step(const sqlock_migration_info *info, void *user)
                   text_or_null(info->recorded)));
 }
 
-static int status(struct job *job)
+static int migrate_status(struct job *job)
 {
     sqlock_error err = {0};
     int rc;
@@ -136,13 +136,13 @@ static int status(struct job *job)
     return rc == 0 && job->exit_code && job->pending > 0 ? EXIT_NO : rc;
 }
 
-static int newest(const sqlock_migration_info *info, void *user)
+static int note_newest(const sqlock_migration_info *info, void *user)
 {
     *(int *)user = info->version;
     return 0;
 }
 
-static int verify(struct job *job)
+static int migrate_verify(struct job *job)
 {
     sqlock_error err = {0};
     int version = 0;
@@ -150,8 +150,8 @@ static int verify(struct job *job)
 
     if (rc != 0)
         return fail_with(rc, &err);
-    rc = sqlock_migration_status(job->db.driver, job->cli->url, &job->db.opts, newest, &version,
-                                 &err);
+    rc = sqlock_migration_status(job->db.driver, job->cli->url, &job->db.opts, note_newest,
+                                 &version, &err);
     if (rc != 0)
         return fail_with(rc, &err);
     if (job->cli->json)
@@ -162,7 +162,7 @@ static int verify(struct job *job)
     return output_end();
 }
 
-static int baseline(struct job *job)
+static int migrate_baseline(struct job *job)
 {
     sqlock_error err = {0};
     int64_t version;
@@ -190,8 +190,8 @@ static int write_text(const char *text, size_t len, void *user)
     return fwrite(text, 1, len, stdout) == len ? 0 : 1;
 }
 
-/* Offline: no URL is looked for. */
-static int sql(struct job *job)
+/* Offline: it needs no URL. */
+static int migrate_sql(struct job *job)
 {
     const sqlock_driver *driver;
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
@@ -212,14 +212,17 @@ static int sql(struct job *job)
 
 static const struct step {
     const char *name;
-    const char *takes; /* the options, by name, each with a blank behind it */
+    const char *takes; /* its options, by name, each followed by a space */
     int operands;
     bool offline;
     int (*run)(struct job *job);
 } steps[] = {
-    {"up", "to dry-run ", 0, false, up},        {"down", "to dry-run yes ", 0, false, down},
-    {"status", "exit-code ", 0, false, status}, {"verify", "", 0, false, verify},
-    {"baseline", "", 1, false, baseline},       {"sql", "to from driver format ", 0, true, sql},
+    {"up", "to dry-run ", 0, false, migrate_up},
+    {"down", "to dry-run yes ", 0, false, migrate_down},
+    {"status", "exit-code ", 0, false, migrate_status},
+    {"verify", "", 0, false, migrate_verify},
+    {"baseline", "", 1, false, migrate_baseline},
+    {"sql", "to from driver format ", 0, true, migrate_sql},
 };
 
 static const struct step *find_step(const char *name)
@@ -230,7 +233,7 @@ static const struct step *find_step(const char *name)
     return NULL;
 }
 
-static bool takes(const struct step *step, const struct option_spec *spec)
+static bool step_takes(const struct step *step, const struct option_spec *spec)
 {
     char word[32];
 
@@ -280,13 +283,13 @@ static int read_step(struct cli *cli, const struct options *o, const struct step
     return options_refuse(cli, "unknown command \"migrate %s\"", o->operands[0]);
 }
 
-/* Which options a step takes is known when all have been read: they may stand before it. */
+/* Options may stand before the step's name, so check them when all have been read. */
 static int check_step(struct cli *cli, const struct options *o, unsigned seen,
                       const struct step *step)
 {
     for (const struct option_spec *spec = options; spec->key != 0; spec++)
         if (spec->key >= OPTION_LONG && (seen & 1u << (spec->key - OPTION_LONG)) &&
-            !takes(step, spec))
+            !step_takes(step, spec))
             return options_refuse(cli, "migrate %s does not take --%s", step->name, spec->name);
     if (o->n - 1 != step->operands)
         return options_refuse(cli, "migrate %s takes %s", step->name,
@@ -314,7 +317,7 @@ static int read_options(struct job *job, int argc, char **argv, const struct ste
     return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int migrate_run(struct cli *cli, int argc, char **argv)
 {
     struct job job = {.cli = cli, .to = SQLOCK_SCHEMA_LATEST};
     const struct step *step;
@@ -339,5 +342,5 @@ const struct command command_migrate = {
             "baseline  record migrations up to V as applied, if another tool has run them\n"
             "sql       print migrations for the database's own client; needs no database\n",
     .options = options,
-    .run = run,
+    .run = migrate_run,
 };

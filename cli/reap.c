@@ -1,4 +1,4 @@
-/* sqlock reap: tidy up. No lock waits for it. */
+/* sqlock reap: clean up. No lock needs it. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct option_spec options[] = {
     {0, NULL, NULL, NULL},
 };
 
-/* The work is done by a thread, so that this one can hear signals and cut it. */
+/* A second thread does the work, so that this one can receive signals and cancel it. */
 struct job {
     const struct cli *cli;
     sqlock *m;
@@ -75,7 +75,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
     return o.n == 0 ? 0 : options_refuse(cli, "reap takes no argument");
 }
 
-static int tell(const struct job *job)
+static int print_report(const struct job *job)
 {
     const sqlock_reap_report *r = &job->report;
     bool dry = (job->opts.flags & SQLOCK_REAP_DRY_RUN) != 0;
@@ -101,7 +101,7 @@ static int tell(const struct job *job)
     return output_end();
 }
 
-static void *work(void *arg)
+static void *reap_work(void *arg)
 {
     struct job *job = arg;
     uint64_t one = 1;
@@ -110,11 +110,11 @@ static void *work(void *arg)
     job->report.size = sizeof job->report;
     job->rc = sqlock_reap(job->m, &job->opts, &job->report, &job->err);
     if (write(job->done_fd, &one, sizeof one) < 0)
-        job->caught = 0; /* an eventfd takes it */
+        job->caught = 0; /* an eventfd has room for it */
     return NULL;
 }
 
-/* One run, whole or cut by a signal. */
+/* One run, complete or ended by a signal. */
 static int reap_once(struct job *job)
 {
     struct pollfd fds[] = {{.fd = job->done_fd, .events = POLLIN},
@@ -122,7 +122,7 @@ static int reap_once(struct job *job)
     pthread_t thread;
     uint64_t count;
 
-    if (pthread_create(&thread, NULL, work, job) != 0) {
+    if (pthread_create(&thread, NULL, reap_work, job) != 0) {
         say(SAY_ERROR, "cannot start a thread");
         return EXIT_INTERNAL;
     }
@@ -141,27 +141,28 @@ static int reap_once(struct job *job)
         fail_with(job->rc, &job->err);
         return EXIT_LOST;
     }
-    return job->rc == 0 || job->rc == SQLOCK_ECANCELLED ? tell(job) : fail_with(job->rc, &job->err);
+    return job->rc == 0 || job->rc == SQLOCK_ECANCELLED ? print_report(job)
+                                                        : fail_with(job->rc, &job->err);
 }
 
-/* What a run ended with is told to the collector, and then it is what the process ends with. */
-static int account(const struct job *job, int code)
+/* Write the result of a run for the collector. Returns the exit code. */
+static int reap_account(const struct job *job, int code)
 {
     int rc = job->metrics != NULL ? metrics_write(job->metrics, code, &job->report) : 0;
 
     return code != 0 ? code : rc;
 }
 
-/* With --loop until a signal; what fails on the way (the database restarts, the disk of the metrics
- * is full) is told, and tried again. */
-static int reap(struct job *job)
+/* With --loop: until a signal. Failures on the way are reported, and the next run tries again: the
+ * database restarts, the disk of the metrics file is full. */
+static int reap_loop(struct job *job)
 {
     struct pollfd signalled = {.fd = job->signals.fd, .events = POLLIN};
     int ran, rc;
 
     for (;;) {
         ran = reap_once(job);
-        rc = account(job, job->caught != 0 ? EXIT_SIGNAL + job->caught : ran);
+        rc = reap_account(job, job->caught != 0 ? EXIT_SIGNAL + job->caught : ran);
         if (job->caught != 0 || !job->loops ||
             (ran != 0 && ran != EXIT_UNREACHABLE && ran != EXIT_LOST))
             return rc;
@@ -171,7 +172,7 @@ static int reap(struct job *job)
     }
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int reap_run(struct cli *cli, int argc, char **argv)
 {
     struct job job = {.cli = cli, .opts = SQLOCK_REAP_OPTS_INIT};
     int rc;
@@ -179,11 +180,11 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = read_options(cli, argc, argv, &job)) != 0)
         return rc;
     if ((rc = database_open(cli, NULL, &job.m)) != 0)
-        return account(&job, rc);
+        return reap_account(&job, rc);
     job.done_fd = eventfd(0, EFD_CLOEXEC);
     if (job.done_fd >= 0 && signals_take(&job.signals) &&
         sqlock_cancel_new(&job.opts.cancel, NULL) == 0) {
-        rc = reap(&job);
+        rc = reap_loop(&job);
     } else {
         say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
@@ -207,5 +208,5 @@ const struct command command_reap = {
             ".prom. The name without .prom becomes the label 'reaper'. The file is replaced\n"
             "as a whole. If that fails, the old file stays, and a single run exits with 74.\n",
     .options = options,
-    .run = run,
+    .run = reap_run,
 };

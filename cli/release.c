@@ -7,7 +7,7 @@
 
 static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
 
-static int release(sqlock *m, const struct grant_id *id)
+static int release_grant(sqlock *m, const struct grant_id *id)
 {
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
@@ -21,7 +21,7 @@ static int release(sqlock *m, const struct grant_id *id)
     return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int release_run(struct cli *cli, int argc, char **argv)
 {
     struct grant_id id;
     struct options o;
@@ -34,7 +34,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = grant_read(cli, o.n, o.operands, &id)) != 0 ||
         (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = release(m, &id);
+    rc = release_grant(m, &id);
     sqlock_close(m);
     return rc;
 }
@@ -46,5 +46,5 @@ const struct command command_release = {
     .help = "Exits with 0 also if it was already released. Exits with 1, and changes\n"
             "nothing, if that grant was lost.\n",
     .options = options,
-    .run = run,
+    .run = release_run,
 };

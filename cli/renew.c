@@ -1,4 +1,4 @@
-/* sqlock renew: a lock that acquire took, for longer. */
+/* sqlock renew: extend a lock that acquire took. */
 #include <stdio.h>
 
 #include "cli/base/connect.h"
@@ -13,7 +13,7 @@ static const struct option_spec options[] = {
     {0, NULL, NULL, NULL},
 };
 
-static int renew(sqlock *m, const struct grant_id *id, int32_t lease_ms)
+static int renew_grant(sqlock *m, const struct grant_id *id, int32_t lease_ms)
 {
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
@@ -25,7 +25,7 @@ static int renew(sqlock *m, const struct grant_id *id, int32_t lease_ms)
     return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int renew_run(struct cli *cli, int argc, char **argv)
 {
     struct grant_id id;
     struct options o;
@@ -41,7 +41,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if ((rc = grant_read(cli, o.n, o.operands, &id)) != 0 ||
         (rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = renew(m, &id, lease_ms);
+    rc = renew_grant(m, &id, lease_ms);
     sqlock_close(m);
     return rc;
 }
@@ -52,5 +52,5 @@ const struct command command_renew = {
     .summary = "extend the lease of an acquired lock",
     .help = "Exits with 1, and changes nothing, if that grant no longer exists.\n",
     .options = options,
-    .run = run,
+    .run = renew_run,
 };

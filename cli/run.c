@@ -1,4 +1,4 @@
-/* sqlock run: a command that runs while a lock is held. */
+/* sqlock run: run a command while holding a lock. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -49,7 +49,7 @@ static bool read_on_lost(struct options *o, struct plan *plan)
     return false;
 }
 
-/* A copy of the descriptor, which stays when 0 and 1 are given up. */
+/* Copy the descriptor: 0 and 1 are replaced later. */
 static bool read_status_fd(struct options *o, struct plan *plan)
 {
     int64_t fd;
@@ -94,9 +94,9 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     }
 }
 
-/* CMD ARG... as it stands, or one CMD as a line for sh. Copies: the arguments that we were started
- * with are overwritten. */
-static char **command_of(char **words, int n, bool line)
+/* CMD ARG... as they stand, or one CMD as a line for sh. They are copies, because our own arguments
+ * are overwritten. */
+static char **command_words(char **words, int n, bool line)
 {
     char **out = calloc((size_t)n + 4, sizeof *out), **to = out;
 
@@ -140,16 +140,16 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     if (plan->grant.lease_ms == 0)
         plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
     plan->name = strdup(o.operands[0]);
-    plan->command = command_of(o.operands + o.n - words, words, line);
+    plan->command = command_words(o.operands + o.n - words, words, line);
     if (plan->name != NULL && plan->command != NULL)
         return 0;
     say(SAY_ERROR, "out of memory");
     return EXIT_INTERNAL;
 }
 
-/* A `sqlock ls` within means the same locks. Before the guardian blanks what we were started with.
- */
-static void hand_on(const struct cli *cli)
+/* So that `sqlock ls` inside the command sees the same locks. Call it before the guardian blanks
+ * our arguments. */
+static void export_names(const struct cli *cli)
 {
     const char *const shared[][2] = {{"SQLOCK_NAMESPACE", cli->ns},
                                      {"SQLOCK_SCHEMA", cli->schema},
@@ -172,7 +172,7 @@ void plan_show_as(const struct plan *plan, const char *what)
     prctl(PR_SET_NAME, what, 0, 0, 0);
 }
 
-/* Before anything is opened and any thread is started: they inherit neither. */
+/* Called before anything is opened and any thread is started, so that they inherit neither. */
 static int start_watchers(struct plan *plan, int *out_fd, pid_t *out_pid)
 {
     sigset_t all, ours;
@@ -197,7 +197,7 @@ static int start_watchers(struct plan *plan, int *out_fd, pid_t *out_pid)
     return *out_pid > 0 ? 0 : EXIT_INTERNAL;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int run_run(struct cli *cli, int argc, char **argv)
 {
     struct plan plan = {.cli = cli,
                         .grant = GRANT_OPTS_INIT,
@@ -214,7 +214,7 @@ static int run(struct cli *cli, int argc, char **argv)
         goto out;
     say_without_waiting();
     signals_hear_children(&plan.signals);
-    hand_on(cli);
+    export_names(cli);
     if (!tree_adopt()) {
         say(SAY_ERROR, "cannot find what the command starts: run needs Linux with the /proc of "
                        "this namespace");
@@ -251,5 +251,5 @@ const struct command command_run = {
             "unless that has a password: --keep-url passes it on for sqlock inside CMD.\n"
             "Waiting for a lock that an outer 'sqlock run' holds is an error (64).\n",
     .options = options,
-    .run = run,
+    .run = run_run,
 };

@@ -1,4 +1,4 @@
-/* sqlock show: all that is known of one lock. */
+/* sqlock show: all that is known about one lock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void print_words(const sqlock_info *info)
     free(holder);
 }
 
-static int show(const struct cli *cli, sqlock *m, const char *name)
+static int show_lock(const struct cli *cli, sqlock *m, const char *name)
 {
     sqlock_info info = {.size = sizeof info};
     sqlock_error err = {0};
@@ -56,7 +56,7 @@ static int show(const struct cli *cli, sqlock *m, const char *name)
     return output_end();
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int show_run(struct cli *cli, int argc, char **argv)
 {
     struct options o;
     sqlock *m = NULL;
@@ -69,7 +69,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return options_refuse(cli, "show needs one NAME");
     if ((rc = database_open(cli, NULL, &m)) != 0)
         return rc;
-    rc = show(cli, m, o.operands[0]);
+    rc = show_lock(cli, m, o.operands[0]);
     sqlock_close(m);
     return rc;
 }
@@ -80,5 +80,5 @@ const struct command command_show = {
     .summary = "show who holds a lock, and its last token",
     .help = "Exits with 1 if no lock of this name was ever taken.\n",
     .options = options,
-    .run = run,
+    .run = show_run,
 };

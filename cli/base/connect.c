@@ -65,7 +65,7 @@ void error_for_shell(sqlock_error *err)
         }
 }
 
-/* A table is absent, or too old for what was asked; the database itself is there. */
+/* A table is absent, or too old for this request; the database itself exists. */
 static bool up_would_help(int code, const sqlock_error *err)
 {
     return code == SQLOCK_ESCHEMA && err->sqlstate[0] != '\0' &&
@@ -78,7 +78,7 @@ static bool is_row_unknown(int code, const sqlock_error *err)
     return code == SQLOCK_ESCHEMA && strstr(err->text, "row is of a kind") != NULL;
 }
 
-/* What no waiting mends: the URL is wrong, or the database that it names does not exist. */
+/* Waiting does not help: the URL is wrong, or the database that it names does not exist. */
 static bool is_setup(int code, const sqlock_error *err)
 {
     return (code == SQLOCK_EINVAL && strstr(err->text, "the URL") != NULL) ||
@@ -112,7 +112,7 @@ int database_find(struct cli *cli, struct database *out)
     return rc != 0 ? rc : driver_for_url(cli->url, &out->driver);
 }
 
-/* Only where there is need: who has been told so has seen that the clock is wrong. */
+/* Only if the server was refused: then the message has said that its clock is wrong. */
 static int lift_tokens(const struct cli *cli, const struct database *db, sqlock **out_m,
                        sqlock_error *err)
 {
@@ -125,7 +125,7 @@ static int lift_tokens(const struct cli *cli, const struct database *db, sqlock 
     return sqlock_open(db->driver, cli->url, &opts, out_m, err);
 }
 
-/* A file of this user's own needs nobody's leave to be brought up to date. */
+/* A file of the user's own may be migrated without a command. */
 static int open_once(struct cli *cli, const struct database *db, sqlock **out_m, sqlock_error *err)
 {
     int rc = 0;

@@ -1,4 +1,4 @@
-/* From the global options to an open manager, and from the library's codes to exit codes. */
+/* From global options to an open manager, and from the library's codes to exit codes. */
 #ifndef SQLOCK_CLI_CONNECT_H
 #define SQLOCK_CLI_CONNECT_H
 
@@ -11,19 +11,19 @@ struct database {
     sqlock_open_opts opts;
 };
 
-/* The database that the options name; nothing is connected. Here and below: returns 0, or what the
- * process ends with, and then has told why. */
+/* The database that the options name, without connecting. Here and below: returns 0, or the exit
+ * code after printing why. */
 int database_find(struct cli *cli, struct database *out);
-/* Open a manager, trying as long as --wait-db says. label may be NULL. */
+/* Open a manager; try for as long as --wait-db says. label may be NULL. */
 int database_open(struct cli *cli, const char *label, sqlock **out_m);
 /* The same, for locks that belong to another process: 0 is this one. */
 int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **out_m);
 
-/* What a code of the library ends the process with. */
+/* The exit code for a code of the library. */
 int exit_of(int code);
 /* The library advises programs. A shell has options and commands: put those in its text. */
 void error_for_shell(sqlock_error *err);
-/* Print err in these words, and return exit_of(code). */
+/* Print err in these words. Returns the exit code. */
 int fail_with(int code, const sqlock_error *err);
 
 #endif

@@ -21,14 +21,14 @@ static const struct kind kinds[] = {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static int load(const struct kind *kind, const sqlock_driver **out)
+static int driver_load(const struct kind *kind, const sqlock_driver **out)
 {
     const sqlock_driver *(*driver)(void);
     char soname[64];
     void *library, *entry;
 
     snprintf(soname, sizeof soname, "libsqlock-%s.so.%d", kind->name, SQLOCK_VERSION_MAJOR);
-    /* Never closed: the driver's code is needed until the end. */
+    /* Never closed: the driver's code is needed until the process ends. */
     library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
     entry = library != NULL ? dlsym(library, kind->entry) : NULL;
     if (entry == NULL) {
@@ -41,8 +41,8 @@ static int load(const struct kind *kind, const sqlock_driver **out)
     return 0;
 }
 
-/* By one of its schemes, or its own name, which is one of them. */
-static const struct kind *find(const char *name, size_t len)
+/* Find a driver by one of its schemes. Its own name is one of them. */
+static const struct kind *driver_find(const char *name, size_t len)
 {
     for (size_t i = 0; i < KINDS; i++)
         for (const char *const *scheme = kinds[i].schemes; *scheme != NULL; scheme++)
@@ -53,10 +53,10 @@ static const struct kind *find(const char *name, size_t len)
 
 int driver_by_name(const char *name, const sqlock_driver **out)
 {
-    const struct kind *kind = find(name, strlen(name));
+    const struct kind *kind = driver_find(name, strlen(name));
 
     if (kind != NULL)
-        return load(kind, out);
+        return driver_load(kind, out);
     say(SAY_ERROR, "unknown driver \"%s\" (use postgres, sqlite or mysql)", name);
     return EXIT_USAGE;
 }
@@ -64,11 +64,11 @@ int driver_by_name(const char *name, const sqlock_driver **out)
 int driver_for_url(const char *url, const sqlock_driver **out)
 {
     size_t len = strcspn(url, ":");
-    const struct kind *kind = url[len] == ':' ? find(url, len) : NULL;
+    const struct kind *kind = url[len] == ':' ? driver_find(url, len) : NULL;
 
     if (kind != NULL)
-        return load(kind, out);
-    /* The URL itself may be a password that stands in the wrong place. */
+        return driver_load(kind, out);
+    /* Do not print the URL: it may be a password in the wrong place. */
     say(SAY_ERROR, "unknown kind of database URL (use postgres://, postgresql://, mysql://, "
                    "mariadb:// or sqlite:)");
     return EXIT_SETUP;

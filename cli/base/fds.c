@@ -13,7 +13,7 @@ void fds_fill(void)
 
     for (int i = 0; i < 3; i++)
         was_closed[i] = fcntl(i, F_GETFD) < 0;
-    /* The lowest free one is what open() gives. */
+    /* open() returns the lowest free descriptor. */
     while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd < 3)
         continue;
     if (fd >= 3)

@@ -1,17 +1,17 @@
-/* Descriptors that the process was started with. */
+/* The descriptors that the process was started with. */
 #ifndef SQLOCK_CLI_FDS_H
 #define SQLOCK_CLI_FDS_H
 
 #include <stdbool.h>
 
-/* Whoever starts us with 0, 1 or 2 closed must not find the database's socket there: they are
- * filled with /dev/null. First of all. */
+/* If 0, 1 or 2 is closed at the start, a database's socket must not get that number: fill them with
+ * /dev/null. Call this first. */
 void fds_fill(void);
-/* Whether it was closed: then the command that `run` starts finds it closed too. */
+/* Whether it was closed at the start. Then the command of `run` finds it closed too. */
 bool fds_was_closed(int fd);
-/* /dev/null in the place of standard input and output: their ends must not be kept open by us. */
+/* Replace standard input and output by /dev/null, so that we do not keep the user's pipes open. */
 void fds_silence(void);
-/* Close all from 3 on but these (-1: none). */
+/* Close all descriptors from 3 on, except these (-1: none). */
 void fds_close_others(const int *keep, int n);
 
 #endif

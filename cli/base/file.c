@@ -15,8 +15,8 @@
 
 enum { LINKS_MAX = 40 };
 
-/* The folder at the end of `way` (free()d here), link by link: one that another user has made leads
- * wherever that one likes. Returns -1 and errno. */
+/* Open the folder that the path `way` leads to (it is free()d here). Links are followed one by one,
+ * because another user's link may lead anywhere. Returns -1 and errno on failure. */
 static int open_folder(char *way)
 {
     int at = open(*way == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), next = -1;
@@ -68,9 +68,9 @@ failed:
     return -1;
 }
 
-/* The folder that path's file is in, and its name there. Renamed over, a device would be gone for
- * everybody, and a link would lead wherever its owner likes: a plain file, or none. Returns -1 and
- * errno. */
+/* Open the folder of path's file, and return the file's name there. A rename would replace a device
+ * for everyone, and a link may lead anywhere: so there must be a plain file, or none. Returns -1
+ * and errno on failure. */
 static int open_place(const char *path, const char **out_name)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
@@ -94,8 +94,8 @@ static int open_place(const char *path, const char **out_name)
     return -1;
 }
 
-/* A name that nobody else has, hidden, in the same folder; collectors take those of *.prom only. By
- * chance and not by process: containers that share a folder have the same numbers. */
+/* A hidden name in the same folder that no one else uses; collectors read *.prom only. It is
+ * random, because containers that share a folder may have equal process numbers. */
 static char *name_beside(const char *name)
 {
     uint64_t chance;
@@ -121,8 +121,7 @@ static bool write_all(int fd, const char *text, size_t len)
     return fsync(fd) == 0;
 }
 
-/* So that the new name, too, is there after a crash. Where a folder cannot be flushed, that is so.
- */
+/* So that the new name survives a crash too. Some systems cannot flush a folder. */
 static void flush_folder(int folder)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -4,15 +4,15 @@
 
 #include <stddef.h>
 
-/* Put text in the place of a file, whole or not at all: written beside it, flushed to the disk, and
- * renamed. What is there and is no plain file is refused, and so is a link (ELOOP), on the way
- * there too if it is neither root's nor ours: root may be told to write into a folder that is
- * another user's. Returns 0 or errno: then the old file is what it was, and nothing lies beside it.
- * Only who is killed on the way leaves a file behind, ".NAME." and a number. */
+/* Replace a file by text, as a whole or not at all: write a new file beside it, flush it, rename
+ * it. Refused are a target that is not a plain file, a link as the target (ELOOP), and a link in
+ * the path that belongs neither to root nor to us: root may write into another user's folder.
+ * Returns 0, or errno; then the old file is unchanged, and no new one is left. Only a process that
+ * is killed in the middle leaves one, ".NAME." and a number. */
 int file_replace(const char *path, const char *text, size_t len);
 
-/* The text of a small file, at most 64 KiB of it, found in the same way. free() it. NULL: it cannot
- * be read. */
+/* The text of a file, at most its first 64 KiB, opened with the same care. free() it. NULL: it
+ * cannot be read. */
 char *file_text(const char *path);
 
 #endif

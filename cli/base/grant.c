@@ -23,7 +23,7 @@ enum { SETTLE_MS = 2000, TELL_US = 1000000 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* One after the other in the label, which is all that a lock's row has room for. */
+/* Put them one after the other into the label: a lock's row has room for nothing else. */
 static void add_meta(struct options *o, struct grant_opts *g)
 {
     const char *equals = strchr(o->value, '=');
@@ -85,12 +85,12 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
 
 struct wanted {
     const char *name;
-    char *holder; /* as it can be shown; NULL: it is free, or not to be seen */
+    char *holder; /* printable; NULL: it is free, or unknown */
     int64_t held_ms;
 };
 
 /* Names come in byte order, so a name is the first of those that begin with it. */
-static int look(const sqlock_info *info, void *user)
+static int wanted_look(const sqlock_info *info, void *user)
 {
     struct wanted *w = user;
 
@@ -101,9 +101,9 @@ static int look(const sqlock_info *info, void *user)
     return 1;
 }
 
-/* Only to who looks on: a log has no use for it, but with -v. A look that fails is no matter, the
- * request tells what is wrong. */
-static void tell_waiting(sqlock *m, const char *name)
+/* Only on a terminal, or with -v: a log has no use for it. If the look fails, the request will
+ * report what is wrong. */
+static void say_waiting(sqlock *m, const char *name)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     struct wanted w = {name, NULL, 0};
@@ -112,7 +112,7 @@ static void tell_waiting(sqlock *m, const char *name)
     if (!isatty(STDERR_FILENO) && !say_is_loud())
         return;
     opts.prefix = name;
-    if (sqlock_list(m, &opts, look, &w, NULL) < 0)
+    if (sqlock_list(m, &opts, wanted_look, &w, NULL) < 0)
         w.held_ms = 0;
     if ((shown = shown_text(name, strlen(name))) != NULL) {
         if (w.holder != NULL)
@@ -125,7 +125,7 @@ static void tell_waiting(sqlock *m, const char *name)
     free(w.holder);
 }
 
-static void tell_given_up(const char *name, int signal, int64_t waited_ms)
+static void say_given_up(const char *name, int signal, int64_t waited_ms)
 {
     char *shown = shown_text(name, strlen(name)), waited[TEXT_DURATION];
 
@@ -152,7 +152,7 @@ static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals 
                                           : 0);
 
         if (n == 0) {
-            tell_waiting(m, name);
+            say_waiting(m, name);
             tell_us = INT64_MAX;
         }
         if (n <= 0)
@@ -163,8 +163,8 @@ static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals 
     return 1;
 }
 
-/* A reply that was lost, or that came after the end of the wait: what did it say? */
-static int settle(int rc, sqlock_lock **lock, sqlock_error *err)
+/* Find out what a reply said that was lost, or came after the end of the wait. */
+static int grant_settle(int rc, sqlock_lock **lock, sqlock_error *err)
 {
     sqlock_error answer = {0};
 
@@ -172,7 +172,7 @@ static int settle(int rc, sqlock_lock **lock, sqlock_error *err)
         return rc;
     rc = sqlock_settle(*lock, SETTLE_MS, &answer);
     if (rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ELOST)
-        return rc == 0 ? 0 : SQLOCK_EUNSURE; /* err tells still what was lost */
+        return rc == 0 ? 0 : SQLOCK_EUNSURE; /* err still says what was lost */
     sqlock_lock_free(*lock);
     *lock = NULL;
     *err = answer;
@@ -195,11 +195,11 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
         sqlock_op_cancel(op);
     rc = sqlock_op_finish(op, out_lock, err);
     if (done)
-        return settle(rc, out_lock, err);
-    /* It may have been granted before the cancel came: then it is given back, granted or unsure. */
+        return grant_settle(rc, out_lock, err);
+    /* The lock may have been granted before the cancel: give it back, granted or unsure. */
     sqlock_scope_end(out_lock);
     if (*out_signal != 0)
-        tell_given_up(name, *out_signal, (sqlock_now_us() - begun) / 1000);
+        say_given_up(name, *out_signal, (sqlock_now_us() - begun) / 1000);
     return SQLOCK_ECANCELLED;
 }
 
@@ -256,8 +256,8 @@ int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock,
 
 /* ---- busy ------------------------------------------------------------------------------------ */
 
-/* The options that lead to the same lock; of a URL only what may be seen. */
-static void where(char *out, size_t size, const struct cli *cli)
+/* The options that lead to the same lock, without a URL's password. */
+static void busy_where(char *out, size_t size, const struct cli *cli)
 {
     const struct {
         const char *option, *value;
@@ -283,7 +283,7 @@ static void where(char *out, size_t size, const struct cli *cli)
     }
 }
 
-static void who(char *out, size_t size, const char *label)
+static void busy_who(char *out, size_t size, const char *label)
 {
     const char *rest;
     char host[256];
@@ -296,8 +296,8 @@ static void who(char *out, size_t size, const char *label)
         snprintf(out, size, "%s", *label != '\0' ? label : "an unnamed holder");
 }
 
-void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
-                     const sqlock_error *err)
+void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
+                    const sqlock_error *err)
 {
     char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], by[600], options[1024];
     char *quoted = shown_word(name);
@@ -310,8 +310,8 @@ void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holde
         say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s",
                  quoted != NULL ? quoted : name, shown.text);
     } else {
-        who(by, sizeof by, holder->label);
-        where(options, sizeof options, cli);
+        busy_who(by, sizeof by, holder->label);
+        busy_where(options, sizeof options, cli);
         say_code(SAY_NOTE, sqlock_code_name(err->code),
                  "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; if the holder "
                  "is dead: sqlock%s break %s%s --token %lld",

@@ -1,4 +1,4 @@
-/* Waiting for a lock, and what is told when it is busy: what acquire and run have in common. */
+/* What acquire and run share: waiting for a lock, and what is printed when it is busy. */
 #ifndef SQLOCK_CLI_GRANT_H
 #define SQLOCK_CLI_GRANT_H
 
@@ -9,14 +9,14 @@ struct cli;
 struct signals;
 struct options;
 
-/* The options that both have. */
+/* The options of both. */
 struct grant_opts {
     int32_t wait_ms;
     int32_t lease_ms;
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
-/* Room in it: the rest is for "pid@host". */
+/* Its size here: the rest is for "pid@host". */
 enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 
 /* Keys of those options in the commands' tables. */
@@ -38,22 +38,23 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
         SQLOCK_WAIT_FOREVER, 0, ""                                                                 \
     }
 
-/* Take one of them. False: key is none of them. What is wrong is told, and known to `o`. */
+/* Take one of these options. False: key is none of them. A wrong value is reported, and sets
+ * o->wrong. */
 bool grant_option(struct options *o, int key, struct grant_opts *g);
-/* The value as the length of a lease, the same way. */
+/* Take the value as the length of a lease, in the same way. */
 void grant_ttl(struct options *o, int32_t *out_ms);
 
-/* sqlock_acquire(), but who waits is told for whom, and a signal ends the wait, and so does
- * something to read on other_fd (-1: none). *out_signal: the one that did, else 0; then nothing is
- * held and the code is SQLOCK_ECANCELLED. A lost reply is settled, for 2 s at most beyond the wait.
- */
+/* Like sqlock_acquire(), but a long wait shows who holds the lock. A signal ends the wait, and so
+ * does something to read on other_fd (-1: none); then nothing is held, the code is
+ * SQLOCK_ECANCELLED, and *out_signal is the signal or 0. A lost reply is settled, for at most 2 s
+ * beyond the wait. */
 int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);
 
-/* Before a wait: whether a `sqlock run` that this process is inside of holds this lock
- * (SQLOCK_OUTER tells their owners), for then the wait would never end. Returns EXIT_USAGE and has
- * told so, else 0; what the database says otherwise, the request will say as well. */
+/* Before a wait: does a `sqlock run` around this process hold this lock? SQLOCK_OUTER has the
+ * owners of all of them. Then the wait would never end. Returns EXIT_USAGE after saying so, else 0.
+ * If the look fails, so will the request, and that reports it. */
 int grant_nested(sqlock *m, const char *name);
 
 /* A grant, as acquire printed it. */
@@ -63,19 +64,18 @@ struct grant_id {
     int64_t token;
 };
 
-/* Three operands: NAME OWNER TOKEN. Here and below: returns 0, or what the process ends with, and
- * then has told why. */
+/* Three operands: NAME OWNER TOKEN. Here and below: returns 0, or the exit code after printing
+ * why. */
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out);
-/* A handle for it. */
+/* Make a handle for it. */
 int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock);
 
-/* What renewing or releasing it failed with. Returns what the process ends with. */
+/* Report that renewing or releasing it failed. Returns the exit code. */
 int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
                  const sqlock_error *err);
 
-/* Tell in one line who has the lock, and how it can be taken away. err: the answer that refused it.
- */
-void grant_tell_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
-                     const sqlock_error *err);
+/* Print in one line who holds the lock, and how to break it. err: the answer to the acquire. */
+void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
+                    const sqlock_error *err);
 
 #endif

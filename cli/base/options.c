@@ -43,7 +43,7 @@ const struct option_spec global_options[] = {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static const struct option_spec *by_key(const struct option_spec *specs, int key)
+static const struct option_spec *spec_by_key(const struct option_spec *specs, int key)
 {
     for (; specs != NULL && specs->key != 0; specs++)
         if (specs->key == key)
@@ -51,9 +51,9 @@ static const struct option_spec *by_key(const struct option_spec *specs, int key
     return NULL;
 }
 
-/* The whole name: a beginning may be that of another option, in this version or the next one. */
-static const struct option_spec *by_name(const struct option_spec *specs, const char *name,
-                                         size_t len)
+/* Compare the whole name: a prefix may belong to another option, now or in a later version. */
+static const struct option_spec *spec_by_name(const struct option_spec *specs, const char *name,
+                                              size_t len)
 {
     for (; specs != NULL && specs->key != 0; specs++)
         if (specs->name != NULL && strlen(specs->name) == len &&
@@ -71,7 +71,7 @@ void options_begin(struct options *o, struct cli *cli, const struct option_spec 
 
 int options_refuse(const struct cli *cli, const char *format, ...)
 {
-    /* `sqlock help nonsense` is not helped by the help of help. */
+    /* After `sqlock help nonsense`, the help of help does not help. */
     const char *name =
         cli->command != NULL && cli->command != &command_help ? cli->command->name : NULL;
     char text[512], *url;
@@ -80,7 +80,7 @@ int options_refuse(const struct cli *cli, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* What was typed may be a URL in the wrong place, with a password in it. */
+    /* The user may have typed a URL in the wrong place, with a password. */
     if ((url = strstr(text, "://")) != NULL)
         *url = '\0';
     say(SAY_ERROR, "%s%s; see 'sqlock help%s%s'", text, url != NULL ? "://..." : "",
@@ -138,24 +138,24 @@ static bool take_global(struct options *o, int key, char *value)
 static const struct option_spec *read_word(struct options *o, char *word)
 {
     size_t len = strcspn(word, "=");
-    const struct option_spec *spec = by_name(o->own, word, len);
+    const struct option_spec *spec = spec_by_name(o->own, word, len);
 
     if (spec == NULL)
-        spec = by_name(global_options, word, len);
+        spec = spec_by_name(global_options, word, len);
     o->rest = word[len] == '=' ? word + len + 1 : NULL;
     if (spec == NULL)
         options_refuse(o->cli, "unknown option --%.*s", (int)len, word);
     return spec;
 }
 
-/* The next of some in one word: "-nE0". */
+/* The next of several letters in one word: "-nE0". */
 static const struct option_spec *read_letter(struct options *o)
 {
     int letter = (unsigned char)*o->letters++;
-    const struct option_spec *spec = by_key(o->own, letter);
+    const struct option_spec *spec = spec_by_key(o->own, letter);
 
     if (spec == NULL)
-        spec = by_key(global_options, letter);
+        spec = spec_by_key(global_options, letter);
     o->rest = NULL;
     if (spec == NULL)
         options_refuse(o->cli, "unknown option -%c", letter);
@@ -166,8 +166,8 @@ static const struct option_spec *read_letter(struct options *o)
     return spec;
 }
 
-/* What was typed, without a value: that may be a URL with a password. */
-static void refuse(const struct options *o, const struct option_spec *spec, const char *what)
+/* Name the option without its value, which may be a URL with a password. */
+static void spec_refuse(const struct options *o, const struct option_spec *spec, const char *what)
 {
     if (spec->name != NULL)
         options_refuse(o->cli, "--%s%s", spec->name, what);
@@ -175,15 +175,15 @@ static void refuse(const struct options *o, const struct option_spec *spec, cons
         options_refuse(o->cli, "-%c%s", spec->key, what);
 }
 
-/* Its value: what stands behind it, or the next word, if it takes one. */
+/* Its value, if it takes one: the rest of the word, or the next word. */
 static bool read_value(struct options *o, const struct option_spec *spec)
 {
     if (spec->help == NULL)
-        refuse(o, spec, ": not available in this version yet");
+        spec_refuse(o, spec, ": not available in this version yet");
     else if (spec->value == NULL && o->rest != NULL)
-        refuse(o, spec, " takes no value");
+        spec_refuse(o, spec, " takes no value");
     else if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL && o->at == o->argc)
-        refuse(o, spec, " needs a value");
+        spec_refuse(o, spec, " needs a value");
     else {
         if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL)
             o->rest = o->argv[o->at++];
@@ -193,9 +193,9 @@ static bool read_value(struct options *o, const struct option_spec *spec)
     return false;
 }
 
-/* Operands are gathered at the front meanwhile; at the end they stand before those that were not
- * looked at, in their order. */
-static int end(struct options *o)
+/* Operands were gathered at the front. Put them in front of the words that were not read, in their
+ * order. */
+static int options_end(struct options *o)
 {
     memmove(o->argv + o->at - o->n, o->argv + 1, (size_t)o->n * sizeof *o->argv);
     o->operands = o->argv + o->at - o->n;
@@ -214,10 +214,10 @@ int options_next(struct options *o)
             char *word = o->at < o->argc ? o->argv[o->at] : NULL;
 
             if (word == NULL || o->n == o->stop)
-                return end(o);
+                return options_end(o);
             o->at++;
             if (strcmp(word, "--") == 0)
-                return end(o);
+                return options_end(o);
             if (word[0] != '-' || word[1] == '\0') {
                 o->argv[1 + o->n++] = word;
                 continue;
@@ -230,7 +230,7 @@ int options_next(struct options *o)
         }
         if (spec == NULL || !read_value(o, spec))
             return OPTIONS_WRONG;
-        if (by_key(o->own, spec->key) == spec)
+        if (spec_by_key(o->own, spec->key) == spec)
             return spec->key;
         if (!take_global(o, spec->key, o->rest))
             return OPTIONS_WRONG;

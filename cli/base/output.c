@@ -35,7 +35,7 @@ int output_json(json_t *document)
     rc = json_dumpf(document, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
     json_decref(document);
     putchar('\n');
-    (void)rc; /* stdout remembers */
+    (void)rc; /* stdout remembers an error */
     return output_end();
 }
 

@@ -14,7 +14,7 @@
 
 #include "cli/base/shown.h"
 
-/* The process's own: set while options are read, before anything else runs. */
+/* Of the whole process: set while options are read, before anything else runs. */
 static int loudness = SAY_NOTE;
 static bool as_json;
 
@@ -35,7 +35,7 @@ bool say_hide(const char *secret, size_t len)
     return true;
 }
 
-static void hide(char *text, size_t len)
+static void secrets_hide(char *text, size_t len)
 {
     for (size_t i = 0; i < n_secrets; i++) {
         char *at = text;
@@ -79,8 +79,8 @@ static struct {
     size_t n_kept;
 } out = {.fd = STDERR_FILENO};
 
-/* A description of its own: the shared one is not set to O_NONBLOCK, which others would feel. A
- * file has one position for all who write, and needs none: no reader keeps it waiting. */
+/* Open a file description of our own, because O_NONBLOCK on the shared one would affect other
+ * processes. A plain file must keep its shared position, and needs none: it never blocks. */
 void say_without_waiting(void)
 {
     struct stat st;
@@ -97,8 +97,8 @@ int say_fd(void)
     return out.fd != STDERR_FILENO ? out.fd : -1;
 }
 
-/* Where the description is shared (a socket, a pipe of another user's), the look has to do. */
-static ssize_t put(const char *text, size_t len, int wait_ms)
+/* If the description is shared (a socket, another user's pipe), poll() has to do. */
+static ssize_t say_put(const char *text, size_t len, int wait_ms)
 {
     struct pollfd writable = {.fd = out.fd, .events = POLLOUT};
     ssize_t n;
@@ -117,9 +117,9 @@ static void write_kept(int wait_ms)
 
     if (out.n_kept == 0)
         return;
-    n = put(out.kept, out.n_kept, wait_ms);
+    n = say_put(out.kept, out.n_kept, wait_ms);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        n = (ssize_t)out.n_kept; /* nobody listens: there is nowhere else to say so */
+        n = (ssize_t)out.n_kept; /* no one reads it, and there is nowhere else to report that */
     if (n > 0) {
         out.n_kept -= (size_t)n;
         memmove(out.kept, out.kept + n, out.n_kept);
@@ -143,9 +143,9 @@ static void write_line(const char *line, size_t len)
     write_kept(0);
     errno = EAGAIN;
     if (out.n_kept == 0)
-        n = put(line, len, 0);
+        n = say_put(line, len, 0);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        return; /* nobody listens */
+        return; /* no one reads it */
     n = n > 0 ? n : 0;
     if (out.n_kept + len - (size_t)n <= sizeof out.kept) {
         memcpy(out.kept + out.n_kept, line + n, len - (size_t)n);
@@ -169,14 +169,14 @@ static bool put_json(enum say_level level, const char *code, const char *text)
     return true;
 }
 
-__attribute__((format(printf, 3, 0))) static void tell(enum say_level level, const char *code,
-                                                       const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void say_args(enum say_level level, const char *code,
+                                                           const char *format, va_list args)
 {
     char line[2048] = "sqlock: ";
     size_t begin = strlen(line), len;
 
     vsnprintf(line + begin, sizeof line - begin - 1, format, args);
-    hide(line + begin, strlen(line + begin));
+    secrets_hide(line + begin, strlen(line + begin));
     /* Labels and names come from others: no escape sequences for this terminal. */
     len = strlen(line);
     for (size_t i = begin, n; i<len; i += n> 0 ? n : 1)
@@ -195,7 +195,7 @@ void say(enum say_level level, const char *format, ...)
     if ((int)level > loudness)
         return;
     va_start(args, format);
-    tell(level, NULL, format, args);
+    say_args(level, NULL, format, args);
     va_end(args);
 }
 
@@ -206,6 +206,6 @@ void say_code(enum say_level level, const char *code, const char *format, ...)
     if ((int)level > loudness)
         return;
     va_start(args, format);
-    tell(level, code, format, args);
+    say_args(level, code, format, args);
     va_end(args);
 }

@@ -10,7 +10,7 @@
 /* ---- characters ------------------------------------------------------------------------------ */
 
 /* Bytes of the UTF-8 character at text, 0 if it is none; and its number. */
-static size_t decode(const char *text, size_t len, uint32_t *out)
+static size_t utf8_decode(const char *text, size_t len, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
@@ -28,8 +28,8 @@ static size_t decode(const char *text, size_t len, uint32_t *out)
     return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
-/* What a terminal obeys, what takes no room, what looks like a plain blank, what changes the
- * direction of the text: two names that differ must look different. */
+/* Characters that control a terminal, have no width, look like a space, or change the direction of
+ * the text. Names that differ must look different. */
 static bool is_unseen(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -50,18 +50,18 @@ static bool is_unseen(uint32_t c)
 size_t shown_char(const char *text, size_t len)
 {
     uint32_t c;
-    size_t n = decode(text, len, &c);
+    size_t n = utf8_decode(text, len, &c);
 
     return n > 0 && !is_unseen(c) ? n : 0;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Spell out the one at text. Returns its bytes. */
-static size_t spell(char **to, const char *text, size_t len)
+/* Spell out the character at text. Returns its length in bytes. */
+static size_t char_spell(char **to, const char *text, size_t len)
 {
     uint32_t c;
-    size_t n = decode(text, len, &c);
+    size_t n = utf8_decode(text, len, &c);
 
     if (*text == '\\' || *text == '\n' || *text == '\t')
         *to += sprintf(*to, "\\%c", *text == '\n' ? 'n' : *text == '\t' ? 't' : '\\');
@@ -73,7 +73,7 @@ static size_t spell(char **to, const char *text, size_t len)
 }
 
 /* At most four bytes for one, and room for two quotation marks. */
-static char *spelled(const char *text, size_t len, bool quoted)
+static char *text_spelled(const char *text, size_t len, bool quoted)
 {
     char *out = malloc(4 * len + 3), *to = out;
 
@@ -84,7 +84,7 @@ static char *spelled(const char *text, size_t len, bool quoted)
     for (size_t i = 0, n; i < len; i += n) {
         n = shown_char(text + i, len - i);
         if (n == 0 || text[i] == '\\') {
-            n = spell(&to, text + i, len - i);
+            n = char_spell(&to, text + i, len - i);
             continue;
         }
         if (quoted && text[i] == '"')
@@ -99,7 +99,7 @@ static char *spelled(const char *text, size_t len, bool quoted)
 
 char *shown_text(const char *text, size_t len)
 {
-    return spelled(text, len, false);
+    return text_spelled(text, len, false);
 }
 
 static bool needs_quotes(const char *text, size_t len)
@@ -109,14 +109,14 @@ static bool needs_quotes(const char *text, size_t len)
     return memmem(text, len, "  ", 2) != NULL;
 }
 
-/* Of a text that can be shown; by the tables of libc (main() has chosen UTF-8). */
+/* Of a printable text, by the tables of libc (main() has chosen UTF-8). */
 static int columns_of(const char *text)
 {
     size_t len = strlen(text), n;
     int columns = 0;
     uint32_t c;
 
-    for (size_t i = 0; i < len && (n = decode(text + i, len - i, &c)) > 0; i += n) {
+    for (size_t i = 0; i < len && (n = utf8_decode(text + i, len - i, &c)) > 0; i += n) {
         int width = wcwidth((wchar_t)c);
 
         columns += width < 0 ? 1 : width;
@@ -126,7 +126,7 @@ static int columns_of(const char *text)
 
 char *shown_cell(const char *text, size_t len, int columns)
 {
-    char *cell = spelled(text, len, needs_quotes(text, len)), *filled = NULL;
+    char *cell = text_spelled(text, len, needs_quotes(text, len)), *filled = NULL;
     int missing = cell != NULL ? columns - columns_of(cell) : 0;
 
     if (missing <= 0)
@@ -139,7 +139,8 @@ char *shown_cell(const char *text, size_t len, int columns)
 
 /* ---- words of a shell ------------------------------------------------------------------------ */
 
-/* printf makes what cannot be shown: every shell has it. (It cannot make newlines at the end.) */
+/* printf, which every shell has, makes the characters that cannot be shown. (But no newlines at the
+ * end.) */
 static char *printed_word(const char *text)
 {
     size_t len = strlen(text);

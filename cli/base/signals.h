@@ -1,5 +1,5 @@
-/* The signals that `run` hands on and that end a wait: blocked, and read from a descriptor, so that
- * nothing is done in a handler. What the process was started with is kept for the command. */
+/* The signals that `run` passes on, and that end a wait. They are blocked and read from a
+ * descriptor, so there are no handlers. The original state is kept for the command. */
 #ifndef SQLOCK_CLI_SIGNALS_H
 #define SQLOCK_CLI_SIGNALS_H
 
@@ -9,16 +9,16 @@
 struct signals {
     int fd;
     sigset_t before;               /* the mask that the process was started with */
-    struct sigaction child_before; /* and what it did with SIGCHLD */
+    struct sigaction child_before; /* and its action for SIGCHLD */
 };
 
-/* Block them, SIGPIPE too, and open the descriptor. Before any thread is started. One that the
- * process was started to ignore (nohup) is left alone. False: no descriptor was to be had. */
+/* Block these signals and SIGPIPE, and open the descriptor. Call it before any thread starts. A
+ * signal that was ignored at the start (nohup) is left alone. False: no descriptor available. */
 bool signals_take(struct signals *s);
-/* For who runs others: with SIGCHLD ignored, as Python and Perl may start us, no child could be
- * waited for. */
+/* For commands that have children: Python and Perl may start us with SIGCHLD ignored, and then we
+ * could not wait for a child. */
 void signals_hear_children(struct signals *s);
-/* In the child, before exec: what the process was started with. */
+/* In the child, before exec: restore the original state. */
 void signals_restore(const struct signals *s);
 /* The next signal, or 0. *out_by_terminal: the kernel sent it to the whole process group. */
 int signals_next(struct signals *s, bool *out_by_terminal);

@@ -26,9 +26,9 @@ static int64_t unit_ms(const char *text, size_t *out_len)
     return 0;
 }
 
-/* A number at the beginning of *text, in thousandths, so that 0.5s and 1.5h need no floating point
- * and no locale. */
-static bool thousandths(const char **text, int64_t *out)
+/* Read a number at the beginning of *text, in thousandths, so that 0.5s and 1.5h need no floating
+ * point, which depends on the locale. */
+static bool read_thousandths(const char **text, int64_t *out)
 {
     int digits = 0, decimals = -1;
     const char *at = *text;
@@ -60,7 +60,7 @@ bool text_duration(const char *text, int64_t *out_ms)
     size_t len;
 
     do {
-        if (!thousandths(&at, &number))
+        if (!read_thousandths(&at, &number))
             return false;
         unit = *at == '\0' && sum == 0 && last == INT64_MAX ? 1000 : unit_ms(at, &len);
         if (unit == 0 || unit >= last || number > most / unit || sum > most - number * unit)

@@ -10,7 +10,7 @@
 #include "cli/base/say.h"
 #include "cli/cli.h"
 
-/* Rather once too often: what is blanked without need costs nobody anything. */
+/* Rather once too often: a URL that is hidden without need does no harm. */
 bool url_has_password(const char *url)
 {
     const char *host = strstr(url, "://"), *at, *colon;
@@ -28,8 +28,8 @@ bool url_has_password(const char *url)
 
 /* ---- secrets --------------------------------------------------------------------------------- */
 
-/* As it stands, and as a server or a client library would repeat it. */
-static void hide(const char *secret, size_t len)
+/* Hide it as it stands, and decoded, as a server or a client library may repeat it. */
+static void hide_secret(const char *secret, size_t len)
 {
     char *plain = malloc(len + 1), *to = plain;
     unsigned byte;
@@ -48,8 +48,8 @@ static void hide(const char *secret, size_t len)
         free(plain); /* else it lives to the end */
 }
 
-/* Client libraries quote what they cannot read. Without an @ the password stands where a port
- * should. */
+/* Client libraries quote what they cannot parse. Without an @, the password is where a port should
+ * be. */
 static void hide_secrets(const char *url)
 {
     static const char *const keys[] = {"password=", "passwd=", "pwd="};
@@ -58,14 +58,14 @@ static void hide_secrets(const char *url)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (const char *at = url; (at = strcasestr(at, keys[i])) != NULL;) {
             at += strlen(keys[i]);
-            hide(at, strcspn(at, "&"));
+            hide_secret(at, strcspn(at, "&"));
         }
     if (host == NULL || (colon = strchr(host + 3, ':')) == NULL)
         return;
     end = strrchr(colon, '@');
     end = end != NULL ? end : colon + 1 + strcspn(colon + 1, "/?");
     if (strspn(colon + 1, "0123456789") < (size_t)(end - colon - 1) || *end == '@')
-        hide(colon + 1, (size_t)(end - colon - 1));
+        hide_secret(colon + 1, (size_t)(end - colon - 1));
 }
 
 /* ---- where it comes from --------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ bool url_from_argument(struct cli *cli, char *argument)
     return true;
 }
 
-static int from_file(struct cli *cli)
+static int url_from_file(struct cli *cli)
 {
     FILE *file = fopen(cli->url_file, "re");
     char *line = NULL;
@@ -128,7 +128,7 @@ static bool make_folders(char *path)
     return true;
 }
 
-static int local_file(struct cli *cli)
+static int url_of_local_file(struct cli *cli)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *url = NULL;
@@ -152,22 +152,22 @@ static int local_file(struct cli *cli)
     return 0;
 }
 
-static const char *from_environment(const char *name)
+static const char *url_from_environment(const char *name)
 {
     const char *value = getenv(name);
 
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-/* Emptied by the run that this is inside of: another variable may lead to another database. */
-static bool was_kept_back(void)
+/* An outer `sqlock run` emptied it. DATABASE_URL may lead to another database. */
+static bool url_was_removed(void)
 {
     const char *url = getenv("SQLOCK_URL"), *held = getenv("SQLOCK_HELD");
 
     return url != NULL && *url == '\0' && held != NULL && *held != '\0';
 }
 
-static int find(struct cli *cli)
+static int url_look(struct cli *cli)
 {
     if ((cli->url != NULL) + (cli->url_file != NULL) + cli->local > 1)
         return options_refuse(cli, "use only one of --url, --url-file and --local");
@@ -176,16 +176,16 @@ static int find(struct cli *cli)
     if (cli->url_file != NULL && strstr(cli->url_file, "://") != NULL)
         return options_refuse(cli, "--url-file takes the name of a file; use --url for a URL");
     if (cli->url_file != NULL)
-        return from_file(cli);
+        return url_from_file(cli);
     if (cli->local)
-        return local_file(cli);
-    if (was_kept_back()) {
+        return url_of_local_file(cli);
+    if (url_was_removed()) {
         say(SAY_ERROR, "SQLOCK_URL is empty: the outer 'sqlock run' removed it, because it has a "
                        "password; use --keep-url there, or --url-file here");
         return EXIT_SETUP;
     }
-    if ((cli->url = from_environment("SQLOCK_URL")) != NULL ||
-        (cli->url = from_environment("DATABASE_URL")) != NULL)
+    if ((cli->url = url_from_environment("SQLOCK_URL")) != NULL ||
+        (cli->url = url_from_environment("DATABASE_URL")) != NULL)
         return 0;
     say(SAY_ERROR, "no database given: set SQLOCK_URL, or use --url, --url-file or --local");
     return EXIT_SETUP;
@@ -193,7 +193,7 @@ static int find(struct cli *cli)
 
 int url_find(struct cli *cli)
 {
-    int rc = find(cli);
+    int rc = url_look(cli);
 
     if (rc == 0)
         hide_secrets(cli->url);

@@ -14,28 +14,28 @@
 
 #define LAST_SUCCESS "sqlock_reap_last_success_timestamp_seconds"
 
-/* Gauges only, and an end: so the text is both OpenMetrics' and the older format of Prometheus,
- * which name counters differently. */
+/* Only gauges, and an end mark: so the text is valid both as OpenMetrics and in the older format of
+ * Prometheus, which name counters differently. */
 struct page {
     FILE *to;
-    const char *labels; /* of each line: reaper="orders" */
+    const char *labels; /* on each line: reaper="orders" */
 };
 
-static void head(const struct page *p, const char *name, const char *help)
+static void page_head(const struct page *p, const char *name, const char *help)
 {
     fprintf(p->to, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
 }
 
-static void whole(const struct page *p, const char *name, const char *help, int64_t value)
+static void page_whole(const struct page *p, const char *name, const char *help, int64_t value)
 {
-    head(p, name, help);
+    page_head(p, name, help);
     fprintf(p->to, "%s{%s} %lld\n", name, p->labels, (long long)value);
 }
 
 /* Without floating point, whose text depends on the locale. */
-static void seconds(const struct page *p, const char *name, const char *help, int64_t us)
+static void page_seconds(const struct page *p, const char *name, const char *help, int64_t us)
 {
-    head(p, name, help);
+    page_head(p, name, help);
     fprintf(p->to, "%s{%s} %lld.%06d\n", name, p->labels, (long long)(us / 1000000),
             (int)(us % 1000000));
 }
@@ -49,35 +49,36 @@ static const char *outcome_of(int code, const sqlock_reap_report *r)
     return code > EXIT_SIGNAL ? "signal" : "failed";
 }
 
-static void tell_outcome(const struct page *p, int code, const sqlock_reap_report *r)
+static void page_outcome(const struct page *p, int code, const sqlock_reap_report *r)
 {
     static const char *const words[] = {"done", "busy", "signal", "failed"};
     const char *name = "sqlock_reap_outcome", *is = outcome_of(code, r);
 
-    head(p, name, "How the last run ended; busy: another reaper was running.");
+    page_head(p, name, "How the last run ended; busy: another reaper was running.");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         fprintf(p->to, "%s{%s,outcome=\"%s\"} %d\n", name, p->labels, words[i],
                 strcmp(words[i], is) == 0);
-    whole(p, "sqlock_reap_exit_code", "Exit code of the last run.", code);
+    page_whole(p, "sqlock_reap_exit_code", "Exit code of the last run.", code);
 }
 
-static void tell_report(const struct page *p, const sqlock_reap_report *r)
+static void page_report(const struct page *p, const sqlock_reap_report *r)
 {
-    whole(p, "sqlock_reap_rows_seen", "Rows that the last run looked at.", r->seen);
-    whole(p, "sqlock_reap_rows_cleared", "Locks that the last run freed.", r->cleared);
-    whole(p, "sqlock_reap_rows_pruned", "Rows that the last run deleted.", r->pruned);
-    whole(p, "sqlock_reap_statements", "Statements that the last run sent to change rows.",
-          r->batches);
-    whole(p, "sqlock_reap_more", "1: a limit ended the last run, and there may be more to do.",
-          r->more);
-    seconds(p, "sqlock_reap_duration_seconds", "Duration of the last run.", r->duration_us);
-    seconds(p, "sqlock_reap_longest_statement_seconds", "Duration of its longest statement.",
-            r->longest_us);
-    seconds(p, "sqlock_reap_oldest_expired_seconds",
-            "How long ago the oldest expired lock had run out; 0: none had.", r->oldest_ms * 1000);
+    page_whole(p, "sqlock_reap_rows_seen", "Rows that the last run looked at.", r->seen);
+    page_whole(p, "sqlock_reap_rows_cleared", "Locks that the last run freed.", r->cleared);
+    page_whole(p, "sqlock_reap_rows_pruned", "Rows that the last run deleted.", r->pruned);
+    page_whole(p, "sqlock_reap_statements", "Statements that the last run sent to change rows.",
+               r->batches);
+    page_whole(p, "sqlock_reap_more", "1: a limit ended the last run, and there may be more to do.",
+               r->more);
+    page_seconds(p, "sqlock_reap_duration_seconds", "Duration of the last run.", r->duration_us);
+    page_seconds(p, "sqlock_reap_longest_statement_seconds", "Duration of its longest statement.",
+                 r->longest_us);
+    page_seconds(p, "sqlock_reap_oldest_expired_seconds",
+                 "How long ago the oldest expired lock had run out; 0: none had.",
+                 r->oldest_ms * 1000);
 }
 
-/* Of the file that is there: a run that failed does not forget it. 0: none. */
+/* From the existing file, so that a failed run keeps it. 0: none. */
 static int64_t last_success(const char *path, const char *labels)
 {
     char *text = file_text(path), *line = NULL;
@@ -92,8 +93,8 @@ static int64_t last_success(const char *path, const char *labels)
     return s > 0 ? s : 0;
 }
 
-/* Two databases of one host have two files, and collectors want to tell their lines apart: by the
- * file's name, for of the URL nothing is told. free() it. */
+/* Two databases on one host have two files, and their lines need different labels. The label is the
+ * file's name, because nothing of the URL is published. free() it. */
 static char *labels_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
@@ -116,28 +117,28 @@ static char *labels_of(const char *path)
     return labels;
 }
 
-static void fill(const struct page *p, const char *path, int code, const sqlock_reap_report *r)
+static void page_fill(const struct page *p, const char *path, int code, const sqlock_reap_report *r)
 {
     int64_t now = (int64_t)time(NULL);
 
-    tell_outcome(p, code, r);
-    whole(p, "sqlock_reap_last_run_timestamp_seconds", "When the last run ended.", now);
-    whole(p, LAST_SUCCESS, "When the last run that exited with 0 ended; 0: there was none.",
-          code == EXIT_DONE ? now : last_success(path, p->labels));
+    page_outcome(p, code, r);
+    page_whole(p, "sqlock_reap_last_run_timestamp_seconds", "When the last run ended.", now);
+    page_whole(p, LAST_SUCCESS, "When the last run that exited with 0 ended; 0: there was none.",
+               code == EXIT_DONE ? now : last_success(path, p->labels));
     if (r->ran)
-        tell_report(p, r);
+        page_report(p, r);
     fputs("# EOF\n", p->to);
 }
 
 /* free() it; NULL: out of memory. */
-static char *make_text(const char *path, int code, const sqlock_reap_report *report,
+static char *page_text(const char *path, int code, const sqlock_reap_report *report,
                        size_t *out_len)
 {
     char *labels = labels_of(path), *text = NULL;
     struct page page = {open_memstream(&text, out_len), labels};
 
     if (page.to != NULL && labels != NULL)
-        fill(&page, path, code, report);
+        page_fill(&page, path, code, report);
     if ((page.to != NULL && fclose(page.to) != 0) || labels == NULL) {
         free(text);
         text = NULL;
@@ -149,7 +150,7 @@ static char *make_text(const char *path, int code, const sqlock_reap_report *rep
 int metrics_write(const char *path, int code, const sqlock_reap_report *report)
 {
     size_t len = 0;
-    char *text = make_text(path, code, report, &len);
+    char *text = page_text(path, code, report, &len);
     int failed = text != NULL ? file_replace(path, text, len) : ENOMEM;
 
     free(text);

@@ -1,5 +1,5 @@
-/* The command's process: as if the shell itself had started it, with the lock in its environment.
- */
+/* The command's process. It looks as if the shell itself had started it, with the lock in its
+ * environment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,16 +14,17 @@
 #include "cli/run/plan.h"
 #include "cli/run/wire.h"
 
-static void tell_lock(const struct plan *plan, const struct order *order)
+static void command_environment(const struct plan *plan, const struct order *order)
 {
     const char *around = getenv("SQLOCK_OUTER"), *url = getenv("SQLOCK_URL");
     char token[32], *outer;
 
-    /* Of all runs that this command is inside of, for one that would wait for them. */
+    /* The owners of all runs around this command, so that a nested one does not wait for them. */
     if (asprintf(&outer, "%s%s%s", around != NULL ? around : "", around != NULL ? " " : "",
                  order->owner) >= 0)
         setenv("SQLOCK_OUTER", outer, 1);
-    /* Empty, not absent: nothing inside shall go by DATABASE_URL, to another database. */
+    /* Empty, not absent: else sqlock inside would use DATABASE_URL, which may be another
+     * database. */
     if (!plan->keep_url && url != NULL && url_has_password(url))
         setenv("SQLOCK_URL", "", 1);
 
@@ -34,8 +35,8 @@ static void tell_lock(const struct plan *plan, const struct order *order)
     setenv("SQLOCK_HELD", "1", 1);
 }
 
-/* What was changed for us is changed back. Our own descriptors close themselves. */
-static void restore(const struct plan *plan)
+/* Restore what we changed. Our own descriptors close themselves at exec. */
+static void command_restore(const struct plan *plan)
 {
     for (int fd = 0; fd < 3; fd++)
         if (fds_was_closed(fd))
@@ -45,19 +46,20 @@ static void restore(const struct plan *plan)
     signals_restore(&plan->signals);
 }
 
-static void become(const struct plan *plan, const struct order *order, pid_t guardian, int error_fd)
+static void command_become(const struct plan *plan, const struct order *order, pid_t guardian,
+                           int error_fd)
 {
     int error;
 
-    /* Back to the group of the locker, which is the job that a shell controls: what the terminal
-     * sends (Ctrl-C, Ctrl-Z) comes to the command by itself, and it may read from the terminal. */
+    /* Back to the locker's group, which is the shell's job. So the command gets what the terminal
+     * sends (Ctrl-C, Ctrl-Z), and may read from it. */
     setpgid(0, plan->group);
-    /* Locker and guardian killed at once: then nobody is left to end it but the kernel. */
+    /* If all the others are killed at once, only the kernel is left to end it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != guardian)
         _exit(EXIT_INTERNAL);
-    tell_lock(plan, order);
-    restore(plan);
+    command_environment(plan, order);
+    command_restore(plan);
     execvp(plan->command[0], plan->command);
     error = errno;
     if (write(error_fd, &error, sizeof error) < 0)
@@ -75,7 +77,7 @@ pid_t command_start(const struct plan *plan, const struct order *order, int *out
     child = fork();
     error = errno;
     if (child == 0)
-        become(plan, order, guardian, ends[1]);
+        command_become(plan, order, guardian, ends[1]);
     close(ends[1]);
     if (child < 0) {
         close(ends[0]);

@@ -1,6 +1,6 @@
-/* The guardian. It is told each new deadline, and acts by itself when none comes: so whatever
- * happens to the locker (killed, stopped, cut off), nothing of the command is alive when the lease
- * ends. It holds no descriptor of a database and has one thread. */
+/* The guardian. It learns each new deadline, and acts by itself when no new one comes. So nothing
+ * of the command is alive when the lease ends, even if the locker was killed, stopped or cut off.
+ * It has one thread, and no descriptor of a database. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -69,8 +69,8 @@ int64_t plan_again_us(int64_t since_us)
     return since_us < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US;
 }
 
-/* When KILL must come, whatever else goes on. */
-static int64_t kill_us(const struct guardian *g)
+/* When KILL must come, whatever else happens. */
+static int64_t guardian_kill_us(const struct guardian *g)
 {
     bool lost = g->cause == CAUSE_DEADLINE || g->cause == CAUSE_LOST || g->cause == CAUSE_ALONE;
     int64_t last = g->deadline_us - plan_slack_us(g->plan);
@@ -80,8 +80,8 @@ static int64_t kill_us(const struct guardian *g)
     return g->plan->on_lost == ON_LOST_WARN || polite < last ? polite : last;
 }
 
-/* When something has to be done without being told; INT64_MAX: never. */
-static int64_t next_us(const struct guardian *g, int64_t now)
+/* When it must act even if nothing arrives; INT64_MAX: never. */
+static int64_t guardian_next_us(const struct guardian *g, int64_t now)
 {
     int64_t next = INT64_MAX;
 
@@ -91,15 +91,15 @@ static int64_t next_us(const struct guardian *g, int64_t now)
             next = g->deadline_us - plan_slack_us(g->plan) - plan_grace_us(g->plan);
         return next < g->max_end_us ? next : g->max_end_us;
     case TERM:
-        return kill_us(g);
+        return guardian_kill_us(g);
     case KILL:
-        return now + plan_again_us(now - kill_us(g));
+        return now + plan_again_us(now - guardian_kill_us(g));
     default:
         return next;
     }
 }
 
-static void deadline_is(struct guardian *g, int64_t deadline_us)
+static void deadline_set(struct guardian *g, int64_t deadline_us)
 {
     g->deadline_us = deadline_us;
     atomic_store(&g->plan->shared->last_us, g->plan->on_lost == ON_LOST_WARN
@@ -107,8 +107,8 @@ static void deadline_is(struct guardian *g, int64_t deadline_us)
                                                 : deadline_us - plan_slack_us(g->plan));
 }
 
-/* On the clock of the deadlines, which goes on while the machine sleeps. */
-static void arm(struct guardian *g, int64_t at_us)
+/* On the clock of the deadlines, which runs while the machine sleeps. */
+static void timer_arm(struct guardian *g, int64_t at_us)
 {
     struct itimerspec spec = {0};
 
@@ -122,7 +122,7 @@ static void arm(struct guardian *g, int64_t at_us)
 
 /* ---- the locker ------------------------------------------------------------------------------ */
 
-static void report(struct guardian *g, enum report_kind kind, int value)
+static void report_send(struct guardian *g, enum report_kind kind, int value)
 {
     struct report r = {.kind = (int32_t)kind,
                        .value = value,
@@ -134,8 +134,8 @@ static void report(struct guardian *g, enum report_kind kind, int value)
         g->alone = true;
 }
 
-/* What the command needs, we do not: a pipe whose last writer is the command must end with it. */
-static void let_go(struct guardian *g)
+/* Close what only the command needs: a pipe must end when the command, its last writer, ends. */
+static void close_files(struct guardian *g)
 {
     int keep[] = {g->locker_fd, g->signals_fd, g->timer_fd, g->error_fd, say_fd()};
 
@@ -143,9 +143,9 @@ static void let_go(struct guardian *g)
     fds_close_others(keep, sizeof keep / sizeof *keep);
 }
 
-/* After all that the locker has said meanwhile was read: the order may have waited, if we were
- * stopped or there was no room for it, until it came too late. */
-static void start(struct guardian *g)
+/* Called when all messages of the locker have been read. The order may be too late: we were
+ * stopped, or there was no room for it. */
+static void guardian_start(struct guardian *g)
 {
     int64_t now = sqlock_now_us();
     pid_t pid;
@@ -153,23 +153,23 @@ static void start(struct guardian *g)
     g->start_due = false;
     g->max_end_us = g->plan->max_ms > 0 ? now + (int64_t)g->plan->max_ms * 1000 : INT64_MAX;
     g->phase = RUNNING;
-    if (g->alone || now >= next_us(g, now)) {
+    if (g->alone || now >= guardian_next_us(g, now)) {
         g->cause = g->alone ? CAUSE_ALONE : CAUSE_DEADLINE;
-        report(g, REPORT_NOT_STARTED, ETIME);
+        report_send(g, REPORT_NOT_STARTED, ETIME);
         g->phase = GONE;
         return;
     }
     pid = command_start(g->plan, &g->start, &g->error_fd);
     if (pid < 0) {
-        report(g, REPORT_NOT_STARTED, -pid);
+        report_send(g, REPORT_NOT_STARTED, -pid);
         g->phase = GONE;
         return;
     }
     g->command = pid;
-    let_go(g);
+    close_files(g);
 }
 
-/* An empty pipe at its end: exec has closed it. */
+/* The end of the pipe without any data: exec has closed it. */
 static void look_at_exec(struct guardian *g)
 {
     int error = 0;
@@ -179,21 +179,21 @@ static void look_at_exec(struct guardian *g)
         return;
     close(g->error_fd);
     g->error_fd = -1;
-    report(g, n == 0 ? REPORT_STARTED : REPORT_NOT_STARTED, error);
+    report_send(g, n == 0 ? REPORT_STARTED : REPORT_NOT_STARTED, error);
 }
 
-static void stop(struct guardian *g, enum cause cause);
+static void guardian_stop(struct guardian *g, enum cause cause);
 
-static void obey(struct guardian *g, const struct order *order)
+static void guardian_obey(struct guardian *g, const struct order *order)
 {
     switch (order->kind) {
     case ORDER_START:
         g->start = *order;
         g->start_due = g->phase == IDLE;
-        deadline_is(g, order->deadline_us);
+        deadline_set(g, order->deadline_us);
         break;
     case ORDER_DEADLINE:
-        deadline_is(g, order->deadline_us);
+        deadline_set(g, order->deadline_us);
         break;
     case ORDER_SIGNAL:
         if (g->command > 0 && g->status == -1)
@@ -201,7 +201,7 @@ static void obey(struct guardian *g, const struct order *order)
         break;
     case ORDER_STOP:
         if (g->phase == RUNNING)
-            stop(g, CAUSE_LOST);
+            guardian_stop(g, CAUSE_LOST);
         break;
     default:
         break;
@@ -214,12 +214,12 @@ static void listen_to_locker(struct guardian *g)
     ssize_t n;
 
     while ((n = recv(g->locker_fd, &order, sizeof order, MSG_DONTWAIT)) == (ssize_t)sizeof order)
-        obey(g, &order);
+        guardian_obey(g, &order);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         g->alone = true;
 }
 
-/* Right now, not when it was last heard: else its number may be a stranger's. */
+/* Look now: since its last message it may have died, and its number may be a stranger's. */
 static bool locker_lives(const struct guardian *g)
 {
     char byte;
@@ -230,8 +230,8 @@ static bool locker_lives(const struct guardian *g)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* TERM and CONT to all: a stopped process would not see the one without the other. */
-static void stop(struct guardian *g, enum cause cause)
+/* TERM and CONT to all: a stopped process does not notice TERM without CONT. */
+static void guardian_stop(struct guardian *g, enum cause cause)
 {
     int n;
 
@@ -239,7 +239,7 @@ static void stop(struct guardian *g, enum cause cause)
     g->stop_us = sqlock_now_us();
     g->stopped_it = g->status == -1;
     g->phase = TERM;
-    if (kill_us(g) <= g->stop_us) {
+    if (guardian_kill_us(g) <= g->stop_us) {
         g->phase = KILL;
         return;
     }
@@ -249,18 +249,18 @@ static void stop(struct guardian *g, enum cause cause)
         g->left_behind = n;
 }
 
-/* The locker stops itself when the command is stopped. Who then continues the command alone, not
- * the job, must not leave it with a locker that cannot renew. */
+/* The locker stops itself when the command is stopped. If only the command is then continued, not
+ * the whole job, continue the locker too, or it could not renew. */
 static void stopped_or_continued(struct guardian *g, int status)
 {
     if (WIFSTOPPED(status))
-        report(g, REPORT_STOPPED, WSTOPSIG(status));
+        report_send(g, REPORT_STOPPED, WSTOPSIG(status));
     else if (locker_lives(g))
         kill(g->plan->locker, SIGCONT);
 }
 
-/* Whoever has ended, the orphans that came to us too. */
-static void wait_all(struct guardian *g)
+/* Wait for every child that has ended, adopted orphans too. */
+static void guardian_wait_all(struct guardian *g)
 {
     int status;
     pid_t pid;
@@ -275,15 +275,15 @@ static void wait_all(struct guardian *g)
     }
 }
 
-static bool nobody_left(void)
+static bool is_none_left(void)
 {
     siginfo_t info;
 
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
-/* The command itself is known without a look. */
-static void kill_all(struct guardian *g)
+/* The command's number is known, even if the tree could not be read. */
+static void guardian_kill_all(struct guardian *g)
 {
     int denied = tree_kill(getpid());
 
@@ -296,35 +296,35 @@ static void kill_all(struct guardian *g)
     }
 }
 
-/* What the time, the locker and the command's end ask for. */
-static void decide(struct guardian *g)
+/* Act on the time, the locker's messages and the command's end. */
+static void guardian_decide(struct guardian *g)
 {
     int64_t now;
 
     if (g->start_due)
-        start(g);
+        guardian_start(g);
     now = sqlock_now_us();
     if (g->phase == RUNNING) {
         if (g->status != -1)
-            stop(g, CAUSE_NONE);
+            guardian_stop(g, CAUSE_NONE);
         else if (g->alone && g->plan->on_lost != ON_LOST_WARN)
-            stop(g, CAUSE_ALONE);
+            guardian_stop(g, CAUSE_ALONE);
         else if (now >= g->max_end_us)
-            stop(g, CAUSE_MAX_TIME);
-        else if (now >= next_us(g, now))
-            stop(g, CAUSE_DEADLINE);
+            guardian_stop(g, CAUSE_MAX_TIME);
+        else if (now >= guardian_next_us(g, now))
+            guardian_stop(g, CAUSE_DEADLINE);
     }
-    if (g->phase == TERM && now >= kill_us(g))
+    if (g->phase == TERM && now >= guardian_kill_us(g))
         g->phase = KILL;
-    if ((g->phase == TERM || g->phase == KILL) && nobody_left())
+    if ((g->phase == TERM || g->phase == KILL) && is_none_left())
         g->phase = GONE;
     if (g->phase == KILL)
-        kill_all(g);
+        guardian_kill_all(g);
     if (g->phase == IDLE && g->alone)
         g->phase = GONE;
 }
 
-/* A signal for the guardian itself is meant for the command. */
+/* A signal to the guardian itself is meant for the command. */
 static void listen_to_signals(struct guardian *g)
 {
     struct signalfd_siginfo info;
@@ -356,7 +356,7 @@ static void listen_all(struct guardian *g)
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-static bool prepare(struct guardian *g)
+static bool guardian_prepare(struct guardian *g)
 {
     static const int heard[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t set;
@@ -368,12 +368,12 @@ static bool prepare(struct guardian *g)
     g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (g->timer_fd < 0)
         g->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    /* A group of its own: what the terminal sends to the job (Ctrl-Z) does not stop it. */
+    /* A process group of its own, so that Ctrl-Z does not stop it. */
     setpgid(0, 0);
     return g->signals_fd >= 0 && g->timer_fd >= 0 && tree_adopt();
 }
 
-static void say_goodbye(const struct guardian *g)
+static void say_end_alone(const struct guardian *g)
 {
     if (g->cause == CAUSE_ALONE || (g->alone && g->command > 0))
         say(SAY_ERROR, "%s: the process that held the lock died; %s", g->plan->name,
@@ -385,21 +385,21 @@ void guardian_run(const struct plan *plan, int locker_fd)
     struct guardian g = {.plan = plan, .locker_fd = locker_fd, .error_fd = -1, .status = -1};
 
     plan_show_as(plan, "lock-guardian");
-    if (!prepare(&g)) {
+    if (!guardian_prepare(&g)) {
         say(SAY_ERROR, "run needs Linux with /proc, and free file descriptors");
         _exit(EXIT_SETUP);
     }
     while (g.phase != GONE) {
-        arm(&g, next_us(&g, sqlock_now_us()));
+        timer_arm(&g, guardian_next_us(&g, sqlock_now_us()));
         listen_all(&g);
-        wait_all(&g);
-        decide(&g);
+        guardian_wait_all(&g);
+        guardian_decide(&g);
     }
     if (g.error_fd >= 0)
         look_at_exec(&g);
     if (g.command > 0)
-        report(&g, REPORT_ENDED, g.status);
-    say_goodbye(&g);
+        report_send(&g, REPORT_ENDED, g.status);
+    say_end_alone(&g);
     say_end();
     _exit(EXIT_DONE);
 }

@@ -1,4 +1,4 @@
-/* The locker: takes the lock, tells the guardian each new deadline, and releases the lock when
+/* The locker: takes the lock, sends the guardian each new deadline, and releases the lock when
  * nothing of the command is alive. */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,13 +32,13 @@ struct locker {
     int64_t told_us;    /* the deadline that the guardian knows */
     int64_t begun_us;   /* of the wait */
     int64_t held_us;    /* of the grant */
-    sqlock_state state; /* as last told to the user */
+    sqlock_state state; /* as last reported to the user */
     bool has_terminal;
     bool told_to_end;               /* by a signal */
     bool suspended;                 /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */
-    bool guardian_died, waker_done; /* done: it has ended by itself, nobody was left */
-    bool start_due, stop_due;       /* orders that are to be sent */
+    bool guardian_died, waker_done; /* done: it ended by itself, when no process was left */
+    bool start_due, stop_due;       /* orders that must still be sent */
     sigset_t signals_due;
     struct report end; /* of kind REPORT_ENDED when all is over */
     struct outcome outcome;
@@ -46,7 +46,7 @@ struct locker {
 
 /* ---- taking it ------------------------------------------------------------------------------- */
 
-/* Signals end the process as they would any other while nothing is held and nothing can be cut. */
+/* While nothing is held, signals end the process as they would any other. */
 static int open_database(struct locker *l)
 {
     sigset_t ours;
@@ -58,8 +58,8 @@ static int open_database(struct locker *l)
     return rc;
 }
 
-static int refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
-                   const sqlock_error *err)
+static int take_refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
+                        const sqlock_error *err)
 {
     if (caught != 0) {
         l->outcome.word = "signal";
@@ -67,7 +67,7 @@ static int refused(struct locker *l, int rc, int caught, const sqlock_holder *ho
     }
     if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
         l->outcome.word = "busy";
-        grant_tell_busy(l->plan->cli, l->plan->name, holder, err);
+        grant_say_busy(l->plan->cli, l->plan->name, holder, err);
         return l->plan->busy_exit;
     }
     if (rc == SQLOCK_ECANCELLED) {
@@ -77,8 +77,8 @@ static int refused(struct locker *l, int rc, int caught, const sqlock_holder *ho
     return fail_with(rc, err);
 }
 
-/* Whether the lock is held; if not, what the process ends with, which may be 0 (-E 0). */
-static bool take(struct locker *l, int *out_code)
+/* True: the lock is held. Otherwise *out_code is the exit code, which may be 0 (-E 0). */
+static bool take_lock(struct locker *l, int *out_code)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_holder holder = {.size = sizeof holder};
@@ -93,11 +93,11 @@ static bool take(struct locker *l, int *out_code)
     rc = grant_take(l->m, l->plan->name, &opts, &l->plan->signals, l->guardian_fd, &l->lock,
                     &caught, &err);
     if (rc != 0)
-        sqlock_scope_end(&l->lock); /* still unsure: what may have been granted is given back */
+        sqlock_scope_end(&l->lock); /* still unsure: give back what may have been granted */
     l->held_us = sqlock_now_us();
     l->outcome.waited_us = l->held_us - l->begun_us;
     if (rc != 0) {
-        *out_code = refused(l, rc, caught, &holder, &err);
+        *out_code = take_refused(l, rc, caught, &holder, &err);
         return false;
     }
     l->outcome.token = sqlock_lock_token(l->lock);
@@ -108,9 +108,9 @@ static bool take(struct locker *l, int *out_code)
 
 /* ---- the guardian ---------------------------------------------------------------------------- */
 
-/* It never blocks: a guardian that does not read is stopped. Returns whether it was sent; a
- * deadline that was not makes the guardian act earlier, and the next one comes soon. */
-static bool order(struct locker *l, enum order_kind kind, int signal)
+/* This never blocks: a guardian that does not read has been stopped. Returns whether it was sent.
+ * If a deadline was not, the guardian acts earlier, and the next one comes soon. */
+static bool order_send(struct locker *l, enum order_kind kind, int signal)
 {
     struct order o = {.kind = (int32_t)kind,
                       .signal = signal,
@@ -124,23 +124,23 @@ static bool order(struct locker *l, enum order_kind kind, int signal)
     return true;
 }
 
-/* Those that must arrive: again and again, until they are sent. */
+/* Orders that must arrive are tried until they are sent. */
 static void send_due(struct locker *l)
 {
     if (l->start_due)
-        l->start_due = !order(l, ORDER_START, 0);
+        l->start_due = !order_send(l, ORDER_START, 0);
     if (l->start_due)
-        return; /* what comes before the command is nothing to it */
+        return; /* the command need not know what came before it */
     if (l->stop_due)
-        l->stop_due = !order(l, ORDER_STOP, 0);
+        l->stop_due = !order_send(l, ORDER_STOP, 0);
     for (int signal = 1; signal < NSIG; signal++)
-        if (sigismember(&l->signals_due, signal) == 1 && order(l, ORDER_SIGNAL, signal))
+        if (sigismember(&l->signals_due, signal) == 1 && order_send(l, ORDER_SIGNAL, signal))
             sigdelset(&l->signals_due, signal);
 }
 
-/* Somebody has stopped one of them: they must be able to act. Without a waker the guardian is our
- * child. Whoever else is (a shell may have started others, and then us in its place) is left alone.
- */
+/* Wake them if someone has stopped one: they must be able to act. Without a waker the guardian is
+ * our child. Other children are left alone: a shell may have started some, and then replaced itself
+ * by us. */
 static void wake_watchers(struct locker *l)
 {
     pid_t pid = l->waker > 0 ? l->waker : atomic_load(&l->plan->shared->guardian);
@@ -156,10 +156,9 @@ static void wake_watchers(struct locker *l)
     }
 }
 
-/* As in a shell that starts the command without us: Ctrl-Z stops it, and then the job is stopped,
- * and the shell goes on. We cannot renew while we are stopped, so the lease is as long as can be
- * before. */
-static void stop_too(struct locker *l)
+/* As without us: Ctrl-Z stops the command, so the job is stopped, and the shell goes on. While we
+ * are stopped we cannot renew, so renew just before. */
+static void suspend_too(struct locker *l)
 {
     int64_t left;
     sigset_t set;
@@ -169,13 +168,13 @@ static void stop_too(struct locker *l)
         return;
     if (sqlock_renew(l->lock, NULL) != 0)
         say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
-    order(l, ORDER_DEADLINE, 0);
+    order_send(l, ORDER_DEADLINE, 0);
     left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
     say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
         text_span(span, left));
     sigemptyset(&set);
     sigaddset(&set, SIGTSTP);
-    /* Which the kernel ignores where no shell could wake us. */
+    /* The kernel ignores this if no shell could wake us. */
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigprocmask(SIG_BLOCK, &set, NULL);
@@ -184,8 +183,8 @@ static void stop_too(struct locker *l)
     send_due(l);
 }
 
-/* A guardian that ended with orders unread leaves an error (ECONNRESET) before its last report. */
-static void hear(struct locker *l)
+/* If the guardian ended with unread orders, an error (ECONNRESET) comes before its last report. */
+static void hear_guardian(struct locker *l)
 {
     struct report r;
     ssize_t n;
@@ -197,7 +196,7 @@ static void hear(struct locker *l)
         if (r.kind == REPORT_NOT_STARTED)
             l->start_error = r.value;
         else if (r.kind == REPORT_STOPPED)
-            stop_too(l);
+            suspend_too(l);
         else if (r.kind == REPORT_ENDED)
             l->end = r;
     } while (n > 0 || (n < 0 && (errno == ECONNRESET || errno == EINTR)));
@@ -207,7 +206,7 @@ static void hear(struct locker *l)
 
 /* ---- while the command runs ------------------------------------------------------------------ */
 
-static void tell_state(struct locker *l)
+static void say_state(struct locker *l)
 {
     sqlock_state state = sqlock_lock_state(l->lock);
     char span[TEXT_DURATION];
@@ -235,8 +234,8 @@ static void hand_on_signals(struct locker *l)
     bool by_terminal;
     int signal;
 
-    /* What the terminal sends, it sends to the whole job: the command has it already. But that it
-     * is closed, only the first process of the session is told. */
+    /* What the terminal sends goes to the whole job, so the command has it already. But only the
+     * first process of the session learns that the terminal was closed. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0) {
         l->told_to_end = l->told_to_end || (signal != SIGUSR1 && signal != SIGUSR2);
         if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
@@ -244,10 +243,10 @@ static void hand_on_signals(struct locker *l)
     }
 }
 
-/* Renewals run by themselves in the library; here their deadlines are carried over. Also one that
- * is earlier than the last: a reply has shown that the server's clock had jumped, and the guardian
- * must not go by the old one when this process is stopped or killed. */
-static void watch(struct locker *l)
+/* The library renews by itself. This passes each new deadline on, also an earlier one: the server's
+ * clock has jumped, and the guardian must not use the old deadline when this process is stopped or
+ * killed. */
+static void watch_command(struct locker *l)
 {
     int tick_ms = l->plan->grant.lease_ms / 30;
     struct pollfd fds[] = {{.fd = l->guardian_fd, .events = POLLIN},
@@ -259,22 +258,22 @@ static void watch(struct locker *l)
         poll(fds, 3, tick_ms);
         if (fds[2].revents != 0)
             fds[2].fd = -1; /* it stays readable */
-        hear(l);
+        hear_guardian(l);
         hand_on_signals(l);
         send_due(l);
-        tell_state(l);
+        say_state(l);
         if (sqlock_lock_deadline_us(l->lock) != l->told_us) {
             l->suspended = false;
-            order(l, ORDER_DEADLINE, 0);
+            order_send(l, ORDER_DEADLINE, 0);
         }
         wake_watchers(l);
         say_again();
     }
 }
 
-/* Somebody killed the guardian. What it guarded is the waker's now, or ours if that is dead too,
- * for orphans come to the next subreaper. It is asked once, and killed by whoever can: a waker that
- * is stopped is woken, but does nothing if it is stopped again and again. */
+/* The guardian was killed. Its orphans go to the next subreaper: the waker, or us if that is dead
+ * too. They get TERM once, and then KILL from both: the waker is woken if it is stopped, but
+ * someone may stop it again and again. */
 static void guard_instead(struct locker *l)
 {
     int64_t last = sqlock_lock_deadline_us(l->lock) - plan_slack_us(l->plan);
@@ -346,8 +345,8 @@ static int exit_of_end(struct locker *l)
     return status_code(l->end.value);
 }
 
-/* That the command ended well says nothing if it ran without the lock for a part of the time. */
-static int release(struct locker *l, int code)
+/* A command that ended well may still have run without the lock for a part of the time. */
+static int release_lock(struct locker *l, int code)
 {
     sqlock_error err = {0};
     bool held = sqlock_is_held(l->lock);
@@ -366,9 +365,9 @@ static int release(struct locker *l, int code)
     return code;
 }
 
-/* --at-least: hosts whose clocks are late find it held still. A signal ends that; what the command
- * ended with stands, whatever becomes of the lock now. False: it is gone. */
-static bool hold_on(struct locker *l)
+/* --at-least: hosts with slow clocks still find the lock held. A signal ends this. The command's
+ * exit code stands, whatever happens to the lock now. False: the lock is lost. */
+static bool hold_at_least(struct locker *l)
 {
     const int64_t end = l->held_us + l->plan->least_ms * INT64_C(1000);
     struct pollfd signalled = {.fd = l->plan->signals.fd, .events = POLLIN};
@@ -394,7 +393,7 @@ static int run_command(struct locker *l)
     sigset_t set;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), code;
 
-    /* The job is stopped when the command is: until then we go on renewing. */
+    /* The job is stopped when the command is; until then we go on renewing. */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof of_terminal / sizeof *of_terminal; i++)
         sigaddset(&set, of_terminal[i]);
@@ -403,12 +402,12 @@ static int run_command(struct locker *l)
         close(tty);
     l->start_due = true;
     send_due(l);
-    watch(l);
+    watch_command(l);
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
     code = exit_of_end(l);
-    if (hold_on(l))
-        code = release(l, code);
+    if (hold_at_least(l))
+        code = release_lock(l, code);
     l->outcome.held_us = sqlock_now_us() - l->held_us;
     return code;
 }
@@ -435,11 +434,11 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker)
                        .outcome.word = "error"};
     int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd, say_fd()}, code;
 
-    /* A pipe that the command reads or writes must not be kept open by us. */
+    /* We must not keep a pipe open that the command reads or writes. */
     fds_silence();
     fds_close_others(keep, sizeof keep / sizeof *keep);
     sigemptyset(&l.signals_due);
-    if ((code = open_database(&l)) == 0 && take(&l, &code))
+    if ((code = open_database(&l)) == 0 && take_lock(&l, &code))
         code = run_command(&l);
     l.outcome.exit = code;
     status_write(plan, &l.outcome);

@@ -1,4 +1,4 @@
-/* What --status-fd is told: one line of JSON, because the command itself may end with any code. */
+/* What --status-fd gets: one line of JSON, because the command itself may end with any code. */
 #ifndef SQLOCK_CLI_RUN_STATUS_H
 #define SQLOCK_CLI_RUN_STATUS_H
 
@@ -10,15 +10,15 @@ struct plan;
 struct outcome {
     const char *word; /* "ended", "lost", "max-time", "not-started", "busy", "signal", "error" */
     int exit;
-    bool has_child; /* the command was started, and this is its status, as of waitpid() */
+    bool has_child; /* the command was started, and child_status is that of waitpid() */
     int child_status;
     int64_t waited_us, held_us;
     int64_t token; /* 0: none */
 };
 
-/* What a shell calls the status: its code, or 128 and the signal. */
+/* The status as a shell shows it: the exit code, or 128 plus the signal. */
 int status_code(int wait_status);
-/* Write the line, if it was asked for. */
+/* Write the line, if the user wants it. */
 void status_write(const struct plan *plan, const struct outcome *outcome);
 
 #endif

@@ -22,21 +22,21 @@ struct tree {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static void add(struct tree *t, pid_t pid, pid_t parent)
+static void tree_add(struct tree *t, pid_t pid, pid_t parent)
 {
     if (t->n == t->room) {
         size_t room = t->room > 0 ? 2 * t->room : 64;
         struct process *list = realloc(t->list, room * sizeof *list);
 
         if (list == NULL)
-            return; /* those that are in the list die first; then there is a next time */
+            return; /* those in the list die first; the others are found the next time */
         t->list = list;
         t->room = room;
     }
     t->list[t->n++] = (struct process){pid, parent};
 }
 
-/* The children that one thread of a process has made or was given. */
+/* The children that one thread of a process has made or adopted. */
 static bool read_children(struct tree *t, pid_t parent, const char *thread)
 {
     char path[300];
@@ -47,7 +47,7 @@ static bool read_children(struct tree *t, pid_t parent, const char *thread)
     if ((file = fopen(path, "re")) == NULL)
         return false;
     while (fscanf(file, "%d", &pid) == 1)
-        add(t, pid, parent);
+        tree_add(t, pid, parent);
     fclose(file);
     return true;
 }
@@ -69,7 +69,7 @@ static bool add_children(struct tree *t, pid_t parent)
     return could;
 }
 
-/* Parents before their children. What is made while we look is found the next time. */
+/* Parents come before their children. Processes that start meanwhile are found the next time. */
 static bool read_tree(struct tree *t, pid_t root)
 {
     bool could;
@@ -81,7 +81,7 @@ static bool read_tree(struct tree *t, pid_t root)
     return could;
 }
 
-/* In another namespace's /proc our number is a stranger's, and so are its children. */
+/* In another namespace's /proc our number belongs to a stranger, with a stranger's children. */
 static bool is_proc_ours(void)
 {
     char number[32] = "";
@@ -110,16 +110,16 @@ static pid_t parent_of(pid_t pid)
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     if ((file = fopen(path, "re")) == NULL)
         return -1;
-    /* The program's name, in parentheses, may hold anything. */
+    /* The program's name, in parentheses, may contain anything. */
     if (fgets(line, sizeof line, file) != NULL && (end = strrchr(line, ')')) != NULL)
         sscanf(end + 1, " %*c %d", &parent);
     fclose(file);
     return parent;
 }
 
-/* A child of ours is, as long as we have not waited for it. Any other one's parent may have, since
- * the list was read, and then the number may be a stranger's: unless it is still a child of who was
- * seen as its parent, or an orphan that came to one of us. */
+/* A child of ours is, until we wait for it. Another process may have been waited for by its parent
+ * since the list was read, and its number may now be a stranger's. It is still the same one if it
+ * is a child of the parent in the list, or an orphan that one of us adopted. */
 static bool is_in_tree(const struct process *p, pid_t root)
 {
     pid_t parent;
@@ -130,10 +130,10 @@ static bool is_in_tree(const struct process *p, pid_t root)
     return parent == p->parent || parent == root || parent == getpid();
 }
 
-/* First a descriptor, which means one process for good, and then the look. Where there is none to
- * be had (an old kernel, a filter of system calls that answers whatever it likes, no room) the
- * number has to do: only ESRCH says something about the process. Returns 0 or errno. */
-static int send_to(const struct process *p, pid_t root, int signal)
+/* First open a descriptor, which stays with one process, then check. If there is none (an old
+ * kernel, a filter of system calls, no room), the number has to do: of all errors only ESRCH says
+ * something about the process. Returns 0 or errno. */
+static int process_signal(const struct process *p, pid_t root, int signal)
 {
     int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), rc = fd < 0 ? errno : 0;
 
@@ -152,13 +152,13 @@ static int send_to(const struct process *p, pid_t root, int signal)
     return rc;
 }
 
-/* Returns how many belong to somebody else. */
+/* Returns how many belong to another user. */
 static int send_all(const struct tree *t, pid_t root, int signal)
 {
     int denied = 0;
 
     for (size_t i = 0; i < t->n; i++)
-        denied += send_to(&t->list[i], root, signal) == EPERM;
+        denied += process_signal(&t->list[i], root, signal) == EPERM;
     return denied;
 }
 
@@ -174,11 +174,11 @@ int tree_signal(pid_t root, int signal)
     return n;
 }
 
-/* Killed one by one, a process could fork between the look and the signal, and a parent could
- * replace each child that dies. So they are stopped first, until a look finds no more than the one
- * before: who is stopped makes no children. The passes are bounded, for what forks faster than we
- * look must be killed all the same; what escaped is an orphan of ours then, and is found by the
- * next call. */
+/* If they were killed one by one, a process could fork between the look and the signal, and a
+ * parent could replace each child that dies. So stop them first, until a look finds no new ones: a
+ * stopped process makes no children. The number of passes is limited, because processes that fork
+ * faster than we look must be killed too. What escapes becomes our orphan, and the next call finds
+ * it. */
 int tree_kill(pid_t root)
 {
     struct tree t = {0};

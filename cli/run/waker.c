@@ -16,17 +16,17 @@
 #include "cli/run/plan.h"
 #include "cli/run/tree.h"
 
-#define LATE_US INT64_C(10000) /* a guardian that is as late as that is not merely slow */
+#define LATE_US INT64_C(10000) /* a guardian that is this late is not merely slow */
 #define LOOK_US INT64_C(200000)
 
 struct waker {
     const struct plan *plan;
     pid_t guardian;  /* 0: it is dead */
-    int64_t stop_us; /* when the command was told to end; 0: not yet */
+    int64_t stop_us; /* when the command got TERM; 0: not yet */
 };
 
-/* Returns whether there is anybody left: the guardian, or orphans of it. */
-static bool wait_all(struct waker *w)
+/* Returns whether any process is left: the guardian, or its orphans. */
+static bool waker_wait_all(struct waker *w)
 {
     int status;
     pid_t pid;
@@ -39,7 +39,7 @@ static bool wait_all(struct waker *w)
     return pid == 0;
 }
 
-static void stop(struct waker *w, int64_t now)
+static void waker_stop(struct waker *w, int64_t now)
 {
     w->stop_us = now;
     if (getppid() != w->plan->locker)
@@ -50,8 +50,8 @@ static void stop(struct waker *w, int64_t now)
     tree_signal(getpid(), SIGCONT);
 }
 
-/* When everything must be dead: by the guardian, but for a guardian that does nothing. */
-static int64_t kill_us(const struct waker *w)
+/* When everything must be dead. The guardian does that; a little later, or without it, we do. */
+static int64_t waker_kill_us(const struct waker *w)
 {
     int64_t last = atomic_load(&w->plan->shared->last_us), polite;
 
@@ -62,7 +62,7 @@ static int64_t kill_us(const struct waker *w)
     return polite < last ? polite : last;
 }
 
-/* Until then, until a child has ended or was stopped, or until the locker has died. */
+/* Sleep until then, or until a child ended or was stopped, or the locker died. */
 static void sleep_until(int64_t at_us)
 {
     int64_t us = at_us - sqlock_now_us();
@@ -77,14 +77,14 @@ static void sleep_until(int64_t at_us)
     sigtimedwait(&set, NULL, &time);
 }
 
-static void watch(struct waker *w)
+static void waker_watch(struct waker *w)
 {
-    while (wait_all(w)) {
+    while (waker_wait_all(w)) {
         int64_t now = sqlock_now_us(), at;
 
         if (w->guardian == 0 && w->stop_us == 0)
-            stop(w, now);
-        if (now >= (at = kill_us(w))) {
+            waker_stop(w, now);
+        if (now >= (at = waker_kill_us(w))) {
             if (w->guardian > 0)
                 kill(w->guardian, SIGCONT);
             tree_kill(w->guardian > 0 ? w->guardian : getpid());
@@ -94,10 +94,10 @@ static void watch(struct waker *w)
     }
 }
 
-/* A session of its own: what is done to the guardian's group or to the whole session leaves it
- * alone. But not before the guardian has begun, which stays in that of the terminal. `pkill` and
- * `ps` know it by another name than the two others. When the locker dies the kernel sends SIGCONT,
- * which wakes it, if it was stopped. */
+/* It has a session of its own, so that signals to the guardian's group or to the whole session do
+ * not reach it. It leaves the old one after the guardian was forked, which stays in the terminal's
+ * session. `pkill` and `ps` show it by another name. When the locker dies the kernel sends SIGCONT,
+ * which wakes it if it was stopped. */
 void waker_run(const struct plan *plan, int locker_fd)
 {
     struct waker w = {.plan = plan};
@@ -113,7 +113,7 @@ void waker_run(const struct plan *plan, int locker_fd)
     setsid();
     fds_silence();
     fds_close_others(keep, 1);
-    watch(&w);
+    waker_watch(&w);
     say_end();
     _exit(EXIT_DONE);
 }

@@ -1,5 +1,5 @@
-/* What locker and guardian tell each other, one struct for a packet. The end of the stream tells
- * that the other one is dead. */
+/* Messages between locker and guardian, one struct in each packet. The end of the stream means that
+ * the other one is dead. */
 #ifndef SQLOCK_CLI_RUN_WIRE_H
 #define SQLOCK_CLI_RUN_WIRE_H
 
@@ -7,8 +7,8 @@
 
 enum order_kind {
     ORDER_START = 1,    /* the lock is held: start the command */
-    ORDER_DEADLINE = 2, /* the lock is ours until then, by the last reply */
-    ORDER_SIGNAL = 3,   /* hand on this signal */
+    ORDER_DEADLINE = 2, /* the lock is ours until this time, by the last reply */
+    ORDER_SIGNAL = 3,   /* pass on this signal */
     ORDER_STOP = 4      /* the lock is lost: stop the command now */
 };
 
@@ -27,7 +27,7 @@ enum report_kind {
     REPORT_ENDED = 4        /* value: its status, as of waitpid(); nothing of it is alive */
 };
 
-/* Why the guardian ended what was there. */
+/* Why the guardian ended the command. */
 enum cause {
     CAUSE_NONE = 0,     /* the command ended by itself */
     CAUSE_DEADLINE = 1, /* no renewal came in time */

@@ -103,12 +103,15 @@ static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is NULL or incomplete");
     memcpy(out, in, in->size < sizeof *out ? in->size : sizeof *out);
     out->size = sizeof *out;
-    if (!is_whole(out))
+    if (!driver_is_whole(out))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the driver is NULL or incomplete");
-    if ((cap = take_optional(out)) != NULL)
+    if ((cap = driver_take_optional(out)) != NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "the driver %s claims %s and lacks a function for it", out->name,
                                 cap);
+    if (out->adopter != NULL && !adopter_is_whole(out->adopter, out->running != NULL))
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the adopter of the driver %s is incomplete",
+                                out->name);
     return 0;
 }
 
@@ -168,7 +171,7 @@ static int driver_check_url(const sqlock_driver *driver, const char *url,
     len = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (url[len] == ':' && driver_has_scheme(driver, url, len))
         return 0;
-    /* only the scheme is shown: what follows may hold a password */
+    /* show only the scheme: the rest may hold a password */
     return sqlock_error_set(
         err, SQLOCK_EINVAL, 0, "the driver %s does not take the URL's scheme \"%s\" (use %s)",
         driver->name, url[len] == ':' ? text_show(shown, sizeof shown, url, len) : "",

@@ -78,22 +78,12 @@ static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadlin
 
 static int pool_none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
 {
-<<<<<<< HEAD
-    return use == POOL_RESERVED
-               ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                  "the connection for renewals was still being opened")
-               : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                  "no connection came free: all %d but that of the renewals were "
-                                  "in use (the option connections)",
-                                  m->n_conns - 1);
-=======
-    return use == POOL_KEPT ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+    return use == POOL_RESERVED ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
                                                "the reserved connection was still being opened")
                             : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
                                                "no connection became free: all %d, without the "
                                                "reserved one, were in use (the option connections)",
                                                m->n_conns - 1);
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
 }
 
 /* Until when the reserved connection is lent. A renewal that becomes due meanwhile is not late: it
@@ -148,15 +138,9 @@ static void pool_explain_failure(sqlock_error *err, int code)
     char text[sizeof err->text];
 
     memcpy(text, err->text, sizeof text);
-<<<<<<< HEAD
-    sqlock_error_set(err, code_is_of_a_lock(code) ? SQLOCK_EUNREACH : code,
-                     err->flags | SQLOCK_RETRY, "no connection was made (%d): %.200s", code,
-                     text[0] != '\0' ? text : "and no reason was given");
-=======
-    sqlock_error_set(err, is_of_a_lock(code) ? SQLOCK_EUNREACH : code, err->flags | SQLOCK_RETRY,
+    sqlock_error_set(err, code_is_of_a_lock(code) ? SQLOCK_EUNREACH : code, err->flags | SQLOCK_RETRY,
                      "cannot connect (%d): %.200s", code,
                      text[0] != '\0' ? text : "no reason given");
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
 }
 
 int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void **out_native,
@@ -187,13 +171,8 @@ static int pool_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *er
     if (c->wake < 0)
         c->wake = sqlock_wake_make();
     if (c->wake < 0)
-<<<<<<< HEAD
-        rc = sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no descriptor to be had");
-    else if (m->stopping || (op != NULL && op->end_attempt))
-=======
         rc = sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
-    else if (m->stopping || (op != NULL && op->cut))
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+    else if (m->stopping || (op != NULL && op->end_attempt))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
     else {
         sqlock_wake_clear(c->wake);
@@ -323,15 +302,9 @@ int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error 
 
     if ((rc = pool_wait_free(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
         return rc;
-<<<<<<< HEAD
     pool_close_stray(m, c);
     if (c->native == NULL && (rc = pool_connect_place(m, c, op, deadline, err)) != 0)
-        error_prefix(err, "the connection for renewals");
-=======
-    close_stray(m, c);
-    if (c->native == NULL && (rc = connect_place(m, c, op, deadline, err)) != 0)
         error_prefix(err, "the reserved connection");
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
     mutex_lock(&m->mu);
     m->reserved_opened = rc == 0;
     mutex_unlock(&m->mu);

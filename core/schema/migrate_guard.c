@@ -145,13 +145,8 @@ static int guard_take_lease(struct migrator *g, int creates)
     int rc, end = 0, gone = 0;
 
     if (random_bytes(g->owner, sizeof g->owner) != 0)
-<<<<<<< HEAD
-        return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes to be had");
-    while ((rc = guard_send_lease(g, guard_lease_us(g), &left)) != 0) {
-=======
         return sqlock_error_set(&g->err, SQLOCK_ESYS, 0, "no random bytes available");
-    while ((rc = lease_ask(g, lease_us(g), &left)) != 0) {
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+    while ((rc = guard_send_lease(g, guard_lease_us(g), &left)) != 0) {
         if (rc == SQLOCK_ESCHEMA) {
             if ((rc = guard_without_table(g, creates, &gone, &end)) != 0 || end)
                 return rc;

@@ -20,13 +20,8 @@ int adopted_check(const sqlock_conn *c, sqlock_error *err)
     closed = c->m->stopping;
     mutex_unlock(&c->m->mu);
     if (closed)
-<<<<<<< HEAD
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager has been closed");
-    switch (c->m->driver->adopter->tx_state(c->native)) {
-=======
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the manager was closed");
-    switch (c->m->driver->tx_state(c->native)) {
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+    switch (c->m->driver->adopter->tx_state(c->native)) {
     case SQLOCK_TX_ACTIVE:
         return 0;
     case SQLOCK_TX_IDLE:

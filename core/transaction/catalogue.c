@@ -38,15 +38,10 @@ static int catalogue_find_schema(sqlock_conn *c, int64_t deadline, sqlock_rows *
         return rc;
     found = rows_bytes(rows, 0, SQLOCK_COL_AT, &len);
     if (found == NULL || len >= size)
-<<<<<<< HEAD
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
-                                "the row has no schema, and the connection has none selected");
-    assert(found[len] == '\0');
-=======
         return sqlock_error_set(
             err, SQLOCK_EINVAL, 0,
             "no schema: the row names none, and the connection has none selected");
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+    assert(found[len] == '\0');
     memcpy(buf, found, len + 1);
     return 0;
 }

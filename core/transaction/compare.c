@@ -57,29 +57,16 @@ static int expression_check(const struct compare *c, const sqlock_column *set, s
     const sqlock_dialect *d = c->conn->m->driver->dialect;
 
     if (set->expression[strspn(set->expression, " \t\n")] == '\0')
-<<<<<<< HEAD
-        return column_refuse(set, "is given an expression without any text", err);
+        return column_refuse(set, "has an empty expression", err);
     if (strchr(set->expression, ';') != NULL)
-        return column_refuse(set, "is given an expression with a ; in it", err);
+        return column_refuse(set, "has an expression with a ; in it", err);
     if (expression_has_parameter(d, set->expression))
         return column_refuse(set,
-                             d->placeholder == '?' ? "is given an expression with a ? in it"
-                                                   : "is given an expression with a $1 in it",
-                             err);
-    if (expression_has_comment(d, set->expression))
-        return column_refuse(set, "is given an expression with a comment in it", err);
-=======
-        return refuse_column(set, "has an empty expression", err);
-    if (strchr(set->expression, ';') != NULL)
-        return refuse_column(set, "has an expression with a ; in it", err);
-    if (has_parameter(d, set->expression))
-        return refuse_column(set,
                              d->placeholder == '?' ? "has an expression with a ? in it"
                                                    : "has an expression with a $1 in it",
                              err);
-    if (has_comment(d, set->expression))
-        return refuse_column(set, "has an expression with a comment in it", err);
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+    if (expression_has_comment(d, set->expression))
+        return column_refuse(set, "has an expression with a comment in it", err);
     return 0;
 }
 
@@ -91,15 +78,9 @@ static int column_check_value(const sqlock_column *set, sqlock_error *err)
         return 0;
     case SQLOCK_BYTES:
     case SQLOCK_TEXT:
-<<<<<<< HEAD
-        return set->value.data != NULL ? 0 : column_refuse(set, "is given no data", err);
+        return set->value.data != NULL ? 0 : column_refuse(set, "has a value without data", err);
     default:
-        return column_refuse(set, "is given a value of an unknown type", err);
-=======
-        return set->value.data != NULL ? 0 : refuse_column(set, "has a value without data", err);
-    default:
-        return refuse_column(set, "has a value of an unknown type", err);
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+        return column_refuse(set, "has a value of an unknown type", err);
     }
 }
 
@@ -110,19 +91,11 @@ static int compare_check_set(const struct compare *c, size_t i, sqlock_error *er
 
     if (rc != 0)
         return rc;
-<<<<<<< HEAD
     if (column_is_named(set->name, c->column))
-        return column_refuse(set, "is the version: it is set by itself", err);
+        return column_refuse(set, "is the version, which sqlock sets itself", err);
     for (size_t k = 0; k < c->row->n_key; k++)
         if (column_is_named(set->name, c->row->key[k].name))
-            return column_refuse(set, "is part of the key, which stays", err);
-=======
-    if (same_name(set->name, c->column))
-        return refuse_column(set, "is the version, which sqlock sets itself", err);
-    for (size_t k = 0; k < c->row->n_key; k++)
-        if (same_name(set->name, c->row->key[k].name))
-            return refuse_column(set, "is part of the key, which cannot change", err);
->>>>>>> e820c41 (core, cli: say what is wrong first, then what to do)
+            return column_refuse(set, "is part of the key, which cannot change", err);
     for (size_t k = 0; k < i; k++)
         if (strcmp(set->name, c->set[k].name) == 0)
             return column_refuse(set, "is set twice", err);
