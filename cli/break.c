@@ -20,7 +20,7 @@ static const struct option_spec options[] = {
     {TOKEN, "token", "T", "token of the grant, as ls and show print it"},
     {OLDER_THAN, "older-than", "DUR", "all locks that were granted at least this long ago"},
     {DRY_RUN, "dry-run", NULL, "only print what would be broken"},
-    {YES, "yes", NULL, "with --older-than: do not ask for confirmation"},
+    {YES, "yes", NULL, "with --older-than: no confirmation"},
     {0, NULL, NULL, NULL},
 };
 

@@ -35,7 +35,7 @@ const struct option_spec global_options[] = {
     {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may lose commits in a crash"},
     {LIFT_TOKENS, "lift-tokens", NULL, "add 2^32 to tokens if the server's clock is behind"},
     {JSON, "json", NULL, "print data and messages as JSON"},
-    {'q', "quiet", NULL, "print only errors, and the data you asked for"},
+    {'q', "quiet", NULL, "print only errors, and the requested data"},
     {'v', "verbose", NULL, "print more messages"},
     {'h', "help", NULL, "print help"},
     {0, NULL, NULL, NULL},

@@ -40,7 +40,7 @@ static void page_seconds(const struct page *p, const char *name, const char *hel
             (int)(us % 1000000));
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static const char *outcome_of(int code, const sqlock_reap_report *r)
 {

@@ -88,8 +88,8 @@ typedef struct sqlock_row_version {
  *            SQLOCK_ETIMEOUT   another transaction kept the row, or SQLite's file, locked for
  *                              request_ms
  *            SQLOCK_EREFUSED   no unique index on the key; a value of another type than its column;
- *                              a version column that does not fit, or cannot be raised further; a
- *                              trigger that kept the row from being changed
+ *                              a version column that does not fit, or cannot be raised; a trigger
+ *                              kept the row from being changed
  *            SQLOCK_EINVAL     arguments; before any I/O
  *            SQLOCK_EREADONLY, SQLOCK_EFORK, SQLOCK_ENOMEM, or the database's codes (SQLOCK_EDB: an
  *            expression, a constraint, a trigger). */

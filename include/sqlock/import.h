@@ -8,15 +8,15 @@
 extern "C" {
 #endif
 
-/* An owner is one holder of one grant: SQLOCK_OWNER_SIZE bytes, random for each acquire unless
- * sqlock_acquire_opts.owner gives it. Give one to settle the acquire of a process that died: two callers
+/* An owner is one holder of one grant, in SQLOCK_OWNER_SIZE bytes. It is random for each acquire, unless
+ * sqlock_acquire_opts.owner gives it. Give one to settle the acquire of a process that died. Two callers
  * with the same owner both get the lock, with one token. */
 
 /* The owner of this grant. No I/O; any thread. */
 SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
 
 /* Make a handle for a grant of another process, from its name, owner and token. Nothing is sent. The
- * handle is UNSURE, and
+ * handle is UNSURE:
  *   sqlock_settle()    renews this very grant: HELD, and renewed from then on (unless SQLOCK_NO_RENEW);
  *                      or LOST with the reason
  *   sqlock_release()   releases this very grant, settled or not

@@ -100,9 +100,9 @@ SQLOCK_API void sqlock_row_opts_init(sqlock_row_opts *opts);
 
 /* Lock n rows until the transaction on conn ends. opts may be NULL (defaults).
  * - Several rows are locked one by one in a fixed order, whatever order you give them in, so that
- *   two calls do not deadlock: by schema, table, names of columns (bytewise) and values (integers
- *   by number, others bytewise). So name a table the same way everywhere. Two calls in one
- *   transaction have no such order.
+ *   two calls do not deadlock. The order is by schema, table, names of columns (bytewise), and
+ *   values (integers by number, others bytewise). So name a table the same way everywhere. Two calls
+ *   in one transaction have no such order.
  * - A row that does not exist is reported, and nothing of it is locked; the other rows are locked
  *   all the same. But in REPEATABLE READ and SERIALIZABLE MySQL locks the gap where it would be: no
  *   one can insert there until the transaction ends. On PostgreSQL these levels know only rows that

@@ -1,7 +1,8 @@
-# What is not plain English in a document, or in the comments of C:
+# What is not plain English in a document, in the comments and messages of C, or in the comments of SQL, awk and races:
 #   awk -f english.awk -v longest=WORDS -v old='WORD|TWO +WORDS' FILE...
-# prints a line for each sentence that is too long, and for each that has an old word. Of tables and headings only
-# the words are judged. Code is left out: blocks of it, and what stands in `backticks`, which counts as one word.
+# prints a line for each sentence that is too long, and for each that has an old word. Of tables, headings and the
+# strings of a .c only the words are judged. Code is left out: blocks of it, and what stands in `backticks`, which
+# counts as one word.
 
 function judge(line, count, text)
 {
@@ -51,15 +52,32 @@ FNR == 1 {
     fence = comment = code = list = 0
     blank = 1
     header = FILENAME ~ /\.[ch]$/
+    source = FILENAME ~ /\.c$/
+    mark = FILENAME ~ /\.sql$/ ? "--" : FILENAME ~ /\.(awk|races)$/ ? "#" : ""
 }
 
-# ---- C: comments alone ---------------------------------------------------------------------------
+# ---- C: comments, and the strings of a .c ---------------------------------------------------------
+
+# A word alone is a name or a key, not English.
+function strings(line,    text)
+{
+    while (match(line, /"([^"\\]|\\.)*"/)) {
+        text = substr(line, RSTART + 1, RLENGTH - 2)
+        line = substr(line, RSTART + RLENGTH)
+        if (text ~ / /)
+            judge(FNR, 0, text)
+    }
+}
+
+header && source && !comment && !/^#include/ {
+    line = $0
+    sub(/\/\*.*/, "", line)
+    strings(line)
+}
 
 header {
     line = $0
     if (!comment) {
-        if (line !~ /^[ \t]*\/\*/)
-            gsub(/"([^"\\]|\\.)*"/, "", line) # a string may hold the sign of a comment
         if (line !~ /\/\*/)
             next
         begins = line ~ /^[ \t]*\/\*/
@@ -70,17 +88,46 @@ header {
     }
     ends = sub(/\*\/.*$/, "", line)
     sub(/^[ \t]*\*( |$)/, "", line)
-    if (line ~ /^ *-+ .* -+$/ || line ~ /^[ \t]*$/)
+    if (line ~ /^ *-+ .* -+$/ || line ~ /^[ \t]*$/) {
         flush()
-    else {
+        code = 0
+        blank = 1
+    } else if (code || (blank && line ~ /^    [^ ]/)) {
+        code = 1 # an example
+    } else {
+        blank = 0
         if (line ~ /^ *(- |[A-Z][a-z]+:? +[^ ]|sqlock_[a-z_]+\(\)  )/ && line ~ /^[^ ]+  |^ *- |^[A-Z][a-z]+: /)
             flush() # "Threads:   any.": an item of a list
+        else if (line ~ /^ +SQLOCK_[A-Z]+ /)
+            flush() # so is a code that a function returns
         add(line)
     }
     if (ends) {
         flush()
         comment = 0
     }
+    next
+}
+
+# ---- SQL, awk, races: comments alone --------------------------------------------------------------
+
+# "-- :step" is a directive, "--   COMMIT;" and "# usage:" are code. Behind code a comment stands by itself.
+mark != "" {
+    line = $0
+    whole = sub("^ *" mark "( |$)", "", line)
+    if (!whole && (mark != "--" || !sub(/^.*[^ ] +-- /, "", line)))
+        line = ""
+    if (list && whole)
+        sub(/^  /, "", line)
+    item = whole && sub(/^- /, "", line)
+    list = whole && (item || list && line != "")
+    code = line ~ /^(:|  |usage:|-+ .* -+$|$)/
+    if (!whole || item || code || line ~ /^[A-Z]+: /) # "BEHIND: ...": an outcome
+        flush()
+    if (!code)
+        add(line)
+    if (!whole)
+        flush()
     next
 }
 

@@ -69,7 +69,7 @@ static const struct fault_kind kinds[] = {
      .servers = SERVERS_TWO | SERVERS_SYNC | SERVERS_POOLED},
     {"failover-async", "the same with a follower that lacks the last commits", SERVERS, 500,
      .strike = strike_fail_over, .harm = 3, .allow = ALONE, .servers = SERVERS_TWO},
-    {"failover-grace", "the same, and clients ask for a grace", SERVERS, 500,
+    {"failover-grace", "the same, and clients set a grace", SERVERS, 500,
      .strike = strike_fail_over, .harm = 4, .allow = ALONE, .servers = SERVERS_TWO | SERVERS_GRACE},
     {"promoted-twice", "then that one is killed, and a third promoted that never followed it",
      SERVERS, 500, .strike = strike_promote_twice, .harm = 3, .allow = ALONE,

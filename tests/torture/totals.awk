@@ -129,7 +129,7 @@ END {
     print "A kind of fault counts from 10 events and 1,000 grants on.\n"
     put_engines()
     heading("Failovers")
-    print "Two holders of a lock are a violation, but for where commits were lost and nobody asked for a grace: those " \
+    print "Two holders of a lock are a violation, except where commits were lost without a grace: those " \
         "are counted. Tokens rise always; in `split-brain` those of the new server are above the old one's.\n"
     put_failovers()
     heading("Cells: faults / grants / violations")
