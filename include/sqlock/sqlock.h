@@ -178,7 +178,7 @@ typedef enum sqlock_why {
     SQLOCK_WHY_FORGOTTEN = 12   /* the server lost the commit that granted it, in a failover */
 } sqlock_why;
 
-/* A word for a state ("held") or a reason ("gone to others"); static strings. */
+/* A word for a state ("held") or a reason ("taken by others"); static strings. */
 SQLOCK_API const char *sqlock_state_name(sqlock_state state);
 SQLOCK_API const char *sqlock_why_name(sqlock_why why);
 

@@ -98,8 +98,8 @@ header {
         blank = 0
         if (line ~ /^ *(- |[A-Z][a-z]+:? +[^ ]|sqlock_[a-z_]+\(\)  )/ && line ~ /^[^ ]+  |^ *- |^[A-Z][a-z]+: /)
             flush() # "Threads:   any.": an item of a list
-        else if (line ~ /^ +SQLOCK_[A-Z]+ /)
-            flush() # so is a code that a function returns
+        else if (line ~ /^ +(SQLOCK_[A-Z]+|sqlock_[a-z_]+\(\)) /)
+            flush() # so is a code that a function returns, or a call
         add(line)
     }
     if (ends) {

@@ -9,7 +9,7 @@ here=tests/docs
 longest=35
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-kinds=('*.md' 'include/sqlock/*.h' 'cli/*.[ch]' 'core/*.[ch]' 'drivers/*.[ch]' 'schema/*.sql' 'schema/*.awk'
+kinds=('*.md' '*.scd' 'include/sqlock/*.h' 'cli/*.[ch]' 'core/*.[ch]' 'drivers/*.[ch]' 'schema/*.sql' 'schema/*.awk'
     'migrations/*.sql' 'tests/*.races')
 paths=(-false)
 for kind in "${kinds[@]}"; do paths+=(-o -path "./$kind"); done
