@@ -311,7 +311,7 @@ static int tell_under_lock(const struct outcome *o)
            o->longest_ms);
     printf("   The killed order is %s.\n",
            o->dead_written ? "in the table"
-                           : "not in the table, and its unit was sold to somebody else");
+                           : "not in the table, and its unit was sold to another customer");
     printf("   %d orders are in the table, and the stock is %d.\n", b->sold, b->stock);
     printf("   Tokens of the orders rose all the time, from %lld to %lld: %s.\n",
            (long long)b->first, (long long)b->last, rose ? "yes" : "NO");

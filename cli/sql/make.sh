@@ -8,7 +8,7 @@ driver=${2%%/*}
 to=$(expr "$file" : '0*\([0-9]*\)_')
 from=$((to - 1)) better="sqlock migrate up --to $to"
 case $file in
-*.down.sql) from=$to to=$((to - 1)) better="sqlock migrate down --to $to --yes, which looks first whether locks are held" ;;
+*.down.sql) from=$to to=$((to - 1)) better="sqlock migrate down --to $to --yes, which first checks that no lock is held" ;;
 esac
 case $driver in
 postgres) client="psql -v ON_ERROR_STOP=1 -f $file URL" ;;
@@ -19,8 +19,8 @@ set -- migrate sql --driver "$driver" --from "$from" --to "$to"
 
 cat <<END
 -- sqlock $("$sqlock" --version | cut -d' ' -f2), $driver: from version $from of the schema to version $to.
--- To be run with:  $client
--- In place of it:  $better
+-- Run it with:     $client
+-- Or run instead:  $better
 -- For other names: sqlock --schema S --prefix P $*
 
 END

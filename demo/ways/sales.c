@@ -77,7 +77,7 @@ static void wake_the_stuck_one(struct crew *c)
     while ((stuck = atomic_load(c->stuck)) == 0) {
         pause_ms(5);
         if (now_ms() > patience)
-            die("nobody has come to stand still");
+            die("no process has come to stand still");
     }
     pause_ms(3 * LEASE_MS);
     kill(c->pid[stuck - 1], SIGCONT);
