@@ -178,7 +178,7 @@ static bool is_confirmed(const struct job *job)
     if ((tty = fopen("/dev/tty", "r+e")) == NULL) {
         options_refuse(
             job->cli,
-            "no terminal to confirm breaking %zu %s: list them with --dry-run, confirm with --yes",
+            "no terminal to confirm breaking %zu %s: use --dry-run to list, --yes to confirm",
             job->n, job->n == 1 ? "lock" : "locks");
         return false;
     }

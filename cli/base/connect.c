@@ -65,11 +65,11 @@ void error_for_shell(sqlock_error *err)
         }
 }
 
-/* A table is absent, or too old for this request; the database itself exists. */
+/* A table is absent, or too old for this request; the database and its schema (3F000) exist. */
 static bool up_would_help(int code, const sqlock_error *err)
 {
     return code == SQLOCK_ESCHEMA && err->sqlstate[0] != '\0' &&
-           strcmp(err->sqlstate, "3D000") != 0;
+           strcmp(err->sqlstate, "3D000") != 0 && strcmp(err->sqlstate, "3F000") != 0;
 }
 
 /* The library has one code for a schema and for a row that a newer version has written. */

@@ -196,6 +196,15 @@ TEST(test_schema_that_is_too_new_is_78, ON_ALL)
     assert_says(78, "", "newer", "sqlock $G migrate up");
 }
 
+/* The migrations make tables, not the schema that they are in. */
+TEST(test_schema_that_is_absent_is_78, ON_POSTGRES | EMPTY)
+{
+    assert_says(
+        78, "", "does not exist",
+        "sqlock $G --schema absent migrate up 2>$D/said; code=$?; cat $D/said >&2; exit $code");
+    assert_no_advice_to_migrate();
+}
+
 TEST(test_migration_of_another_file_is_78, ON_ALL)
 {
     database_exec("UPDATE @migration SET checksum = '0123456789abcdef' WHERE version = 1");
