@@ -151,23 +151,15 @@ static const struct {
 #endif
 };
 
-static struct command_test *first, **end = &first;
-
-void command_test_add(struct command_test *test)
-{
-    *end = test;
-    end = &test->next;
-}
-
 static void run_on_its_database(void **state)
 {
-    const struct command_test *test = *state;
+    const struct test *test = *state;
 
-    if (test->on & EMPTY)
+    if (test->where & EMPTY)
         database_empty();
     else
         database_new();
-    test->body();
+    test->body(state);
 }
 
 static int run_on(const struct quirks *quirks, unsigned on)
@@ -175,8 +167,8 @@ static int run_on(const struct quirks *quirks, unsigned on)
     struct CMUnitTest tests[64];
     size_t n = 0;
 
-    for (struct command_test *t = first; t != NULL; t = t->next)
-        if (t->on & on) {
+    for (struct test *t = test_first(); t != NULL; t = t->next)
+        if (t->where & on) {
             assert_true(n < sizeof tests / sizeof *tests);
             tests[n++] = (struct CMUnitTest){
                 .name = t->name, .test_func = run_on_its_database, .initial_state = t};

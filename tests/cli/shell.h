@@ -6,7 +6,7 @@
 
 /* ---- tests --------------------------------------------------------------------------------------
  * TEST(test_name, ON_SQLITE) { ... } is a test with a database of its own, which is new and
- * migrated. It needs no line in a list; TEST_MAIN_OF_COMMAND stands at the end of the file. */
+ * migrated. TEST_MAIN_OF_COMMAND stands at the end of the file. */
 
 enum {
     ON_SQLITE = 1,
@@ -17,30 +17,12 @@ enum {
     EMPTY = 8 /* its database is not migrated */
 };
 
-struct command_test {
-    const char *name;
-    void (*body)(void);
-    unsigned on;
-    struct command_test *next;
-};
-
-#define TEST(name, where)                                                                          \
-    static void name(void);                                                                        \
-    __attribute__((constructor)) static void name##_is_a_test(void)                                \
-    {                                                                                              \
-        static struct command_test test = {#name, name, where, NULL};                              \
-                                                                                                   \
-        command_test_add(&test);                                                                   \
-    }                                                                                              \
-    static void name(void)
-
 #define TEST_MAIN_OF_COMMAND                                                                       \
     int main(void)                                                                                 \
     {                                                                                              \
         return command_tests_run();                                                                \
     }
 
-void command_test_add(struct command_test *test);
 int command_tests_run(void);
 
 /* ---- databases ----------------------------------------------------------------------------------

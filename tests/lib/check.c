@@ -18,6 +18,31 @@ __attribute__((constructor)) static void test_prepare(void)
         cmocka_set_test_filter(filter);
 }
 
+static struct test *first, **end = &first;
+
+void test_add(struct test *test)
+{
+    *end = test;
+    end = &test->next;
+}
+
+struct test *test_first(void)
+{
+    return first;
+}
+
+int tests_run(int (*setup)(void **state), int (*teardown)(void **state))
+{
+    struct CMUnitTest tests[128];
+    size_t n = 0;
+
+    for (struct test *t = first; t != NULL; t = t->next) {
+        assert_true(n < sizeof tests / sizeof *tests);
+        tests[n++] = (struct CMUnitTest){t->name, t->body, setup, teardown, NULL};
+    }
+    return _cmocka_run_group_tests("tests", tests, n, NULL, NULL) == 0 ? 0 : 1;
+}
+
 void check_code(int expected, int got, const sqlock_error *err, const char *call, const char *file,
                 int line)
 {

@@ -23,7 +23,41 @@
 #include <sqlock/migrate.h>
 #include <sqlock/sqlock.h>
 
-/* int main() of a program with one group: the array of its tests, and the group's fixtures. */
+/* ---- tests --------------------------------------------------------------------------------------
+ * TEST(test_name) { ... } is a test, and needs no line in a list. Its fixtures' state is *state.
+ * TEST(test_name, where) gives the program a number to choose tests by.
+ *
+ * At the end of the file stands TEST_MAIN_EACH(setup, teardown): fixtures of each test, or NULL.
+ * TEST_MAIN(tests) is for an array, TEST_MAIN_WITH(tests, setup, teardown) for one with fixtures of
+ * the whole. */
+
+struct test {
+    const char *name;
+    void (*body)(void **state);
+    unsigned where;
+    struct test *next;
+};
+
+#define TEST(...) TEST_WHERE(__VA_ARGS__, 0, 0)
+#define TEST_WHERE(name, where, ...)                                                               \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void name##_is_a_test(void)                                \
+    {                                                                                              \
+        static struct test test = {#name, name, where, NULL};                                      \
+                                                                                                   \
+        test_add(&test);                                                                           \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+void test_add(struct test *test);
+struct test *test_first(void); /* the file's first one, and so on by its next */
+int tests_run(int (*setup)(void **state), int (*teardown)(void **state));
+
+#define TEST_MAIN_EACH(setup, teardown)                                                            \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return tests_run(setup, teardown);                                                         \
+    }
 #define TEST_MAIN(tests) TEST_MAIN_WITH(tests, NULL, NULL)
 #define TEST_MAIN_WITH(tests, setup, teardown)                                                     \
     int main(void)                                                                                 \
