@@ -77,12 +77,6 @@ static int ask(const char *socket, const char *sql, FILE *f, int64_t *out)
     return rc;
 }
 
-void my_exec_at(const char *socket, const char *sql)
-{
-    if (ask(socket, sql, NULL, NULL) != 0)
-        fail_msg("a statement of the test failed");
-}
-
 int64_t my_number_at(const char *socket, const char *sql)
 {
     int64_t number = -1;
@@ -92,24 +86,9 @@ int64_t my_number_at(const char *socket, const char *sql)
     return number;
 }
 
-void my_exec(const char *sql)
-{
-    my_exec_at(my_socket_path(), sql);
-}
-
 int64_t my_number(const char *sql)
 {
     return my_number_at(my_socket_path(), sql);
-}
-
-bool my_is_mariadb(void)
-{
-    return my_number("SELECT VERSION() LIKE '%MariaDB%'") == 1;
-}
-
-bool my_skips_locked(void)
-{
-    return my_number("SELECT VERSION() LIKE '%MariaDB%' OR VERSION() >= '8'") == 1;
 }
 
 void my_put_rows(FILE *f, const char *sql)
@@ -145,6 +124,7 @@ char *my_database_new(void)
 }
 
 #else
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 const char *my_socket_path(void)
 {
@@ -157,46 +137,30 @@ char *my_database_new(void)
     return NULL;
 }
 
-void my_exec(const char *sql)
+int64_t my_number_at(const char *socket, const char *sql)
 {
-    (void)sql;
-    skip();
-}
-
-int64_t my_number(const char *sql)
-{
-    (void)sql;
     skip();
     return -1;
 }
 
-bool my_is_mariadb(void)
+int64_t my_number(const char *sql)
 {
-    return my_number("") == 1;
-}
-
-bool my_skips_locked(void)
-{
-    return my_number("") == 1;
-}
-
-void my_exec_at(const char *socket, const char *sql)
-{
-    (void)socket;
-    my_exec(sql);
-}
-
-int64_t my_number_at(const char *socket, const char *sql)
-{
-    (void)socket;
-    return my_number(sql);
+    return my_number_at("", sql);
 }
 
 void my_put_rows(FILE *f, const char *sql)
 {
-    (void)f;
-    (void)sql;
     skip();
 }
 
 #endif
+
+bool my_is_mariadb(void)
+{
+    return my_number("SELECT VERSION() LIKE '%MariaDB%'") == 1;
+}
+
+bool my_skips_locked(void)
+{
+    return my_number("SELECT VERSION() LIKE '%MariaDB%' OR VERSION() >= '8'") == 1;
+}

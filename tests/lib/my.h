@@ -20,10 +20,10 @@ char *my_database_new(void);
 
 /* Run SQL, one statement or several, past the library; a failure fails the test. my_number() is the
  * first column of the last statement's first row; NULL and no row are -1. */
-void my_exec(const char *sql);
+#define my_exec(sql) ((void)my_number(sql))
 int64_t my_number(const char *sql);
 /* The same as root on the server behind another socket. */
-void my_exec_at(const char *socket, const char *sql);
+#define my_exec_at(socket, sql) ((void)my_number_at((socket), (sql)))
 int64_t my_number_at(const char *socket, const char *sql);
 /* Whether the server can step over locked rows (MySQL before 8.0 waits for them), and whether it is
  * MariaDB. */

@@ -61,8 +61,7 @@ static void start_postgres(struct pair *p)
     }
     snprintf(p->url, sizeof p->url, "postgresql:///postgres?host=%s,%s&user=postgres", p->dirs[0],
              p->dirs[1]);
-    pair_exec(p, 0, "ALTER SYSTEM SET synchronous_standby_names = '*'");
-    pair_exec(p, 0, "SELECT pg_reload_conf()");
+    pair_set(p, 0, "synchronous_standby_names", "*");
     pair_await(p);
 }
 
@@ -144,6 +143,11 @@ void pair_thaw(struct pair *p)
 
 /* ---- SQL --------------------------------------------------------------------------------------
  */
+
+void pair_set(struct pair *p, int which, const char *name, const char *value)
+{
+    server_set(&p->servers[which], name, value);
+}
 
 void pair_exec(struct pair *p, int which, const char *sql)
 {

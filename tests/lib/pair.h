@@ -25,7 +25,8 @@ void pair_freeze(struct pair *p);
 void pair_thaw(struct pair *p);
 /* From now on the second one grants. */
 void pair_promote(struct pair *p);
-/* SQL on one of them, 0 or 1. */
+/* A setting, of PostgreSQL, and SQL on one of them, 0 or 1. */
+void pair_set(struct pair *p, int which, const char *name, const char *value);
 void pair_exec(struct pair *p, int which, const char *sql);
 int64_t pair_number(struct pair *p, int which, const char *sql);
 

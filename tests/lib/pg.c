@@ -18,88 +18,40 @@ const char *pg_url(void)
 #ifdef TEST_HAVE_POSTGRES
 #include <libpq-fe.h>
 
-static PGconn *reach(const char *url)
-{
-    PGconn *c = PQconnectdb(url);
+#include "tests/lib/pq.h"
 
-    if (PQstatus(c) == CONNECTION_OK)
-        return c;
-    print_error("%s", PQerrorMessage(c));
-    PQfinish(c);
-    return NULL;
-}
-
+/* What it must wait for comes soon or never. */
 static PGconn *connect_to(const char *url)
 {
-    PGconn *c = reach(url);
+    PGconn *c = pq_open(url);
 
-    /* What it must wait for comes soon or never. */
-    if (c)
-        PQclear(PQexec(c, "SET statement_timeout = '20s'; SET client_min_messages = error"));
+    PQclear(PQexec(c, "SET statement_timeout = '20s'"));
     return c;
-}
-
-/* -1, or the number in the first field; *ok tells whether the statement ran. */
-static int64_t ask(const char *url, const char *sql, bool *ok)
-{
-    PGconn *c = connect_to(url);
-    PGresult *res = c ? PQexec(c, sql) : NULL;
-    ExecStatusType status = PQresultStatus(res);
-    int64_t number = -1;
-
-    *ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-    if (c && !*ok)
-        print_error("%s\n%s", sql, PQerrorMessage(c));
-    if (status == PGRES_TUPLES_OK && PQntuples(res) > 0 && !PQgetisnull(res, 0, 0))
-        number = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-    PQclear(res);
-    PQfinish(c);
-    return number;
-}
-
-__attribute__((format(printf, 1, 0))) static int64_t ask_format(const char *format, va_list args)
-{
-    const char *url = pg_url();
-    char *sql = NULL;
-    bool ok = false;
-    int64_t number;
-
-    if (vasprintf(&sql, format, args) < 0)
-        fail_msg("out of memory");
-    number = ask(url, sql, &ok);
-    free(sql);
-    if (!ok)
-        fail_msg("a statement of the test failed");
-    return number;
-}
-
-void pg_exec(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    ask_format(format, args);
-    va_end(args);
 }
 
 int64_t pg_number(const char *format, ...)
 {
-    va_list args;
+    PGconn *c = connect_to(pg_url());
+    char *sql = NULL;
     int64_t number;
+    va_list args;
 
     va_start(args, format);
-    number = ask_format(format, args);
+    assert_true(vasprintf(&sql, format, args) >= 0);
     va_end(args);
+    number = pq_number(c, "%s", sql);
+    free(sql);
+    PQfinish(c);
     return number;
 }
 
 static void drop_schema(const char *schema)
 {
     char sql[128];
-    bool ok = false;
+    int64_t number;
 
     snprintf(sql, sizeof sql, "SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema);
-    ask(getenv("SQLOCK_TEST_POSTGRES_URL"), sql, &ok);
+    (void)pq_ask(getenv("SQLOCK_TEST_POSTGRES_URL"), sql, &number);
 }
 
 char *pg_schema_new(void)
@@ -158,13 +110,12 @@ char *pg_url_through(const char *url, const char *host, const char *port)
 /* Nothing is set: behind a pooler the session is somebody else's next. */
 void pg_url_target(const char *url, char out_host[256], char out_port[16])
 {
-    PGconn *c = reach(url);
-    const char *host = c ? PQhost(c) : "";
-    const char *port = c ? PQport(c) : "";
+    PGconn *c = PQconnectdb(url);
+    const char *host = PQhost(c), *port = PQport(c);
     int n;
 
     /* libpq has found out what URL, environment and defaults come to. */
-    if (!c)
+    if (PQstatus(c) != CONNECTION_OK)
         fail_msg("%s does not answer", url);
     if (*host == '/') {
         n = snprintf(out_host, 256, "%s/.s.PGSQL.%s", host, port);
@@ -179,6 +130,7 @@ void pg_url_target(const char *url, char out_host[256], char out_port[16])
 }
 
 #else
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 char *pg_schema_new(void)
 {
@@ -188,34 +140,22 @@ char *pg_schema_new(void)
 
 void pg_schema_drop(char *schema)
 {
-    (void)schema;
-}
-
-void pg_exec(const char *format, ...)
-{
-    (void)format;
-    skip();
 }
 
 int64_t pg_number(const char *format, ...)
 {
-    (void)format;
     skip();
     return -1;
 }
 
 char *pg_url_through(const char *url, const char *host, const char *port)
 {
-    (void)url;
-    (void)host;
-    (void)port;
     skip();
     return NULL;
 }
 
 void pg_url_target(const char *url, char out_host[256], char out_port[16])
 {
-    (void)url;
     *out_host = *out_port = '\0';
     skip();
 }

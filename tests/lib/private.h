@@ -3,8 +3,6 @@
 #ifndef SQLOCK_TESTS_LIB_PRIVATE_H
 #define SQLOCK_TESTS_LIB_PRIVATE_H
 
-#include <stdint.h>
-
 #include "tests/lib/servers.h"
 
 /* Its URL, for a superuser without a password. Where there can be none the test is skipped, loudly;
@@ -17,15 +15,12 @@ void private_clock(int seconds);
 const char *private_dir(void);
 /* Lines for the top of pg_hba.conf; they count at once. */
 void private_hba(const char *lines);
-/* As a replica that follows nobody, or as itself again. */
+/* Its end without a word and its start, as a replica that follows nobody, or as itself again. */
 void private_restart(int as_replica);
 /* The server itself, and SQL on it. */
 const struct server *private_server(void);
-#define private_exec(...)   server_exec(private_server(), __VA_ARGS__)
-#define private_number(...) server_number(private_server(), __VA_ARGS__)
-
-/* Run a program as the owner of path (root must not run servers); its result, 127 if it could not
- * be started. It does not outlive the test unless it detaches itself. */
-int run_as_owner(const char *path, char *const argv[], int wait_ms);
+#define private_exec(...)        server_exec(private_server(), __VA_ARGS__)
+#define private_set(name, value) server_set(private_server(), (name), (value))
+#define private_number(...)      server_number(private_server(), __VA_ARGS__)
 
 #endif

@@ -1,5 +1,6 @@
 #include "tests/lib/proxy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -179,6 +180,13 @@ static void unlock(struct proxy *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
+static void set(struct proxy *p, int32_t *what, int32_t value)
+{
+    lock(p);
+    *what = value;
+    unlock(p);
+}
+
 void proxy_mode_set(struct proxy *p, proxy_mode mode)
 {
     lock(p);
@@ -188,16 +196,12 @@ void proxy_mode_set(struct proxy *p, proxy_mode mode)
 
 void proxy_delay(struct proxy *p, int32_t ms)
 {
-    lock(p);
-    p->delay_ms = ms;
-    unlock(p);
+    set(p, &p->delay_ms, ms);
 }
 
 void proxy_jitter(struct proxy *p, int32_t ms)
 {
-    lock(p);
-    p->jitter_ms = ms;
-    unlock(p);
+    set(p, &p->jitter_ms, ms);
 }
 
 void proxy_dribble(struct proxy *p, int32_t bytes, int32_t pause_ms)
@@ -245,16 +249,12 @@ void proxy_cut_after(struct proxy *p, int64_t bytes)
 
 void proxy_cut_reply(struct proxy *p, int skip)
 {
-    lock(p);
-    p->cut_reply = skip;
-    unlock(p);
+    set(p, &p->cut_reply, skip);
 }
 
 void proxy_cut_request(struct proxy *p, int skip)
 {
-    lock(p);
-    p->cut_request = skip;
-    unlock(p);
+    set(p, &p->cut_request, skip);
 }
 
 static int look(struct proxy *p, const int *number)
@@ -291,4 +291,23 @@ int proxy_links(struct proxy *p)
         n += p->links[i] != NULL;
     unlock(p);
     return n;
+}
+
+/* ---- no proxy ----------------------------------------------------------------------------------
+ */
+
+int port_without_server(const char *address, int *out_fd)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {inet_addr(address)}};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    must(bind(fd, (struct sockaddr *)&a, sizeof a) == 0, "bind");
+    must(getsockname(fd, (struct sockaddr *)&a, &len) == 0, "getsockname");
+    must(out_fd == NULL || listen(fd, 0) == 0, "listen");
+    if (out_fd != NULL)
+        *out_fd = fd;
+    else
+        close(fd);
+    return ntohs(a.sin_port);
 }

@@ -59,6 +59,10 @@ void proxy_cut_reply(struct proxy *p, int skip);
 /* The same, but the link is cut when the request comes: the server never sees it. */
 void proxy_cut_request(struct proxy *p, int skip);
 
+/* A port of this address without a server; out_fd not NULL: that descriptor listens on it, and no
+ * connection is accepted. */
+int port_without_server(const char *address, int *out_fd);
+
 /* For assert_soon(): how often a link was cut by one of the above; links that are open now,
  * connections that were accepted; requests that came, as proxy_cut_reply() counts them. */
 int proxy_cuts(struct proxy *p);

@@ -6,6 +6,7 @@
 
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
+#include "tests/lib/words.h"
 
 #define POSTGRES "tests/tools/pg.sh"
 #define MYSQL    "tests/tools/my.sh"
@@ -38,14 +39,10 @@ static struct server first(const char *kind, const char *tool, const char *befor
 {
     struct server s = {.tool = tool};
 
-    if (!test_wants(kind))
-        skip();
+    need_driver(kind);
     if (make(&s, before, "start", "") == 0)
         return s;
-    print_error("SKIP: no private server: %s could not start one\n", tool);
-    if (test_strict())
-        fail_msg("STRICT=1 asks for every test");
-    skip();
+    skip_loudly("no private server: %s could not start one", tool);
     return s;
 }
 
@@ -122,36 +119,8 @@ void server_again(const struct server *s)
 }
 
 #ifdef TEST_HAVE_POSTGRES
-#include <libpq-fe.h>
-
-static int64_t ask_postgres(const char *url, const char *sql)
-{
-    PGconn *c = PQconnectdb(url);
-    PGresult *res;
-    int64_t number = -1;
-
-    PQclear(PQexec(c, "SET client_min_messages = error"));
-    res = PQexec(c, sql);
-    if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
-        fail_msg("%s\n%s", sql, PQerrorMessage(c));
-    if (PQntuples(res) > 0 && !PQgetisnull(res, 0, 0))
-        number = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-    PQclear(res);
-    PQfinish(c);
-    return number;
-}
-
-void server_cut(const struct server *standby)
-{
-    server_exec(standby, "ALTER SYSTEM SET primary_conninfo = ''");
-    server_exec(standby, "SELECT pg_reload_conf()");
-    for (int i = 0; server_number(standby, "SELECT count(*) FROM pg_stat_wal_receiver") > 0; i++) {
-        assert_true(i < 1000);
-        sleep_ms(10);
-    }
-}
+#include "tests/lib/pq.h"
 #endif
-
 #ifdef TEST_HAVE_MYSQL
 #include "tests/lib/my.h"
 #endif
@@ -163,41 +132,81 @@ static int64_t number_of(const struct server *s, const char *sql)
         return my_number_at(strstr(s->url, "socket=") + strlen("socket="), sql);
 #endif
 #ifdef TEST_HAVE_POSTGRES
-    return ask_postgres(s->url, sql);
+    int64_t number = -1;
+
+    if (!pq_ask(s->url, sql, &number))
+        fail_msg("a statement of the test failed");
+    return number;
 #else
     (void)s, (void)sql;
     return -1;
 #endif
 }
 
-__attribute__((format(printf, 2, 0))) static int64_t ask(const struct server *s, const char *format,
-                                                         va_list args)
+int64_t server_number(const struct server *s, const char *format, ...)
 {
     char *sql = NULL;
     int64_t number;
+    va_list args;
 
+    va_start(args, format);
     assert_true(vasprintf(&sql, format, args) >= 0);
+    va_end(args);
     number = number_of(s, sql);
     free(sql);
     return number;
 }
 
-int64_t server_number(const struct server *s, const char *format, ...)
+static int64_t loaded_at(const struct server *s)
 {
-    va_list args;
-    int64_t number;
-
-    va_start(args, format);
-    number = ask(s, format, args);
-    va_end(args);
-    return number;
+    return server_number(s, "SELECT (extract(epoch FROM pg_conf_load_time()) * 1000000)::bigint");
 }
 
-void server_exec(const struct server *s, const char *format, ...)
+void server_set(const struct server *s, const char *name, const char *value)
 {
-    va_list args;
+    int64_t before = loaded_at(s);
 
-    va_start(args, format);
-    (void)ask(s, format, args);
-    va_end(args);
+    if (value != NULL)
+        server_exec(s, "ALTER SYSTEM SET %s = '%s'", name, value);
+    else
+        server_exec(s, "ALTER SYSTEM RESET %s", name);
+    server_exec(s, "SELECT pg_reload_conf()");
+    assert_soon(loaded_at(s) > before, patience_ms(5000));
+}
+
+/* ---- by SQL -----------------------------------------------------------------------------------
+ */
+
+void server_cut(const struct server *standby)
+{
+    server_set(standby, "primary_conninfo", "");
+    assert_soon(server_number(standby, "SELECT count(*) FROM pg_stat_wal_receiver") == 0,
+                patience_ms(10000));
+}
+
+struct server server_branch(const struct server *of)
+{
+    struct server s;
+    int64_t written;
+
+    if (is_mysql(of)) {
+        server_kill(of);
+        s = server_copy(of);
+        server_again(of);
+        return s;
+    }
+    s = server_copy(of);
+    written = server_number(of, "SELECT (pg_current_wal_lsn() - '0/0')::bigint");
+    assert_soon(server_number(&s, "SELECT (pg_last_wal_replay_lsn() - '0/0')::bigint") >= written,
+                patience_ms(10000));
+    server_cut(&s);
+    return s;
+}
+
+void server_take_over(const struct server *copy)
+{
+    if (is_mysql(copy))
+        server_again(copy);
+    else
+        server_promote(copy);
 }

@@ -24,6 +24,10 @@ void server_folder(const struct server *s, char out[256]);
 /* PostgreSQL: a standby that follows it. MariaDB, MySQL: what is on its disk, while it does not
  * run; not started. */
 struct server server_copy(const struct server *of);
+/* A copy that knows what is committed by now, and nothing that comes later. It grants after
+ * server_take_over(), which does not wait for the other's end. */
+struct server server_branch(const struct server *of);
+void server_take_over(const struct server *copy);
 /* A standby follows nobody from now on: what is committed there is missing here. */
 void server_cut(const struct server *standby);
 void server_promote(const struct server *standby);
@@ -31,10 +35,12 @@ void server_promote(const struct server *standby);
 void server_kill(const struct server *s);
 void server_again(const struct server *s);
 
+/* PostgreSQL: a setting of the server's, which is valid when this returns; NULL: its default. */
+void server_set(const struct server *s, const char *name, const char *value);
+
 /* SQL on it; a failure fails the test. The first column of the first row; NULL and no row are -1.
  */
-void server_exec(const struct server *s, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define server_exec(...) ((void)server_number(__VA_ARGS__))
 int64_t server_number(const struct server *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -2,12 +2,12 @@
 #include "tests/lib/sqlite_quirks.h"
 
 #ifdef TEST_HAVE_SQLITE
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <sqlock/sqlite.h>
 
+#include "tests/lib/lite.h"
 #include "tests/lib/sqlite_app.h"
 
 struct file {
@@ -41,14 +41,7 @@ static void drop(struct place *p)
 
 static void execute(const struct place *p, const char *sql)
 {
-    sqlite3 *db = NULL;
-    char *why = NULL;
-
-    assert_int_equal(sqlite3_open(p->url + sizeof "sqlite:" - 1, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 10000);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-        fail_msg("%s: %s", sql, why);
-    sqlite3_close(db);
+    lite_exec_at(p->url + sizeof "sqlite:" - 1, sql);
 }
 
 static void age(const struct place *p, int64_t ms)
