@@ -1,67 +1,61 @@
 #include "tests/input/file.h"
 
 #ifdef TEST_HAVE_SQLITE
-#include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-const char *url_of(const char *path)
+struct db file_db(const char *path)
 {
-    static char url[4200];
-
-    snprintf(url, sizeof url, "sqlite:%s", path);
-    return url;
-}
-
-int open_file(const char *path, sqlock **out_m, sqlock_error *err)
-{
-    memset(err, 0, sizeof *err);
-    return sqlock_open(sqlock_driver_sqlite(), url_of(path), NULL, out_m, err);
+    return (struct db){.driver = sqlock_driver_sqlite(), .url = textf("sqlite:%s", path)};
 }
 
 int try_open(const char *path, sqlock_error *err)
 {
-    sqlock *m = NULL;
-    int rc = open_file(path, &m, err);
-
-    sqlock_close(m);
-    return rc;
+    return db_try(file_db(path), err);
 }
 
 int try_migrate(const char *path, sqlock_error *err)
 {
-    memset(err, 0, sizeof *err);
-    return sqlock_migrate(sqlock_driver_sqlite(), url_of(path), NULL, NULL, err);
-}
-
-int try_acquire(sqlock *m, const char *name, int32_t wait_ms, sqlock_lock **out_lock,
-                sqlock_error *err)
-{
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-
-    memset(err, 0, sizeof *err);
-    o.wait_ms = wait_ms;
-    return sqlock_acquire(m, name, &o, out_lock, err);
-}
-
-char *path_in(const char *dir, const char *name)
-{
-    char *path = NULL;
-
-    assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
-    return path;
+    return db_try_migrate(file_db(path), err);
 }
 
 char *new_migrated(void)
 {
-    char *path = path_in(temp_dir(), "db");
-    sqlock_error err;
+    char *path = textf("%s/db", temp_dir());
 
-    assert_ok(try_migrate(path, &err), &err);
+    db_migrate(file_db(path));
     return path;
+}
+
+void use(const char *path)
+{
+    db_use(file_db(path), "x");
+}
+
+static int run_in_child(int (*fn)(void *), const void *arg)
+{
+    return child_wait(child_start(fn, (void *)(uintptr_t)arg), patience_ms(20000));
+}
+
+void in_child(int (*fn)(void *), const void *arg)
+{
+    assert_int_equal(run_in_child(fn, arg), 0);
+}
+
+void in_child_or_skip(int (*fn)(void *), const void *arg, const char *why)
+{
+    int result = run_in_child(fn, arg);
+
+    if (result == NOT_HERE && geteuid() == 0)
+        skip_loudly("%s", why);
+    if (result == NOT_HERE) {
+        print_error("SKIP: %s\n", why);
+        skip();
+    }
+    assert_int_equal(result, 0);
 }
 
 void write_file(const char *path, const void *data, size_t len)
@@ -81,35 +75,9 @@ char *read_file(const char *path, size_t *out_len)
 
     assert_non_null(f);
     assert_int_equal(fstat(fileno(f), &st), 0);
-    data = malloc((size_t)st.st_size + 1);
+    data = kept(malloc((size_t)st.st_size + 1));
     *out_len = fread(data, 1, (size_t)st.st_size, f);
     fclose(f);
     return data;
 }
-
-void sql(const char *path, const char *text)
-{
-    sqlite3 *db = NULL;
-
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    if (sqlite3_exec(db, text, NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", text, sqlite3_errmsg(db));
-    sqlite3_close(db);
-}
-
-void use(const char *path)
-{
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
-
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(try_acquire(m, "x", 0, &lock, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    sqlock_close(m);
-}
-
 #endif

@@ -3,13 +3,12 @@
 #include <sqlite3.h>
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/input/file.h"
+
+static sqlock_error err;
 
 struct factory {
     const char *path;
@@ -17,28 +16,24 @@ struct factory {
     int keep, calls;
 };
 
-static int connect_file(void *user, void **out_native, sqlock_error *err)
+static int connect_file(void *user, void **out_native, sqlock_error *out_err)
 {
     struct factory *f = user;
     sqlite3 *db = NULL;
 
     f->calls++;
     if (sqlite3_open(f->path, &db) != SQLITE_OK)
-        return sqlock_error_set(err, SQLOCK_EUNREACH, 0, "%s", sqlite3_errmsg(db));
+        return sqlock_error_set(out_err, SQLOCK_EUNREACH, 0, "%s", sqlite3_errmsg(db));
     if (f->keep)
         sqlite3_prepare_v2(db, "SELECT 1", -1, &f->left, NULL);
     *out_native = db;
     return 0;
 }
 
-static int open_by(struct factory *f, sqlock **out_m, sqlock_error *err)
+static struct db made_by(struct factory *f)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    memset(err, 0, sizeof *err);
-    o.connect = connect_file;
-    o.connect_user = f;
-    return sqlock_open(sqlock_driver_sqlite(), NULL, &o, out_m, err);
+    return (struct db){
+        .driver = sqlock_driver_sqlite(), .connect = connect_file, .connect_user = f};
 }
 
 /* ---- what is refused ---------------------------------------------------------------------------
@@ -47,21 +42,16 @@ static int open_by(struct factory *f, sqlock **out_m, sqlock_error *err)
 static int factory_is_not_asked(void *arg)
 {
     struct factory *f = arg;
-    sqlock_error err;
-    sqlock *m = NULL;
 
     f->calls = 0;
-    assert_code(SQLOCK_EREFUSED, open_by(f, &m, &err), &err);
+    assert_code(SQLOCK_EREFUSED, db_try(made_by(f), &err), &err);
     assert_int_equal(f->calls, 0);
     return 0;
 }
 
 static int refused(void *path)
 {
-    sqlock_error err;
-
-    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, "forked"));
+    assert_told(SQLOCK_EREFUSED, "forked", try_open(path, &err), &err);
     return 0;
 }
 
@@ -74,83 +64,62 @@ static int allowed(void *path)
 /* Also a failed open has been inside SQLite, and may have left something. */
 static int allowed_after_failures(void *path)
 {
-    char *none = path_in(path, "no folder");
-    sqlock_error err;
-
-    assert_code(SQLOCK_EUNREACH, try_open(none, &err), &err);
-    free(none);
-    return child_wait(child_start(allowed, path), patience_ms(10000));
+    assert_code(SQLOCK_EUNREACH, try_open(textf("%s/no folder", (char *)path), &err), &err);
+    in_child(allowed, path);
+    return 0;
 }
 
-static int in_child(int (*fn)(void *), void *arg)
-{
-    return child_wait(child_start(fn, arg), patience_ms(20000));
-}
-
-static void test_child_asks_no_factory_for_what_it_may_not_have(void **state)
+TEST(test_child_asks_no_factory_for_what_it_may_not_have)
 {
     char *path = new_migrated();
     struct factory f = {.path = path};
-    sqlock_error err;
     sqlock *m = NULL;
 
-    (void)state;
-    assert_ok(open_by(&f, &m, &err), &err);
+    m = db_open(made_by(&f));
     assert_int_equal(f.calls, 1);
-    assert_int_equal(in_child(factory_is_not_asked, &f), 0);
+    in_child(factory_is_not_asked, &f);
     sqlock_close(m);
-    assert_int_equal(in_child(allowed, path), 0);
-    free(path);
+    in_child(allowed, path);
 }
 
 /* A mutex of SQLite's may be locked at the fork, and it guards all files. */
-static void test_child_is_refused_files_that_its_parent_has_not_open_too(void **state)
+TEST(test_child_is_refused_files_that_its_parent_has_not_open_too)
 {
     char *path = new_migrated(), *other = new_migrated();
-    sqlock_error err;
-    sqlock *m = NULL;
+    sqlock *m = db_open(file_db(path));
 
-    (void)state;
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_int_equal(in_child(refused, path), 0);
-    assert_int_equal(in_child(refused, other), 0);
+    in_child(refused, path);
+    in_child(refused, other);
     sqlock_close(m);
-    assert_int_equal(in_child(allowed, other), 0);
-    free(path);
-    free(other);
+    in_child(allowed, other);
 }
 
-static void test_open_that_failed_leaves_nothing_to_refuse_children_for(void **state)
+TEST(test_open_that_failed_leaves_nothing_to_refuse_children_for)
 {
     char *path = new_migrated();
 
-    (void)state;
-    assert_int_equal(in_child(allowed_after_failures, path), 0);
-    free(path);
+    in_child(allowed_after_failures, path);
 }
 
 /* Such a connection outlives its manager, and SQLite remembers its locks. */
 static int refused_after_a_statement_was_left(void *path)
 {
     struct factory f = {.path = path, .keep = 1};
-    sqlock_error err;
     sqlock *m = NULL;
 
-    assert_ok(open_by(&f, &m, &err), &err);
+    m = db_open(made_by(&f));
     sqlock_close(m);
-    assert_int_equal(in_child(refused, path), 0);
+    in_child(refused, path);
     sqlite3_finalize(f.left);
     use(path);
     return 0;
 }
 
-static void test_connection_that_outlives_its_manager_counts(void **state)
+TEST(test_connection_that_outlives_its_manager_counts)
 {
     char *path = new_migrated();
 
-    (void)state;
-    assert_int_equal(in_child(refused_after_a_statement_was_left, path), 0);
-    free(path);
+    in_child(refused_after_a_statement_was_left, path);
 }
 
 /* ---- what the application itself had open ------------------------------------------------------
@@ -161,57 +130,50 @@ static sqlite3 *open_past(const char *path, const char *first, const char *then)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, first, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, then, NULL, NULL, NULL), SQLITE_OK);
+    db = lite_open(path);
+    lite_exec(db, first);
+    lite_exec(db, then);
     return db;
 }
 
 static int refused_for_its_locks(void *path)
 {
-    sqlock_error err;
-
-    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, "locks"));
-    assert_non_null(strstr(err.text, path));
+    assert_told(SQLOCK_EREFUSED, "locks", try_open(path, &err), &err);
+    assert_says(&err, path);
     assert_code(SQLOCK_EREFUSED, try_migrate(path, &err), &err);
     return 0;
 }
 
 static int refused_in_a_child(void *path)
 {
-    return in_child(refused_for_its_locks, path);
+    in_child(refused_for_its_locks, path);
+    return 0;
 }
 
 /* It would be granted what others hold: its WAL is removed as soon as the parent closes its own. */
-static void test_child_is_refused_a_WAL_that_the_application_had_open(void **state)
+TEST(test_child_is_refused_a_WAL_that_the_application_had_open)
 {
     char *path = new_migrated(), *other = new_migrated();
     sqlite3 *db = open_past(path, "PRAGMA journal_mode = WAL", "SELECT * FROM sqlock_lock");
 
-    (void)state;
     use(path); /* where it was opened it may */
-    assert_int_equal(in_child(refused_for_its_locks, path), 0);
-    assert_int_equal(in_child(refused_in_a_child, path), 0);
-    assert_int_equal(in_child(allowed, other), 0);
+    in_child(refused_for_its_locks, path);
+    in_child(refused_in_a_child, path);
+    in_child(allowed, other);
     sqlite3_close(db);
-    assert_int_equal(in_child(allowed, path), 0);
-    free(path);
-    free(other);
+    in_child(allowed, path);
 }
 
-static void test_child_is_refused_a_file_that_the_application_was_reading(void **state)
+TEST(test_child_is_refused_a_file_that_the_application_was_reading)
 {
     char *path = new_migrated();
     sqlite3 *db = open_past(path, "BEGIN", "SELECT * FROM sqlock_lock");
 
-    (void)state;
-    assert_int_equal(in_child(refused_for_its_locks, path), 0);
+    in_child(refused_for_its_locks, path);
     /* Outside of a transaction SQLite remembers no lock without a WAL. */
-    assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(in_child(allowed, path), 0);
+    lite_exec(db, "COMMIT");
+    in_child(allowed, path);
     sqlite3_close(db);
-    free(path);
 }
 
 enum { OPENERS = 4, OPENS = 15 };
@@ -229,17 +191,13 @@ __attribute__((visibility("default"))) int close(int fd)
 
 static void *open_again_and_again(void *path)
 {
-    for (int i = 0; i < OPENS; i++) {
-        sqlock_error err = {0};
-        sqlock *m = NULL;
-        char url[4200];
+    sqlock_error own;
 
-        snprintf(url, sizeof url, "sqlite:%s", (const char *)path);
-        if (sqlock_open(sqlock_driver_sqlite(), url, NULL, &m, &err) != 0) {
-            print_error("%s\n", err.text);
+    for (int i = 0; i < OPENS; i++) {
+        if (try_open(path, &own) != 0) {
+            print_error("%s\n", own.text);
             return path;
         }
-        sqlock_close(m);
     }
     return NULL;
 }
@@ -261,37 +219,22 @@ static int many_open_at_once(void *path)
     return any != NULL;
 }
 
-static void test_child_that_opened_its_connections_itself_is_not_refused(void **state)
+TEST(test_child_that_opened_its_connections_itself_is_not_refused)
 {
     char *path = new_migrated();
 
-    (void)state;
-    assert_int_equal(in_child(many_open_at_once, path), 0);
-    sql(path, "PRAGMA journal_mode = WAL");
-    assert_int_equal(in_child(many_open_at_once, path), 0);
-    free(path);
+    in_child(many_open_at_once, path);
+    lite_exec_at(path, "PRAGMA journal_mode = WAL");
+    in_child(many_open_at_once, path);
 }
 
-static void test_lock_that_a_close_of_the_same_process_took_away_is_taken_again(void **state)
+TEST(test_lock_that_a_close_of_the_same_process_took_away_is_taken_again)
 {
     char *path = new_migrated();
 
-    (void)state;
     slow_close_us = 300;
-    assert_int_equal(in_child(many_open_at_once, path), 0);
+    in_child(many_open_at_once, path);
     slow_close_us = 0;
-    free(path);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_child_asks_no_factory_for_what_it_may_not_have),
-    cmocka_unit_test(test_child_is_refused_files_that_its_parent_has_not_open_too),
-    cmocka_unit_test(test_open_that_failed_leaves_nothing_to_refuse_children_for),
-    cmocka_unit_test(test_connection_that_outlives_its_manager_counts),
-    cmocka_unit_test(test_child_is_refused_a_WAL_that_the_application_had_open),
-    cmocka_unit_test(test_child_is_refused_a_file_that_the_application_was_reading),
-    cmocka_unit_test(test_child_that_opened_its_connections_itself_is_not_refused),
-    cmocka_unit_test(test_lock_that_a_close_of_the_same_process_took_away_is_taken_again),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

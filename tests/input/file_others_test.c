@@ -7,13 +7,13 @@
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/input/file.h"
+
+static sqlock_error err;
 
 /* ---- no space ----------------------------------------------------------------------------------
  */
@@ -34,16 +34,15 @@ static void fill_up(const char *path)
 
 /* Acquire until there is no space for it. A file system may find a little more at any time: it
  * keeps its books for each processor. Returns the larger of `token` and the last grant's token. */
-static int64_t until_full(sqlock *m, const char *filler, const char *name, int64_t token,
-                          sqlock_error *err)
+static int64_t until_full(sqlock *m, const char *filler, const char *name, int64_t token)
 {
     for (int i = 0; i < 50; i++) {
         sqlock_lock *lock = NULL;
         int rc;
 
         fill_up(filler);
-        if ((rc = try_acquire(m, name, 0, &lock, err)) != SQLOCK_OK) {
-            assert_code(SQLOCK_EFULL, rc, err);
+        if ((rc = lock_try(m, name, 0, &lock, &err)) != SQLOCK_OK) {
+            assert_code(SQLOCK_EFULL, rc, &err);
             assert_null(lock);
             return token;
         }
@@ -61,9 +60,8 @@ static int64_t until_full(sqlock *m, const char *filler, const char *name, int64
 static int lock_on_a_full_disk(void *arg)
 {
     const char *dir = arg;
-    char *path = path_in(dir, "db"), *filler = path_in(dir, "filler");
+    char *path = textf("%s/db", dir), *filler = textf("%s/filler", dir);
     sqlock_lock *held = NULL, *lock = NULL;
-    sqlock_error err;
     sqlock *m = NULL;
     int64_t before;
     int rc;
@@ -71,17 +69,13 @@ static int lock_on_a_full_disk(void *arg)
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", dir, "tmpfs", 0, "size=512k") != 0)
         return NOT_HERE;
-    assert_ok(try_migrate(path, &err), &err);
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(try_acquire(m, "held", 0, &held, &err), &err);
-    assert_ok(try_acquire(m, "often", 0, &lock, &err), &err);
-    before = sqlock_lock_token(lock);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    lock = NULL;
+    db_migrate(file_db(path));
+    m = db_open(file_db(path));
+    held = lock_now(m, "held");
+    before = lock_draw(m, "often");
 
-    until_full(m, filler, "new", 0, &err);
-    before = until_full(m, filler, "often", before, &err);
+    until_full(m, filler, "new", 0);
+    before = until_full(m, filler, "often", before);
     assert_true(err.flags & SQLOCK_RETRY);
     fill_up(filler);
     rc = sqlock_renew(held, &err);
@@ -90,115 +84,77 @@ static int lock_on_a_full_disk(void *arg)
 
     assert_int_equal(unlink(filler), 0);
     assert_ok(sqlock_renew(held, &err), &err);
-    assert_code(SQLOCK_EBUSY, try_acquire(m, "held", 0, &lock, &err), &err);
-    assert_ok(try_acquire(m, "often", 0, &lock, &err), &err);
+    assert_code(SQLOCK_EBUSY, lock_try(m, "held", 0, &lock, &err), &err);
+    lock = lock_now(m, "often");
     assert_true(sqlock_lock_token(lock) > before);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    assert_ok(sqlock_release(held, &err), &err);
-    sqlock_lock_free(held);
+    lock_give(lock);
+    lock_give(held);
     sqlock_close(m);
-    sql(path, "PRAGMA integrity_check");
+    lite_exec_at(path, "PRAGMA integrity_check");
     use(path);
     return 0;
 }
 
-static void test_a_full_disk_loses_nothing_and_works_when_space_returns(void **state)
+TEST(test_a_full_disk_loses_nothing_and_works_when_space_returns)
 {
-    int result = child_wait(child_start(lock_on_a_full_disk, (void *)(uintptr_t)temp_dir()), 20000);
-
-    (void)state;
-    if (result == NOT_HERE) {
-        print_error("SKIP: full disk: a small file system may not be mounted here\n");
-        if (test_strict() && geteuid() == 0)
-            fail_msg("STRICT=1 asks for every test");
-        skip();
-    }
-    assert_int_equal(result, 0);
+    in_child_or_skip(lock_on_a_full_disk, temp_dir(),
+                     "full disk: a small file system may not be mounted here");
 }
 
 /* ---- replaced, and locked by others ------------------------------------------------------------
  */
 
-static int64_t count_held(const char *path)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *stmt = NULL;
-    int64_t n;
-
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlock_lock WHERE owner NOTNULL",
-                                        -1, &stmt, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-    n = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return n;
-}
-
-static void test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees(void **state)
+TEST(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees)
 {
     char *path = new_migrated(), *next = new_migrated();
     sqlock_lock *before = NULL, *after = NULL, *none = NULL;
-    sqlock_error err;
-    sqlock *m = NULL, *other = NULL;
+    sqlock *other = NULL;
+    sqlock *m = db_open(file_db(path));
 
-    (void)state;
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(try_acquire(m, "before", 0, &before, &err), &err);
+    before = lock_now(m, "before");
     assert_int_equal(rename(next, path), 0);
     /* At the first request it is noticed; the connection is opened again. */
-    if (try_acquire(m, "after", 0, &after, &err) != SQLOCK_OK) {
+    if (lock_try(m, "after", 0, &after, &err) != SQLOCK_OK) {
         assert_int_equal(err.code, SQLOCK_EDB);
-        assert_ok(try_acquire(m, "after", 0, &after, &err), &err);
+        after = lock_now(m, "after");
     }
-    assert_int_equal(count_held(path), 1);
-    assert_ok(open_file(path, &other, &err), &err);
-    assert_code(SQLOCK_EBUSY, try_acquire(other, "after", 0, &none, &err), &err);
+    assert_int_equal(lite_number_at(path, "SELECT count(*) FROM sqlock_lock WHERE owner NOTNULL"),
+                     1);
+    other = db_open(file_db(path));
+    assert_code(SQLOCK_EBUSY, lock_try(other, "after", 0, &none, &err), &err);
     assert_code(SQLOCK_ELOST, sqlock_renew(before, &err), &err);
     assert_false(sqlock_is_held(before));
     assert_int_equal(sqlock_lock_why(before), SQLOCK_WHY_GONE);
-    assert_ok(sqlock_release(after, &err), &err);
+    lock_give(after);
     sqlock_lock_free(before);
-    sqlock_lock_free(after);
     sqlock_close(m);
     sqlock_close(other);
-    free(path);
-    free(next);
 }
 
 /* And nothing is put in its place, for it may have been moved, and come back. */
-static void test_a_file_removed_while_open_grants_nothing_until_it_is_back(void **state)
+TEST(test_a_file_removed_while_open_grants_nothing_until_it_is_back)
 {
-    char *path = new_migrated(), *away = path_in(temp_dir(), "away");
+    char *path = new_migrated(), *away = textf("%s/away", temp_dir());
     sqlock_lock *lock = NULL, *kept = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
+    sqlock *m = db_open(file_db(path));
 
-    (void)state;
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(try_acquire(m, "kept", 0, &kept, &err), &err);
+    kept = lock_now(m, "kept");
     assert_int_equal(rename(path, away), 0);
     for (int i = 0; i < 3; i++) {
-        assert_int_not_equal(try_acquire(m, "x", 100, &lock, &err), SQLOCK_OK);
+        assert_int_not_equal(lock_try(m, "x", 100, &lock, &err), SQLOCK_OK);
         assert_int_not_equal(err.code, SQLOCK_EBUSY);
         assert_null(lock);
         assert_int_equal(access(path, F_OK), -1);
     }
-    assert_code(SQLOCK_ESCHEMA, err.code, &err);
-    assert_non_null(strstr(err.text, "not there"));
+    assert_told(SQLOCK_ESCHEMA, "not there", err.code, &err);
     assert_int_not_equal(sqlock_renew(kept, &err), SQLOCK_OK);
     assert_true(sqlock_is_held(kept)); /* the old deadline stands */
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(rename(away, path), 0);
     assert_ok(sqlock_renew(kept, &err), &err);
-    assert_ok(sqlock_release(kept, &err), &err);
-    sqlock_lock_free(kept);
+    lock_give(kept);
     sqlock_close(m);
     use(path);
-    free(path);
-    free(away);
 }
 
 struct writer {
@@ -235,74 +191,63 @@ static pid_t start_writer(struct writer *w)
 
 static void wait_behind_a_writer(const char *mode)
 {
-    char *path = new_migrated(), pragma[64];
+    char *path = new_migrated();
     struct writer w = {.path = path, .hold_ms = 1000};
     sqlock_lock *lock = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
     int64_t begun;
     pid_t child;
+    sqlock *m;
 
-    snprintf(pragma, sizeof pragma, "PRAGMA journal_mode = %s", mode);
-    sql(path, pragma);
-    assert_ok(open_file(path, &m, &err), &err);
+    lite_exec_at(path, mode);
+    m = db_open(file_db(path));
     child = start_writer(&w);
     begun = now_us();
-    assert_ok(try_acquire(m, "x", patience_ms(8000), &lock, &err), &err);
+    assert_ok(lock_try(m, "x", patience_ms(8000), &lock, &err), &err);
     assert_between(700000, now_us() - begun, 1000 * (int64_t)patience_ms(4000));
     assert_int_equal(child_wait(child, 5000), 0);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
     sqlock_close(m);
-    free(path);
 }
 
-static void test_acquire_waits_for_another_writer_of_a_rollback_journal(void **state)
+TEST(test_acquire_waits_for_another_writer_of_a_rollback_journal)
 {
-    (void)state;
-    wait_behind_a_writer("TRUNCATE");
+    wait_behind_a_writer("PRAGMA journal_mode = TRUNCATE");
 }
 
-static void test_acquire_waits_for_another_writer_of_a_WAL(void **state)
+TEST(test_acquire_waits_for_another_writer_of_a_WAL)
 {
-    (void)state;
-    wait_behind_a_writer("WAL");
+    wait_behind_a_writer("PRAGMA journal_mode = WAL");
 }
 
 /* P18: nobody holds the lock, so it is not busy; and the database was never asked, so nothing is
  * unsure. */
-static void test_P18_a_writer_that_outlasts_the_wait_is_no_holder(void **state)
+TEST(test_P18_a_writer_that_outlasts_the_wait_is_no_holder)
 {
     static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE",
                                         "PRAGMA journal_mode = WAL"};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char *path = new_migrated();
         struct writer w = {.path = path, .hold_ms = 1500};
         sqlock_lock *lock = NULL;
-        sqlock_error err;
         sqlock *m = NULL;
         int64_t begun;
         pid_t child;
 
-        sql(path, modes[i]);
-        assert_ok(open_file(path, &m, &err), &err);
+        lite_exec_at(path, modes[i]);
+        m = db_open(file_db(path));
         child = start_writer(&w);
         begun = now_us();
-        assert_code(SQLOCK_EGUARDED, try_acquire(m, "x", 300, &lock, &err), &err); /* P18 */
+        assert_code(SQLOCK_EGUARDED, lock_try(m, "x", 300, &lock, &err), &err); /* P18 */
         assert_between(200000, now_us() - begun, 1200000);
         assert_string_equal(err.sqlstate, "55P03");
-        assert_non_null(strstr(err.text, "locked"));
+        assert_says(&err, "locked");
         assert_true(err.flags & SQLOCK_RETRY);
         assert_false(err.flags & SQLOCK_MAYBE);
         assert_null(lock);
         assert_int_equal(child_wait(child, 5000), 0);
-        assert_ok(try_acquire(m, "x", 0, &lock, &err), &err);
-        assert_ok(sqlock_release(lock, &err), &err);
-        sqlock_lock_free(lock);
+        lock_give(lock_now(m, "x"));
         sqlock_close(m);
-        free(path);
     }
 }
 
@@ -314,22 +259,19 @@ static int see(const sqlock_info *info, void *user)
 }
 
 /* Who only reads meets a lock on the whole file too, where the journal is a rollback journal. */
-static void test_P18_a_locked_file_is_no_error_of_who_only_reads(void **state)
+TEST(test_P18_a_locked_file_is_no_error_of_who_only_reads)
 {
     sqlock_reap_opts dry = SQLOCK_REAP_OPTS_INIT;
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     char *path = new_migrated();
-    sqlite3 *db = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
+    struct db file = file_db(path);
+    sqlite3 *db = lite_open(path);
+    sqlock *m;
 
-    (void)state;
-    sql(path, "PRAGMA journal_mode = DELETE");
-    o.request_ms = 100;
+    lite_exec(db, "PRAGMA journal_mode = DELETE");
+    file.request_ms = 100;
     dry.flags = SQLOCK_REAP_DRY_RUN;
-    assert_ok(sqlock_open(sqlock_driver_sqlite(), url_of(path), &o, &m, &err), &err);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    m = db_open(file);
+    lite_exec(db, "BEGIN EXCLUSIVE");
     assert_code(SQLOCK_EGUARDED, sqlock_list(m, NULL, see, NULL, &err), &err);
     assert_true(err.flags & SQLOCK_RETRY);
     assert_code(SQLOCK_EGUARDED, sqlock_reap(m, &dry, NULL, &err), &err);
@@ -338,7 +280,6 @@ static void test_P18_a_locked_file_is_no_error_of_who_only_reads(void **state)
     assert_ok(sqlock_list(m, NULL, see, NULL, &err), &err);
     assert_ok(sqlock_reap(m, &dry, NULL, &err), &err);
     sqlock_close(m);
-    free(path);
 }
 
 /* What a wait of 600 ms is told when somebody locks the file from 200 ms after its begin to its
@@ -351,12 +292,11 @@ static int end_of_a_wait_behind_a_writer(int32_t lease_ms, sqlock_holder *holder
     sqlock *m = NULL, *other = NULL;
     sqlock_op *op = NULL;
     sqlite3 *db = NULL;
-    sqlock_error err;
     int rc;
 
-    sql(path, "PRAGMA journal_mode = DELETE");
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(open_file(path, &other, &err), &err);
+    lite_exec_at(path, "PRAGMA journal_mode = DELETE");
+    m = db_open(file_db(path));
+    other = db_open(file_db(path));
     lease.lease_ms = lease_ms;
     lease.flags = SQLOCK_NO_RENEW;
     assert_ok(sqlock_acquire(m, "x", &lease, &lock, &err), &err);
@@ -364,26 +304,24 @@ static int end_of_a_wait_behind_a_writer(int32_t lease_ms, sqlock_holder *holder
     wait.holder = holder;
     assert_ok(sqlock_acquire_start(other, "x", &wait, &op, &err), &err);
     sleep_ms(200);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    db = lite_open(path);
     sqlite3_busy_timeout(db, patience_ms(5000));
-    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    lite_exec(db, "BEGIN EXCLUSIVE");
     rc = sqlock_op_finish(op, &none, &err);
     sqlite3_close(db);
     assert_null(none);
     sqlock_lock_free(lock);
     sqlock_close(other);
     sqlock_close(m);
-    free(path);
     return rc;
 }
 
 /* P8, P9: the lock is simply held, and by whom was told. Only when that lease is over does the
  * writer count. */
-static void test_P9_a_writer_does_not_make_a_holder_forgotten(void **state)
+TEST(test_P9_a_writer_does_not_make_a_holder_forgotten)
 {
     sqlock_holder holder = {.size = sizeof holder};
 
-    (void)state;
     assert_int_equal(end_of_a_wait_behind_a_writer(60000, &holder), SQLOCK_EBUSY);
     assert_in_range(holder.token, 1, SQLOCK_TOKEN_MAX);
     assert_in_range(holder.left_ms, 1, 60000);
@@ -410,22 +348,20 @@ static int run_out_of_descriptors(void *path)
 {
     struct rlimit few = {ENOUGH, ENOUGH};
     sqlock_lock *held = NULL, *lock = NULL;
-    sqlock_error err;
     sqlock *m = NULL;
     int used[ENOUGH];
 
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    assert_ok(open_file(path, &m, &err), &err);
-    assert_ok(try_acquire(m, "held", 0, &held, &err), &err);
+    m = db_open(file_db(path));
+    held = lock_now(m, "held");
     leave_no_descriptor(used);
     /* Of the same millisecond, a renewal changes no byte: SQLite then writes none, and needs none.
      */
     sleep_ms(2);
-    assert_code(SQLOCK_ESYS, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, "descriptor"));
+    assert_told(SQLOCK_ESYS, "descriptor", try_open(path, &err), &err);
     assert_code(SQLOCK_ESYS, try_migrate(path, &err), &err);
     /* A commit makes a journal, which takes one too. */
-    assert_code(SQLOCK_ESYS, try_acquire(m, "x", 0, &lock, &err), &err);
+    assert_code(SQLOCK_ESYS, lock_try(m, "x", 0, &lock, &err), &err);
     assert_true(err.flags & SQLOCK_RETRY);
     assert_false(err.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE));
     assert_code(SQLOCK_ESYS, sqlock_renew(held, &err), &err);
@@ -434,20 +370,17 @@ static int run_out_of_descriptors(void *path)
         if (used[i] >= 0)
             close(used[i]);
     assert_ok(sqlock_renew(held, &err), &err);
-    assert_ok(sqlock_release(held, &err), &err);
-    sqlock_lock_free(held);
+    lock_give(held);
     sqlock_close(m);
     use(path);
     return 0;
 }
 
-static void test_running_out_of_descriptors_is_told_as_what_it_is(void **state)
+TEST(test_running_out_of_descriptors_is_told_as_what_it_is)
 {
     char *path = new_migrated();
 
-    (void)state;
-    assert_int_equal(child_wait(child_start(run_out_of_descriptors, path), patience_ms(20000)), 0);
-    free(path);
+    in_child(run_out_of_descriptors, path);
 }
 
 /* ---- cutting the opening -----------------------------------------------------------------------
@@ -461,19 +394,18 @@ static void *wake_soon(void *fd)
 }
 
 /* P8: a cancel, or the manager's end, need not wait for the file while a connection is opened. */
-static void test_opening_a_locked_file_is_cut_at_once(void **state)
+TEST(test_opening_a_locked_file_is_cut_at_once)
 {
     char *path = new_migrated();
     struct writer w = {.path = path, .hold_ms = 1500};
     const sqlock_driver *driver = sqlock_driver_sqlite();
-    sqlock_conn_opts o = {.size = sizeof o, .url = url_of(path), .wake_fd = sqlock_wake_make()};
+    sqlock_conn_opts o = {
+        .size = sizeof o, .url = file_db(path).url, .wake_fd = sqlock_wake_make()};
     pid_t child = start_writer(&w);
-    sqlock_error err = {0};
     void *conn = NULL;
     pthread_t waker;
     int64_t begun;
 
-    (void)state;
     assert_between(0, o.wake_fd, INT32_MAX);
     for (int i = 0; i < 2; i++) { /* while it waits, and when it was cut before */
         begun = now_us();
@@ -494,20 +426,6 @@ static void test_opening_a_locked_file_is_cut_at_once(void **state)
     driver->close(conn);
     sqlock_wake_close(o.wake_fd);
     assert_int_equal(child_wait(child, 5000), 0);
-    free(path);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_full_disk_loses_nothing_and_works_when_space_returns),
-    cmocka_unit_test(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees),
-    cmocka_unit_test(test_a_file_removed_while_open_grants_nothing_until_it_is_back),
-    cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_rollback_journal),
-    cmocka_unit_test(test_acquire_waits_for_another_writer_of_a_WAL),
-    cmocka_unit_test(test_P18_a_writer_that_outlasts_the_wait_is_no_holder),
-    cmocka_unit_test(test_P18_a_locked_file_is_no_error_of_who_only_reads),
-    cmocka_unit_test(test_P9_a_writer_does_not_make_a_holder_forgotten),
-    cmocka_unit_test(test_running_out_of_descriptors_is_told_as_what_it_is),
-    cmocka_unit_test(test_opening_a_locked_file_is_cut_at_once),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

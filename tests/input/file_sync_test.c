@@ -2,11 +2,12 @@
  * place of libc's. */
 #include <sqlock/sqlite.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/input/file.h"
+
+static sqlock_error err;
 
 static atomic_int syncs;
 
@@ -22,40 +23,33 @@ __attribute__((visibility("default"))) int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-static void assert_synced(int rc, const sqlock_error *err)
+static void assert_synced(int rc)
 {
-    assert_ok(rc, err);
+    assert_ok(rc, &err);
     assert_true(atomic_exchange(&syncs, 0) > 0);
 }
 
-static void test_each_grant_renewal_and_release_is_synced(void **state)
+TEST(test_each_grant_renewal_and_release_is_synced)
 {
     static const char *const modes[] = {"PRAGMA journal_mode=WAL", "PRAGMA journal_mode=DELETE"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         char *path = new_migrated();
         sqlock_lock *lock = NULL;
-        sqlock_error err;
         sqlock *m = NULL;
 
-        sql(path, modes[i]);
-        assert_ok(open_file(path, &m, &err), &err);
+        lite_exec_at(path, modes[i]);
+        m = db_open(file_db(path));
         for (int again = 0; again < 3; again++) { /* the first one in a WAL may sync its head */
             atomic_store(&syncs, 0);
-            assert_synced(try_acquire(m, "x", 0, &lock, &err), &err);
+            assert_synced(lock_try(m, "x", 0, &lock, &err));
             usleep(5000); /* in the same millisecond it would change nothing */
-            assert_synced(sqlock_renew(lock, &err), &err);
-            assert_synced(sqlock_release(lock, &err), &err);
+            assert_synced(sqlock_renew(lock, &err));
+            assert_synced(sqlock_release(lock, &err));
             sqlock_lock_free(lock);
         }
         sqlock_close(m);
-        free(path);
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_each_grant_renewal_and_release_is_synced),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

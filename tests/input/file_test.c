@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,19 +11,19 @@
 
 #include "tests/input/file.h"
 
+static sqlock_error err;
+
 enum { NOBODY = 65534 };
 
 /* ---- not a database ----------------------------------------------------------------------------
  */
 
-static void test_a_file_that_is_no_database_is_told_and_not_touched(void **state)
+TEST(test_a_file_that_is_no_database_is_told_and_not_touched)
 {
     static const size_t sizes[] = {15, 99, 100, 512, 5000, 70000};
-    char *path = path_in(temp_dir(), "db");
+    char *path = textf("%s/db", temp_dir());
     char text[70000];
-    sqlock_error err;
 
-    (void)state;
     memset(text, 'x', sizeof text);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct stat st;
@@ -39,17 +38,14 @@ static void test_a_file_that_is_no_database_is_told_and_not_touched(void **state
         assert_int_equal(st.st_size, sizes[i]);
         after = read_file(path, &len);
         assert_memory_equal(after, text, sizes[i]);
-        free(after);
     }
-    free(path);
 }
 
-static void test_who_takes_no_error_is_told_a_code(void **state)
+TEST(test_who_takes_no_error_is_told_a_code)
 {
     static const char *const urls[] = {"sqlite:", "sqlite:a?b", "sqlite:/nonexistent/db",
                                        "sqlite:nonexistent/db", "sqlite::memory:"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         const sqlock_driver *driver = sqlock_driver_sqlite();
         sqlock *m = NULL;
@@ -62,81 +58,57 @@ static void test_who_takes_no_error_is_told_a_code(void **state)
 }
 
 /* Four slashes are how others write an absolute path. */
-static void test_all_forms_of_a_path_lead_to_one_file(void **state)
+TEST(test_all_forms_of_a_path_lead_to_one_file)
 {
     static const char *const fronts[] = {"sqlite:", "sqlite://", "sqlite:///", "sqlite:////"};
-    char *path = path_in(temp_dir(), "db");
-    const sqlock_driver *driver = sqlock_driver_sqlite();
-    sqlock_error err = {0};
+    char *path = new_migrated();
     int64_t last = 0;
 
-    (void)state;
-    assert_ok(try_migrate(path, &err), &err);
     for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++) {
-        char url[4200];
-        sqlock *m = NULL;
-        sqlock_lock *lock = NULL;
+        char *url = textf("%s%s", fronts[i], path + (i == 2 || i == 3));
+        int64_t token = db_use(db_by(file_db(path), url), "nightly");
 
-        snprintf(url, sizeof url, "%s%s", fronts[i], path + (i == 2 || i == 3));
-        assert_ok(sqlock_open(driver, url, NULL, &m, &err), &err);
-        assert_ok(sqlock_acquire(m, "nightly", NULL, &lock, &err), &err);
-        assert_true(sqlock_lock_token(lock) > last);
-        last = sqlock_lock_token(lock);
-        assert_ok(sqlock_release(lock, &err), &err);
-        sqlock_lock_free(lock);
-        sqlock_close(m);
+        assert_true(token > last);
+        last = token;
     }
-    free(path);
 }
 
-static void test_an_empty_file_is_a_database_without_a_schema(void **state)
+TEST(test_an_empty_file_is_a_database_without_a_schema)
 {
-    char *path = path_in(temp_dir(), "db");
-    sqlock_error err;
+    char *path = textf("%s/db", temp_dir());
 
-    (void)state;
     write_file(path, "", 0);
     assert_code(SQLOCK_ESCHEMA, try_open(path, &err), &err);
-    assert_ok(try_migrate(path, &err), &err);
+    db_migrate(file_db(path));
     use(path);
-    free(path);
 }
 
-static void test_a_missing_file_is_made_by_migrations_alone(void **state)
+TEST(test_a_missing_file_is_made_by_migrations_alone)
 {
-    char *path = path_in(temp_dir(), "db");
-    sqlock_error err;
+    char *path = textf("%s/db", temp_dir());
 
-    (void)state;
     assert_code(SQLOCK_ESCHEMA, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, path));
+    assert_says(&err, path);
     assert_int_equal(access(path, F_OK), -1);
-    assert_ok(try_migrate(path, &err), &err);
+    db_migrate(file_db(path));
     use(path);
-    free(path);
 }
 
-static void test_a_missing_folder_is_told_and_not_made(void **state)
+TEST(test_a_missing_folder_is_told_and_not_made)
 {
     const char *dir = temp_dir();
-    char *folder = path_in(dir, "none"), *path = path_in(folder, "db");
-    sqlock_error err;
+    char *folder = textf("%s/none", dir), *path = textf("%s/db", folder);
 
-    (void)state;
     assert_code(SQLOCK_EUNREACH, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, path));
+    assert_says(&err, path);
     assert_code(SQLOCK_EUNREACH, try_migrate(path, &err), &err);
     assert_int_equal(access(folder, F_OK), -1);
-    free(folder);
-    free(path);
 }
 
-static void test_a_folder_is_no_database(void **state)
+TEST(test_a_folder_is_no_database)
 {
     const char *dir = temp_dir();
-    sqlock_error err;
 
-    (void)state;
     assert_code(SQLOCK_EUNREACH, try_open(dir, &err), &err);
     assert_code(SQLOCK_EUNREACH, try_migrate(dir, &err), &err);
 }
@@ -153,11 +125,10 @@ static void work_in(const char *dir)
     assert_int_equal(chdir(dir), 0);
 }
 
-static int work_here_again(void **state)
+static int work_here_again(__attribute__((unused)) void **state)
 {
     int rc = back_to >= 0 ? fchdir(back_to) : 0;
 
-    (void)state;
     if (back_to >= 0)
         close(back_to);
     back_to = -1;
@@ -166,7 +137,7 @@ static int work_here_again(void **state)
 
 /* Each connection that is made later would look at a file of the same name elsewhere, whose locks
  * are others. */
-static void test_relative_path_stays_where_it_was_when_the_program_works_elsewhere(void **state)
+TEST(test_relative_path_stays_where_it_was_when_the_program_works_elsewhere)
 {
     char *path = new_migrated(), *elsewhere = new_migrated();
     char *dir = strdup(path), *other_dir = strdup(elsewhere);
@@ -174,46 +145,35 @@ static void test_relative_path_stays_where_it_was_when_the_program_works_elsewhe
     sqlock_lock *lock = NULL, *none = NULL;
     sqlock *m = NULL, *direct = NULL;
     int64_t deadline;
-    sqlock_error err;
 
-    (void)state;
     *strrchr(dir, '/') = *strrchr(other_dir, '/') = '\0';
     work_in(dir);
-    assert_ok(open_file("db", &m, &err), &err);
+    m = db_open(file_db("db"));
     work_in(other_dir);
     o.lease_ms = 900; /* its renewals have a connection of their own */
     assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
     deadline = sqlock_lock_deadline_us(lock);
     assert_soon(sqlock_lock_deadline_us(lock) > deadline, patience_ms(3000));
-    assert_ok(open_file(path, &direct, &err), &err);
-    assert_code(SQLOCK_EBUSY, try_acquire(direct, "x", 0, &none, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
+    direct = db_open(file_db(path));
+    assert_code(SQLOCK_EBUSY, lock_try(direct, "x", 0, &none, &err), &err);
+    lock_give(lock);
     sqlock_close(direct);
-    assert_ok(open_file(elsewhere, &direct, &err), &err);
-    assert_ok(try_acquire(direct, "x", 0, &none, &err), &err); /* nobody was granted it here */
-    sqlock_lock_free(lock);
+    direct = db_open(file_db(elsewhere));
+    none = lock_now(direct, "x"); /* nobody was granted it here */
     sqlock_lock_free(none);
     sqlock_close(m);
     sqlock_close(direct);
-    free(dir);
-    free(other_dir);
-    free(path);
-    free(elsewhere);
 }
 
-static void test_relative_path_without_a_folder_is_refused(void **state)
+TEST(test_relative_path_without_a_folder_is_refused)
 {
-    char *dir = path_in(temp_dir(), "gone");
-    sqlock_error err;
+    char *dir = textf("%s/gone", temp_dir());
 
-    (void)state;
     assert_int_equal(mkdir(dir, 0755), 0);
     work_in(dir);
     assert_int_equal(rmdir(dir), 0);
     assert_code(SQLOCK_ESYS, try_migrate("db", &err), &err);
-    assert_code(SQLOCK_ESYS, try_open("db", &err), &err);
-    assert_non_null(strstr(err.text, "the current directory"));
-    free(dir);
+    assert_told(SQLOCK_ESYS, "the current directory", try_open("db", &err), &err);
 }
 
 /* ---- damaged pages -----------------------------------------------------------------------------
@@ -238,8 +198,7 @@ static int ask_for_locks(void *arg)
     int told = 0;
 
     for (int i = 0; i < 2; i++) {
-        sqlock_error err;
-        int rc = open_file(path, &m[i], &err);
+        int rc = db_open_to(file_db(path), &m[i], &err);
 
         told |= rc == SQLOCK_ECORRUPT;
         if (!is_expected(rc)) {
@@ -252,8 +211,7 @@ static int ask_for_locks(void *arg)
 
         for (int i = 0; i < 2; i++) {
             sqlock_lock *lock = NULL;
-            sqlock_error err;
-            int rc = m[i] ? try_acquire(m[i], names[n], 0, &lock, &err) : SQLOCK_EBUSY;
+            int rc = m[i] ? lock_try(m[i], names[n], 0, &lock, &err) : SQLOCK_EBUSY;
 
             granted += rc == SQLOCK_OK;
             told |= rc == SQLOCK_ECORRUPT;
@@ -272,19 +230,19 @@ static char *new_with_many_names(void)
 {
     char *path = new_migrated();
 
-    sql(path, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) "
-              "INSERT INTO sqlock_lock (ns, name, token) SELECT x'', "
-              "CAST(printf('name %03d', i) AS BLOB), i FROM n");
+    lite_exec_at(path,
+                 "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) "
+                 "INSERT INTO sqlock_lock (ns, name, token) SELECT x'', "
+                 "CAST(printf('name %03d', i) AS BLOB), i FROM n");
     return path;
 }
 
-static void test_damaged_pages_neither_crash_nor_grant_a_lock_twice(void **state)
+TEST(test_damaged_pages_neither_crash_nor_grant_a_lock_twice)
 {
-    char *good = new_with_many_names(), *path = path_in(temp_dir(), "db");
+    char *good = new_with_many_names(), *path = textf("%s/db", temp_dir());
     size_t len = 0, damages = 0, told = 0;
     char *data = read_file(good, &len), *bad = malloc(len);
 
-    (void)state;
     assert_true(len >= 5 * 4096);
     for (size_t page = 0; page < len; page += 4096)
         for (int kind = 0; kind < 4; kind++, damages++) {
@@ -314,17 +272,14 @@ static void test_damaged_pages_neither_crash_nor_grant_a_lock_twice(void **state
     assert_true(told > 0);
     free(data);
     free(bad);
-    free(good);
-    free(path);
 }
 
-static void test_a_truncated_file_neither_crashes_nor_grants_twice(void **state)
+TEST(test_a_truncated_file_neither_crashes_nor_grants_twice)
 {
-    char *good = new_with_many_names(), *path = path_in(temp_dir(), "db");
+    char *good = new_with_many_names(), *path = textf("%s/db", temp_dir());
     size_t len = 0;
     char *data = read_file(good, &len);
 
-    (void)state;
     for (size_t size = 512; size < len; size += 1536) {
         int result;
 
@@ -334,8 +289,6 @@ static void test_a_truncated_file_neither_crashes_nor_grants_twice(void **state)
             fail_msg("cut to %zu bytes: %d", size, result);
     }
     free(data);
-    free(good);
-    free(path);
 }
 
 /* ---- read-only ---------------------------------------------------------------------------------
@@ -350,13 +303,12 @@ struct asked {
 static int open_unprivileged(void *arg)
 {
     struct asked *asked = arg;
-    sqlock_error err;
 
     if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0 ||
                            setresuid(NOBODY, NOBODY, NOBODY) != 0))
         return 99;
     assert_code(asked->code, try_open(asked->path, &err), &err);
-    assert_non_null(strstr(err.text, asked->path));
+    assert_says(&err, asked->path);
     return 0;
 }
 
@@ -369,54 +321,45 @@ static void assert_unprivileged(const char *path, int code)
 
 static void set_modes(const char *path, mode_t folder, mode_t file)
 {
-    char dir[4200];
+    char *dir = textf("%s", path);
 
-    snprintf(dir, sizeof dir, "%s", path);
     *strrchr(dir, '/') = '\0';
     assert_int_equal(chmod(path, file), 0);
     assert_int_equal(chmod(dir, folder), 0);
 }
 
-static void test_a_read_only_file_is_refused_at_open(void **state)
+TEST(test_a_read_only_file_is_refused_at_open)
 {
     char *path = new_migrated();
 
-    (void)state;
     set_modes(path, 0777, 0444);
     assert_unprivileged(path, SQLOCK_EREADONLY);
-    free(path);
 }
 
-static void test_a_read_only_folder_is_refused_at_open(void **state)
+TEST(test_a_read_only_folder_is_refused_at_open)
 {
     char *path = new_migrated();
 
-    (void)state;
     set_modes(path, 0555, 0666);
     assert_unprivileged(path, SQLOCK_EREADONLY);
     set_modes(path, 0777, 0666);
-    free(path);
 }
 
-static void test_a_read_only_folder_without_the_file_is_refused_at_open(void **state)
+TEST(test_a_read_only_folder_without_the_file_is_refused_at_open)
 {
-    char *dir = temp_dir(), *path = path_in(dir, "db");
+    char *dir = temp_dir(), *path = textf("%s/db", dir);
 
-    (void)state;
     assert_int_equal(chmod(dir, 0555), 0);
     assert_unprivileged(path, SQLOCK_EREADONLY);
     assert_int_equal(chmod(dir, 0755), 0);
-    free(path);
 }
 
-static void test_a_file_that_may_not_be_read_is_denied(void **state)
+TEST(test_a_file_that_may_not_be_read_is_denied)
 {
     char *path = new_migrated();
 
-    (void)state;
     set_modes(path, 0777, 0);
     assert_unprivileged(path, SQLOCK_EDENIED);
-    free(path);
 }
 
 /* ---- two copies of SQLite ----------------------------------------------------------------------
@@ -427,78 +370,58 @@ static int other_version(void)
     return SQLITE_VERSION_NUMBER;
 }
 
-static void test_a_caller_with_another_copy_of_SQLite_is_refused(void **state)
+TEST(test_a_caller_with_another_copy_of_SQLite_is_refused)
 {
-    char *path = new_migrated();
-    sqlock_error err;
-    sqlock *m = NULL;
+    struct db db = file_db(new_migrated());
 
-    (void)state;
-    assert_code(SQLOCK_EREFUSED,
-                sqlock_open(sqlock_driver_sqlite_for(other_version), url_of(path), NULL, &m, &err),
-                &err);
-    assert_null(m);
-    assert_non_null(strstr(err.text, "two copies"));
-    assert_code(
-        SQLOCK_EREFUSED,
-        sqlock_migrate(sqlock_driver_sqlite_for(other_version), url_of(path), NULL, NULL, &err),
-        &err);
-    free(path);
+    db.driver = sqlock_driver_sqlite_for(other_version);
+    assert_told(SQLOCK_EREFUSED, "two copies", db_try(db, &err), &err);
+    assert_code(SQLOCK_EREFUSED, db_try_migrate(db, &err), &err);
 }
 
 static int load_a_second_copy(void *arg)
 {
-    char *path = arg, copy[4200], command[8500];
-    sqlock_error err;
+    char *path = arg, *copy;
     Dl_info info;
 
     if (!dladdr((void *)(uintptr_t)sqlite3_libversion, &info) || !strstr(info.dli_fname, ".so"))
         return NOT_HERE;
-    snprintf(copy, sizeof copy, "%.*s/libother.so", (int)(strrchr(path, '/') - path), path);
-    snprintf(command, sizeof command, "cp -L '%s' '%s'", info.dli_fname, copy);
-    assert_int_equal(system(command), 0);
+    copy = textf("%.*s/libother.so", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(system(textf("cp -L '%s' '%s'", info.dli_fname, copy)), 0);
     assert_ok(try_open(path, &err), &err);
     assert_non_null(dlopen(copy, RTLD_NOW | RTLD_LOCAL));
-    assert_code(SQLOCK_EREFUSED, try_open(path, &err), &err);
-    assert_non_null(strstr(err.text, "libother.so"));
+    assert_told(SQLOCK_EREFUSED, "libother.so", try_open(path, &err), &err);
     return 0;
 }
 
 /* A plugin may bring one along at any time: it is found without its help. */
-static void test_a_second_copy_of_SQLite_in_the_process_is_found(void **state)
+TEST(test_a_second_copy_of_SQLite_in_the_process_is_found)
 {
-    char *path = new_migrated();
-    int result = child_wait(child_start(load_a_second_copy, path), patience_ms(10000));
-
-    (void)state;
-    free(path);
-    if (result == NOT_HERE) {
-        print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
-        skip();
-    }
-    assert_int_equal(result, 0);
+    in_child_or_skip(load_a_second_copy, new_migrated(),
+                     "SQLite is linked statically: there is nothing to copy");
 }
 
 /* An application may have made the file so; what is text there comes and goes in UTF-8. */
-static void test_a_file_in_UTF_16_is_migrated_and_used(void **state)
+TEST(test_a_file_in_UTF_16_is_migrated_and_used)
 {
-    char *dir = temp_dir(), *path = path_in(dir, "wide.db");
-    sqlock_error err;
+    char *path = textf("%s/wide.db", temp_dir());
 
-    (void)state;
-    sql(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE mine (a TEXT)");
-    assert_ok(try_migrate(path, &err), &err);
-    assert_ok(sqlock_migration_verify(sqlock_driver_sqlite(), url_of(path), NULL, &err), &err);
+    lite_exec_at(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE mine (a TEXT)");
+    db_migrate(file_db(path));
+    assert_ok(sqlock_migration_verify(sqlock_driver_sqlite(), file_db(path).url, NULL, &err), &err);
     use(path);
-    free(path);
-    temp_dir_remove(dir);
 }
 
-static int connect_counting(void *user, void **out_native, sqlock_error *err)
+static struct db made_by(sqlock_connect_fn connect, char *path)
+{
+    return (struct db){.driver = sqlock_driver_sqlite(), .connect = connect, .connect_user = path};
+}
+
+static int connect_counting(void *user, void **out_native, sqlock_error *out_err)
 {
     sqlite3 *db = NULL;
 
-    (void)err;
+    (void)out_err;
     if (sqlite3_open(user, &db) != SQLITE_OK ||
         sqlite3_exec(db, "PRAGMA count_changes = 1", NULL, NULL, NULL) != SQLITE_OK)
         return SQLOCK_EUNREACH;
@@ -507,33 +430,19 @@ static int connect_counting(void *user, void **out_native, sqlock_error *err)
 }
 
 /* Then each write answers with a row of its own, which is not ours. */
-static void test_a_connection_that_counts_changes_grants_and_frees(void **state)
+TEST(test_a_connection_that_counts_changes_grants_and_frees)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     char *path = new_migrated();
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
 
-    (void)state;
-    o.connect = connect_counting;
-    o.connect_user = path;
-    o.request_ms = patience_ms(1000);
-    assert_ok(sqlock_open(sqlock_driver_sqlite(), NULL, &o, &m, &err), &err);
-    assert_ok(try_acquire(m, "nightly", 0, &lock, &err), &err);
-    assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    sqlock_close(m);
+    db_use(made_by(connect_counting, path), "nightly");
     use(path);
-    free(path);
 }
 
-static int connect_by_dotfile(void *user, void **out_native, sqlock_error *err)
+static int connect_by_dotfile(void *user, void **out_native, sqlock_error *out_err)
 {
     sqlite3 *db = NULL;
 
-    (void)err;
+    (void)out_err;
     if (sqlite3_open_v2(user, &db, SQLITE_OPEN_READWRITE, "unix-dotfile") != SQLITE_OK)
         return SQLOCK_EUNREACH;
     *out_native = db;
@@ -541,44 +450,12 @@ static int connect_by_dotfile(void *user, void **out_native, sqlock_error *err)
 }
 
 /* Whoever opens the file in the usual way does not see those locks, and writes at the same time. */
-static void test_P1_a_connection_that_locks_in_another_way_is_refused(void **state)
+TEST(test_P1_a_connection_that_locks_in_another_way_is_refused)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     char *path = new_migrated();
-    sqlock_error err;
-    sqlock *m = NULL;
 
-    (void)state;
-    o.connect = connect_by_dotfile;
-    o.connect_user = path;
-    assert_code(SQLOCK_EREFUSED, sqlock_open(sqlock_driver_sqlite(), NULL, &o, &m, &err), &err);
-    sqlock_close(m);
+    assert_code(SQLOCK_EREFUSED, db_try(made_by(connect_by_dotfile, path), &err), &err);
     use(path);
-    free(path);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_file_that_is_no_database_is_told_and_not_touched),
-    cmocka_unit_test(test_who_takes_no_error_is_told_a_code),
-    cmocka_unit_test(test_all_forms_of_a_path_lead_to_one_file),
-    cmocka_unit_test(test_an_empty_file_is_a_database_without_a_schema),
-    cmocka_unit_test(test_a_missing_file_is_made_by_migrations_alone),
-    cmocka_unit_test(test_a_missing_folder_is_told_and_not_made),
-    cmocka_unit_test(test_a_folder_is_no_database),
-    cmocka_unit_test_teardown(
-        test_relative_path_stays_where_it_was_when_the_program_works_elsewhere, work_here_again),
-    cmocka_unit_test_teardown(test_relative_path_without_a_folder_is_refused, work_here_again),
-    cmocka_unit_test(test_a_file_in_UTF_16_is_migrated_and_used),
-    cmocka_unit_test(test_damaged_pages_neither_crash_nor_grant_a_lock_twice),
-    cmocka_unit_test(test_a_truncated_file_neither_crashes_nor_grants_twice),
-    cmocka_unit_test(test_a_read_only_file_is_refused_at_open),
-    cmocka_unit_test(test_a_read_only_folder_is_refused_at_open),
-    cmocka_unit_test(test_a_read_only_folder_without_the_file_is_refused_at_open),
-    cmocka_unit_test(test_a_file_that_may_not_be_read_is_denied),
-    cmocka_unit_test(test_a_caller_with_another_copy_of_SQLite_is_refused),
-    cmocka_unit_test(test_a_second_copy_of_SQLite_in_the_process_is_found),
-    cmocka_unit_test(test_a_connection_that_counts_changes_grants_and_frees),
-    cmocka_unit_test(test_P1_a_connection_that_locks_in_another_way_is_refused),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, work_here_again)

@@ -6,22 +6,21 @@
 #include <unistd.h>
 
 #include "tests/input/mysql_open.h"
-#include "tests/lib/check.h"
 #include "tests/lib/my_private.h"
 
-static void test_weak_flushing_is_refused_unless_accepted(void **state)
+static sqlock_error err;
+
+TEST(test_weak_flushing_is_refused_unless_accepted)
 {
-    sqlock_error err, accepted;
+    sqlock_error accepted;
     int rc, weak;
 
-    (void)state;
     mysql_migrated();
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
     rc = mysql_try(my_private_url(), 0, &err);
     weak = mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &accepted);
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
-    assert_code(SQLOCK_EREFUSED, rc, &err);
-    assert_non_null(strstr(err.text, "innodb_flush_log_at_trx_commit"));
+    assert_told(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit", rc, &err);
     if (strcmp(mysql_kind(), "5.6") == 0) { /* it does not tell when it was started */
         assert_code(SQLOCK_EREFUSED, weak, &accepted);
         return;
@@ -32,23 +31,19 @@ static void test_weak_flushing_is_refused_unless_accepted(void **state)
     my_private_exec("ALTER INSTANCE DISABLE INNODB REDO_LOG");
     rc = mysql_try(my_private_url(), 0, &err);
     my_private_exec("ALTER INSTANCE ENABLE INNODB REDO_LOG");
-    assert_code(SQLOCK_EREFUSED, rc, &err);
-    assert_non_null(strstr(err.text, "redo log"));
+    assert_told(SQLOCK_EREFUSED, "redo log", rc, &err);
 }
 
-static void test_a_server_that_never_syncs_is_refused_unless_accepted(void **state)
+TEST(test_a_server_that_never_syncs_is_refused_unless_accepted)
 {
     static const char *const ways[] = {"nosync", "littlesync"};
-    sqlock_error err;
 
-    (void)state;
-    if (strcmp(mysql_kind(), "5.6") == 0) /* test_weak_flushing_... */
-        skip();
+    mysql_skip_on("5.6"); /* test_weak_flushing_... */
     mysql_migrated();
     for (size_t i = 0; i < 2; i++) {
         my_private_restart(i ? "--innodb-flush-method=littlesync" : "--innodb-flush-method=nosync");
         assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), 0, &err), &err);
-        assert_non_null(strstr(err.text, ways[i]));
+        assert_says(&err, ways[i]);
         assert_ok(mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
     }
     my_private_restart("");
@@ -69,15 +64,12 @@ static int64_t may_lack_commits(void)
 
 /* Each start raises the floor of tokens, once. Of a server that forgets nothing it is told that
  * nothing is missing. */
-static void test_a_forgetful_server_may_lack_commits_after_each_start(void **state)
+TEST(test_a_forgetful_server_may_lack_commits_after_each_start)
 {
     const char *weak = "--innodb-flush-log-at-trx-commit=2";
-    sqlock_error err;
     int64_t before;
 
-    (void)state;
-    if (strcmp(mysql_kind(), "5.6") == 0) /* test_weak_flushing_... */
-        skip();
+    mysql_skip_on("5.6"); /* test_weak_flushing_... */
     mysql_migrated();
     assert_ok(mysql_try(my_private_url(), 0, &err), &err);
     before = servers();
@@ -102,40 +94,28 @@ static void test_a_forgetful_server_may_lack_commits_after_each_start(void **sta
 /* A manager on the private server. */
 static sqlock *open_as(unsigned flags)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
-    sqlock *m = NULL;
-
-    o.flags = flags;
-    o.request_ms = patience_ms(8000);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), &o, &m, &err), &err);
-    return m;
+    return db_open(db_with(mysql_db(my_private_url()), flags));
 }
 
 /* The token of a grant, which is given up with its client. */
 static int64_t draw(const char *name)
 {
     sqlock *m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
-    sqlock_error err = {0};
-    sqlock_lock *lock = NULL;
-    int64_t token;
+    sqlock_lock *lock = lock_take(m, name, 0, 0);
+    int64_t token = sqlock_lock_token(lock);
 
-    assert_ok(sqlock_acquire(m, name, NULL, &lock, &err), &err);
-    token = sqlock_lock_token(lock);
     sqlock_lock_free(lock);
     sqlock_close(m);
     return token;
 }
 
 /* The last second of commits is gone with the server, and the grant with them. */
-static void test_tokens_rise_over_a_crash_that_forgot_a_grant(void **state)
+TEST(test_tokens_rise_over_a_crash_that_forgot_a_grant)
 {
     const char *weak = "--innodb-flush-log-at-trx-commit=0";
     int64_t first, last = 0, forgotten = 0;
 
-    (void)state;
-    if (strcmp(mysql_kind(), "5.6") == 0)
-        skip();
+    mysql_skip_on("5.6");
     mysql_migrated();
     my_private_restart(weak);
     for (int i = 0; i < 8 && forgotten == 0; i++) {
@@ -156,16 +136,13 @@ static void test_tokens_rise_over_a_crash_that_forgot_a_grant(void **state)
 }
 
 /* P13: what meta knows it by says when it was started, too. */
-static void test_a_forgetful_server_keeps_registers(void **state)
+TEST(test_a_forgetful_server_keeps_registers)
 {
-    sqlock_error err = {0};
     int64_t first = 0, second = 0;
     size_t len;
     sqlock *m;
 
-    (void)state;
-    if (strcmp(mysql_kind(), "5.6") == 0)
-        skip();
+    mysql_skip_on("5.6");
     mysql_migrated();
     my_private_restart("--innodb-flush-log-at-trx-commit=2");
     m = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
@@ -179,68 +156,39 @@ static void test_a_forgetful_server_keeps_registers(void **state)
     my_private_restart("");
 }
 
-static int refuses_to_grant(sqlock *m)
+static void assert_grants_nothing(sqlock *m)
 {
-    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
     int64_t version;
-    int rc, set;
 
-    once.wait_ms = 0;
-    rc = sqlock_acquire(m, "later", &once, &lock, &err);
-    sqlock_lock_free(lock);
-    set = sqlock_register_set(m, "later", "", 0, 0, &version, &err);
-    return rc == SQLOCK_EREFUSED && set == SQLOCK_EREFUSED &&
-           strstr(err.text, "innodb_flush_log_at_trx_commit") != NULL;
+    assert_code(SQLOCK_EREFUSED, lock_try(m, "later", 0, &lock, &err), &err);
+    assert_told(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit",
+                sqlock_register_set(m, "later", "", 0, 0, &version, &err), &err);
 }
 
 /* P2: who was there before it became forgetful draws no token that its crash would forget. */
-static void test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted(void **state)
+TEST(test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted)
 {
-    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_error err = {0};
-    sqlock_lock *lock = NULL;
+    sqlock_lock *lock;
     sqlock *strict, *lenient;
     int64_t before, inc;
-    int refused, rc;
 
-    (void)state;
-    if (strcmp(mysql_kind(), "5.6") == 0)
-        skip();
+    mysql_skip_on("5.6");
     mysql_migrated();
-    opts.flags = SQLOCK_NO_RENEW;
     strict = open_as(0);
     lenient = open_as(SQLOCK_OPEN_ACCEPT_WEAK);
-    assert_ok(sqlock_acquire(strict, "later", &opts, &lock, &err), &err);
-    before = sqlock_lock_token(lock);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    before = lock_draw(strict, "later");
     inc = servers();
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 0");
-    refused = refuses_to_grant(strict);
-    rc = sqlock_acquire(lenient, "later", &opts, &lock, &err);
+    assert_grants_nothing(strict);
+    lock = lock_take(lenient, "later", 0, SQLOCK_NO_RENEW);
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
-    assert_true(refused);
-    assert_ok(rc, &err);
     assert_int_equal(servers(), inc + 1);
     assert_true(sqlock_lock_token(lock) > before + 1);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    assert_ok(sqlock_acquire(strict, "later", &opts, &lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
+    lock_draw(strict, "later");
     sqlock_close(lenient);
     sqlock_close(strict);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_weak_flushing_is_refused_unless_accepted),
-    cmocka_unit_test(test_a_server_that_never_syncs_is_refused_unless_accepted),
-    cmocka_unit_test(test_a_forgetful_server_may_lack_commits_after_each_start),
-    cmocka_unit_test(test_tokens_rise_over_a_crash_that_forgot_a_grant),
-    cmocka_unit_test(test_a_forgetful_server_keeps_registers),
-    cmocka_unit_test(test_a_server_that_becomes_forgetful_grants_nothing_unless_accepted),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

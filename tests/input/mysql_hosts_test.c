@@ -1,167 +1,78 @@
-/* URLs of MariaDB and MySQL that name several hosts: what becomes of those that are silent, refuse,
- * or are read-only. */
-#include <arpa/inet.h>
+/* URLs of MariaDB and MySQL that name several hosts: how many there are, and what becomes of those
+ * that are silent, refuse, or are read-only. */
 #include <sqlock/mysql.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "tests/input/hosts.h"
 #include "tests/input/mysql_open.h"
-#include "tests/lib/check.h"
 #include "tests/lib/my_private.h"
-#include "tests/lib/proxy.h"
 
-static struct proxy *proxies[2];
+static sqlock_error err;
 
-static int teardown(void **state)
+static char *mysql_url(const char *user)
 {
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        proxy_stop(proxies[i]);
-        proxies[i] = NULL;
-    }
-    return 0;
+    return textf("mysql://%s@127.0.0.1:%d,127.0.0.1:%d/test", user, proxy_port(hosts_proxies[0]),
+                 proxy_port(hosts_proxies[1]));
 }
 
-/* The private server, migrated, by two ways. */
-static void two_ways(void)
+static void mysql_empty(void)
 {
-    mysql_migrated();
-    for (int i = 0; i < 2; i++)
-        proxies[i] = proxy_start_unix(my_private_socket());
+    my_private_exec("DROP DATABASE IF EXISTS test; CREATE DATABASE test");
 }
 
-/* A port of 127.0.0.1 that takes connections and never answers. */
-static int silent_port(int *out_fd)
+static void mysql_weaken(bool on)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof at;
-
-    *out_fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(*out_fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(*out_fd, 8), 0);
-    assert_int_equal(getsockname(*out_fd, (struct sockaddr *)&at, &len), 0);
-    return ntohs(at.sin_port);
+    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = %d", on ? 2 : 1);
 }
 
-static int try_open(int first, int second, const char *user, int32_t request_ms, sqlock_error *err)
+static int64_t mysql_tables(void)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m = NULL;
-    char url[200];
-    int rc;
-
-    memset(err, 0, sizeof *err);
-    snprintf(url, sizeof url, "mysql://%s@127.0.0.1:%d,127.0.0.1:%d/test", user, first, second);
-    o.request_ms = request_ms;
-    rc = sqlock_open(sqlock_driver_mysql(), url, &o, &m, err);
-    sqlock_close(m);
-    return rc;
+    return my_private_number("SELECT COUNT(*) FROM information_schema.tables "
+                             "WHERE table_schema = 'test'");
 }
 
-static void test_P8_a_silent_first_host_takes_its_share_alone(void **state)
+static const struct hosts mysql = {
+    .driver = sqlock_driver_mysql,
+    .migrated = mysql_migrated,
+    .socket = my_private_socket,
+    .url = mysql_url,
+    .user = "root",
+    .share_ms = 900,
+    .empty = mysql_empty,
+    .weaken = mysql_weaken,
+    .tables = mysql_tables,
+};
+HOSTS_TESTS(&mysql)
+
+TEST(test_hosts_of_a_list_are_counted)
 {
-    sqlock_error err;
-    int64_t begun;
-    int fd, port;
+    static const struct named urls[] = {
+        {"mysql:///d", 1, 0},
+        {"mysql://h/d", 1, 0},
+        {"mysql://a,b:p,q@h/d", 1, 0},
+        {"mysql://u:secret@h1,h2:3307,[::1]:3308/d?connect-timeout=4", 3, 4},
+        {"mariadb://h1:1,h2", 2, 0},
+        {"mysql://h/d?connect-timeout=7", 1, 7},
+        {0}};
 
-    (void)state;
-    two_ways();
-    port = silent_port(&fd);
-    begun = now_us();
-    assert_ok(try_open(port, proxy_port(proxies[0]), "root", 4000, &err), &err);
-    assert_between(900000, now_us() - begun, 3500000);
-    close(fd);
-}
-
-static void test_a_refused_first_host_costs_nothing(void **state)
-{
-    sqlock_error err;
-    int64_t begun;
-
-    (void)state;
-    two_ways();
-    proxy_refuse(proxies[0], 1);
-    begun = now_us();
-    assert_ok(try_open(proxy_port(proxies[0]), proxy_port(proxies[1]), "root", 5000, &err), &err);
-    assert_between(0, now_us() - begun, patience_ms(2000) * INT64_C(1000));
-}
-
-static void test_P18_a_wrong_user_is_said_at_once(void **state)
-{
-    int64_t begun = now_us();
-    sqlock_error err;
-
-    (void)state;
-    two_ways();
-    assert_code(
-        SQLOCK_EDENIED,
-        try_open(proxy_port(proxies[0]), proxy_port(proxies[1]), "nobody_here", 60000, &err), &err);
-    assert_int_equal(err.flags & SQLOCK_RETRY, 0);
-    assert_between(0, now_us() - begun, patience_ms(5000) * INT64_C(1000));
+    need_driver("mysql");
+    assert_counted(&mysql, urls);
 }
 
 /* It was the primary until somebody made it a replica: its links stay, and say so. */
-static void test_a_server_that_has_become_read_only_is_left(void **state)
+TEST(test_a_server_that_has_become_read_only_is_left)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_acquire_opts a = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err = {0};
-    sqlock *m = NULL;
-    char url[200];
+    sqlock *m;
 
-    (void)state;
-    two_ways();
     my_private_exec("DROP USER IF EXISTS app@localhost; CREATE USER app@localhost; "
                     "GRANT ALL ON test.* TO app@localhost");
-    snprintf(url, sizeof url, "mysql://app@127.0.0.1:%d,127.0.0.1:%d/test", proxy_port(proxies[0]),
-             proxy_port(proxies[1]));
-    assert_ok(sqlock_open(sqlock_driver_mysql(), url, &o, &m, &err), &err);
+    m = db_open(hosts_two_ways(&mysql, "app", 0));
     my_private_exec("SET GLOBAL read_only = 1");
-    a.wait_ms = 0;
-    a.flags = SQLOCK_NO_RENEW;
-    assert_code(SQLOCK_EREADONLY, sqlock_acquire(m, "nightly", &a, &lock, &err), &err);
+    assert_code(SQLOCK_EREADONLY, lock_try(m, "nightly", 0, &lock, &err), &err);
     assert_true(err.flags & SQLOCK_RETRY);
-    assert_true(proxy_accepted(proxies[1]) > 0);
+    assert_true(proxy_accepted(hosts_proxies[1]) > 0);
     my_private_exec("SET GLOBAL read_only = 0");
-    assert_ok(sqlock_acquire(m, "nightly", &a, &lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_draw(m, "nightly");
     sqlock_close(m);
 }
-
-static void test_P16_migrations_are_refused_where_opening_is(void **state)
-{
-    sqlock_error opened = {0}, err = {0};
-
-    (void)state;
-    my_private_exec("DROP DATABASE IF EXISTS test; CREATE DATABASE test; "
-                    "SET GLOBAL innodb_flush_log_at_trx_commit = 2");
-    assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), 0, &opened), &opened);
-    assert_code(SQLOCK_EREFUSED,
-                sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
-    assert_string_equal(err.text + strlen("migrate"), opened.text + strlen("open"));
-    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL read_only = 1");
-    assert_code(SQLOCK_EREADONLY, mysql_try(my_private_url(), 0, &opened), &opened);
-    assert_code(SQLOCK_EREADONLY,
-                sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &err), &err);
-    assert_string_equal(err.text + strlen("migrate"), opened.text + strlen("open"));
-    my_private_exec("SET GLOBAL read_only = 0");
-    assert_int_equal(my_private_number("SELECT COUNT(*) FROM information_schema.tables "
-                                       "WHERE table_schema = 'test'"),
-                     0);
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
-
-static const struct CMUnitTest tests[] = {
-    TEST(test_P8_a_silent_first_host_takes_its_share_alone),
-    TEST(test_a_refused_first_host_costs_nothing),
-    TEST(test_P18_a_wrong_user_is_said_at_once),
-    TEST(test_a_server_that_has_become_read_only_is_left),
-    TEST(test_P16_migrations_are_refused_where_opening_is),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, hosts_teardown)

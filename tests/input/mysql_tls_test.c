@@ -1,5 +1,4 @@
 /* TLS to MariaDB: what a URL asks for is kept, or the connection is refused (P16). */
-#include <arpa/inet.h>
 #include <mysql.h>
 #include <poll.h>
 #include <pthread.h>
@@ -7,7 +6,6 @@
 #include <sqlock/mysql.h>
 #include <sqlock/transaction.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,22 +13,18 @@
 #include <unistd.h>
 
 #include "tests/input/mysql_open.h"
-#include "tests/lib/check.h"
 #include "tests/lib/my_private.h"
 #include "tests/lib/proxy.h"
+
+static sqlock_error err;
 
 static char *dir;
 static int port;
 
-__attribute__((format(printf, 1, 2))) static void run(const char *format, ...)
+/* In the folder of the certificates. */
+static void run(const char *command)
 {
-    char command[2048];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    if (system(command) != 0)
+    if (system(textf("cd %s && %s", dir, command)) != 0)
         fail_msg("%s", command);
 }
 
@@ -39,27 +33,14 @@ static void certify(const char *ca, const char *name, const char *address)
 {
     const char *key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes 2>>log";
 
-    run("cd %s && { [ -e %s.pem ] || openssl req -x509 -subj /CN=%s -days 2 -keyout %s.key -out "
-        "%s.pem "
-        "%s; }",
-        dir, ca, ca, ca, ca, key);
-    run("cd %s && openssl req -subj /CN=%s -keyout %s.key -out %s.csr %s && chmod 644 %s.key", dir,
-        name, name, name, key, name);
-    run("cd %s && echo subjectAltName=IP:%s >%s.ext && openssl x509 -req -days 2 -in %s.csr "
-        "-CA %s.pem -CAkey %s.key -CAcreateserial -extfile %s.ext -out %s.pem 2>>log",
-        dir, address, name, name, ca, ca, name, name);
-}
-
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + 1)}};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    return ntohs(a.sin_port);
+    run(textf("{ [ -e %s.pem ] || openssl req -x509 -subj /CN=%s -days 2 -keyout %s.key "
+              "-out %s.pem %s; }",
+              ca, ca, ca, ca, key));
+    run(textf("openssl req -subj /CN=%s -keyout %s.key -out %s.csr %s && chmod 644 %s.key", name,
+              name, name, key, name));
+    run(textf("echo subjectAltName=IP:%s >%s.ext && openssl x509 -req -days 2 -in %s.csr "
+              "-CA %s.pem -CAkey %s.key -CAcreateserial -extfile %s.ext -out %s.pem 2>>log",
+              address, name, name, ca, ca, name, name));
 }
 
 /* Not 127.0.0.1, where MariaDB's client library from 3.4 on does not look whether the name is the
@@ -69,13 +50,12 @@ static int free_port(void)
 /* The private server listens there, with this certificate, or none. */
 static void serve(const char *name, const char *args)
 {
-    char words[500], tls[300];
+    const char *tls = strcmp(mysql_kind(), "MariaDB") == 0 ? "--skip-ssl" : "--tls-version=";
 
     if (strcmp(mysql_kind(), "5.6") == 0) {
         print_error("SKIP: TLS of MySQL 5.6 knows none of today's certificates\n");
         skip();
     }
-    strcpy(tls, strcmp(mysql_kind(), "MariaDB") == 0 ? "--skip-ssl" : "--tls-version=");
     if (dir == NULL) {
         dir = temp_dir();
         chmod(dir, 0755);
@@ -86,59 +66,49 @@ static void serve(const char *name, const char *args)
         mysql_migrated();
     }
     if (name != NULL)
-        snprintf(tls, sizeof tls, "--ssl-ca=%s/ca.pem --ssl-cert=%s/%s.pem --ssl-key=%s/%s.key",
-                 dir, dir, name, dir, name);
-    port = free_port();
-    snprintf(words, sizeof words, "--skip-networking=0 --bind-address=" HOST " --port=%d %s %s",
-             port, tls, args);
-    my_private_restart(words);
+        tls = textf("--ssl-ca=%s/ca.pem --ssl-cert=%s/%s.pem --ssl-key=%s/%s.key", dir, dir, name,
+                    dir, name);
+    port = port_without_server(HOST, NULL);
+    my_private_restart(
+        textf("--skip-networking=0 --bind-address=" HOST " --port=%d %s %s", port, tls, args));
     mysql_new_user("guest", "%", "secret");
     my_private_exec("GRANT ALL ON test.* TO guest");
 }
 
-/* `{}` in the options stands for the folder of the certificates. */
-static int try(const char *options, sqlock_error *err)
+/* Where `{}` stands for the folder of the certificates. */
+static char *filled(const char *text)
 {
-    char url[1000];
+    const char *at = strstr(text, "{}");
 
-    snprintf(url, sizeof url, "mysql://guest:secret@" HOST ":%d/test", port);
-    for (const char *s = options; *s != '\0'; s++) {
-        size_t len = strlen(url);
+    return at == NULL ? textf("%s", text)
+                      : filled(textf("%.*s%s%s", (int)(at - text), text, dir, at + 2));
+}
 
-        if (strncmp(s, "{}", 2) == 0) {
-            snprintf(url + len, sizeof url - len, "%s", dir);
-            s++;
-        } else {
-            snprintf(url + len, sizeof url - len, "%c", *s);
-        }
-    }
-    return mysql_try(url, 0, err);
+static int try(const char *options)
+{
+    return mysql_try(textf("mysql://guest:secret@" HOST ":%d/test%s", port, filled(options)), 0,
+                     &err);
 }
 
 static void accepted(const char *options)
 {
-    sqlock_error err;
-
-    assert_ok(try(options, &err), &err);
+    assert_ok(try(options), &err);
 }
 
 static void refused(const char *options)
 {
-    sqlock_error err;
-    int rc = try(options, &err);
+    int rc = try(options);
 
     if (rc != SQLOCK_EREFUSED && rc != SQLOCK_EUNREACH)
         print_error("with %s:\n", options);
     if (rc != SQLOCK_EREFUSED)
         assert_code(SQLOCK_EUNREACH, rc, &err);
-    assert_null(strstr(err.text, "secret"));
+    assert_silent(&err, "secret");
 }
 
-static void test_tls_is_spoken_where_it_is_asked_for(void **state)
+TEST(test_tls_is_spoken_where_it_is_asked_for)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("here", "");
     my_private_exec("ALTER USER guest REQUIRE SSL");
     accepted("?ssl-mode=required");
@@ -147,23 +117,17 @@ static void test_tls_is_spoken_where_it_is_asked_for(void **state)
     accepted("?ssl-mode=required&ssl-cipher=ECDHE-ECDSA-AES256-GCM-SHA384");
 }
 
-static void test_without_tls_nothing_that_needs_it_is_let_in(void **state)
+TEST(test_without_tls_nothing_that_needs_it_is_let_in)
 {
-    sqlock_error err;
-
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("here", "");
     my_private_exec("ALTER USER guest REQUIRE SSL");
-    assert_code(SQLOCK_EDENIED, try("?ssl-mode=disabled", &err), &err);
+    assert_code(SQLOCK_EDENIED, try("?ssl-mode=disabled"), &err);
 }
 
-static void test_a_server_without_tls_is_refused_when_it_is_asked_for(void **state)
+TEST(test_a_server_without_tls_is_refused_when_it_is_asked_for)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve(NULL, "");
     refused("?ssl-mode=required");
     refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem");
@@ -172,11 +136,9 @@ static void test_a_server_without_tls_is_refused_when_it_is_asked_for(void **sta
     accepted("");
 }
 
-static void test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified(void **state)
+TEST(test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("forged", "");
     refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem");
     accepted("?ssl-mode=verify_identity&ssl-ca={}/other.pem");
@@ -187,17 +149,12 @@ static void test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified
 }
 
 /* MariaDB's client library cannot do it, and nobody shall believe that it did. */
-static void test_an_authority_alone_is_verified_or_refused_by_name(void **state)
+TEST(test_an_authority_alone_is_verified_or_refused_by_name)
 {
-    sqlock_error err;
-
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("there", "");
 #ifdef MARIADB_PACKAGE_VERSION_ID
-    assert_code(SQLOCK_EINVAL, try("?ssl-mode=verify_ca&ssl-ca={}/ca.pem", &err), &err);
-    assert_non_null(strstr(err.text, "verify_ca"));
+    assert_told(SQLOCK_EINVAL, "verify_ca", try("?ssl-mode=verify_ca&ssl-ca={}/ca.pem"), &err);
 #else
     (void)err;
     accepted("?ssl-mode=verify_ca&ssl-ca={}/ca.pem");
@@ -205,11 +162,9 @@ static void test_an_authority_alone_is_verified_or_refused_by_name(void **state)
 #endif
 }
 
-static void test_tls_of_another_version_or_cipher_is_refused(void **state)
+TEST(test_tls_of_another_version_or_cipher_is_refused)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("here", "--tls-version=TLSv1.3");
     refused("?ssl-mode=required&tls-version=TLSv1.2");
     accepted("?ssl-mode=required&tls-version=TLSv1.3");
@@ -217,51 +172,35 @@ static void test_tls_of_another_version_or_cipher_is_refused(void **state)
     refused("?ssl-mode=required&tls-version=TLSv1.2,TLSv1.3&ssl-cipher=NO-SUCH-CIPHER");
 }
 
-static void test_the_clients_certificate_is_shown(void **state)
+TEST(test_the_clients_certificate_is_shown)
 {
-    sqlock_error err;
-
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("here", "");
     my_private_exec("ALTER USER guest REQUIRE X509");
     accepted("?ssl-mode=required&ssl-cert={}/client.pem&ssl-key={}/client.key");
-    assert_code(SQLOCK_EDENIED, try("?ssl-mode=required", &err), &err);
+    assert_code(SQLOCK_EDENIED, try("?ssl-mode=required"), &err);
     assert_code(SQLOCK_EINVAL,
-                try("?ssl-mode=required&ssl-cert={}/nosuch.pem&ssl-key={}/client.key", &err), &err);
+                try("?ssl-mode=required&ssl-cert={}/nosuch.pem&ssl-key={}/client.key"), &err);
 }
 
-static void put_file(const char *text)
+static void set_file(const char *text)
 {
-    char path[400];
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/my.cnf", dir);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fprintf(f, "[client]\n");
-    for (const char *s = text; *s != '\0'; s++)
-        *s == '@' ? fputs(dir, f) : fputc(*s, f);
-    fputc('\n', f);
-    fclose(f);
+    put_file(dir, "my.cnf", textf("[client]\n%s\n", filled(text)));
 }
 
 /* The client libraries read it last: there it would win. */
-static void test_an_option_file_does_not_undo_what_the_url_asks_of_tls(void **state)
+TEST(test_an_option_file_does_not_undo_what_the_url_asks_of_tls)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("forged", "");
-    put_file("ssl-verify-server-cert=0\nssl-mode=DISABLED\nssl-ca=@/other.pem");
+    set_file("ssl-verify-server-cert=0\nssl-mode=DISABLED\nssl-ca={}/other.pem");
     refused("?ssl-mode=verify_identity&ssl-ca={}/ca.pem&defaults-file={}/my.cnf");
-    put_file("ssl-ca=@/other.pem");
+    set_file("ssl-ca={}/other.pem");
     accepted("?ssl-mode=verify_identity&defaults-file={}/my.cnf");
-    put_file("ssl-ca=@/ca.pem");
+    set_file("ssl-ca={}/ca.pem");
     refused("?ssl-mode=verify_identity&defaults-file={}/my.cnf");
     serve(NULL, "");
-    put_file("ssl-ca=@/ca.pem\nssl-verify-server-cert=1");
+    set_file("ssl-ca={}/ca.pem\nssl-verify-server-cert=1");
     refused("?defaults-file={}/my.cnf");
     accepted("?ssl-mode=disabled&defaults-file={}/my.cnf");
 }
@@ -316,18 +255,12 @@ static void *answer_plainly(void *user)
 
 static void say_nothing_of_the_password(const char *options, bool silent)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + 1)}};
     struct plain p = {.len = 0};
-    sqlock_error err;
     pthread_t thread;
 
-    p.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    port = free_port();
-    a.sin_port = htons((uint16_t)port);
-    assert_int_equal(bind(p.fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(listen(p.fd, 1), 0);
+    port = port_without_server(HOST, &p.fd);
     assert_int_equal(pthread_create(&thread, NULL, answer_plainly, &p), 0);
-    assert_true(try(options, &err) != SQLOCK_OK);
+    assert_true(try(options) != SQLOCK_OK);
     pthread_join(thread, NULL);
     close(p.fd);
     assert_null(memmem(p.heard, p.len, "secret", 6));
@@ -335,18 +268,16 @@ static void say_nothing_of_the_password(const char *options, bool silent)
 }
 
 /* MariaDB's client library takes itself to be safe when TLS was asked for. */
-static void test_a_server_without_tls_does_not_get_to_see_the_password(void **state)
+TEST(test_a_server_without_tls_does_not_get_to_see_the_password)
 {
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     say_nothing_of_the_password("?ssl-mode=required", true);
     say_nothing_of_the_password("?ssl-mode=verify_identity", true);
     say_nothing_of_the_password("?ssl-mode=preferred", false);
     say_nothing_of_the_password("?ssl-mode=disabled", false);
 }
 
-static void test_options_that_would_promise_too_much_are_refused(void **state)
+TEST(test_options_that_would_promise_too_much_are_refused)
 {
     static const char *const bad[] = {
         "?ssl-mode=on", "?ssl-mode=required&tls-version=TLSv1", "?ssl-mode=required&tls-version=x",
@@ -355,14 +286,11 @@ static void test_options_that_would_promise_too_much_are_refused(void **state)
         "?ssl-ca=/ca", "?ssl-mode=required&ssl-ca=/ca", "?ssl-mode=preferred&ssl-capath=/ca",
         "?ssl-mode=disabled&ssl-cipher=x", "?tls-version=TLSv1.3", "?ssl-mode=required&ssl-cert=/c",
         "?ssl-mode=required&ssl-key=/k"};
-    sqlock_error err;
 
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     port = 1;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_code(SQLOCK_EINVAL, try(bad[i], &err), &err);
+        assert_code(SQLOCK_EINVAL, try(bad[i]), &err);
 }
 
 /* ---- a server that falls silent ---------------------------------------------------------------
@@ -402,47 +330,42 @@ static int64_t timed(struct silence *s, proxy_mode mode, int (*call)(void *), vo
 
 static int try_to_acquire(void *m)
 {
-    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    int rc;
+    int rc = lock_try(m, "silent", 0, &lock, &err);
 
-    once.wait_ms = 0;
-    once.flags = SQLOCK_NO_RENEW;
-    rc = sqlock_acquire(m, "silent", &once, &lock, NULL);
     sqlock_lock_free(lock);
     return rc;
 }
 
-static int try_to_open(void *url)
+static int try_to_open(void *db)
 {
-    sqlock_error err;
-
-    return mysql_try_for(url, 0, 1000, &err);
+    return db_try(*(struct db *)db, &err);
 }
 
-static void test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time(void **state)
+/* The server by way of a proxy. */
+static struct db proxied(const char *options, struct proxy **out_proxy)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    struct silence silence;
-    sqlock_error err = {0};
-    char number[16], url[100];
-    sqlock *m = NULL;
+    *out_proxy = proxy_start_tcp(HOST, textf("%d", port));
+    return mysql_db(
+        textf("mysql://guest:secret@127.0.0.1:%d/test%s", proxy_port(*out_proxy), options));
+}
 
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+TEST(test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time)
+{
+    struct silence silence;
+    struct db db;
+    sqlock *m;
+
+    need_driver("mysql");
     serve("here", "");
-    snprintf(number, sizeof number, "%d", port);
-    silence.proxy = proxy_start_tcp(HOST, number);
-    snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test?ssl-mode=required",
-             proxy_port(silence.proxy));
-    o.request_ms = patience_ms(1000);
-    assert_ok(sqlock_open(sqlock_driver_mysql(), url, &o, &m, &err), &err);
+    db = proxied("?ssl-mode=required", &silence.proxy);
+    db.request_ms = patience_ms(1000);
+    m = db_open(db);
     assert_ok(try_to_acquire(m), &err);
     assert_true(timed(&silence, PROXY_HOLD, try_to_acquire, m) < 3 * patience_ms(1000));
     sqlock_close(m);
     /* after its greeting, in the handshake */
-    assert_true(timed(&silence, PROXY_HOLD_UP, try_to_open, url) < 5 * patience_ms(1000));
+    assert_true(timed(&silence, PROXY_HOLD_UP, try_to_open, &db) < 5 * patience_ms(1000));
     proxy_stop(silence.proxy);
 }
 
@@ -462,12 +385,9 @@ static int guard_once(sqlock *m, sqlock_lock *lock, const char *options)
 {
     MYSQL *my = mysql_init(NULL);
     sqlock_conn *conn = NULL;
-    struct proxy *p;
-    char number[16];
+    struct proxy *p = proxy_start_tcp(HOST, textf("%d", port));
     int rc;
 
-    snprintf(number, sizeof number, "%d", port);
-    p = proxy_start_tcp(HOST, number);
 #ifdef MARIADB_PACKAGE_VERSION_ID
     mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &(my_bool){strstr(options, "required") != NULL});
 #else
@@ -488,73 +408,62 @@ static int guard_once(sqlock *m, sqlock_lock *lock, const char *options)
 }
 
 /* Each verb once on a link that is down already, and on one that goes down under it. */
-static void lose_the_server(sqlock *m, struct proxy *p, const char *url)
+static void lose_the_server(sqlock *m, struct proxy *p, struct db db)
 {
     void (*const cuts[])(struct proxy *, int) = {NULL, proxy_cut_request, proxy_cut_reply};
-    sqlock_error err;
+
+    db.request_ms = patience_ms(1000);
 
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
         for (int verb = 0; verb < 4; verb++) {
-            sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-            sqlock_lock *lock = NULL;
+            sqlock_lock *lock = verb > 0 ? lock_take(m, "pipe", 0, SQLOCK_NO_RENEW) : NULL;
 
-            o.flags = SQLOCK_NO_RENEW;
-            if (verb > 0)
-                assert_ok(sqlock_acquire(m, "pipe", &o, &lock, &err), &err);
             cuts[i] != NULL ? cuts[i](p, 0) : proxy_cut(p);
             if (verb == 0)
-                assert_ok(sqlock_acquire(m, "pipe", &o, &lock, &err), &err);
+                lock = lock_take(m, "pipe", 0, SQLOCK_NO_RENEW);
             if (verb == 1)
                 assert_ok(sqlock_renew(lock, &err), &err);
             if (verb == 2)
-                mysql_try_for(url, 0, 1000, &err);
-            assert_ok(sqlock_release(lock, &err), &err);
-            sqlock_lock_free(lock);
+                db_try(db, &err);
+            lock_give(lock);
         }
     for (int skip = 0; skip < 5; skip++) { /* in the handshake */
         proxy_cut_request(p, skip);
-        mysql_try_for(url, 0, 1000, &err);
+        db_try(db, &err);
     }
 }
 
 /* Under TLS the client library writes without MSG_NOSIGNAL. Closing says good-bye even to a server
  * that has hung up. */
-static void test_P19_a_server_that_is_gone_raises_no_sigpipe(void **state)
+TEST(test_P19_a_server_that_is_gone_raises_no_sigpipe)
 {
     static const char *const options[] = {"?ssl-mode=required", "?ssl-mode=disabled"};
     struct sigaction handler = {.sa_handler = count_pipe}, before, after;
-    sqlock_error err = {0};
-    char number[16], url[100];
     sigset_t pipe_only, pending;
 
-    (void)state;
-    if (!test_wants("mysql"))
-        skip();
+    need_driver("mysql");
     serve("here", "");
-    snprintf(number, sizeof number, "%d", port);
     sigemptyset(&pipe_only);
     sigaddset(&pipe_only, SIGPIPE);
     sigaction(SIGPIPE, &handler, &before);
     pipes = 0;
     for (int i = 0; i < 4; i++) {
-        struct proxy *p = proxy_start_tcp(HOST, number);
-        sqlock_lock *lock = NULL;
-        sqlock *m = NULL;
+        struct proxy *p;
+        struct db db = proxied(options[i % 2 == 1 && i < 2], &p);
+        sqlock_lock *lock;
+        sqlock *m;
 
         if (i >= 2) /* the application blocks it, and has one waiting; then none */
             pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
         if (i == 2)
             raise(SIGPIPE);
-        snprintf(url, sizeof url, "mysql://guest:secret@127.0.0.1:%d/test%s", proxy_port(p),
-                 options[i % 2 == 1 && i < 2]);
-        assert_ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &err), &err);
-        lose_the_server(m, p, url);
-        assert_ok(sqlock_acquire(m, options[i % 2], NULL, &lock, &err), &err);
+        m = db_open(db);
+        lose_the_server(m, p, db);
+        lock = lock_take(m, options[i % 2], 0, 0);
         if (i < 2)
             assert_int_not_equal(guard_once(m, lock, options[i]), SQLOCK_OK);
-        assert_ok(sqlock_release(lock, &err), &err);
+        lock_give(lock);
         proxy_cut(p);
-        sqlock_lock_free(lock);
         sqlock_close(m);
         proxy_stop(p);
         assert_int_equal(pipes, 0);
@@ -569,22 +478,4 @@ static void test_P19_a_server_that_is_gone_raises_no_sigpipe(void **state)
     assert_ptr_equal(after.sa_handler, count_pipe);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tls_is_spoken_where_it_is_asked_for),
-        cmocka_unit_test(test_without_tls_nothing_that_needs_it_is_let_in),
-        cmocka_unit_test(test_a_server_without_tls_is_refused_when_it_is_asked_for),
-        cmocka_unit_test(test_a_forged_or_anothers_certificate_is_refused_when_it_is_verified),
-        cmocka_unit_test(test_an_authority_alone_is_verified_or_refused_by_name),
-        cmocka_unit_test(test_tls_of_another_version_or_cipher_is_refused),
-        cmocka_unit_test(test_the_clients_certificate_is_shown),
-        cmocka_unit_test(test_an_option_file_does_not_undo_what_the_url_asks_of_tls),
-        cmocka_unit_test(test_a_server_without_tls_does_not_get_to_see_the_password),
-        cmocka_unit_test(test_options_that_would_promise_too_much_are_refused),
-        cmocka_unit_test(test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time),
-        cmocka_unit_test(test_P19_a_server_that_is_gone_raises_no_sigpipe),
-    };
-
-    return cmocka_run_group_tests_name("TLS to MariaDB", tests, NULL, NULL);
-}
+TEST_MAIN_EACH(NULL, NULL)

@@ -1,15 +1,16 @@
 /* Who may create in the schema makes a table of ours before we do (PostgreSQL). What hangs on it
  * would run with the rights of whoever migrates, and of programs later. */
-#include <libpq-fe.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <sqlock/driver.h>
 #include <sqlock/postgres.h>
 
-#include "tests/lib/check.h"
+#include "tests/lib/pq.h"
 #include "tests/lib/private.h"
+#include "tests/lib/private_db.h"
+#include "tests/lib/words.h"
+
+static sqlock_error err;
 
 /* A trap leaves a mark that no rollback wipes out, if it runs with more rights than a stranger has.
  */
@@ -38,13 +39,9 @@ static void assert_nothing_ran(void)
 /* Without waiting long, and whatever comes of it. */
 static void stranger_makes(const char *sql)
 {
-    char text[600];
-
-    snprintf(text, sizeof text,
-             "SET ROLE stranger; SET search_path = ours; SET lock_timeout = 50;"
-             "DO $do$ BEGIN %s; EXCEPTION WHEN OTHERS THEN NULL; END $do$",
-             sql);
-    private_exec("%s", text);
+    private_exec("SET ROLE stranger; SET search_path = ours; SET lock_timeout = 50;"
+                 "DO $do$ BEGIN %s; EXCEPTION WHEN OTHERS THEN NULL; END $do$",
+                 sql);
 }
 
 #define META                                                                                       \
@@ -77,62 +74,40 @@ enum { SQUATS = sizeof squats / sizeof *squats };
 /* ---- migrating ---------------------------------------------------------------------------------
  */
 
-static int connect_as(void *user, void **out_native, sqlock_error *err)
+/* As a role sees it; NULL: the superuser. */
+static struct db ours(const char *role)
 {
-    PGconn *pg = PQconnectdb(private_url());
-    char sql[80];
+    static struct pq_login login;
+    struct db db = private_db("ours");
 
-    snprintf(sql, sizeof sql, "SET SESSION AUTHORIZATION %s", (const char *)user);
-    PQclear(PQexec(pg, sql));
-    if (PQstatus(pg) != CONNECTION_OK) {
-        PQfinish(pg);
-        return sqlock_error_db(err, "08001", 0, 0, "the test has no connection");
-    }
-    *out_native = pg;
-    return 0;
+    if (role == NULL)
+        return db;
+    login = (struct pq_login){private_url(), role};
+    db.url = NULL;
+    db.connect = pq_connect_as;
+    db.connect_user = &login;
+    return db;
 }
 
-/* role NULL: the superuser. */
-static int migrate_with(const sqlock_driver *driver, const char *role, int version, unsigned flags,
-                        sqlock_error *err)
+static int migrate_as(const char *role, int version, unsigned flags)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    char user[32];
-
-    o.schema = "ours";
-    if (role != NULL) {
-        snprintf(user, sizeof user, "%s", role);
-        o.connect = connect_as;
-        o.connect_user = user;
-    }
-    memset(err, 0, sizeof *err);
-    return sqlock_migrate_to(driver, role != NULL ? NULL : private_url(), &o, version, flags, NULL,
-                             err);
+    return db_migrate_to(ours(role), version, flags, NULL, &err);
 }
 
-static int migrate_as(const char *role, int version, unsigned flags, sqlock_error *err)
-{
-    return migrate_with(sqlock_driver_postgres(), role, version, flags, err);
-}
-
-static void test_a_table_that_a_stranger_made_is_refused_and_nothing_of_it_runs(void **state)
+TEST(test_a_table_that_a_stranger_made_is_refused_and_nothing_of_it_runs)
 {
     static const char *const roles[] = {NULL, "deploy"};
-    sqlock_error err;
 
-    (void)state;
-    private_url();
     for (size_t i = 0; i < SQUATS; i++) {
         set_stage();
         stranger_makes(squats[i].sql);
         for (int way = 0; way < 4; way++) {
             int rc = migrate_as(roles[way % 2], SQLOCK_SCHEMA_LATEST,
-                                way < 2 ? 0 : SQLOCK_MIGRATE_DRY_RUN, &err);
+                                way < 2 ? 0 : SQLOCK_MIGRATE_DRY_RUN);
 
             assert_nothing_ran();
             assert_code(SQLOCK_EREFUSED, rc, &err);
-            if (strstr(err.text, squats[i].says) == NULL)
-                fail_msg("\"%s\" does not say \"%s\"", err.text, squats[i].says);
+            assert_says(&err, squats[i].says);
         }
         assert_int_equal(private_number("SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'v')"
                                         " AND relnamespace = 'ours'::regnamespace"),
@@ -148,17 +123,10 @@ static int see(const sqlock_migration_info *info, void *user)
 }
 
 /* Whoever looks need not be one who migrates. */
-static void test_status_reads_tables_of_anybodys_but_no_view(void **state)
+TEST(test_status_reads_tables_of_anybodys_but_no_view)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    char user[] = "deploy";
-    sqlock_error err;
+    sqlock_open_opts o = db_opts(ours("deploy"));
 
-    (void)state;
-    private_url();
-    o.schema = "ours";
-    o.connect = connect_as;
-    o.connect_user = user;
     for (size_t i = 0; i < SQUATS; i++) {
         int is_view = strstr(squats[i].says, "plain") != NULL, rc;
 
@@ -170,14 +138,15 @@ static void test_status_reads_tables_of_anybodys_but_no_view(void **state)
             assert_code(SQLOCK_EREFUSED, rc, &err);
     }
     set_stage();
-    assert_ok(migrate_as("stranger", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+    db_migrate(ours("stranger"));
+    o = db_opts(ours("deploy"));
     private_exec("GRANT SELECT ON ours.sqlock_meta, ours.sqlock_migration TO deploy");
     assert_ok(sqlock_migration_status(sqlock_driver_postgres(), NULL, &o, see, NULL, &err), &err);
     assert_ok(sqlock_migration_verify(sqlock_driver_postgres(), NULL, &o, &err), &err);
 }
 
 /* Between any two requests. */
-static struct {
+static struct squat {
     const char *sql;
     int at, calls;
 } squat;
@@ -189,35 +158,32 @@ static void call(void)
 }
 
 static int squatted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                        int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+                        int64_t deadline, sqlock_rows *rows, sqlock_error *out_err)
 {
     call();
-    return sqlock_driver_postgres()->run(conn, stmt, values, n, deadline, rows, err);
+    return sqlock_driver_postgres()->run(conn, stmt, values, n, deadline, rows, out_err);
 }
 
-static int squatted_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
+static int squatted_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *out_err)
 {
     call();
-    return sqlock_driver_postgres()->exec(conn, sql, deadline, err);
+    return sqlock_driver_postgres()->exec(conn, sql, deadline, out_err);
 }
 
-static void test_a_table_that_a_stranger_makes_meanwhile_is_refused_too(void **state)
+TEST(test_a_table_that_a_stranger_makes_meanwhile_is_refused_too)
 {
     sqlock_driver driver = *sqlock_driver_postgres();
+    struct db db = ours(NULL);
     int refused = 0;
-    sqlock_error err;
 
-    (void)state;
-    private_url();
     driver.run = squatted_run;
     driver.exec = squatted_exec;
+    db.driver = &driver;
     for (size_t i = 0; i < SQUATS; i++) {
         for (int at = 0; at < 8; at++) {
             set_stage();
-            squat.sql = squats[i].sql;
-            squat.at = at;
-            squat.calls = 0;
-            refused += migrate_with(&driver, NULL, SQLOCK_SCHEMA_LATEST, 0, &err) != 0;
+            squat = (struct squat){squats[i].sql, at, 0};
+            refused += db_try_migrate(db, &err) != 0;
             assert_true(squat.calls > at);
             assert_nothing_ran();
         }
@@ -226,7 +192,7 @@ static void test_a_table_that_a_stranger_makes_meanwhile_is_refused_too(void **s
 }
 
 /* They could do the same to us anyway, or were given to us by who may. */
-static void test_tables_of_other_roles_that_deploy_are_accepted(void **state)
+TEST(test_tables_of_other_roles_that_deploy_are_accepted)
 {
     static const char *const ways[][2] = {
         {"GRANT deploy TO stranger", "REVOKE deploy FROM stranger"},
@@ -234,35 +200,28 @@ static void test_tables_of_other_roles_that_deploy_are_accepted(void **state)
         {"ALTER SCHEMA ours OWNER TO stranger", "RESET ROLE"},
         {"ALTER ROLE stranger SUPERUSER", "ALTER ROLE stranger NOSUPERUSER"},
     };
-    sqlock_error err;
 
-    (void)state;
-    private_url();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         set_stage();
-        assert_ok(migrate_as("stranger", 1, 0, &err), &err);
+        assert_ok(migrate_as("stranger", 1, 0), &err);
         private_exec("GRANT ALL ON ALL TABLES IN SCHEMA ours TO deploy");
-        assert_code(SQLOCK_EREFUSED, migrate_as("deploy", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+        assert_code(SQLOCK_EREFUSED, migrate_as("deploy", SQLOCK_SCHEMA_LATEST, 0), &err);
         private_exec("%s", ways[i][0]);
-        assert_ok(migrate_as("deploy", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+        db_migrate(ours("deploy"));
         private_exec("%s", ways[i][1]);
     }
 }
 
 /* Before PostgreSQL 15 any role may give itself to others; later who was given it to hand on may.
  */
-static void test_a_stranger_who_gives_us_his_role_is_still_one(void **state)
+TEST(test_a_stranger_who_gives_us_his_role_is_still_one)
 {
-    sqlock_error err;
-
-    (void)state;
-    private_url();
     set_stage();
     stranger_makes(squats[0].sql);
     private_exec("DROP ROLE IF EXISTS accomplice; CREATE ROLE accomplice;"
                  "GRANT stranger TO accomplice WITH ADMIN OPTION;"
                  "SET ROLE accomplice; GRANT stranger TO deploy");
-    assert_code(SQLOCK_EREFUSED, migrate_as("deploy", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+    assert_code(SQLOCK_EREFUSED, migrate_as("deploy", SQLOCK_SCHEMA_LATEST, 0), &err);
     assert_nothing_ran();
     private_exec("SET ROLE accomplice; REVOKE stranger FROM deploy; RESET ROLE;"
                  "DROP ROLE accomplice");
@@ -271,20 +230,7 @@ static void test_a_stranger_who_gives_us_his_role_is_still_one(void **state)
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
-static int open_ours(sqlock_error *err)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m = NULL;
-    int rc;
-
-    o.schema = "ours";
-    memset(err, 0, sizeof *err);
-    rc = sqlock_open(sqlock_driver_postgres(), private_url(), &o, &m, err);
-    sqlock_close(m);
-    return rc;
-}
-
-static void test_what_is_no_plain_table_is_refused_when_it_is_opened(void **state)
+TEST(test_what_is_no_plain_table_is_refused_when_it_is_opened)
 {
     static const char *const fakes[] = {
         "ALTER TABLE sqlock_meta RENAME TO m;"
@@ -294,45 +240,25 @@ static void test_what_is_no_plain_table_is_refused_when_it_is_opened(void **stat
         "CREATE RULE r AS ON UPDATE TO sqlock_meta DO ALSO SELECT trap()",
         "CREATE RULE r AS ON INSERT TO sqlock_register DO ALSO SELECT trap()",
     };
-    sqlock_error err;
 
-    (void)state;
-    private_url();
     for (size_t i = 0; i < sizeof fakes / sizeof *fakes; i++) {
         set_stage();
-        assert_ok(migrate_as("stranger", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+        db_migrate(ours("stranger"));
         stranger_makes(fakes[i]);
-        assert_int_equal(open_ours(&err), SQLOCK_EREFUSED);
-        assert_non_null(strstr(err.text, i < 2 ? "no plain table" : "has a rule"));
+        assert_code(SQLOCK_EREFUSED, db_try(ours(NULL), &err), &err);
+        assert_says(&err, i < 2 ? "no plain table" : "has a rule");
         assert_nothing_ran();
     }
 }
 
 /* For an audit, say. */
-static void test_triggers_of_who_has_the_tables_are_accepted(void **state)
+TEST(test_triggers_of_who_has_the_tables_are_accepted)
 {
-    sqlock_error err;
-
-    (void)state;
-    private_url();
     set_stage();
-    assert_ok(migrate_as("stranger", SQLOCK_SCHEMA_LATEST, 0, &err), &err);
+    db_migrate(ours("stranger"));
     stranger_makes("CREATE TRIGGER t AFTER UPDATE ON sqlock_lock FOR EACH ROW"
                    " EXECUTE PROCEDURE traps()");
-    assert_ok(open_ours(&err), &err);
+    assert_ok(db_try(ours(NULL), &err), &err);
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_table_that_a_stranger_made_is_refused_and_nothing_of_it_runs),
-        cmocka_unit_test(test_status_reads_tables_of_anybodys_but_no_view),
-        cmocka_unit_test(test_a_table_that_a_stranger_makes_meanwhile_is_refused_too),
-        cmocka_unit_test(test_tables_of_other_roles_that_deploy_are_accepted),
-        cmocka_unit_test(test_a_stranger_who_gives_us_his_role_is_still_one),
-        cmocka_unit_test(test_what_is_no_plain_table_is_refused_when_it_is_opened),
-        cmocka_unit_test(test_triggers_of_who_has_the_tables_are_accepted),
-    };
-
-    return cmocka_run_group_tests_name("input: strangers", tests, NULL, NULL);
-}
+TEST_MAIN_EACH(NULL, NULL)
