@@ -6,21 +6,24 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "tests/lib/lite.h"
 #include "tests/lib/private.h"
+#include "tests/lib/private_db.h"
 
 #ifdef TEST_HAVE_POSTGRES
+#include "tests/lib/pq.h"
 #include <libpq-fe.h>
-#include <sqlock/postgres.h>
 #endif
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>
-#include <stdio.h>
 #endif
+
+static sqlock_error err;
 
 #define NAME "nightly"
 enum { LEASE = 2000, DELAY = 400 };
 
-static struct stage stage;
+static sqlock *managers[2]; /* on PostgreSQL */
 
 /* An acquire on a thread of its own. */
 static struct caller {
@@ -82,14 +85,6 @@ static void believes_no_longer_than_the_row(sqlock *observer)
     assert_true(caller.got + LEASE * MS > end + DELAY / 2 * MS); /* wrong */
 }
 
-static void give_back(sqlock_lock *lock)
-{
-    sqlock_error err;
-
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-}
-
 /* ---- PostgreSQL --------------------------------------------------------------------------------
  */
 
@@ -97,17 +92,11 @@ static void give_back(sqlock_lock *lock)
 
 #define SCHEMA "commits"
 
-static sqlock *managers[2];
-
 /* From now on commits wait for a standby that never comes; or they do not any more. */
 static void standby_wanted(bool wanted)
 {
-    private_exec("ALTER SYSTEM SET synchronous_standby_names = '%s'", wanted ? "nobody" : "");
-    private_exec("SELECT pg_reload_conf()");
+    private_set("synchronous_standby_names", wanted ? "nobody" : "");
     /* sessions learn of it when the checkpointer has said so */
-    assert_soon(private_number(
-                    "SELECT (current_setting('synchronous_standby_names') <> '')::int") == wanted,
-                patience_ms(5000));
     sleep_ms(50);
 }
 
@@ -116,46 +105,26 @@ static int64_t who_waits(void)
     return private_number("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' LIMIT 1");
 }
 
-static int setup_postgres(void **state)
-{
-    (void)state;
-    memset(&caller, 0, sizeof caller);
-    return 0;
-}
-
-static int teardown_postgres(void **state)
-{
-    (void)state;
-    if (managers[0])
-        standby_wanted(false);
-    caller_join();
-    for (int i = 0; i < 2; i++) {
-        sqlock_close(managers[i]);
-        managers[i] = NULL;
-    }
-    return 0;
-}
-
 /* The driver, but for a look by whom a row is locked: the standby comes just before it, and the
  * commit that waited for it ends. */
 static const sqlock_driver *real;
 static int looks;
 
 static int run_behind_the_commit(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                                 int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+                                 int64_t deadline, sqlock_rows *rows, sqlock_error *out_err)
 {
     if (stmt == SQLOCK_STMT_GUARDED && looks++ == 0) {
         standby_wanted(false);
         assert_soon(who_waits() < 0, patience_ms(5000));
     }
-    return real->run(conn, stmt, values, n, deadline, rows, err);
+    return real->run(conn, stmt, values, n, deadline, rows, out_err);
 }
 
 static const sqlock_driver *delayed(void)
 {
     static sqlock_driver driver;
 
-    real = sqlock_driver_postgres();
+    real = private_db(SCHEMA).driver;
     driver = *real;
     driver.run = run_behind_the_commit;
     looks = 0;
@@ -165,22 +134,18 @@ static const sqlock_driver *delayed(void)
 /* Two managers whose connections are open; the name has a row with token 1, which is free. */
 static void postgres_with_standby(void)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
+    struct db db = private_new(SCHEMA);
 
-    private_exec("DROP SCHEMA IF EXISTS " SCHEMA " CASCADE; CREATE SCHEMA " SCHEMA);
-    opts.schema = SCHEMA;
-    opts.request_ms = 2000;
-    assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
+    db.request_ms = 2000;
+    db.driver = delayed();
     for (int i = 0; i < 2; i++)
-        assert_ok(sqlock_open(delayed(), private_url(), &opts, &managers[i], &err), &err);
-    give_back(held(managers[0], NAME, LEASE, NULL));
+        managers[i] = db_open(db);
+    lock_draw(managers[0], NAME);
     standby_wanted(true);
 }
 
-static void test_lease_of_a_late_commit_ends_as_the_row_says_on_postgres(void **state)
+TEST(test_lease_of_a_late_commit_ends_as_the_row_says_on_postgres)
 {
-    (void)state;
     postgres_with_standby();
     caller_start(managers[0], 8000, NULL);
     assert_soon(who_waits() > 0, patience_ms(5000));
@@ -188,16 +153,15 @@ static void test_lease_of_a_late_commit_ends_as_the_row_says_on_postgres(void **
     standby_wanted(false);
     caller_join();
     believes_no_longer_than_the_row(managers[1]);
-    give_back(caller.lock);
+    lock_give(caller.lock);
 }
 
 /* What the server says to a client of its own whose wait is cancelled: success. */
 static void cancelled_commit_looks_like_success(void)
 {
-    PGconn *c = PQconnectdb(private_url());
+    PGconn *c = pq_open(private_url());
     PGresult *res;
 
-    PQclear(PQexec(c, "SET client_min_messages = error"));
     assert_int_equal(PQsendQuery(c, "CREATE TABLE " SCHEMA ".other ()"), 1);
     assert_soon(private_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
                                "AND pid = %d",
@@ -214,7 +178,6 @@ static void cancelled_commit_looks_like_success(void)
  * with it: nobody may be told that it is held, before a commit was confirmed. */
 static void ended_in_its_commit(const char *how)
 {
-    sqlock_error err;
     struct row row;
 
     postgres_with_standby();
@@ -235,18 +198,16 @@ static void ended_in_its_commit(const char *how)
     assert_int_equal(row.n, 1);
     assert_int_equal(row.token, sqlock_lock_token(caller.lock));
     assert_true(row.token >= 2);
-    give_back(caller.lock);
+    lock_give(caller.lock);
 }
 
-static void test_grant_whose_commit_was_cancelled_is_unsure_on_postgres(void **state)
+TEST(test_grant_whose_commit_was_cancelled_is_unsure_on_postgres)
 {
-    (void)state;
     ended_in_its_commit("pg_cancel_backend");
 }
 
-static void test_grant_whose_commit_was_killed_is_unsure_on_postgres(void **state)
+TEST(test_grant_whose_commit_was_killed_is_unsure_on_postgres)
 {
-    (void)state;
     ended_in_its_commit("pg_terminate_backend");
 }
 
@@ -259,15 +220,11 @@ static void unsure_in_its_commit(void)
     assert_int_equal(caller.rc, SQLOCK_EUNSURE);
 }
 
-static void test_release_of_a_grant_in_its_commit_gives_it_back_on_postgres(void **state)
+TEST(test_release_of_a_grant_in_its_commit_gives_it_back_on_postgres)
 {
-    sqlock_error err;
-    int rc;
-    (void)state;
-
     unsure_in_its_commit();
-    rc = sqlock_release(caller.lock, &err); /* it has to be committed too */
-    assert_code(SQLOCK_EUNSURE, rc, &err);
+    /* it has to be committed too */
+    assert_code(SQLOCK_EUNSURE, sqlock_release(caller.lock, &err), &err);
     assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
     standby_wanted(false);
     assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
@@ -277,11 +234,8 @@ static void test_release_of_a_grant_in_its_commit_gives_it_back_on_postgres(void
 }
 
 /* The row is locked, perhaps by the very grant that is asked about. */
-static void test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres(void **state)
+TEST(test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres)
 {
-    sqlock_error err;
-    (void)state;
-
     unsure_in_its_commit();
     looks = 1; /* the standby does not come by itself */
     assert_code(SQLOCK_EUNSURE, sqlock_settle(caller.lock, 500, &err), &err);
@@ -289,22 +243,19 @@ static void test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres(void **st
     standby_wanted(false);
     assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
     assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
-    give_back(caller.lock);
+    lock_give(caller.lock);
 }
 
 /* The row is locked by the very grant that is asked about, and when it is looked at by whom, that
  * is committed. */
-static void test_settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres(void **state)
+TEST(test_settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres)
 {
-    sqlock_error err;
-    (void)state;
-
     unsure_in_its_commit();
     assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
     assert_true(looks > 0);
     assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_HELD);
     assert_int_equal(row_of(managers[1], NAME).token, sqlock_lock_token(caller.lock));
-    give_back(caller.lock);
+    lock_give(caller.lock);
 }
 
 #endif
@@ -316,58 +267,31 @@ static void test_settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgr
 
 static sqlite3 *reader;
 
-static int teardown_sqlite(void **state)
-{
-    (void)state;
-    sqlite3_close(reader);
-    reader = NULL;
-    caller_join();
-    stage_remove(&stage);
-    return 0;
-}
-
-static void reader_starts(void)
-{
-    assert_int_equal(sqlite3_open(stage_file(&stage), &reader), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM sqlock_lock", NULL, NULL, NULL),
-        SQLITE_OK);
-}
-
-static void reader_ends(void)
-{
-    assert_int_equal(sqlite3_exec(reader, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-}
-
 /* The managers know the file and its statements; nothing is held. */
 static void sqlite_with_reader(void)
 {
-    memset(&caller, 0, sizeof caller);
     stage_sqlite(&stage);
     for (int i = 0; i < 2; i++)
-        give_back(held(stage_open(&stage), NAME, LEASE, NULL));
-    reader_starts();
+        lock_draw(stage_open(&stage), NAME);
+    reader = lite_open(stage_file(&stage));
+    lite_exec(reader, "BEGIN; SELECT count(*) FROM sqlock_lock");
 }
 
-static void test_lease_of_a_late_commit_ends_as_the_row_says_on_sqlite(void **state)
+TEST(test_lease_of_a_late_commit_ends_as_the_row_says_on_sqlite)
 {
-    (void)state;
     sqlite_with_reader();
     caller_start(stage.managers[0], 8000, NULL);
     sleep_ms(DELAY + 100);
-    reader_ends();
+    lite_exec(reader, "COMMIT");
     caller_join();
     believes_no_longer_than_the_row(stage.managers[1]);
-    give_back(caller.lock);
+    lock_give(caller.lock);
 }
 
-static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state)
+TEST(test_grant_whose_commit_was_cancelled_is_none_on_sqlite)
 {
     sqlock_cancel *cancel = NULL;
-    sqlock_error err;
-    sqlock_lock *next;
     int64_t before;
-    (void)state;
 
     sqlite_with_reader();
     before = row_of(stage.managers[1], NAME).token;
@@ -379,32 +303,31 @@ static void test_grant_whose_commit_was_cancelled_is_none_on_sqlite(void **state
     sqlock_cancel_free(cancel);
     assert_int_equal(caller.rc, SQLOCK_ECANCELLED);
     assert_null(caller.lock);
-    reader_ends();
+    lite_exec(reader, "COMMIT");
     assert_int_equal(row_of(stage.managers[1], NAME).held, 0);
     assert_int_equal(row_of(stage.managers[1], NAME).token, before); /* nor drawn */
-    next = held(stage.managers[1], NAME, LEASE, NULL);
-    assert_true(sqlock_lock_token(next) > before); /* nothing was left open */
-    give_back(next);
+    assert_true(lock_draw(stage.managers[1], NAME) > before);        /* nothing was left open */
 }
 
 #endif
 
-#define PG(name)   cmocka_unit_test_setup_teardown(test_##name, setup_postgres, teardown_postgres)
-#define LITE(name) cmocka_unit_test_teardown(test_##name, teardown_sqlite)
-
-static const struct CMUnitTest tests[] = {
+static int teardown(void **state)
+{
 #ifdef TEST_HAVE_POSTGRES
-    PG(lease_of_a_late_commit_ends_as_the_row_says_on_postgres),
-    PG(grant_whose_commit_was_cancelled_is_unsure_on_postgres),
-    PG(grant_whose_commit_was_killed_is_unsure_on_postgres),
-    PG(release_of_a_grant_in_its_commit_gives_it_back_on_postgres),
-    PG(settle_of_a_grant_in_its_commit_is_unsure_on_postgres),
-    PG(settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres),
+    if (managers[0])
+        standby_wanted(false);
 #endif
 #ifdef TEST_HAVE_SQLITE
-    LITE(lease_of_a_late_commit_ends_as_the_row_says_on_sqlite),
-    LITE(grant_whose_commit_was_cancelled_is_none_on_sqlite),
+    sqlite3_close(reader);
+    reader = NULL;
 #endif
-};
+    caller_join();
+    memset(&caller, 0, sizeof caller);
+    for (int i = 0; i < 2; i++) {
+        sqlock_close(managers[i]);
+        managers[i] = NULL;
+    }
+    return stage_teardown(state);
+}
 
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, teardown)

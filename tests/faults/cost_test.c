@@ -3,20 +3,14 @@
  * a request is what a client sends before it hears the answer. */
 #include "tests/faults/faults.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#ifdef TEST_HAVE_POSTGRES
+#include "tests/lib/pq.h"
+#include <libpq-fe.h>
+#endif
+
+static sqlock_error err;
 
 #define NAME "nightly"
-
-static struct stage stage;
-
-static int teardown(void **state)
-{
-    (void)state;
-    stage_remove(&stage);
-    return 0;
-}
 
 /* ---- one request -------------------------------------------------------------------------------
  */
@@ -25,7 +19,6 @@ enum { PAIRS = 50 };
 
 static sqlock *warm(void)
 {
-    sqlock_error err;
     sqlock *m;
 
     stage_proxied(&stage);
@@ -34,49 +27,39 @@ static sqlock *warm(void)
         sqlock_lock *lock = held(m, NAME, 30000, NULL);
 
         assert_ok(sqlock_renew(lock, &err), &err);
-        assert_ok(sqlock_release(lock, &err), &err);
-        sqlock_lock_free(lock);
+        lock_give(lock);
     }
     return m;
 }
 
-static void test_busy_try_and_renewal_cost_one_round_trip_each(void **state)
+TEST(test_busy_try_and_renewal_cost_one_round_trip_each)
 {
     sqlock *m = warm();
     sqlock_lock *lock = held(m, NAME, 30000, NULL), *none = NULL;
-    sqlock_error err;
     int before = proxy_requests(stage.proxy);
-    (void)state;
 
     for (int i = 0; i < PAIRS; i++) {
         assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &none, &err), &err);
         assert_ok(sqlock_renew(lock, &err), &err);
     }
     assert_int_equal(proxy_requests(stage.proxy), before + 2 * PAIRS);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
 }
 
 #ifdef TEST_HAVE_POSTGRES
-#include <libpq-fe.h>
-
 /* Contention is certain while a foreign transaction keeps the row: busy, by nobody who can be seen,
  * and with pauses (P9, P18). */
-static void test_wait_for_a_locked_row_is_busy_and_costs_little(void **state)
+TEST(test_wait_for_a_locked_row_is_busy_and_costs_little)
 {
     sqlock *m = warm();
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_holder holder = {.size = sizeof holder, .token = 99};
     sqlock_lock *none = NULL;
-    PGconn *c = PQconnectdb(pg_url());
-    char sql[128];
-    sqlock_error err;
+    PGconn *c = pq_open(pg_url());
     int64_t begun, took;
     int before, rc, tried;
-    (void)state;
 
-    snprintf(sql, sizeof sql, "BEGIN; UPDATE %s.sqlock_lock SET waiters = 0", stage.at.schema);
-    PQclear(PQexec(c, sql));
+    pq_exec(c, "BEGIN; UPDATE %s.sqlock_lock SET waiters = 0", stage.at.schema);
     opts.wait_ms = 1000;
     opts.holder = &holder;
     before = proxy_requests(stage.proxy);
@@ -92,27 +75,23 @@ static void test_wait_for_a_locked_row_is_busy_and_costs_little(void **state)
     assert_int_equal(tried, SQLOCK_EBUSY);
     assert_between(900 * MS, took, 1000 * MS + patience_ms(300) * MS);
     assert_between(4, before, 30);
-    assert_non_null(strstr(err.text, "locked the lock's row"));
+    assert_says(&err, "locked the lock's row");
     assert_int_equal(holder.token, 0);
     assert_string_equal(holder.label, "");
 }
 
 /* Only the making of a name's row was pending, which is no grant: nothing is unsure. */
-static void test_name_whose_row_could_not_be_made_is_not_unsure(void **state)
+TEST(test_name_whose_row_could_not_be_made_is_not_unsure)
 {
     sqlock *m = warm();
     sqlock_lock *none = NULL;
-    PGconn *c = PQconnectdb(pg_url());
-    char sql[200];
-    sqlock_error err;
+    PGconn *c = pq_open(pg_url());
     int rc;
-    (void)state;
 
-    snprintf(sql, sizeof sql,
-             "BEGIN; INSERT INTO %s.sqlock_lock (ns, name, token, idle_since) "
-             "VALUES ('', 'new', 1, 1)",
-             stage.at.schema);
-    PQclear(PQexec(c, sql));
+    pq_exec(c,
+            "BEGIN; INSERT INTO %s.sqlock_lock (ns, name, token, idle_since) "
+            "VALUES ('', 'new', 1, 1)",
+            stage.at.schema);
     rc = take(m, "new", 30000, 300, NULL, &none, &err);
     PQfinish(c);
     assert_code(SQLOCK_ETIMEOUT, rc, &err);
@@ -122,19 +101,17 @@ static void test_name_whose_row_could_not_be_made_is_not_unsure(void **state)
 
 /* Every reply comes after half of the lease: nobody else may be kept from the lock by that (P5,
  * P8). */
-static void test_grants_that_are_always_late_are_given_back(void **state)
+TEST(test_grants_that_are_always_late_are_given_back)
 {
     sqlock *m = warm(), *direct = stage_open(&stage);
     sqlock_lock *none = NULL;
-    sqlock_error err;
     int64_t begun = sqlock_now_us();
-    (void)state;
 
     proxy_delay(stage.proxy, 100);
     assert_code(SQLOCK_ETIMEOUT, take(m, NAME, 200, SQLOCK_WAIT_FOREVER, NULL, &none, &err), &err);
     assert_null(none);
     assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * MS);
-    assert_non_null(strstr(err.text, "too slow for a lease of 200 ms"));
+    assert_says(&err, "too slow for a lease of 200 ms");
     assert_int_equal(row_of(direct, NAME).held, 0);
     proxy_delay(stage.proxy, 0);
 }
@@ -157,10 +134,7 @@ static int connections(const char *who)
 static void take_all(sqlock *m, struct events *events)
 {
     for (int i = 0; i < LEASES; i++) {
-        char name[32];
-
-        snprintf(name, sizeof name, "lease %04d", i);
-        locks[i] = held(m, name, LEASE, events);
+        locks[i] = held(m, textf("lease %04d", i), LEASE, events);
         tokens[i] = sqlock_lock_token(locks[i]);
     }
 }
@@ -178,24 +152,17 @@ static void all_are_held(void)
                      LEASES);
 }
 
-static void test_thousand_leases_are_renewed_together_on_two_connections(void **state)
+TEST(test_thousand_leases_are_renewed_together_on_two_connections)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     struct events events = {0};
-    char who[32], *url = NULL;
+    char *who;
     int requests, renewals, renewed, most = 0;
-    sqlock_error err;
     int64_t end;
     sqlock *m;
-    (void)state;
 
     stage_proxied(&stage);
-    snprintf(who, sizeof who, "%.30s", stage.at.schema);
-    assert_true(asprintf(&url, "%s&application_name=%s", proxy_url(stage.proxy), who) > 0);
-    opts.schema = stage.at.schema;
-    assert_ok(sqlock_open(watched_driver(), url, &opts, &stage.managers[0], &err), &err);
-    free(url);
-    m = stage.managers[0];
+    who = textf("%.30s", stage.at.schema);
+    m = stage_open_at(&stage, textf("%s&application_name=%s", proxy_url(stage.proxy), who));
     take_all(m, &events);
     all_are_held();
     wait_renewed(locks[0]); /* the renewals' connection is open and knows its statements */
@@ -222,22 +189,8 @@ static void test_thousand_leases_are_renewed_together_on_two_connections(void **
     assert_true(renewed >= 4 * LEASES); /* all of them, again and again */
     assert_int_equal(atomic_load(&events.n_lost), 0);
     all_are_held();
-    sqlock_close(m);
-    stage.managers[0] = NULL;
     for (int i = 0; i < LEASES; i++)
         sqlock_lock_free(locks[i]);
 }
 
-#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
-
-static const struct CMUnitTest tests[] = {
-    T(busy_try_and_renewal_cost_one_round_trip_each),
-#ifdef TEST_HAVE_POSTGRES
-    T(wait_for_a_locked_row_is_busy_and_costs_little),
-    T(name_whose_row_could_not_be_made_is_not_unsure),
-    T(grants_that_are_always_late_are_given_back),
-#endif
-    T(thousand_leases_are_renewed_together_on_two_connections),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, stage_teardown)

@@ -6,11 +6,11 @@
 #include <pthread.h>
 #include <string.h>
 
+static sqlock_error err;
+
 #define NAME  "nightly"
 #define LEASE 1000
 #define LATE  100 /* so many milliseconds after the deadline a loss may be told */
-
-static struct stage stage;
 
 /* Somebody else who waits for the lock. */
 static struct rival {
@@ -31,10 +31,8 @@ static void rival_join(void)
 
 static int teardown(void **state)
 {
-    (void)state;
     rival_join();
-    stage_remove(&stage);
-    return 0;
+    return stage_teardown(state);
 }
 
 /* ---- silent for good ---------------------------------------------------------------------------
@@ -73,15 +71,13 @@ static void wait_until_stuck(int requests)
     assert_int_equal(atomic_load(&watch.renewing), 1);
 }
 
-static void test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed(void **state)
+TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
 {
     struct events events = {0};
     sqlock_lock *lock;
-    sqlock_error err;
     sqlock *m, *direct;
     int64_t deadline, readable, token;
     int fd, answered, requests;
-    (void)state;
 
     stage_proxied(&stage);
     m = stage_open_cut(&stage);
@@ -124,8 +120,7 @@ static void test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed(vo
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
     assert_ok(sqlock_renew(rival.lock, &err), &err);
-    assert_ok(sqlock_release(rival.lock, &err), &err);
-    sqlock_lock_free(rival.lock);
+    lock_give(rival.lock);
     sqlock_lock_free(lock);
 }
 
@@ -138,7 +133,6 @@ static void silent_for_a_while(int32_t lease_ms, int32_t silent_ms, bool given_u
     struct events events = {0};
     int64_t token, from, end;
     sqlock_lock *lock;
-    sqlock_error err;
     sqlock *m;
     int accepted;
 
@@ -163,29 +157,18 @@ static void silent_for_a_while(int32_t lease_ms, int32_t silent_ms, bool given_u
     assert_int_equal(row_of(m, NAME).token, token);
     assert_int_equal(atomic_load(&events.n_lost), 0);
     assert_true(proxy_accepted(stage.proxy) > accepted);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
 }
 
-static void test_lock_survives_half_a_lease_of_silence_and_dead_links(void **state)
+TEST(test_lock_survives_half_a_lease_of_silence_and_dead_links)
 {
-    (void)state;
     silent_for_a_while(LEASE, LEASE / 2, false);
 }
 
 /* So long that the first renewal has to give up: it must leave time for one on a new connection. */
-static void test_lock_survives_silence_that_outlasts_a_renewal(void **state)
+TEST(test_lock_survives_silence_that_outlasts_a_renewal)
 {
-    (void)state;
     silent_for_a_while(3000, 1950, true);
 }
 
-#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
-
-static const struct CMUnitTest tests[] = {
-    T(loss_is_told_at_the_deadline_when_only_replies_are_swallowed),
-    T(lock_survives_half_a_lease_of_silence_and_dead_links),
-    T(lock_survives_silence_that_outlasts_a_renewal),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, teardown)

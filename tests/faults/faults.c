@@ -5,6 +5,13 @@
 #include "tests/lib/postgres_quirks.h"
 #include "tests/lib/sqlite_quirks.h"
 
+#ifdef TEST_HAVE_POSTGRES
+#include <sqlock/postgres.h>
+#endif
+#ifdef TEST_HAVE_MYSQL
+#include <sqlock/mysql.h>
+#endif
+
 /* ---- the watched driver ------------------------------------------------------------------------
  */
 
@@ -63,28 +70,22 @@ static void watch_driver(const sqlock_driver *driver)
 /* ---- a database --------------------------------------------------------------------------------
  */
 
-static sqlock_open_opts open_opts(const struct stage *s)
+static struct db db_of_stage(const struct stage *s)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-
-    opts.schema = s->at.schema;
-    opts.request_ms = 1500; /* so long does a try look for a server that is gone */
-    return opts;
+    return (struct db){.driver = &watched,
+                       .url = s->at.url,
+                       .schema = s->at.schema,
+                       .request_ms = 1500}; /* so long does a try look for a server that is gone */
 }
 
 static void begin(struct stage *s, const struct quirks *q)
 {
-    sqlock_open_opts opts;
-    sqlock_error err;
-
     memset(s, 0, sizeof *s);
-    if (!test_wants(q->name))
-        skip();
+    need_driver(q->name);
     q->make(&s->at);
     s->q = q;
     watch_driver(q->driver());
-    opts = open_opts(s);
-    assert_ok(sqlock_migrate(&watched, s->at.url, &opts, NULL, &err), &err);
+    db_migrate(db_of_stage(s));
 }
 
 void stage_postgres(struct stage *s)
@@ -130,27 +131,49 @@ void stage_remove(struct stage *s)
     memset(s, 0, sizeof *s);
 }
 
-static sqlock *open_at(struct stage *s, const char *url)
+struct stage stage;
+
+int stage_teardown(__attribute__((unused)) void **state)
 {
-    sqlock_open_opts opts = open_opts(s);
-    sqlock_error err;
+    stage_remove(&stage);
+    return 0;
+}
+
+sqlock *stage_open_at(struct stage *s, const char *url)
+{
     int i = 0;
 
     while (i < STAGE_MANAGERS && s->managers[i] != NULL)
         i++;
     assert_true(i < STAGE_MANAGERS);
-    assert_ok(sqlock_open(&watched, url, &opts, &s->managers[i], &err), &err);
-    return s->managers[i];
+    return s->managers[i] = db_open(db_by(db_of_stage(s), url));
 }
 
 sqlock *stage_open(struct stage *s)
 {
-    return open_at(s, s->at.url);
+    return stage_open_at(s, s->at.url);
 }
 
 sqlock *stage_open_cut(struct stage *s)
 {
-    return open_at(s, proxy_url(s->proxy));
+    return stage_open_at(s, proxy_url(s->proxy));
+}
+
+struct db db_of(const char *url)
+{
+    struct db db = {.url = url};
+
+#ifdef TEST_HAVE_MYSQL
+    if (strncmp(url, "mysql:", strlen("mysql:")) == 0)
+        db.driver = sqlock_driver_mysql();
+#endif
+#ifdef TEST_HAVE_POSTGRES
+    if (strncmp(url, "postgresql:", strlen("postgresql:")) == 0)
+        db.driver = sqlock_driver_postgres();
+#endif
+    if (db.driver == NULL)
+        skip();
+    return db;
 }
 
 /* ---- locks -------------------------------------------------------------------------------------

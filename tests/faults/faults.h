@@ -10,11 +10,12 @@
 #include <sqlock/driver.h>
 #include <sqlock/import.h>
 
-#include "tests/lib/check.h"
+#include "tests/lib/db.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/place.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/row.h"
+#include "tests/lib/words.h"
 
 #define MS INT64_C(1000) /* in microseconds */
 
@@ -36,13 +37,21 @@ void stage_proxied(struct stage *s); /* PostgreSQL with a proxy before it */
 void stage_sqlite(struct stage *s);
 /* The path of SQLite's file. */
 const char *stage_file(const struct stage *s);
-/* For a teardown: closes the managers and removes the database. A stage of zeros is allowed. */
+/* Closes the managers and removes the database. A stage of zeros is allowed. */
 void stage_remove(struct stage *s);
+/* The program's one, and a teardown of each test that removes it. */
+extern struct stage stage;
+int stage_teardown(void **state);
 
 /* A manager on this database by the watched driver: stage_open() directly, stage_open_cut() by way
  * of the proxy. It is closed by stage_remove(). */
 sqlock *stage_open(struct stage *s);
 sqlock *stage_open_cut(struct stage *s);
+sqlock *stage_open_at(struct stage *s, const char *url);
+
+/* The database of a URL, for the driver that its scheme names; servers of tests/lib/servers.h have
+ * such URLs. Skips the test where that driver is missing. */
+struct db db_of(const char *url);
 
 /* ---- locks -------------------------------------------------------------------------------------
  */

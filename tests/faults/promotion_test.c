@@ -5,65 +5,37 @@
 #include "tests/faults/faults.h"
 
 #include <sqlock/register.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/lib/private.h"
 #include "tests/lib/servers.h"
 
-#ifdef TEST_HAVE_POSTGRES
-#include <sqlock/postgres.h>
-#endif
-#ifdef TEST_HAVE_MYSQL
-#include <sqlock/mysql.h>
-#endif
+static sqlock_error err;
 
 /* ---- one client after the other ----------------------------------------------------------------
  */
-
-static const sqlock_driver *driver;
 
 /* What has been given away so far, on all servers. */
 static struct {
     int64_t token, version;
 } last;
 
-static void begin(const struct server *a, const sqlock_driver *d)
+static void begin(const char *url)
 {
-    sqlock_error err;
-
-    driver = d;
     memset(&last, 0, sizeof last);
-    assert_ok(sqlock_migrate(driver, a->url, NULL, NULL, &err), &err);
-}
-
-static sqlock *open_at(const char *url, const sqlock_open_opts *opts)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
-    sqlock *m = NULL;
-
-    assert_ok(sqlock_open(driver, url, opts != NULL ? opts : &o, &m, &err), &err);
-    return m;
+    db_migrate(db_of(url));
 }
 
 /* 1: they are above all that there have been. A lease that another left may have to run out first.
  */
 static int draw(sqlock *m, const char *name)
 {
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    int64_t version = 0, token;
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
+    sqlock_lock *lock = lock_take(m, name, 300, 0);
+    int64_t version = 0, token = sqlock_lock_token(lock);
     size_t len;
     int rises;
 
-    o.lease_ms = 300;
-    o.wait_ms = patience_ms(5000);
-    assert_ok(sqlock_acquire(m, name, &o, &lock, &err), &err);
-    token = sqlock_lock_token(lock);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
     assert_ok(sqlock_register_get(m, "r", NULL, 0, &len, &version, &err), &err);
     assert_ok(sqlock_register_set(m, "r", name, strlen(name), version, &version, &err), &err);
     rises = token > last.token && version > last.version;
@@ -75,7 +47,7 @@ static int draw(sqlock *m, const char *name)
 /* A client that is there for three grants. 1: all rose. */
 static int visit(const struct server *s)
 {
-    sqlock *m = open_at(s->url, NULL);
+    sqlock *m = db_open(db_of(s->url));
     int rises = 1;
 
     for (int i = 0; i < 3; i++)
@@ -87,7 +59,6 @@ static int visit(const struct server *s)
 /* ---- promotions --------------------------------------------------------------------------------
  */
 
-#ifdef TEST_HAVE_POSTGRES
 static void await_rows(const struct server *standby, int64_t rows)
 {
     assert_soon(server_number(standby, "SELECT count(*) FROM sqlock_lock") >= rows,
@@ -101,14 +72,10 @@ static int two_promotions(void)
     struct server a = server_postgres(), b, c;
     int risen;
 
-    begin(&a, sqlock_driver_postgres());
+    begin(a.url);
     risen = visit(&a);
-    b = server_copy(&a);
-    c = server_copy(&a);
-    await_rows(&b, 1);
-    await_rows(&c, 1);
-    server_cut(&b);
-    server_cut(&c);
+    b = server_branch(&a);
+    c = server_branch(&a);
     risen &= visit(&a); /* of this neither knows */
     server_kill(&a);
     server_promote(&b);
@@ -123,24 +90,35 @@ static int two_promotions(void)
     return risen;
 }
 
-static void test_P2_tokens_rise_over_two_promotions_that_know_nothing_of_each_other(void **state)
+TEST(test_P2_tokens_rise_over_two_promotions_that_know_nothing_of_each_other)
 {
-    (void)state;
     assert_int_equal(two_promotions(), 3);
 }
 
-/* A comes back on its disk, where nothing is known of what B has granted meanwhile. */
-static int failback(void)
+/* Before MySQL 5.7.8 nobody may know when it was started. */
+static struct server mysql_that_tells_its_start(void)
 {
-    struct server a = server_postgres(), b;
+    struct server s = server_mysql();
+
+    if (server_number(&s, "SELECT version() LIKE '5.6.%%'"))
+        skip();
+    return s;
+}
+
+/* A goes on, and what it grants then its copy B does not know. B takes over, and A comes back on
+ * its disk, where nothing is known of what B has granted meanwhile. How many of the four visits
+ * rose. */
+static int failback(struct server a)
+{
+    struct server b;
     int risen;
 
-    begin(&a, sqlock_driver_postgres());
+    begin(a.url);
     risen = visit(&a);
-    b = server_copy(&a);
-    await_rows(&b, 1);
+    b = server_branch(&a);
+    risen += visit(&a);
     server_kill(&a);
-    server_promote(&b);
+    server_take_over(&b);
     risen += visit(&b);
     server_kill(&b);
     server_again(&a);
@@ -149,75 +127,81 @@ static int failback(void)
     return risen;
 }
 
-static void test_P2_tokens_rise_over_a_failback_without_a_rebuild(void **state)
+TEST(test_P2_tokens_rise_over_a_failback_without_a_rebuild)
 {
-    (void)state;
-    assert_int_equal(failback(), 3);
+    assert_int_equal(failback(server_postgres()), 4);
+}
+
+TEST(test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql)
+{
+    assert_int_equal(failback(mysql_that_tells_its_start()), 4);
 }
 
 /* However often A was started anew, a copy that has seen none of it is above A. */
-static void test_P2_tokens_rise_over_three_restarts_and_the_promotion_of_a_copy(void **state)
+static void three_restarts_and_a_copy(struct server a, const char *meta)
 {
-    struct server a = server_postgres(), b;
-    (void)state;
+    struct server b;
 
-    begin(&a, sqlock_driver_postgres());
+    begin(a.url);
     assert_true(visit(&a));
-    b = server_copy(&a);
-    await_rows(&b, 1);
-    server_cut(&b);
+    b = server_branch(&a);
     for (int i = 0; i < 3; i++) {
         server_kill(&a);
         server_again(&a);
         assert_true(visit(&a));
     }
-    assert_int_equal(server_number(&a, "SELECT inc FROM sqlock_meta"), 4);
+    assert_true(server_number(&a, "SELECT inc FROM %s", meta) >= 4);
     server_kill(&a);
-    server_promote(&b);
+    server_take_over(&b);
     assert_true(visit(&b));
     server_kill(&b);
+}
+
+TEST(test_P2_tokens_rise_over_three_restarts_and_the_promotion_of_a_copy)
+{
+    three_restarts_and_a_copy(server_postgres(), "sqlock_meta");
+}
+
+TEST(test_P2_tokens_rise_over_three_restarts_and_an_older_copy_on_mysql)
+{
+    three_restarts_and_a_copy(mysql_that_tells_its_start(), "test.sqlock_meta");
 }
 
 /* ---- clocks ------------------------------------------------------------------------------------
  */
 
+#ifdef TEST_HAVE_POSTGRES
 /* The server was an hour ahead, and is started with the true time. */
-static void test_P2_clock_behind_the_tokens_is_refused_or_lifts_them(void **state)
+TEST(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
-    sqlock *m = NULL;
+    static const char floor_now[] = "SELECT fence_floor FROM sqlock_meta";
+    struct db db;
+    sqlock *m;
     int64_t floor;
-    (void)state;
 
+    need_driver("postgres");
     private_clock(3600);
-    driver = sqlock_driver_postgres();
-    memset(&last, 0, sizeof last);
-    assert_ok(sqlock_migrate(driver, private_url(), NULL, NULL, &err), &err);
-    m = open_at(private_url(), NULL);
+    begin(private_url());
+    db = db_of(private_url());
+    m = db_open(db);
     assert_true(draw(m, "x"));
     sqlock_close(m);
-    floor = private_number("SELECT fence_floor FROM sqlock_meta");
+    floor = private_number(floor_now);
     private_restart(0);
-    m = NULL;
-    assert_code(SQLOCK_EREFUSED, sqlock_open(driver, private_url(), &o, &m, &err), &err);
-    assert_null(m);
+    assert_told(SQLOCK_EREFUSED, "s behind the last token", db_try(db, &err), &err);
     assert_true((err.flags & SQLOCK_RETRY) != 0);
-    assert_non_null(strstr(err.text, "s behind the last token"));
-    assert_non_null(strstr(err.text, "SQLOCK_OPEN_LIFT_TOKENS"));
-    assert_int_equal(private_number("SELECT fence_floor FROM sqlock_meta"), floor);
-    o.flags = SQLOCK_OPEN_LIFT_TOKENS;
-    m = open_at(private_url(), &o);
-    assert_int_equal(private_number("SELECT fence_floor FROM sqlock_meta"),
-                     floor + INT64_C(4294967296));
-    assert_true(draw(m, "x"));
-    sqlock_close(m);
-    m = open_at(private_url(), NULL); /* it has been done, and once for all */
-    assert_true(draw(m, "x"));
-    sqlock_close(m);
-    assert_int_equal(private_number("SELECT fence_floor FROM sqlock_meta"),
-                     floor + INT64_C(4294967296));
+    assert_says(&err, "SQLOCK_OPEN_LIFT_TOKENS");
+    assert_int_equal(private_number(floor_now), floor);
+    for (int i = 0; i < 2; i++) { /* the second time it has been done, and once for all */
+        m = db_open(db_with(db, i == 0 ? SQLOCK_OPEN_LIFT_TOKENS : 0));
+        assert_int_equal(private_number(floor_now), floor + INT64_C(4294967296));
+        assert_true(draw(m, "x"));
+        sqlock_close(m);
+    }
+    assert_int_equal(private_number(floor_now), floor + INT64_C(4294967296));
 }
+
+#endif
 
 /* ---- grace -------------------------------------------------------------------------------------
  */
@@ -226,43 +210,37 @@ enum { LONGEST = 4000 };
 
 static sqlock *open_gracious(const struct server *a, const struct server *b, int32_t grace_ms)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    char url[512], *host_a = strstr(a->url, "host="), *host_b = strstr(b->url, "host=");
+    const char *host_a = strstr(a->url, "host="), *host_b = strstr(b->url, "host=");
+    struct db db =
+        db_of(textf("postgresql:///postgres?%.*s,%.*s&user=postgres", (int)strcspn(host_a, "&"),
+                    host_a, (int)strcspn(host_b + 5, "&"), host_b + 5));
 
-    snprintf(url, sizeof url, "postgresql:///postgres?%.*s,%.*s&user=postgres",
-             (int)strcspn(host_a, "&"), host_a, (int)strcspn(host_b + 5, "&"), host_b + 5);
-    o.lease_ms = LONGEST;
-    o.grace_ms = grace_ms;
-    return open_at(url, &o);
+    db.lease_ms = LONGEST;
+    db.grace_ms = grace_ms;
+    return db_open(db);
 }
 
-static int try(sqlock *m, const char *name, sqlock_error *err)
+static int try(sqlock *m, const char *name)
 {
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    int rc;
+    int rc = lock_try(m, name, 0, &lock, &err);
 
-    o.wait_ms = 0;
-    rc = sqlock_acquire(m, name, &o, &lock, err);
     if (lock != NULL)
-        assert_ok(sqlock_release(lock, err), err);
-    sqlock_lock_free(lock);
+        lock_give(lock);
     return rc;
 }
 
 /* "lost" is granted by a commit that B does not have. Who was granted it believes in it, until its
  * lease is over; and so long nobody else is granted it. "kept" goes on. */
-static void test_nobody_is_granted_what_a_lost_commit_may_have_granted(void **state)
+TEST(test_nobody_is_granted_what_a_lost_commit_may_have_granted)
 {
     struct server a = server_postgres(), b;
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock *holder, *eager, *gracious;
     sqlock_lock *kept, *lost, *next = NULL;
     int64_t token, ends, lost_at;
-    sqlock_error err;
-    (void)state;
 
-    begin(&a, sqlock_driver_postgres());
+    begin(a.url);
     b = server_copy(&a);
     holder = open_gracious(&a, &b, 60000);
     kept = held(holder, "kept", LONGEST, NULL);
@@ -275,11 +253,9 @@ static void test_nobody_is_granted_what_a_lost_commit_may_have_granted(void **st
     server_promote(&b);
     gracious = open_gracious(&a, &b, 60000);
     ends = sqlock_lock_deadline_us(lost);
-    assert_code(SQLOCK_EBUSY, try(gracious, "lost", &err), &err);
-    assert_non_null(strstr(err.text, "may have lost the lock's holder"));
-    assert_code(SQLOCK_EBUSY, try(gracious, "never seen", &err), &err);
-    assert_code(SQLOCK_EBUSY, try(gracious, "kept", &err), &err);
-    assert_non_null(strstr(err.text, "held by"));
+    assert_told(SQLOCK_EBUSY, "may have lost the lock's holder", try(gracious, "lost"), &err);
+    assert_code(SQLOCK_EBUSY, try(gracious, "never seen"), &err);
+    assert_told(SQLOCK_EBUSY, "held by", try(gracious, "kept"), &err);
     o.flags = 0;
     o.wait_ms = patience_ms(20000);
     assert_ok(sqlock_acquire(gracious, "lost", &o, &next, &err), &err);
@@ -291,17 +267,15 @@ static void test_nobody_is_granted_what_a_lost_commit_may_have_granted(void **st
     assert_true(sqlock_lock_token(next) > sqlock_lock_token(lost));
     assert_int_equal(sqlock_lock_state(kept), SQLOCK_HELD); /* its holder came along */
     assert_int_equal(sqlock_lock_token(kept), token);
-    assert_ok(sqlock_release(next, &err), &err);
-    sqlock_lock_free(next);
+    lock_give(next);
     /* Without the option nobody waits; nor does anybody when a server was merely started anew. */
     server_exec(&b, "UPDATE sqlock_meta SET lost_at = (extract(epoch FROM clock_timestamp()) * "
                     "1000000)::bigint, longest = 60000000");
     eager = open_gracious(&a, &b, 0);
-    assert_code(SQLOCK_EBUSY, try(gracious, "lost", &err), &err);
-    assert_ok(try(eager, "lost", &err), &err);
+    assert_code(SQLOCK_EBUSY, try(gracious, "lost"), &err);
+    assert_ok(try(eager, "lost"), &err);
     server_exec(&b, "UPDATE sqlock_meta SET lost_at = 0");
-    assert_ok(sqlock_release(kept, &err), &err);
-    sqlock_lock_free(kept);
+    lock_give(kept);
     sqlock_lock_free(lost);
     sqlock_close(holder);
     sqlock_close(eager);
@@ -309,88 +283,9 @@ static void test_nobody_is_granted_what_a_lost_commit_may_have_granted(void **st
     server_kill(&b);
     server_again(&b);
     gracious = open_gracious(&a, &b, 60000);
-    assert_ok(try(gracious, "lost", &err), &err);
+    assert_ok(try(gracious, "lost"), &err);
     assert_int_equal(server_number(&b, "SELECT lost_at FROM sqlock_meta"), 0);
     sqlock_close(gracious);
     server_kill(&b);
 }
-#endif
-
-/* ---- MariaDB -----------------------------------------------------------------------------------
- */
-
-#ifdef TEST_HAVE_MYSQL
-/* Before MySQL 5.7.8 nobody may know when it was started. */
-static struct server server_that_tells_its_start(void)
-{
-    struct server s = server_mysql();
-
-    if (server_number(&s, "SELECT version() LIKE '5.6.%%'"))
-        skip();
-    return s;
-}
-
-/* B has A's disk of a moment; A goes on, and what it grants then B does not know. B takes over, and
- * A comes back. */
-static int take_turns_on_mysql(void)
-{
-    struct server a = server_that_tells_its_start(), b;
-    int risen;
-
-    begin(&a, sqlock_driver_mysql());
-    risen = visit(&a);
-    server_kill(&a);
-    b = server_copy(&a);
-    server_again(&a);
-    risen += visit(&a);
-    server_kill(&a);
-    server_again(&b);
-    risen += visit(&b);
-    server_kill(&b);
-    server_again(&a);
-    risen += visit(&a);
-    server_kill(&a);
-    return risen;
-}
-
-static void test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql(void **state)
-{
-    (void)state;
-    assert_int_equal(take_turns_on_mysql(), 4);
-}
-
-static void test_P2_tokens_rise_over_three_restarts_and_an_older_copy_on_mysql(void **state)
-{
-    struct server a = server_that_tells_its_start(), b;
-    (void)state;
-
-    begin(&a, sqlock_driver_mysql());
-    assert_true(visit(&a));
-    server_kill(&a);
-    b = server_copy(&a);
-    for (int i = 0; i < 3; i++) {
-        server_again(&a);
-        assert_true(visit(&a));
-        server_kill(&a);
-    }
-    server_again(&b);
-    assert_true(visit(&b));
-    server_kill(&b);
-}
-#endif
-
-static const struct CMUnitTest tests[] = {
-#ifdef TEST_HAVE_POSTGRES
-    cmocka_unit_test(test_P2_tokens_rise_over_two_promotions_that_know_nothing_of_each_other),
-    cmocka_unit_test(test_P2_tokens_rise_over_a_failback_without_a_rebuild),
-    cmocka_unit_test(test_P2_tokens_rise_over_three_restarts_and_the_promotion_of_a_copy),
-    cmocka_unit_test(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them),
-    cmocka_unit_test(test_nobody_is_granted_what_a_lost_commit_may_have_granted),
-#endif
-#ifdef TEST_HAVE_MYSQL
-    cmocka_unit_test(test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql),
-    cmocka_unit_test(test_P2_tokens_rise_over_three_restarts_and_an_older_copy_on_mysql),
-#endif
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

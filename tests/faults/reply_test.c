@@ -7,23 +7,15 @@
 #include <sched.h>
 #include <string.h>
 
+static sqlock_error err;
+
 #define NAME "nightly"
 
-static struct stage stage;
 static sqlock *m, *direct;
 static int64_t last; /* token of the name's last grant */
 
-static int teardown(void **state)
-{
-    (void)state;
-    stage_remove(&stage);
-    return 0;
-}
-
 static void give_back(sqlock_lock *lock)
 {
-    sqlock_error err;
-
     assert_ok(sqlock_release(lock, &err), &err);
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
     sqlock_lock_free(lock);
@@ -55,7 +47,6 @@ static void assert_row(int expect_held, int64_t token)
 static sqlock_lock *unsure_release(int32_t lease_ms)
 {
     sqlock_lock *lock;
-    sqlock_error err;
 
     warm();
     lock = held(m, NAME, lease_ms, NULL);
@@ -70,11 +61,9 @@ static sqlock_lock *unsure_release(int32_t lease_ms)
 /* ---- release -------------------------------------------------------------------------
  */
 
-static void test_unsure_release_is_settled_as_released_though_a_rival_holds_now(void **state)
+TEST(test_unsure_release_is_settled_as_released_though_a_rival_holds_now)
 {
     sqlock_lock *lock = unsure_release(5000), *rival = held(direct, NAME, 5000, NULL);
-    sqlock_error err;
-    (void)state;
 
     proxy_refuse(stage.proxy, 0);
     assert_ok(sqlock_settle(lock, 2000, &err), &err);
@@ -87,10 +76,9 @@ static void test_unsure_release_is_settled_as_released_though_a_rival_holds_now(
 
 /* The row no longer knows that release: but who else could have let the rivals in before the lease
  * ended? */
-static void test_unsure_release_is_settled_as_released_after_several_rivals(void **state)
+TEST(test_unsure_release_is_settled_as_released_after_several_rivals)
 {
     sqlock_lock *lock = unsure_release(20000), *rival;
-    (void)state;
 
     give_back(held(direct, NAME, 5000, NULL));
     rival = held(direct, NAME, 5000, NULL);
@@ -103,7 +91,6 @@ static void test_unsure_release_is_settled_as_released_after_several_rivals(void
 static sqlock_lock *import(const unsigned char *owner, int64_t token)
 {
     sqlock_lock *lock = NULL;
-    sqlock_error err;
 
     assert_ok(sqlock_import(m, NAME, owner, token, NULL, &lock, &err), &err);
     return lock;
@@ -113,7 +100,6 @@ static sqlock_lock *import(const unsigned char *owner, int64_t token)
 static sqlock_lock *unsure_release_of_an_import(const unsigned char *owner)
 {
     sqlock_lock *lock = import(owner, last + 1);
-    sqlock_error err;
 
     proxy_refuse(stage.proxy, 1);
     proxy_cut_reply(stage.proxy, 1); /* it looks how long the grant lasts before */
@@ -132,11 +118,9 @@ static void warm_for_imports(void)
     sqlock_lock_free(lock);
 }
 
-static void
-test_unsure_release_of_an_import_is_settled_as_released_after_several_rivals(void **state)
+TEST(test_unsure_release_of_an_import_is_settled_as_released_after_several_rivals)
 {
     sqlock_lock *first, *lock;
-    (void)state;
 
     warm_for_imports();
     first = held(direct, NAME, 20000, NULL);
@@ -159,11 +143,10 @@ static void *let_in_soon(void *arg)
 
 /* Nobody heard how long it lasts: it is asked for again, as a release would be, and then released.
  */
-static void test_release_of_an_import_goes_on_when_the_look_before_it_was_cut(void **state)
+TEST(test_release_of_an_import_goes_on_when_the_look_before_it_was_cut)
 {
     sqlock_lock *first;
     pthread_t thread;
-    (void)state;
 
     warm_for_imports();
     first = held(direct, NAME, 20000, NULL);
@@ -178,12 +161,10 @@ static void test_release_of_an_import_goes_on_when_the_look_before_it_was_cut(vo
 }
 
 /* By a wrong owner nothing was released, whoever came since. */
-static void test_unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost(void **state)
+TEST(test_unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost)
 {
     unsigned char owner[SQLOCK_OWNER_SIZE] = {1};
     sqlock_lock *holder, *lock;
-    sqlock_error err;
-    (void)state;
 
     warm_for_imports();
     holder = held(direct, NAME, 20000, NULL);
@@ -281,10 +262,9 @@ static void wait_cycles(struct worker *w)
         sleep_ms(1);
 }
 
-static void test_reset_at_any_byte_of_a_reply_reaches_no_caller(void **state)
+TEST(test_reset_at_any_byte_of_a_reply_reaches_no_caller)
 {
     static struct worker workers[WORKERS];
-    (void)state;
 
     stage_proxied(&stage);
     memset(&shop, 0, sizeof shop);
@@ -317,15 +297,4 @@ static void test_reset_at_any_byte_of_a_reply_reaches_no_caller(void **state)
     assert_int_equal(atomic_load(&shop.fallen), 0);
 }
 
-#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
-
-static const struct CMUnitTest tests[] = {
-    T(unsure_release_is_settled_as_released_though_a_rival_holds_now),
-    T(unsure_release_is_settled_as_released_after_several_rivals),
-    T(unsure_release_of_an_import_is_settled_as_released_after_several_rivals),
-    T(release_of_an_import_goes_on_when_the_look_before_it_was_cut),
-    T(unsure_release_of_an_import_that_is_not_the_grant_is_settled_as_lost),
-    T(reset_at_any_byte_of_a_reply_reaches_no_caller),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, stage_teardown)

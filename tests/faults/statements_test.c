@@ -7,37 +7,30 @@
 #include <string.h>
 
 #include "tests/lib/private.h"
+#include "tests/lib/private_db.h"
 
-#ifdef TEST_HAVE_POSTGRES
-#include <sqlock/postgres.h>
-#endif
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #endif
 
+static sqlock_error err;
+
 enum { PAIRS = 20 };
 #define NAME "nightly"
 
 static sqlock *manager;
-static struct stage stage;
 
 static int teardown(void **state)
 {
-    (void)state;
     sqlock_close(manager);
     manager = NULL;
-    stage_remove(&stage);
-    return 0;
+    return stage_teardown(state);
 }
 
 static void acquire_and_release(void)
 {
-    sqlock_lock *lock = held(manager, NAME, 30000, NULL);
-    sqlock_error err;
-
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_draw(manager, NAME);
 }
 
 #ifdef TEST_HAVE_POSTGRES
@@ -49,20 +42,15 @@ static void acquire_and_release(void)
  */
 static void log_everything(void)
 {
-    private_exec("ALTER SYSTEM SET log_min_duration_statement = 0");
-    private_exec("ALTER SYSTEM SET log_min_messages = log");
-    private_exec("ALTER SYSTEM SET log_line_prefix = '<%%a> '");
-    private_exec("SELECT pg_reload_conf()");
-    assert_soon(
-        private_number("SELECT (current_setting('log_min_duration_statement') = '0')::int") == 1,
-        patience_ms(5000));
+    private_set("log_min_messages", "log");
+    private_set("log_line_prefix", "<%a> ");
+    private_set("log_min_duration_statement", "0");
 }
 
 static void log_nothing(void)
 {
-    private_exec("ALTER SYSTEM RESET log_min_duration_statement");
-    private_exec("ALTER SYSTEM SET log_min_messages = fatal");
-    private_exec("SELECT pg_reload_conf()");
+    private_set("log_min_duration_statement", NULL);
+    private_set("log_min_messages", "fatal");
 }
 
 /* What the log says of the sessions called WHO. A line reads
@@ -95,13 +83,11 @@ static void count_line(const char *line, struct counts *n)
 /* From a byte of the log to its end; the lines of a call are there when its answer is. */
 static struct counts count_log(long from, long *end)
 {
-    char path[300], *line = NULL;
+    FILE *f = fopen(textf("%s/log", private_dir()), "r");
     struct counts n = {0};
+    char *line = NULL;
     size_t size = 0;
-    FILE *f;
 
-    snprintf(path, sizeof path, "%s/log", private_dir());
-    f = fopen(path, "r");
     assert_non_null(f);
     assert_int_equal(fseek(f, from, SEEK_SET), 0);
     while (getline(&line, &size, f) > 0)
@@ -112,30 +98,23 @@ static struct counts count_log(long from, long *end)
     return n;
 }
 
-static void counted_manager(void)
+static void counted_manager(unsigned flags)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
-    char *url = NULL;
+    struct db db = db_with(private_new(SCHEMA), flags);
 
-    private_exec("DROP SCHEMA IF EXISTS " SCHEMA " CASCADE; CREATE SCHEMA " SCHEMA);
-    opts.schema = SCHEMA;
-    assert_ok(sqlock_migrate(sqlock_driver_postgres(), private_url(), &opts, NULL, &err), &err);
     log_everything();
     stage.proxy = proxy_start_url(private_url());
-    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(stage.proxy)) > 0);
-    assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &manager, &err), &err);
-    free(url);
+    db.url = textf("%s&application_name=" WHO, proxy_url(stage.proxy));
+    manager = db_open(db);
 }
 
-static void test_acquire_and_release_are_one_prepared_statement_each_at_the_server(void **state)
+TEST(test_acquire_and_release_are_one_prepared_statement_each_at_the_server)
 {
     struct counts n;
     long end = 0;
     int requests, opened;
-    (void)state;
 
-    counted_manager();
+    counted_manager(0);
     n = count_log(0, &end);
     assert_true(n.others > 0); /* the first words on a connection are no prepared statements */
     acquire_and_release();     /* makes the row: the request's other steps are parsed too */
@@ -161,23 +140,12 @@ static void test_acquire_and_release_are_one_prepared_statement_each_at_the_serv
 }
 
 /* Wrong: without prepared statements each request is parsed again. The count must see that. */
-static void test_count_sees_what_is_parsed_each_time(void **state)
+TEST(test_count_sees_what_is_parsed_each_time)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
     struct counts n;
-    char *url = NULL;
     long end = 0;
-    (void)state;
 
-    counted_manager();
-    sqlock_close(manager);
-    manager = NULL;
-    opts.schema = SCHEMA;
-    opts.flags = SQLOCK_OPEN_UNPREPARED;
-    assert_true(asprintf(&url, "%s&application_name=" WHO, proxy_url(stage.proxy)) > 0);
-    assert_ok(sqlock_open(sqlock_driver_postgres(), url, &opts, &manager, &err), &err);
-    free(url);
+    counted_manager(SQLOCK_OPEN_UNPREPARED);
     acquire_and_release();
     count_log(0, &end);
     acquire_and_release();
@@ -224,10 +192,10 @@ static int on_compile(void *user, int what, const char *a, const char *b, const 
     return SQLITE_OK;
 }
 
-static int connect_traced(void *user, void **out_native, sqlock_error *err)
+static int connect_traced(void *user, void **out_native, sqlock_error *out_err)
 {
     sqlite3 *db = NULL;
-    (void)err;
+    (void)out_err;
 
     if (sqlite3_open(user, &db) != SQLITE_OK)
         return SQLOCK_EUNREACH;
@@ -237,94 +205,62 @@ static int connect_traced(void *user, void **out_native, sqlock_error *err)
     return 0;
 }
 
-static struct traced since(void)
+static void assert_traced(int statements, int begins, int compiled)
 {
-    struct traced t;
+    assert_int_equal(atomic_exchange(&traced.statements, 0), statements);
+    assert_int_equal(atomic_exchange(&traced.begins, 0), begins);
+    assert_int_equal(atomic_exchange(&traced.commits, 0), begins);
+    assert_int_equal(atomic_exchange(&traced.compiled, 0), compiled);
+}
 
-    atomic_init(&t.statements, atomic_exchange(&traced.statements, 0));
-    atomic_init(&t.begins, atomic_exchange(&traced.begins, 0));
-    atomic_init(&t.commits, atomic_exchange(&traced.commits, 0));
-    atomic_init(&t.compiled, atomic_exchange(&traced.compiled, 0));
-    return t;
+static void forget_traced(void)
+{
+    memset(&traced, 0, sizeof traced);
 }
 
 static void traced_manager(void)
 {
-    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err;
+    struct db db = {.driver = sqlock_driver_sqlite(), .connect = connect_traced};
 
     stage_sqlite(&stage);
-    opts.connect = connect_traced;
-    opts.connect_user = (void *)(uintptr_t)stage_file(&stage);
-    assert_ok(sqlock_open(sqlock_driver_sqlite(), NULL, &opts, &manager, &err), &err);
+    db.connect_user = (void *)(uintptr_t)stage_file(&stage);
+    manager = db_open(db);
 }
 
 /* SQLite is not asked over a network: what counts is the one transaction, whose commit is the cost.
  */
-static void test_acquire_and_release_are_one_transaction_each_in_sqlite(void **state)
+TEST(test_acquire_and_release_are_one_transaction_each_in_sqlite)
 {
     sqlock_lock *lock;
-    sqlock_error err;
-    struct traced t;
-    (void)state;
 
     traced_manager();
     acquire_and_release();
     acquire_and_release();
-    t = since();
-    assert_true(atomic_load(&t.compiled) > 0);
+    assert_true(atomic_load(&traced.compiled) > 0);
+    forget_traced();
     for (int i = 0; i < PAIRS; i++) {
         lock = held(manager, NAME, 30000, NULL);
-        t = since();
-        assert_int_equal(atomic_load(&t.statements),
-                         6); /* look; begin, grant, answer, mode, commit */
-        assert_int_equal(atomic_load(&t.begins), 1);
-        assert_int_equal(atomic_load(&t.commits), 1);
-        assert_int_equal(atomic_load(&t.compiled), 1); /* the mode, which SQLite never keeps */
-        assert_ok(sqlock_release(lock, &err), &err);
-        sqlock_lock_free(lock);
-        t = since();
-        assert_int_equal(atomic_load(&t.statements), 5); /* begin, release, answer, mode, commit */
-        assert_int_equal(atomic_load(&t.begins), 1);
-        assert_int_equal(atomic_load(&t.commits), 1);
-        assert_int_equal(atomic_load(&t.compiled), 1);
+        /* look; begin, grant, answer, mode, commit: SQLite never keeps the mode compiled */
+        assert_traced(6, 1, 1);
+        lock_give(lock);
+        assert_traced(5, 1, 1); /* begin, release, answer, mode, commit */
     }
 }
 
-static void test_busy_try_is_one_reading_statement_in_sqlite(void **state)
+TEST(test_busy_try_is_one_reading_statement_in_sqlite)
 {
     sqlock_lock *lock, *none = NULL;
-    sqlock_error err;
-    struct traced t;
-    (void)state;
 
     traced_manager();
     lock = held(manager, NAME, 30000, NULL);
     take(manager, NAME, 30000, 0, NULL, &none, &err);
-    since();
+    forget_traced();
     for (int i = 0; i < PAIRS; i++)
         assert_code(SQLOCK_EBUSY, take(manager, NAME, 30000, 0, NULL, &none, &err), &err);
-    t = since();
-    assert_int_equal(atomic_load(&t.statements), PAIRS);
-    assert_int_equal(atomic_load(&t.begins), 0);
-    assert_int_equal(atomic_load(&t.compiled), 0);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    assert_traced(PAIRS, 0, 0);
+    lock_give(lock);
 }
 
 #endif
 
-#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
-
-static const struct CMUnitTest tests[] = {
-#ifdef TEST_HAVE_POSTGRES
-    T(acquire_and_release_are_one_prepared_statement_each_at_the_server),
-    T(count_sees_what_is_parsed_each_time),
-#endif
-#ifdef TEST_HAVE_SQLITE
-    T(acquire_and_release_are_one_transaction_each_in_sqlite),
-    T(busy_try_is_one_reading_statement_in_sqlite),
-#endif
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, teardown)

@@ -10,26 +10,26 @@
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>
-#include <stdio.h>
+
+#include "tests/lib/lite.h"
+
+static sqlock_error err;
 
 static sqlite3 *writer; /* of somebody else's */
 #endif
 
-static struct stage stage;
 static struct {
     atomic_int inside, go_on;
 } slow; /* a callback that does not return before it may go on */
 
 static int teardown(void **state)
 {
-    (void)state;
     atomic_store(&slow.go_on, 1);
 #ifdef TEST_HAVE_SQLITE
     sqlite3_close(writer);
     writer = NULL;
 #endif
-    stage_remove(&stage);
-    return 0;
+    return stage_teardown(state);
 }
 
 static int readable(int fd)
@@ -40,15 +40,13 @@ static int readable(int fd)
 }
 
 /* The driver's call outlasts its deadline, as a name resolution or a stalled disk may. */
-static void test_loss_is_told_on_time_while_the_talker_is_stuck(void **state)
+TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
 {
     struct events events = {0};
     sqlock_lock *lock;
-    sqlock_error err;
     sqlock *m;
     int64_t deadline;
     int fd, calls;
-    (void)state;
 
     stage_sqlite(&stage);
     m = stage_open(&stage);
@@ -84,24 +82,22 @@ static void test_loss_is_told_on_time_while_the_talker_is_stuck(void **state)
 
 /* What a cut link is elsewhere: somebody has the file's write lock and keeps it. No renewal gets
  * through, and nobody else is let in before the lease is over. */
-static void test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file(void **state)
+TEST(test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file)
 {
     struct events events = {0};
     sqlock_lock *lock, *next;
-    sqlock_error err;
     sqlock *m, *rival;
     int64_t deadline, token;
     int answered;
-    (void)state;
 
     stage_sqlite(&stage);
-    assert_int_equal(sqlite3_open(stage_file(&stage), &writer), SQLITE_OK);
+    writer = lite_open(stage_file(&stage));
     m = stage_open(&stage);
     rival = stage_open(&stage);
     lock = held(m, "nightly", 900, &events);
     token = sqlock_lock_token(lock);
     wait_renewed(lock);
-    assert_int_equal(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    lite_exec(writer, "BEGIN IMMEDIATE");
     deadline = sqlock_lock_deadline_us(lock);
     answered = atomic_load(&watch.answered[SQLOCK_STMT_RENEW]);
     assert_soon(atomic_load(&watch.renewing) == 1, patience_ms(900));
@@ -112,15 +108,14 @@ static void test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file(void
     assert_int_equal(atomic_load(&events.why), SQLOCK_WHY_EXPIRED);
     assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
     assert_int_equal(atomic_load(&watch.answered[SQLOCK_STMT_RENEW]), answered);
-    assert_int_equal(sqlite3_exec(writer, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    lite_exec(writer, "COMMIT");
 
     next = held(rival, "nightly", 5000, NULL);
     assert_true(sqlock_lock_token(next) > token);
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
     assert_ok(sqlock_renew(next, &err), &err);
-    assert_ok(sqlock_release(next, &err), &err);
-    sqlock_lock_free(next);
+    lock_give(next);
     sqlock_lock_free(lock);
 }
 
@@ -141,7 +136,6 @@ static sqlock_lock *held_unrenewed(sqlock *m, const char *name, int32_t lease_ms
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err;
 
     opts.flags = SQLOCK_NO_RENEW;
     opts.lease_ms = lease_ms;
@@ -152,16 +146,14 @@ static sqlock_lock *held_unrenewed(sqlock *m, const char *name, int32_t lease_ms
 }
 
 /* One lock's callback keeps the timer; the other lock's state and descriptor do not need it. */
-static void test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept(void **state)
+TEST(test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept)
 {
     struct events events = {0};
     sqlock_lock *slow_lock, *lock;
-    sqlock_error err;
     sqlock *m;
     struct pollfd p = {-1, POLLIN, 0};
     int64_t deadline, woken;
     int calls, late = 0, early = 0;
-    (void)state;
 
     stage_sqlite(&stage);
     memset(&slow, 0, sizeof slow);
@@ -193,14 +185,12 @@ static void test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept(vo
 
 /* The renewal was done in time, but its answer is late; the timer is kept and nobody looks. A
  * program that asked in between would have been sent home: so nobody may hear that it is held. */
-static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_back(void **state)
+TEST(test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_back)
 {
     sqlock_lock *lock = NULL;
-    sqlock_error err;
     sqlock *m;
     int64_t deadline;
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
-    (void)state;
 
     stage_sqlite(&stage);
     memset(&slow, 0, sizeof slow);
@@ -225,15 +215,4 @@ static void test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_ba
     sqlock_lock_free(lock);
 }
 
-#define T(name) cmocka_unit_test_teardown(test_##name, teardown)
-
-static const struct CMUnitTest tests[] = {
-    T(loss_is_told_on_time_while_the_talker_is_stuck),
-#ifdef TEST_HAVE_SQLITE
-    T(loss_is_told_at_the_deadline_while_a_writer_keeps_the_file),
-#endif
-    T(state_and_descriptor_tell_the_loss_while_the_watcher_is_kept),
-    T(answer_that_comes_after_the_deadline_does_not_bring_the_lock_back),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, teardown)
