@@ -4,10 +4,11 @@
 
 #include <sqlock/mysql.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/my.h"
+
+static sqlock_error err;
 
 extern const sqlock_dialect sqlock_mysql_dialect;
 
@@ -77,11 +78,8 @@ bool place_has_locks(const struct place *p)
 
 bool place_pipe(const struct place *p, const char *sql)
 {
-    char command[700];
-
     (void)p;
-    snprintf(command, sizeof command, "mysql -u root -S '%s' >/dev/null", my_socket_path());
-    return pipe_to("mysql", command, sql);
+    return pipe_to("mysql", textf("mysql -u root -S '%s' >/dev/null", my_socket_path()), sql);
 }
 
 /* Once the server is known the floor is the clock. */
@@ -91,31 +89,22 @@ bool place_pipe(const struct place *p, const char *sql)
 
 char *place_catalogue(const struct place *p)
 {
-    char *out = NULL, *names = NULL, *sql, *rest, *name;
+    char *out = NULL, *names = NULL, *rest, *name;
     size_t size = 0;
     FILE *f = open_memstream(&names, &size);
 
-    sql = place_fill(p, "SELECT table_name AS t FROM information_schema.tables "
-                        "WHERE table_schema = '{schema}' ORDER BY table_name");
-    my_put_rows(f, sql);
-    free(sql);
+    my_put_rows(f, place_fill(p, "SELECT table_name AS t FROM information_schema.tables "
+                                 "WHERE table_schema = '{schema}' ORDER BY table_name"));
     fclose(f);
     f = open_memstream(&out, &size);
-    for (name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
-        char show[256];
-
+    for (name = strtok_r(kept(names), "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
         name[strcspn(name, " ")] = '\0';
-        snprintf(show, sizeof show, "SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t="));
-        my_put_rows(f, show);
-        if (strstr(name, "meta")) {
-            sql = place_fill(p, META_AS_MIGRATED);
-            my_put_rows(f, sql);
-            free(sql);
-        }
+        my_put_rows(f, textf("SHOW CREATE TABLE `%s`.`%s`", p->schema, name + strlen("t=")));
+        if (strstr(name, "meta"))
+            my_put_rows(f, place_fill(p, META_AS_MIGRATED));
     }
     fclose(f);
-    free(names);
-    return text_replace(out, p->schema, "SCHEMA");
+    return text_replace(kept(out), p->schema, "SCHEMA");
 }
 
 /* ---- the lease of migrators --------------------------------------------------------------------
@@ -123,21 +112,19 @@ char *place_catalogue(const struct place *p)
 
 static void expect_waits(const struct place *p, int32_t least_ms, int32_t most_ms)
 {
-    sqlock_open_opts o = place_opts(p);
+    struct db db = place_db(p);
     int64_t begun = now_us();
-    sqlock_error err;
 
-    o.request_ms = patience_ms(1000);
-    assert_ok(sqlock_migrate(p->driver, p->url, &o, NULL, &err), &err);
+    db.request_ms = patience_ms(1000);
+    db_migrate(db);
     assert_between(least_ms, (now_us() - begun) / 1000, most_ms);
 }
 
 /* Its lease runs out by itself, and whoever comes next waits for just that. */
-static void test_a_migrator_waits_for_the_lease_of_one_that_was_killed(void **state)
+TEST(test_a_migrator_waits_for_the_lease_of_one_that_was_killed)
 {
     struct place p = place_new();
 
-    (void)state;
     place_migrate(&p);
     place_exec(&p, "UPDATE {lock} SET owner = X'00112233445566778899aabbccddeeff', exp = "
                    "(SELECT 700000 + CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)), "
@@ -158,20 +145,28 @@ static void take_lease(void *user, long call)
         sleep_ms(300);
 }
 
-static void test_a_migrator_whose_lease_was_taken_stops(void **state)
+/* A library with one migration more, and what comes between its calls; requests end in time. */
+static int migrate_with(const struct place *p, void (*before)(void *user, long call),
+                        int32_t request_ms)
 {
-    struct place p = place_new(), grown = place_grown(&p), tapped;
-    sqlock_open_opts o = place_opts(&p);
+    struct place grown = place_grown(p), tapped;
     struct tap *tap;
-    sqlock_error err;
+    struct db db;
 
-    (void)state;
-    place_migrate(&p);
+    place_migrate(p);
     tapped = place_tapped(&grown, &tap);
-    tap->before = take_lease;
-    tap->user = &p;
-    o.request_ms = 1000;
-    assert_code(SQLOCK_ELOST, sqlock_migrate(tapped.driver, p.url, &o, NULL, &err), &err);
+    tap->before = before;
+    tap->user = (void *)(uintptr_t)p;
+    db = place_db(&tapped);
+    db.request_ms = request_ms;
+    return db_try_migrate(db, &err);
+}
+
+TEST(test_a_migrator_whose_lease_was_taken_stops)
+{
+    struct place p = place_new(), grown = place_grown(&p);
+
+    assert_code(SQLOCK_ELOST, migrate_with(&p, take_lease, 1000), &err);
     assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 3);
     place_exec(&p, place_end_lease);
     assert_int_equal(place_migrate(&grown), 1);
@@ -198,20 +193,11 @@ static void lock_row_for_a_while(void *user, long call)
 }
 
 /* The server gives up waiting for the row before the client does; nobody has taken the lease. */
-static void test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on(void **state)
+TEST(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on)
 {
-    struct place p = place_new(), grown = place_grown(&p), tapped;
-    sqlock_open_opts o = place_opts(&p);
-    struct tap *tap;
-    sqlock_error err;
+    struct place p = place_new();
 
-    (void)state;
-    place_migrate(&p);
-    tapped = place_tapped(&grown, &tap);
-    tap->before = lock_row_for_a_while;
-    tap->user = &p;
-    o.request_ms = 2000;
-    assert_ok(sqlock_migrate(tapped.driver, p.url, &o, NULL, &err), &err);
+    assert_ok(migrate_with(&p, lock_row_for_a_while, 2000), &err);
     assert_int_equal(child_wait(holder, patience_ms(10000)), 0);
     assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 4);
 }
@@ -232,20 +218,16 @@ static int drop_later(void *p)
 
 /* P5: each statement of a packet commits by itself. The break waits for the row, the DROP for the
  * break, and the packet's look at the notes comes behind both. */
-static void test_a_break_whose_notes_go_away_behind_it_is_told_as_one(void **state)
+TEST(test_a_break_whose_notes_go_away_behind_it_is_told_as_one)
 {
     struct place p = place_new();
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
+    sqlock_lock *lock;
     pid_t children[2];
     sqlock *m;
 
-    (void)state;
     place_migrate(&p);
     m = place_open(&p);
-    o.flags = SQLOCK_NO_RENEW;
-    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
+    lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
     children[0] = child_start(hold_the_broken_row, &p);
     sleep_ms(200);
     children[1] = child_start(drop_later, &p);
@@ -258,55 +240,37 @@ static void test_a_break_whose_notes_go_away_behind_it_is_told_as_one(void **sta
 }
 
 /* The library's own locks are nobody's business. */
-static int count_all(const sqlock_info *info, void *user)
-{
-    (void)info;
-    ++*(int *)user;
-    return 0;
-}
-
-static void test_the_lease_of_migrators_is_never_listed(void **state)
+TEST(test_the_lease_of_migrators_is_never_listed)
 {
     struct place p = place_new();
-    sqlock_list_opts o = SQLOCK_LIST_OPTS_INIT;
-    sqlock_error err;
-    int n = 0;
     sqlock *m;
 
-    (void)state;
     place_migrate(&p);
     assert_int_equal(place_number(&p, "SELECT COUNT(*) FROM {lock}"), 1);
     m = place_open(&p);
-    o.flags = SQLOCK_LIST_FREE;
-    assert_ok(sqlock_list(m, &o, count_all, &n, &err), &err);
-    assert_int_equal(n, 0);
+    assert_int_equal(list_count(m, SQLOCK_LIST_FREE), 0);
     sqlock_close(m);
 }
 
 /* A new table would begin with tokens that were given before. */
-static void test_a_lock_table_that_is_gone_is_told_and_not_made_anew(void **state)
+TEST(test_a_lock_table_that_is_gone_is_told_and_not_made_anew)
 {
     struct place p = place_new();
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
 
-    (void)state;
     place_migrate(&p);
     place_exec(&p, "DROP TABLE {lock}");
-    assert_code(SQLOCK_ESCHEMA, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "lock table is gone"));
+    assert_told(SQLOCK_ESCHEMA, "lock table is gone", migrate_code(&p, &err), &err);
     assert_false(place_has_locks(&p));
 }
 
 /* The twin leaves the tables open while it goes down: what is granted between the look at the
  * tokens and the end of the table is not in the floor. */
-static void test_P2_without_the_locks_on_the_tables_a_token_repeats(void **state)
+TEST(test_P2_without_the_locks_on_the_tables_a_token_repeats)
 {
     static sqlock_migration only;
     struct place p = place_new();
     sqlock_dialect dialect = *p.dialect;
 
-    (void)state;
     only = dialect.migrations[0];
     assert_non_null(strstr(only.down[0], "LOCK TABLES"));
     only.down++;
@@ -316,15 +280,4 @@ static void test_P2_without_the_locks_on_the_tables_a_token_repeats(void **state
     assert_true(tokens_repeat_over_down(place_with(&p, &dialect)));
 }
 
-static const struct CMUnitTest tests[] = {
-    SCHEMA_TESTS,
-    cmocka_unit_test(test_a_migrator_waits_for_the_lease_of_one_that_was_killed),
-    cmocka_unit_test(test_a_migrator_whose_lease_was_taken_stops),
-    cmocka_unit_test(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on),
-    cmocka_unit_test(test_a_break_whose_notes_go_away_behind_it_is_told_as_one),
-    cmocka_unit_test(test_the_lease_of_migrators_is_never_listed),
-    cmocka_unit_test(test_a_lock_table_that_is_gone_is_told_and_not_made_anew),
-    cmocka_unit_test(test_P2_without_the_locks_on_the_tables_a_token_repeats),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -6,11 +6,13 @@
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/pg.h"
+#include "tests/lib/pq.h"
 #include "tests/lib/undo.h"
+
+static sqlock_error err;
 
 extern const sqlock_dialect sqlock_postgres_dialect;
 
@@ -89,10 +91,7 @@ bool place_has_locks(const struct place *p)
 
 bool place_pipe(const struct place *p, const char *sql)
 {
-    char command[700];
-
-    snprintf(command, sizeof command, "psql -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", p->url);
-    return pipe_to("psql", command, sql);
+    return pipe_to("psql", textf("psql -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", p->url), sql);
 }
 
 /* ---- the catalogue -----------------------------------------------------------------------------
@@ -100,11 +99,10 @@ bool place_pipe(const struct place *p, const char *sql)
 
 static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text)
 {
-    char *sql = place_fill(p, text);
-    PGresult *res = PQexec(c, sql);
+    PGresult *res = PQexec(c, place_fill(p, text));
 
     if (PQresultStatus(res) != PGRES_TUPLES_OK)
-        fail_msg("%s\n%s", sql, PQerrorMessage(c));
+        fail_msg("%s\n%s", text, PQerrorMessage(c));
     for (int row = 0; row < PQntuples(res); row++) {
         for (int i = 0; i < PQnfields(res); i++)
             fprintf(f, "%s=%s ", PQfname(res, i),
@@ -112,7 +110,6 @@ static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text
         fputc('\n', f);
     }
     PQclear(res);
-    free(sql);
 }
 
 /* What the migrations make, by name: servers and their packagers put things of their own into other
@@ -126,7 +123,7 @@ static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text
 
 char *place_catalogue(const struct place *p)
 {
-    PGconn *c = PQconnectdb(p->url);
+    PGconn *c = pq_open(p->url);
     char *out = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&out, &size);
@@ -156,7 +153,7 @@ char *place_catalogue(const struct place *p)
         put_rows(f, c, p, META_AS_MIGRATED);
     fclose(f);
     PQfinish(c);
-    return text_replace(out, p->schema, "SCHEMA");
+    return text_replace(kept(out), p->schema, "SCHEMA");
 }
 
 /* ---- schemas -----------------------------------------------------------------------------------
@@ -167,7 +164,14 @@ static void drop_quoted(const char *schema)
     pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE", schema);
 }
 
-static void test_schemas_with_any_letters_are_different_locks(void **state)
+static struct place place_called(const char *schema)
+{
+    drop_quoted(schema);
+    pg_exec("CREATE SCHEMA \"%s\"", schema);
+    return place_of(undo_later(drop_quoted, schema));
+}
+
+TEST(test_schemas_with_any_letters_are_different_locks)
 {
     static const char *const names[] = {
         "Two Words", "two words",
@@ -176,136 +180,101 @@ static void test_schemas_with_any_letters_are_different_locks(void **state)
         "$1",        "{lock}",
         "%s",        "321098765432109876543210987654321098765432109876543210987654321"};
     size_t n = sizeof names / sizeof *names;
-    struct place p = place_of(NULL);
     sqlock_lock *lock[16] = {NULL};
     sqlock *m[16];
-    sqlock_error err;
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
-        pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE; CREATE SCHEMA \"%s\"", names[i], names[i]);
-        p.schema = undo_later(drop_quoted, names[i]);
+        struct place p = place_called(names[i]);
+
         assert_int_equal(place_migrate(&p), (int)p.dialect->n_migrations);
         assert_int_equal(place_migrate(&p), 0);
         m[i] = place_open(&p);
-        assert_ok(sqlock_acquire(m[i], "x", NULL, &lock[i], &err), &err);
+        lock[i] = lock_now(m[i], "x");
         assert_int_equal(pg_number("SELECT count(*) FROM \"%s\".sqlock_lock", names[i]), 1);
     }
     for (size_t i = 0; i < n; i++) {
-        assert_ok(sqlock_release(lock[i], &err), &err);
-        sqlock_lock_free(lock[i]);
+        lock_give(lock[i]);
         sqlock_close(m[i]);
     }
 }
 
-static void test_a_schema_that_is_not_there_is_told(void **state)
+TEST(test_a_schema_that_is_not_there_is_told)
 {
-    struct place p = place_new();
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
-    sqlock *m = NULL;
+    struct place p = place_of("sqlock test: not there");
 
-    (void)state;
-    o.schema = "sqlock test: not there";
-    assert_code(SQLOCK_ESCHEMA, sqlock_open(p.driver, p.url, &o, &m, &err), &err);
-    assert_code(SQLOCK_ESCHEMA, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
-    assert_null(m);
+    assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
+    assert_code(SQLOCK_ESCHEMA, migrate_code(&p, &err), &err);
 }
 
 /* ---- privileges --------------------------------------------------------------------------------
  */
 
-struct login {
-    const char *url, *role;
-};
+static const char *role; /* of the test */
 
-/* The role's own rights count from here on, and its name needs no way to log in. */
-static int connect_as(void *user, void **out_native, sqlock_error *err)
+static void drop_role(const char *name)
 {
-    const struct login *login = user;
-    PGconn *c = PQconnectdb(login->url);
-    char sql[128];
-
-    snprintf(sql, sizeof sql, "SET SESSION AUTHORIZATION %s", login->role);
-    PQclear(PQexec(c, sql));
-    if (PQstatus(c) != CONNECTION_OK) {
-        snprintf(err->text, sizeof err->text, "%s", PQerrorMessage(c));
-        PQfinish(c);
-        return err->code = SQLOCK_EUNREACH;
-    }
-    *out_native = c;
-    return 0;
+    pg_exec("DROP OWNED BY %s; DROP ROLE %s", name, name);
 }
 
-static void drop_role(const char *role)
+static void grant(const struct place *p, const char *rights, const char *table)
 {
-    pg_exec("DROP OWNED BY %s; DROP ROLE %s", role, role);
+    place_exec(p, textf("GRANT %s ON %s TO %s", rights, table, role));
 }
 
-/* A role with the right to look into the schema, and to do there what is granted by it. */
-static const char *role_new(const struct place *p)
+/* The place as a new role sees it, with the right to look into the schema, and to do there what is
+ * granted to it. */
+static struct db as_role(const struct place *p)
 {
-    char role[80];
+    static struct pq_login login;
+    struct db db = place_db(p);
 
-    if (pg_number("SELECT rolsuper::int FROM pg_roles WHERE rolname = current_user") != 1) {
-        print_error("SKIP: privileges: the tests' own role may not create roles\n");
-        if (test_strict())
-            fail_msg("STRICT=1 asks for every test");
-        skip();
-    }
-    snprintf(role, sizeof role, "%s_role", p->schema);
+    if (pg_number("SELECT rolsuper::int FROM pg_roles WHERE rolname = current_user") != 1)
+        skip_loudly("privileges: the tests' own role may not create roles");
+    role = textf("%s_role", p->schema);
     pg_exec("CREATE ROLE %s; GRANT USAGE ON SCHEMA %s TO %s", role, p->schema, role);
-    return undo_later(drop_role, role);
+    role = undo_later(drop_role, role);
+    login = (struct pq_login){p->url, role};
+    db.url = NULL;
+    db.connect = pq_connect_as;
+    db.connect_user = &login;
+    return db;
 }
 
-static void grant(const struct place *p, const char *role, const char *rights, const char *table)
+/* In a schema that was migrated, with the rights that leases take. */
+static struct db as_user_of_leases(const struct place *p)
 {
-    char sql[256];
+    struct db db = as_role(p);
 
-    snprintf(sql, sizeof sql, "GRANT %s ON %s TO %s", rights, table, role);
-    place_exec(p, sql);
-}
-
-static int count_names(const sqlock_info *info, void *user)
-{
-    (void)info;
-    ++*(int *)user;
-    return 0;
+    place_migrate(p);
+    grant(p, "SELECT, INSERT, UPDATE", "{lock}");
+    grant(p, "SELECT, UPDATE", "{meta}");
+    return db;
 }
 
 /* The first code that is not 0 of all that a program does with locks. Taking over someone else's
  * row, and a name that was never locked, are different requests to the database. */
-static int use_everything(const struct place *p, const char *role, sqlock_error *err)
+static int use_everything(struct db db)
 {
-    struct login login = {p->url, role};
-    sqlock_open_opts o = place_opts(p);
-    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
     sqlock *m = NULL;
-    int names = 0, rc;
+    int rc = db_open_to(db, &m, &err);
 
-    o.connect = connect_as;
-    o.connect_user = &login;
-    once.wait_ms = 0;
-    rc = sqlock_open(p->driver, NULL, &o, &m, err);
     if (rc == 0)
-        rc = sqlock_acquire(m, "left behind", &once, &lock, err);
+        rc = lock_try(m, "left behind", 0, &lock, &err);
     if (rc == 0)
-        rc = sqlock_renew(lock, err);
+        rc = sqlock_renew(lock, &err);
     if (rc == 0)
-        rc = sqlock_list(m, NULL, count_names, &names, err);
+        assert_int_equal(list_count(m, 0), 1);
     if (rc == 0)
-        rc = sqlock_release(lock, err);
+        rc = sqlock_release(lock, &err);
     sqlock_lock_free(lock);
     lock = NULL;
     if (rc == 0)
-        rc = sqlock_acquire(m, "new", &once, &lock, err);
+        rc = lock_try(m, "new", 0, &lock, &err);
     if (rc == 0)
-        rc = sqlock_break(m, "new", sqlock_lock_token(lock), err);
+        rc = sqlock_break(m, "new", sqlock_lock_token(lock), &err);
     sqlock_lock_free(lock);
     sqlock_close(m);
-    if (rc == 0)
-        assert_int_equal(names, 1);
     return rc;
 }
 
@@ -316,28 +285,22 @@ static void leave_a_row(const struct place *p)
                   "'left behind', decode(repeat('ab', 16), 'hex'), 1, 1, 1");
 }
 
-static void test_a_role_with_the_documented_grants_can_do_everything(void **state)
+TEST(test_a_role_with_the_documented_grants_can_do_everything)
 {
     struct place p = place_new();
-    const char *role;
-    sqlock_error err;
+    struct db db = as_user_of_leases(&p);
 
-    (void)state;
-    role = role_new(&p);
-    place_migrate(&p);
-    grant(&p, role, "SELECT, INSERT, UPDATE", "{lock}");
-    grant(&p, role, "SELECT, UPDATE", "{meta}");
-    grant(&p, role, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
+    grant(&p, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
     /* Who meets another server writes its name to meta: as the role, too. */
     place_exec(&p, "UPDATE {meta} SET server = 'another'");
-    leave_a_row(&p);
-    assert_ok(use_everything(&p, role, &err), &err);
-    leave_a_row(&p);
-    assert_ok(use_everything(&p, role, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        leave_a_row(&p);
+        assert_ok(use_everything(db), &err);
+    }
 }
 
 /* So that the list in migrations/README.md has no grant too many. */
-static void test_each_documented_grant_is_needed(void **state)
+TEST(test_each_documented_grant_is_needed)
 {
     static const struct {
         const char *lock, *meta;
@@ -347,200 +310,129 @@ static void test_each_documented_grant_is_needed(void **state)
                    {"SELECT, INSERT, UPDATE", "UPDATE"},
                    {"SELECT, INSERT, UPDATE", "SELECT"}};
     struct place p = place_new();
-    const char *role;
-    sqlock_error err;
+    struct db db = as_user_of_leases(&p);
 
-    (void)state;
-    role = role_new(&p);
-    place_migrate(&p);
     sqlock_close(place_open(&p)); /* the server's name is in meta: no write is needed for it */
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
         place_exec(&p, "REVOKE ALL ON {lock}, {meta} FROM PUBLIC");
         pg_exec("REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %s", p.schema, role);
-        grant(&p, role, lacking[i].lock, "{lock}");
-        grant(&p, role, lacking[i].meta, "{meta}");
+        grant(&p, lacking[i].lock, "{lock}");
+        grant(&p, lacking[i].meta, "{meta}");
         leave_a_row(&p);
-        assert_code(SQLOCK_EDENIED, use_everything(&p, role, &err), &err);
+        assert_code(SQLOCK_EDENIED, use_everything(db), &err);
         assert_string_equal(err.sqlstate, "42501");
     }
 }
 
-static int reap_as(const struct place *p, const char *role, sqlock_reap_report *r,
-                   sqlock_error *err)
-{
-    struct login login = {p->url, role};
-    sqlock_open_opts o = place_opts(p);
-    sqlock *m = NULL;
-    int rc;
-
-    o.connect = connect_as;
-    o.connect_user = &login;
-    rc = sqlock_open(p->driver, NULL, &o, &m, err);
-    if (rc == 0)
-        rc = sqlock_reap(m, NULL, r, err);
-    sqlock_close(m);
-    return rc;
-}
-
 /* Clearing takes what every lock takes; pruning takes DELETE, and no right to make or change more.
  */
-static void test_pruning_takes_the_right_to_delete(void **state)
+TEST(test_pruning_takes_the_right_to_delete)
 {
     struct place p = place_new();
     sqlock_reap_report r = {.size = sizeof r};
-    const char *role;
-    sqlock_error err;
+    sqlock *m = db_open(as_user_of_leases(&p));
 
-    (void)state;
-    role = role_new(&p);
-    place_migrate(&p);
-    grant(&p, role, "SELECT, INSERT, UPDATE", "{lock}");
-    grant(&p, role, "SELECT, UPDATE", "{meta}");
     leave_a_row(&p);
-    assert_ok(reap_as(&p, role, &r, &err), &err);
+    assert_ok(sqlock_reap(m, NULL, &r, &err), &err);
     assert_int_equal(r.cleared, 1);
     place_exec(&p, "UPDATE {lock} SET idle_since = 1");
-    assert_code(SQLOCK_EDENIED, reap_as(&p, role, &r, &err), &err);
+    assert_code(SQLOCK_EDENIED, sqlock_reap(m, NULL, &r, &err), &err);
     assert_string_equal(err.sqlstate, "42501");
-    grant(&p, role, "DELETE", "{lock}");
-    assert_ok(reap_as(&p, role, &r, &err), &err);
+    grant(&p, "DELETE", "{lock}");
+    assert_ok(sqlock_reap(m, NULL, &r, &err), &err);
     assert_int_equal(r.pruned, 1);
+    sqlock_close(m);
 }
 
 /* The first code that is not 0 of what a program does with registers and named rows. */
-static int use_registers(sqlock *m, const char *name, sqlock_error *err)
+static int use_registers(sqlock *m, const char *name)
 {
     int64_t version = 0;
     size_t len;
-    int rc = sqlock_register_get(m, name, NULL, 0, &len, &version, err);
+    int rc = sqlock_register_get(m, name, NULL, 0, &len, &version, &err);
 
     for (int i = 0; rc == 0 && i < 2; i++)
-        rc = sqlock_register_set(m, name, "v", 1, version, &version, err);
+        rc = sqlock_register_set(m, name, "v", 1, version, &version, &err);
     return rc;
 }
 
 /* Leases need no right on the tables of registers and rows, which in turn are asked for at their
  * first use; and the list in migrations/README.md has no grant too many. */
-static void test_registers_and_rows_take_rights_of_their_own(void **state)
+TEST(test_registers_and_rows_take_rights_of_their_own)
 {
     static const char *const lacking[] = {"INSERT, UPDATE", "SELECT, UPDATE", "SELECT, INSERT"};
     struct place p = place_new();
-    struct login login = {p.url, NULL};
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
-    sqlock *m = NULL;
-    char name[16];
+    sqlock *m = db_open(as_user_of_leases(&p));
 
-    (void)state;
-    login.role = role_new(&p);
-    o.connect = connect_as;
-    o.connect_user = &login;
-    place_migrate(&p);
-    grant(&p, login.role, "SELECT, INSERT, UPDATE", "{lock}");
-    grant(&p, login.role, "SELECT, UPDATE", "{meta}");
-    assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
-    assert_code(SQLOCK_EDENIED, use_registers(m, "x", &err), &err);
+    assert_code(SQLOCK_EDENIED, use_registers(m, "x"), &err);
     assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
     assert_string_equal(err.sqlstate, "42501");
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        pg_exec("REVOKE ALL ON %s.sqlock_register FROM %s", p.schema, login.role);
-        grant(&p, login.role, lacking[i], "{register}");
-        snprintf(name, sizeof name, "lacking %zu", i);
-        assert_code(SQLOCK_EDENIED, use_registers(m, name, &err), &err);
+        pg_exec("REVOKE ALL ON %s.sqlock_register FROM %s", p.schema, role);
+        grant(&p, lacking[i], "{register}");
+        assert_code(SQLOCK_EDENIED, use_registers(m, textf("lacking %zu", i)), &err);
     }
-    grant(&p, login.role, "SELECT, INSERT, UPDATE", "{register}");
-    assert_ok(use_registers(m, "x", &err), &err);
-    grant(&p, login.role, "SELECT", "{row}");
+    grant(&p, "SELECT, INSERT, UPDATE", "{register}");
+    assert_ok(use_registers(m, "x"), &err);
+    grant(&p, "SELECT", "{row}");
     assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
-    grant(&p, login.role, "INSERT", "{row}");
+    grant(&p, "INSERT", "{row}");
     assert_ok(sqlock_ensure(m, "x", &err), &err);
     sqlock_close(m);
 }
 
 /* A break that cannot be noted is none. */
-static void test_breaking_takes_the_rights_on_its_notes(void **state)
+TEST(test_breaking_takes_the_rights_on_its_notes)
 {
     static const char *const lacking[] = {"SELECT, INSERT, UPDATE", "SELECT, INSERT, DELETE",
                                           "SELECT, UPDATE, DELETE", "INSERT, UPDATE, DELETE"};
     struct place p = place_new();
-    struct login login = {p.url, NULL};
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_acquire_opts forever = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
-    sqlock *m = NULL;
+    sqlock *m = db_open(as_user_of_leases(&p));
+    sqlock_lock *lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
 
-    (void)state;
-    login.role = role_new(&p);
-    o.connect = connect_as;
-    o.connect_user = &login;
-    forever.flags = SQLOCK_NO_RENEW;
-    place_migrate(&p);
-    grant(&p, login.role, "SELECT, INSERT, UPDATE", "{lock}");
-    grant(&p, login.role, "SELECT, UPDATE", "{meta}");
-    assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
-    assert_ok(sqlock_acquire(m, "x", &forever, &lock, &err), &err);
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        pg_exec("REVOKE ALL ON %s.sqlock_broken FROM %s", p.schema, login.role);
-        grant(&p, login.role, lacking[i], "{broken}");
-        assert_code(SQLOCK_EDENIED, sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
-        assert_non_null(strstr(err.text, "sqlock_broken"));
+        pg_exec("REVOKE ALL ON %s.sqlock_broken FROM %s", p.schema, role);
+        grant(&p, lacking[i], "{broken}");
+        assert_told(SQLOCK_EDENIED, "sqlock_broken",
+                    sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
         assert_ok(sqlock_renew(lock, &err), &err);
     }
-    grant(&p, login.role, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
+    grant(&p, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
     assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     sqlock_close(m);
 }
 
 /* Not at the first acquire: then the program is under way. */
-static void test_opening_tells_which_right_is_missing(void **state)
+TEST(test_opening_tells_which_right_is_missing)
 {
     struct place p = place_new();
-    struct login login = {p.url, NULL};
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
-    sqlock *m = NULL;
+    struct db db = as_role(&p);
 
-    (void)state;
-    login.role = role_new(&p);
-    o.connect = connect_as;
-    o.connect_user = &login;
     place_migrate(&p);
-    grant(&p, login.role, "SELECT, INSERT", "{lock}");
-    grant(&p, login.role, "SELECT, UPDATE", "{meta}");
-    assert_code(SQLOCK_EDENIED, sqlock_open(p.driver, NULL, &o, &m, &err), &err);
+    grant(&p, "SELECT, INSERT", "{lock}");
+    grant(&p, "SELECT, UPDATE", "{meta}");
+    assert_told(SQLOCK_EDENIED, "UPDATE on", db_try(db, &err), &err);
     assert_string_equal(err.sqlstate, "42501");
-    assert_non_null(strstr(err.text, "UPDATE on"));
-    assert_non_null(strstr(err.text, "sqlock_lock"));
+    assert_says(&err, "sqlock_lock");
     /* Rights on columns will do. */
-    grant(&p, login.role,
+    grant(&p,
           "UPDATE (owner, token, exp, ttl, since, label, ended_owner, ended_token, "
           "ended_why, withdrawn, idle_since)",
           "{lock}");
-    assert_ok(sqlock_open(p.driver, NULL, &o, &m, &err), &err);
-    sqlock_close(m);
+    assert_ok(db_try(db, &err), &err);
 }
 
-static void test_migrating_without_the_right_to_create_is_denied(void **state)
+TEST(test_migrating_without_the_right_to_create_is_denied)
 {
     struct place p = place_new();
-    struct login login = {p.url, NULL};
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
-    char *before = place_catalogue(&p), *after;
+    struct db db = as_role(&p);
+    char *before = place_catalogue(&p);
 
-    (void)state;
-    login.role = role_new(&p);
-    o.connect = connect_as;
-    o.connect_user = &login;
-    assert_code(SQLOCK_EDENIED, sqlock_migrate(p.driver, NULL, &o, NULL, &err), &err);
-    after = place_catalogue(&p);
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-    pg_exec("GRANT CREATE ON SCHEMA %s TO %s", p.schema, login.role);
-    assert_ok(sqlock_migrate(p.driver, NULL, &o, NULL, &err), &err);
+    assert_code(SQLOCK_EDENIED, db_try_migrate(db, &err), &err);
+    assert_catalogue(&p, before);
+    pg_exec("GRANT CREATE ON SCHEMA %s TO %s", p.schema, role);
+    db_migrate(db);
 }
 
 /* ---- down --------------------------------------------------------------------------------------
@@ -548,7 +440,7 @@ static void test_migrating_without_the_right_to_create_is_denied(void **state)
 
 /* The twin takes the floor down as the real one does, but leaves the table open meanwhile: what is
  * granted between the look at the tokens and the end of the table is not in the floor. */
-static void test_P2_without_the_lock_on_the_table_a_token_repeats(void **state)
+TEST(test_P2_without_the_lock_on_the_table_a_token_repeats)
 {
     static const sqlock_step nothing[] = {{"SELECT 0, 1 WHERE false", NULL, 0, 0}};
     static sqlock_script scripts[SQLOCK_STMT_COUNT];
@@ -556,7 +448,6 @@ static void test_P2_without_the_lock_on_the_table_a_token_repeats(void **state)
     struct place p = place_new();
     sqlock_dialect dialect = *p.dialect;
 
-    (void)state;
     memcpy(scripts, dialect.scripts, sizeof scripts);
     scripts[SQLOCK_STMT_MIGRATE_CLOSE].steps = nothing;
     dialect.scripts = scripts;
@@ -570,17 +461,14 @@ static void test_P2_without_the_lock_on_the_table_a_token_repeats(void **state)
 }
 
 /* A parameter's place is looked for before the schema's name is put in. */
-static void test_written_sql_is_for_a_schema_with_any_letters(void **state)
+TEST(test_written_sql_is_for_a_schema_with_any_letters)
 {
     static const char *const names[] = {"$1", "?2", "Two Words", ":name", "%s"};
-    struct place p = place_of(NULL);
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct place p = place_called(names[i]);
         int64_t token;
 
-        pg_exec("DROP SCHEMA IF EXISTS \"%s\" CASCADE; CREATE SCHEMA \"%s\"", names[i], names[i]);
-        p.schema = undo_later(drop_quoted, names[i]);
         place_pipe_written(&p, 0, 3);
         assert_int_equal(place_migrate(&p), 0);
         token = place_use(&p, "x");
@@ -590,19 +478,4 @@ static void test_written_sql_is_for_a_schema_with_any_letters(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    SCHEMA_TESTS,
-    cmocka_unit_test(test_schemas_with_any_letters_are_different_locks),
-    cmocka_unit_test(test_a_schema_that_is_not_there_is_told),
-    cmocka_unit_test(test_a_role_with_the_documented_grants_can_do_everything),
-    cmocka_unit_test(test_each_documented_grant_is_needed),
-    cmocka_unit_test(test_pruning_takes_the_right_to_delete),
-    cmocka_unit_test(test_registers_and_rows_take_rights_of_their_own),
-    cmocka_unit_test(test_breaking_takes_the_rights_on_its_notes),
-    cmocka_unit_test(test_opening_tells_which_right_is_missing),
-    cmocka_unit_test(test_migrating_without_the_right_to_create_is_denied),
-    cmocka_unit_test(test_P2_without_the_lock_on_the_table_a_token_repeats),
-    cmocka_unit_test(test_written_sql_is_for_a_schema_with_any_letters),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

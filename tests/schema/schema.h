@@ -1,13 +1,15 @@
 /* What the schema tests of all databases share. A program says what its database is like, with the
- * functions that stand under "by the program"; schema.c has the tests that are the same for all. */
+ * functions that stand under "by the program"; the tests of schema.c, steps.c and records.c are the
+ * same for all. Texts live to the end of the program. */
 #ifndef SQLOCK_TESTS_SCHEMA_H
 #define SQLOCK_TESTS_SCHEMA_H
 
 #include <stdint.h>
 
-#include "tests/lib/check.h"
-
 #include <sqlock/driver.h>
+
+#include "tests/lib/db.h"
+#include "tests/lib/words.h"
 
 /* Of this library (core/engine/handshake.c). */
 #define GENERATION 4
@@ -36,7 +38,7 @@ struct place place_new(void);
 void place_exec_text(const struct place *p, const char *sql);
 int64_t place_number_text(const struct place *p, const char *sql);
 /* All that the database knows about the schema of the place, and what stands in meta, as a text
- * that has neither the schema's name nor times in it. free() it. */
+ * that has neither the schema's name nor times in it. */
 char *place_catalogue(const struct place *p);
 /* Run SQL by the database's own client, with pipe_to(). */
 bool place_pipe(const struct place *p, const char *sql);
@@ -52,15 +54,27 @@ bool place_keeps_checks(void);
 /* ---- by schema.c ------------------------------------------------------------------------------
  */
 
-/* The words in braces replaced by the place's names. free() it. */
+/* The words in braces replaced by the place's names. */
 char *place_fill(const struct place *p, const char *text);
 void place_exec(const struct place *p, const char *text);
 int64_t place_number(const struct place *p, const char *text);
 
+struct db place_db(const struct place *p);
 sqlock_open_opts place_opts(const struct place *p);
 /* The number of migrations that were applied. */
-int place_migrate(const struct place *p);
-sqlock *place_open(const struct place *p);
+#define place_migrate(p) db_migrate(place_db(p))
+#define place_open(p)    db_open(place_db(p))
+/* Migrate to a version, or only up, or only down. */
+int migrate_to(const struct place *p, int version, unsigned flags, int *out_applied,
+               sqlock_error *err);
+int go_down(const struct place *p, int version, unsigned flags, int *out_applied,
+            sqlock_error *err);
+/* Open, migrate, verify: their codes. */
+int open_code(const struct place *p, sqlock_error *err);
+int migrate_code(const struct place *p, sqlock_error *err);
+int verify_code(const struct place *p, sqlock_error *err);
+/* All that is in the database is as it was. */
+void assert_catalogue(const struct place *p, const char *expected);
 /* A killed migrator's lease, if it left one, runs out now: a test need not wait for it. */
 void place_forget_migrator(const struct place *p);
 /* Take the lock and give it back; the grant's token. */
@@ -70,99 +84,28 @@ int64_t place_use(const struct place *p, const char *name);
 void place_build(const struct place *p, const struct damage *damage);
 /* Whether a database could notice it. */
 bool damage_shows(const struct damage *d);
-/* A text where every `from` became `to`. Frees text. */
-char *text_replace(char *text, const char *from, const char *to);
+/* A text where every `from` became `to`. */
+char *text_replace(const char *text, const char *from, const char *to);
+
+/* Migrators that begin at once, each in a process of its own; their results are how many migrations
+ * they applied, or 97. */
+struct mover {
+    struct place place;
+    int version;
+    unsigned flags;
+    int gate[2]; /* of movers_start() */
+    pid_t child;
+};
+void movers_start(struct mover *movers, int n);
 
 /* Hand text to a shell command that begins with the client's name. True: it ended well. Where there
  * is no such client the test is skipped, loudly; with STRICT=1 it fails. */
 bool pipe_to(const char *client, const char *command, const char *text);
-/* steps.c: place_catalogue() without the floor of tokens, which is a clock's, and rises with each
+/* place_catalogue() without the floor of tokens, which is a clock's, and rises with each
  * way down. */
 char *place_tables(const struct place *p);
+void assert_tables(const struct place *p, const char *expected);
 /* records.c: write migrations out and run them by place_pipe(). */
 void place_pipe_written(const struct place *p, int from, int to);
-
-void test_migrating_builds_what_tables_sql_says(void **state);
-void test_the_comparison_notices_every_planted_difference(void **state);
-void test_migrating_twice_applies_nothing_and_records_all(void **state);
-void test_P2_tokens_rise_over_down_and_up_again(void **state);
-void test_P2_tokens_rise_over_down_after_a_server_was_lost(void **state);
-void test_P13_versions_rise_over_down_and_up_again(void **state);
-void test_migrators_at_once_do_the_work_once(void **state);
-void test_a_killed_migrator_leaves_all_or_nothing(void **state);
-void test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions(void **state);
-void test_P20_a_newer_schema_that_we_may_read_works(void **state);
-void test_P2_libraries_of_two_generations_never_work_on_one_schema(void **state);
-void test_an_absent_schema_is_told_and_not_made(void **state);
-void test_prefixes_are_different_locks(void **state);
-void test_bad_prefixes_and_schemas_are_refused(void **state);
-
-/* steps.c */
-void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state);
-void test_a_way_down_killed_after_any_statement_is_just_run_again(void **state);
-void test_a_way_down_takes_back_what_a_killed_migrator_began(void **state);
-void test_P2_up_again_after_a_way_down_that_was_killed(void **state);
-void test_migrators_up_and_down_at_once_leave_a_whole_schema(void **state);
-void test_going_down_is_refused_while_a_lock_is_held(void **state);
-void test_going_down_is_not_held_up_by_locks_that_ran_out(void **state);
-void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state);
-void test_down_takes_back_what_up_made(void **state);
-void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state);
-void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state);
-void test_P20_a_newer_library_works_on_an_older_schema(void **state);
-void test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place(void **state);
-
-/* records.c */
-void test_status_tells_what_became_of_every_migration(void **state);
-void test_a_migration_from_another_file_is_named_and_nothing_is_done(void **state);
-void test_verify_tells_what_the_tables_lack(void **state);
-void test_baseline_records_what_another_tool_has_run(void **state);
-void test_baseline_of_an_older_version_asks_for_its_own_tables_only(void **state);
-void test_baseline_refuses_what_is_not_there(void **state);
-void test_a_dry_run_changes_nothing(void **state);
-void test_bad_versions_flags_and_directions_are_refused(void **state);
-void test_a_record_that_a_killed_migrator_left_is_written_anew(void **state);
-void test_written_sql_does_what_the_library_does(void **state);
-void test_written_sql_stops_when_told(void **state);
-
-#define SCHEMA_TESTS                                                                               \
-    cmocka_unit_test(test_migrating_builds_what_tables_sql_says),                                  \
-        cmocka_unit_test(test_the_comparison_notices_every_planted_difference),                    \
-        cmocka_unit_test(test_migrating_twice_applies_nothing_and_records_all),                    \
-        cmocka_unit_test(test_P2_tokens_rise_over_down_and_up_again),                              \
-        cmocka_unit_test(test_P2_tokens_rise_over_down_after_a_server_was_lost),                   \
-        cmocka_unit_test(test_P13_versions_rise_over_down_and_up_again),                           \
-        cmocka_unit_test(test_migrators_at_once_do_the_work_once),                                 \
-        cmocka_unit_test(test_a_killed_migrator_leaves_all_or_nothing),                            \
-        cmocka_unit_test(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions),  \
-        cmocka_unit_test(test_P20_a_newer_schema_that_we_may_read_works),                          \
-        cmocka_unit_test(test_P2_libraries_of_two_generations_never_work_on_one_schema),           \
-        cmocka_unit_test(test_an_absent_schema_is_told_and_not_made),                              \
-        cmocka_unit_test(test_prefixes_are_different_locks),                                       \
-        cmocka_unit_test(test_bad_prefixes_and_schemas_are_refused),                               \
-        cmocka_unit_test(test_a_migrator_killed_after_any_statement_is_just_run_again),            \
-        cmocka_unit_test(test_a_way_down_killed_after_any_statement_is_just_run_again),            \
-        cmocka_unit_test(test_a_way_down_takes_back_what_a_killed_migrator_began),                 \
-        cmocka_unit_test(test_P2_up_again_after_a_way_down_that_was_killed),                       \
-        cmocka_unit_test(test_migrators_up_and_down_at_once_leave_a_whole_schema),                 \
-        cmocka_unit_test(test_going_down_is_refused_while_a_lock_is_held),                         \
-        cmocka_unit_test(test_going_down_is_not_held_up_by_locks_that_ran_out),                    \
-        cmocka_unit_test(test_P2_no_token_repeats_whoever_acquires_during_the_way_down),           \
-        cmocka_unit_test(test_down_takes_back_what_up_made),                                       \
-        cmocka_unit_test(test_P20_an_older_library_goes_on_while_a_newer_one_migrates),            \
-        cmocka_unit_test(test_P20_an_older_library_goes_on_through_a_migration_and_back),          \
-        cmocka_unit_test(test_P20_a_newer_library_works_on_an_older_schema),                       \
-        cmocka_unit_test(test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place), \
-        cmocka_unit_test(test_status_tells_what_became_of_every_migration),                        \
-        cmocka_unit_test(test_a_migration_from_another_file_is_named_and_nothing_is_done),         \
-        cmocka_unit_test(test_verify_tells_what_the_tables_lack),                                  \
-        cmocka_unit_test(test_baseline_records_what_another_tool_has_run),                         \
-        cmocka_unit_test(test_baseline_of_an_older_version_asks_for_its_own_tables_only),          \
-        cmocka_unit_test(test_baseline_refuses_what_is_not_there),                                 \
-        cmocka_unit_test(test_a_dry_run_changes_nothing),                                          \
-        cmocka_unit_test(test_bad_versions_flags_and_directions_are_refused),                      \
-        cmocka_unit_test(test_a_record_that_a_killed_migrator_left_is_written_anew),               \
-        cmocka_unit_test(test_written_sql_does_what_the_library_does),                             \
-        cmocka_unit_test(test_written_sql_stops_when_told)
 
 #endif

@@ -1,12 +1,14 @@
 /* The schema in SQLite: what migrations make of an empty file. */
+#include "tests/lib/lite.h"
 #include "tests/schema/schema.h"
 
 #include <ctype.h>
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+static sqlock_error err;
 
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
@@ -41,15 +43,9 @@ struct place place_new(void)
     return p;
 }
 
-static sqlite3 *look(const struct place *p)
+static const char *path_of(const struct place *p)
 {
-    const char *path = p->url + strlen("sqlite:");
-    sqlite3 *db = NULL;
-
-    if (sqlite3_open(path, &db) != SQLITE_OK)
-        fail_msg("%s: %s", path, sqlite3_errmsg(db));
-    sqlite3_busy_timeout(db, 5000);
-    return db;
+    return p->url + strlen("sqlite:");
 }
 
 bool place_keeps_checks(void)
@@ -59,28 +55,12 @@ bool place_keeps_checks(void)
 
 void place_exec_text(const struct place *p, const char *sql)
 {
-    sqlite3 *db = look(p);
-
-    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
-    sqlite3_close(db);
+    lite_exec_at(path_of(p), textf("BEGIN IMMEDIATE; %s\n; COMMIT", sql));
 }
 
 int64_t place_number_text(const struct place *p, const char *sql)
 {
-    sqlite3 *db = look(p);
-    sqlite3_stmt *stmt = NULL;
-    int64_t number;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK ||
-        sqlite3_step(stmt) != SQLITE_ROW)
-        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
-    number = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return number;
+    return lite_number_at(path_of(p), sql);
 }
 
 /* A statement without its comments and its layout. */
@@ -128,19 +108,15 @@ bool place_has_locks(const struct place *p)
 
 bool place_pipe(const struct place *p, const char *sql)
 {
-    char command[700];
-
-    snprintf(command, sizeof command, "sqlite3 -bail '%s' >/dev/null", p->url + strlen("sqlite:"));
-    return pipe_to("sqlite3", command, sql);
+    return pipe_to("sqlite3", textf("sqlite3 -bail '%s' >/dev/null", path_of(p)), sql);
 }
 
 char *place_catalogue(const struct place *p)
 {
-    sqlite3 *db = look(p);
+    sqlite3 *db = lite_open(path_of(p));
     char *out = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&out, &size);
-    char *sql;
 
     assert_non_null(f);
     put_rows(f, db, "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name");
@@ -156,49 +132,36 @@ char *place_catalogue(const struct place *p)
     put_rows(f, db,
              "SELECT name, type, ncol, wr, strict FROM pragma_table_list WHERE schema = 'main' "
              "ORDER BY name");
-    sql = place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}");
     if (sqlite3_table_column_metadata(db, "main", "sqlock_meta", NULL, NULL, NULL, NULL, NULL,
                                       NULL) == SQLITE_OK)
-        put_rows(f, db, sql);
-    free(sql);
+        put_rows(f, db,
+                 place_fill(p, "SELECT id, min_reader, inc, server, fence_floor FROM {meta}"));
     fclose(f);
     sqlite3_close(db);
-    return out;
+    return kept(out);
 }
 
 /* ---- SQLite alone ------------------------------------------------------------------------------
  */
 
-static void test_there_is_no_schema_but_main(void **state)
+TEST(test_there_is_no_schema_but_main)
 {
     struct place p = place_new();
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
 
-    (void)state;
-    o.schema = "other";
-    assert_code(SQLOCK_EINVAL, sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
-    o.schema = "main";
-    assert_ok(sqlock_migrate(p.driver, p.url, &o, NULL, &err), &err);
+    p.schema = "other";
+    assert_code(SQLOCK_EINVAL, migrate_code(&p, &err), &err);
+    p.schema = "main";
+    assert_ok(migrate_code(&p, &err), &err);
 }
 
-static void test_migrating_leaves_the_journal_mode_of_a_WAL_file(void **state)
+TEST(test_migrating_leaves_the_journal_mode_of_a_WAL_file)
 {
     struct place p = place_new();
-    sqlite3 *db = look(&p);
 
-    (void)state;
-    assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    lite_exec_at(path_of(&p), "PRAGMA journal_mode = WAL");
     place_migrate(&p);
     assert_int_equal(place_number(&p, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
     assert_true(place_use(&p, "x") > 0);
 }
 
-static const struct CMUnitTest tests[] = {
-    SCHEMA_TESTS,
-    cmocka_unit_test(test_there_is_no_schema_but_main),
-    cmocka_unit_test(test_migrating_leaves_the_journal_mode_of_a_WAL_file),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

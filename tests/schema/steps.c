@@ -2,10 +2,8 @@
 #include "tests/schema/tap.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+static sqlock_error err;
 
 /* ---- killed ------------------------------------------------------------------------------------
  */
@@ -22,11 +20,9 @@ static int migrate_to_the_death(void *arg)
     struct victim *v = arg;
     struct tap *tap;
     struct place p = place_tapped(&v->place, &tap);
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
 
     tap->kill_after = v->kill_after;
-    if (sqlock_migrate_to(p.driver, p.url, &o, v->version, v->flags, NULL, &err) == 0)
+    if (migrate_to(&p, v->version, v->flags, NULL, &err) == 0)
         return 0;
     print_error("%s\n", err.text);
     return 97;
@@ -44,108 +40,80 @@ static bool is_killed(struct victim *v)
     return result != 0;
 }
 
-static void assert_catalogue(const struct place *p, const char *expected)
-{
-    char *found = place_catalogue(p);
-
-    assert_string_equal(found, expected);
-    free(found);
-}
-
-char *place_tables(const struct place *p)
-{
-    static const char *const before[] = {"fence_floor=", "fence_floor: "};
-    char *text = place_catalogue(p);
-
-    for (int i = 0; i < 2; i++) {
-        char *at = strstr(text, before[i]);
-
-        if (at) {
-            at += strlen(before[i]);
-            memmove(at, at + strspn(at, "0123456789"), strlen(at + strspn(at, "0123456789")) + 1);
-        }
-    }
-    return text;
-}
-
-static void assert_tables(const struct place *p, const char *expected)
-{
-    char *found = place_tables(p);
-
-    assert_string_equal(found, expected);
-    free(found);
-}
-
-static void kill_on_the_way_up(struct place (*library)(const struct place *), const char *expected)
-{
-    struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
-    sqlock_error err;
-
-    do {
-        struct place p = place_new();
-        sqlock_open_opts o = place_opts(&p);
-
-        v.place = library(&p);
-        if (!is_killed(&v))
-            break;
-        place_migrate(&v.place);
-        assert_catalogue(&p, expected);
-        assert_ok(sqlock_migration_verify(v.place.driver, p.url, &o, &err), &err);
-        assert_true(place_use(&v.place, "x") > 0);
-        v.kill_after++;
-    } while (1);
-    print_message("killed after each of %ld calls\n", v.kill_after);
-    assert_true(v.kill_after > (long)v.place.dialect->migrations[0].n_up);
-}
-
 static struct place as_it_is(const struct place *p)
 {
     return *p;
 }
 
-/* The way up must end in what tables.sql says, wherever it was cut off before. */
-void test_a_migrator_killed_after_any_statement_is_just_run_again(void **state)
+/* A new place for each of a migrator's calls, behind which it is killed; then `check`, with the
+ * token that `prepare` drew before. How many calls that were. */
+static long kill_after_each(struct victim v, struct place (*library)(const struct place *),
+                            int64_t (*prepare)(const struct place *),
+                            void (*check)(const struct place *, int64_t token))
 {
-    struct place by_hand = place_new(), grown = place_new();
-    char *expected;
+    for (;; v.kill_after++) {
+        struct place p = place_new();
+        int64_t token;
 
-    (void)state;
+        v.place = library(&p);
+        token = prepare != NULL ? prepare(&p) : 0;
+        if (!is_killed(&v)) {
+            print_message("killed after each of %ld calls\n", v.kill_after);
+            return v.kill_after;
+        }
+        check(&v.place, token);
+    }
+}
+
+static char *expected; /* what is in the database in the end */
+
+static void check_up_again(const struct place *p, int64_t token)
+{
+    place_migrate(p);
+    assert_ok(verify_code(p, &err), &err);
+    if (token == 0) /* else it was there before, and went down */
+        assert_catalogue(p, expected);
+    assert_true(place_use(p, "x") > token);
+}
+
+/* The way up must end in what tables.sql says, wherever it was cut off before. */
+TEST(test_a_migrator_killed_after_any_statement_is_just_run_again)
+{
+    const struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
+    struct place by_hand = place_new(), grown = place_new();
+    const long calls = (long)by_hand.dialect->migrations[0].n_up;
+
     place_build(&by_hand, NULL);
     expected = place_catalogue(&by_hand);
-    kill_on_the_way_up(as_it_is, expected);
-    free(expected);
+    assert_true(kill_after_each(v, as_it_is, NULL, check_up_again) > calls);
     grown = place_grown(&grown);
     assert_int_equal(place_migrate(&grown), 4);
     expected = place_catalogue(&grown);
-    kill_on_the_way_up(place_grown, expected);
-    free(expected);
+    assert_true(kill_after_each(v, place_grown, NULL, check_up_again) > calls);
 }
 
-/* What is there before, and what must be there after the way down, on the same place. */
+/* The schema of this library, and its last token. */
 static int64_t prepare_for_down(const struct place *p)
 {
     int64_t token = 0;
 
     place_migrate(p);
-    for (int i = 0; i < 12;
-         i++) /* more than migrators have come, for whom the table has a row too */
+    /* more than migrators have come, for whom the table has a row too */
+    for (int i = 0; i < 12; i++)
         token = place_use(p, "x");
     return token;
 }
 
-static int go_down(const struct place *p, int version, unsigned flags, int *out_applied,
-                   sqlock_error *err)
+static int64_t prepare_grown(const struct place *p)
 {
-    sqlock_open_opts o = place_opts(p);
+    struct place grown = place_grown(p);
 
-    return sqlock_migrate_to(p->driver, p->url, &o, version, SQLOCK_MIGRATE_DOWN | flags,
-                             out_applied, err);
+    return prepare_for_down(&grown);
 }
 
-static char *down_catalogue(void)
+static char *down_tables(void)
 {
     struct place p = place_new();
-    sqlock_error err;
 
     p = place_grown(&p);
     prepare_for_down(&p);
@@ -153,180 +121,97 @@ static char *down_catalogue(void)
     return place_tables(&p);
 }
 
-void test_a_way_down_killed_after_any_statement_is_just_run_again(void **state)
+static void check_down_again(const struct place *p, int64_t token)
 {
-    struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
-    char *expected = down_catalogue();
-    sqlock_error err;
+    assert_ok(go_down(p, 0, 0, NULL, &err), &err);
+    assert_tables(p, expected);
+    place_migrate(p);
+    assert_true(place_use(p, "x") > token);
+}
 
-    (void)state;
-    do {
-        struct place p = place_new();
-        int64_t token;
+TEST(test_a_way_down_killed_after_any_statement_is_just_run_again)
+{
+    const struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
 
-        v.place = place_grown(&p);
-        token = prepare_for_down(&v.place);
-        if (!is_killed(&v))
-            break;
-        assert_ok(go_down(&v.place, 0, 0, NULL, &err), &err);
-        assert_tables(&p, expected);
-        place_migrate(&v.place);
-        assert_true(place_use(&v.place, "x") > token);
-        v.kill_after++;
-    } while (1);
-    free(expected);
-    assert_true(v.kill_after > 7); /* statements of both ways down */
+    expected = down_tables();
+    /* statements of both ways down */
+    assert_true(kill_after_each(v, place_grown, prepare_grown, check_down_again) > 7);
 }
 
 /* ... and one way up that was cut off is taken back whole, not only what it has recorded. */
-void test_a_way_down_takes_back_what_a_killed_migrator_began(void **state)
+TEST(test_a_way_down_takes_back_what_a_killed_migrator_began)
 {
-    struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
-    char *expected = down_catalogue();
-    sqlock_error err;
+    const struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
 
-    (void)state;
-    do {
-        struct place p = place_new();
-
-        v.place = place_grown(&p);
-        prepare_for_down(&p); /* the first migration, and tokens */
-        if (!is_killed(&v))
-            break;
-        assert_ok(go_down(&v.place, 0, 0, NULL, &err), &err);
-        assert_tables(&p, expected);
-        v.kill_after++;
-    } while (1);
-    free(expected);
-    assert_true(v.kill_after > 4);
+    expected = down_tables();
+    assert_true(kill_after_each(v, place_grown, prepare_for_down, check_down_again) > 4);
 }
 
-void test_P2_up_again_after_a_way_down_that_was_killed(void **state)
+TEST(test_P2_up_again_after_a_way_down_that_was_killed)
 {
-    struct place model = place_new();
-    struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
-    sqlock_error err;
+    const struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
 
-    (void)state;
-    model = place_grown(&model);
-    place_migrate(&model);
-    do {
-        struct place p = place_new();
-        sqlock_open_opts o = place_opts(&p);
-        int64_t token;
-
-        v.place = place_grown(&p);
-        token = prepare_for_down(&v.place);
-        if (!is_killed(&v))
-            break;
-        place_migrate(&v.place);
-        assert_ok(sqlock_migration_verify(v.place.driver, p.url, &o, &err), &err);
-        assert_true(place_use(&v.place, "x") > token);
-        v.kill_after++;
-    } while (1);
-    assert_true(v.kill_after > 7);
+    assert_true(kill_after_each(v, place_grown, prepare_grown, check_up_again) > 7);
 }
 
 /* ---- at once -----------------------------------------------------------------------------------
  */
 
-struct mover {
-    struct place place;
-    bool down;
-    int gate[2];
-};
-
-static int move_in_child(void *arg)
+TEST(test_migrators_up_and_down_at_once_leave_a_whole_schema)
 {
-    struct mover *s = arg;
-    sqlock_open_opts o = place_opts(&s->place);
-    sqlock_error err;
-    char byte;
-    int rc;
-
-    close(s->gate[1]);
-    if (read(s->gate[0], &byte, 1) != 0)
-        return 98;
-    rc = sqlock_migrate_to(s->place.driver, s->place.url, &o, s->down ? 0 : SQLOCK_SCHEMA_LATEST,
-                           s->down ? SQLOCK_MIGRATE_DOWN : 0, NULL, &err);
-    if (rc == 0)
-        return 0;
-    print_error("%s\n", err.text);
-    return 97;
-}
-
-void test_migrators_up_and_down_at_once_leave_a_whole_schema(void **state)
-{
-    (void)state;
     for (int round = 0; round < 6; round++) {
-        struct place p = place_new();
-        sqlock_open_opts o = place_opts(&p);
-        struct mover s = {.place = place_grown(&p)};
-        int64_t token;
-        pid_t child[4];
-        sqlock_error err;
+        struct place p = place_new(), grown = place_grown(&p);
+        struct mover movers[4];
+        int64_t token = prepare_for_down(&grown);
 
-        token = prepare_for_down(&s.place);
-        assert_int_equal(pipe(s.gate), 0);
         for (int i = 0; i < 4; i++) {
-            s.down = (i + round) % 2;
-            child[i] = child_start(move_in_child, &s);
+            bool down = (i + round) % 2;
+
+            movers[i] = (struct mover){.place = grown,
+                                       .version = down ? 0 : SQLOCK_SCHEMA_LATEST,
+                                       .flags = down ? SQLOCK_MIGRATE_DOWN : 0};
         }
-        close(s.gate[0]);
-        close(s.gate[1]);
+        movers_start(movers, 4);
         for (int i = 0; i < 4; i++)
-            assert_int_equal(child_wait(child[i], patience_ms(30000)), 0);
-        place_migrate(&s.place);
-        assert_ok(sqlock_migration_verify(s.place.driver, p.url, &o, &err), &err);
-        assert_true(place_use(&s.place, "x") > token);
+            assert_between(0, child_wait(movers[i].child, patience_ms(30000)), 4);
+        check_up_again(&grown, token);
     }
 }
 
 /* ---- programs at work --------------------------------------------------------------------------
  */
 
-void test_going_down_is_refused_while_a_lock_is_held(void **state)
+TEST(test_going_down_is_refused_while_a_lock_is_held)
 {
     struct place p = place_new();
-    char *before, *after;
+    char *before;
     sqlock_lock *lock = NULL, *other = NULL;
-    sqlock_error err;
     sqlock *m;
 
-    (void)state;
     place_migrate(&p);
     m = place_open(&p);
-    assert_ok(sqlock_acquire(m, "nightly", NULL, &lock, &err), &err);
+    lock = lock_take(m, "nightly", 0, 0);
     before = place_catalogue(&p);
     assert_code(SQLOCK_EBUSY, go_down(&p, 0, SQLOCK_MIGRATE_DRY_RUN, NULL, &err), &err);
-    assert_code(SQLOCK_EBUSY, go_down(&p, 0, 0, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "nightly"));
-    after = place_catalogue(&p);
-    assert_string_equal(before, after);
+    assert_told(SQLOCK_EBUSY, "nightly", go_down(&p, 0, 0, NULL, &err), &err);
+    assert_catalogue(&p, before);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(go_down(&p, 0, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
     assert_code(SQLOCK_ESCHEMA, sqlock_renew(lock, &err), &err);
     assert_code(SQLOCK_ESCHEMA, sqlock_acquire(m, "other", NULL, &other, &err), &err);
     sqlock_lock_free(lock);
     sqlock_close(m);
-    free(before);
-    free(after);
 }
 
-void test_going_down_is_not_held_up_by_locks_that_ran_out(void **state)
+TEST(test_going_down_is_not_held_up_by_locks_that_ran_out)
 {
     struct place p = place_new();
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL;
-    sqlock_error err;
+    sqlock_lock *lock;
     sqlock *m;
 
-    (void)state;
     place_migrate(&p);
     m = place_open(&p);
-    o.flags = SQLOCK_NO_RENEW;
-    o.lease_ms = SQLOCK_LEASE_MIN_MS;
-    assert_ok(sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    lock = lock_take(m, "nightly", SQLOCK_LEASE_MIN_MS, SQLOCK_NO_RENEW);
     sleep_ms(150);
     assert_ok(go_down(&p, 0, 0, NULL, &err), &err);
     sqlock_lock_free(lock);
@@ -345,7 +230,6 @@ static void try_to_acquire(void *user, long call)
     struct program *g = user;
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
-    sqlock_error err;
     int rc;
 
     (void)call;
@@ -375,7 +259,6 @@ bool tokens_repeat_over_down(struct place p)
     sqlock_open_opts o = place_opts(&p);
     sqlock_lock *lock = NULL;
     struct tap *tap;
-    sqlock_error err;
 
     place_migrate(&p);
     o.request_ms = 150; /* what is locked is refused after that; others load the machine */
@@ -412,11 +295,10 @@ static struct place forgetful(const struct place *p)
     return place_with(p, &dialect);
 }
 
-void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state)
+TEST(test_P2_no_token_repeats_whoever_acquires_during_the_way_down)
 {
     struct place p = place_new(), twin = place_new();
 
-    (void)state;
     assert_false(tokens_repeat_over_down(p));
     assert_true(tokens_repeat_over_down(forgetful(&twin)));
 }
@@ -424,14 +306,12 @@ void test_P2_no_token_repeats_whoever_acquires_during_the_way_down(void **state)
 /* ---- a newer library ---------------------------------------------------------------------------
  */
 
-void test_down_takes_back_what_up_made(void **state)
+TEST(test_down_takes_back_what_up_made)
 {
     struct place p = place_new(), grown = place_grown(&p), older;
     int applied = -1;
     char *first, *one, *two;
-    sqlock_error err;
 
-    (void)state;
     place_migrate(&p);
     one = place_tables(&p);
     assert_int_equal(place_migrate(&grown), 1);
@@ -454,52 +334,41 @@ void test_down_takes_back_what_up_made(void **state)
     assert_tables(&p, first);
     assert_int_equal(place_migrate(&p), 1);
     assert_tables(&p, one);
-    free(first);
-    free(one);
-    free(two);
 }
 
-void test_P20_an_older_library_goes_on_while_a_newer_one_migrates(void **state)
+TEST(test_P20_an_older_library_goes_on_while_a_newer_one_migrates)
 {
     struct place p = place_new(), grown = place_grown(&p);
-    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL, *theirs = NULL;
-    sqlock_error err;
+    sqlock_lock *lock, *theirs = NULL;
     sqlock *m, *n;
 
-    (void)state;
-    once.wait_ms = 0;
     place_migrate(&p);
     m = place_open(&p);
-    assert_ok(sqlock_acquire(m, "x", NULL, &lock, &err), &err);
+    lock = lock_take(m, "x", 0, 0);
     place_migrate(&grown);
     assert_ok(sqlock_renew(lock, &err), &err);
     n = place_open(&grown);
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(n, "x", &once, &theirs, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
+    assert_code(SQLOCK_EBUSY, lock_try(n, "x", 0, &theirs, &err), &err);
+    lock_give(lock);
     assert_true(place_use(&p, "x") < place_use(&grown, "x"));
     assert_true(place_use(&grown, "x") < place_use(&p, "x"));
     /* It cannot take back what it does not know. */
-    assert_code(SQLOCK_ESCHEMA, go_down(&p, 0, 0, NULL, &err), &err);
-    assert_non_null(strstr(err.text, "version 4"));
-    sqlock_lock_free(lock);
+    assert_told(SQLOCK_ESCHEMA, "version 4", go_down(&p, 0, 0, NULL, &err), &err);
     sqlock_close(m);
     sqlock_close(n);
 }
 
 /* The release before the newest migration, with a lease held all the time. */
-void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state)
+TEST(test_P20_an_older_library_goes_on_through_a_migration_and_back)
 {
     struct place p = place_new(), older = place_older(&p);
     sqlock_lock *lock = NULL;
     int64_t token = 0;
-    sqlock_error err;
     sqlock *m;
 
-    (void)state;
     place_migrate(&older);
     m = place_open(&older);
-    assert_ok(sqlock_acquire(m, "held", NULL, &lock, &err), &err);
+    lock = lock_take(m, "held", 0, 0);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(place_migrate(&p), 1);
         assert_ok(sqlock_renew(lock, &err), &err);
@@ -510,37 +379,27 @@ void test_P20_an_older_library_goes_on_through_a_migration_and_back(void **state
         assert_true(place_use(&older, "x") > token);
         token = place_use(&p, "x");
     }
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_give(lock);
     sqlock_close(m);
 }
 
 /* A lock is broken, whatever the schema, and the next one gets it. */
 static void break_one(sqlock *m)
 {
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_lock *lock = NULL, *next = NULL;
-    sqlock_error err;
+    sqlock_lock *lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
 
-    o.flags = SQLOCK_NO_RENEW;
-    assert_ok(sqlock_acquire(m, "x", &o, &lock, &err), &err);
     assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
-    assert_ok(sqlock_acquire(m, "x", &o, &next, &err), &err);
-    assert_ok(sqlock_release(next, &err), &err);
-    sqlock_lock_free(next);
+    lock_draw(m, "x");
     sqlock_lock_free(lock);
 }
 
 /* Connections that are there already find out. */
-void test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place(void **state)
+TEST(test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place)
 {
     struct place p = place_new();
-    sqlock_open_opts o = place_opts(&p);
-    sqlock_error err;
     sqlock *m;
 
-    (void)state;
-    assert_ok(sqlock_migrate_to(p.driver, p.url, &o, 2, 0, NULL, &err), &err);
+    assert_ok(migrate_to(&p, 2, 0, NULL, &err), &err);
     m = place_open(&p);
     for (int round = 0; round < 2; round++) {
         break_one(m);
@@ -553,38 +412,24 @@ void test_P20_breaks_are_noted_as_soon_and_as_long_as_the_schema_has_a_place(voi
     sqlock_close(m);
 }
 
-static int count_names(const sqlock_info *info, void *user)
-{
-    (void)info;
-    ++*(int *)user;
-    return 0;
-}
-
 /* All that leases need is there from 001 on: programs may be upgraded before the schema is. */
-void test_P20_a_newer_library_works_on_an_older_schema(void **state)
+TEST(test_P20_a_newer_library_works_on_an_older_schema)
 {
     struct place p = place_new();
-    sqlock_open_opts o = place_opts(&p);
     sqlock_reap_report r = {.size = sizeof r};
     sqlock_lock *lock = NULL;
-    sqlock_error err;
-    int names = 0;
     sqlock *m;
 
-    (void)state;
-    assert_ok(sqlock_migrate_to(p.driver, p.url, &o, 1, 0, NULL, &err), &err);
+    assert_ok(migrate_to(&p, 1, 0, NULL, &err), &err);
     m = place_open(&p);
-    assert_ok(sqlock_acquire(m, "x", NULL, &lock, &err), &err);
+    lock = lock_take(m, "x", 0, 0);
     assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_list(m, NULL, count_names, &names, &err), &err);
-    assert_int_equal(names, 1);
+    assert_int_equal(list_count(m, 0), 1);
     assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
     sqlock_lock_free(lock);
     place_exec(&p, "UPDATE {lock} SET idle_since = 1 WHERE owner IS NULL");
     assert_ok(sqlock_reap(m, NULL, &r, &err), &err);
     assert_true(r.pruned > 0);
-    assert_ok(sqlock_acquire(m, "x", NULL, &lock, &err), &err);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    lock_draw(m, "x");
     sqlock_close(m);
 }

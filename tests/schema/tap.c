@@ -1,7 +1,6 @@
 #include "tests/schema/tap.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,19 +73,10 @@ struct place place_tapped(const struct place *p, struct tap **out_tap)
 /* ---- other libraries ---------------------------------------------------------------------------
  */
 
-/* Kept to the end of the process, where managers point to it, and known to be. */
+/* To the end of the process, where managers point to it. */
 static void *keep(const void *data, size_t size)
 {
-    static struct kept {
-        struct kept *next;
-        max_align_t data[];
-    } * all;
-    struct kept *copy = malloc(sizeof *copy + size);
-
-    assert_non_null(copy);
-    copy->next = all;
-    all = copy;
-    return memcpy(copy->data, data, size);
+    return memcpy(kept(malloc(size)), data, size);
 }
 
 struct place place_with(const struct place *p, const sqlock_dialect *dialect)
@@ -139,19 +129,14 @@ struct place place_of_generation(const struct place *p, int more)
     sqlock_dialect dialect = *p->dialect;
     sqlock_script scripts[SQLOCK_STMT_COUNT], *handshake = &scripts[SQLOCK_STMT_HANDSHAKE];
     sqlock_step steps[16], *last;
-    char other[32], *sql;
+    const char *other = textf("min_reader + %d", more);
 
     memcpy(scripts, dialect.scripts, sizeof scripts);
     assert_true(handshake->n_steps <= sizeof steps / sizeof *steps);
     memcpy(steps, handshake->steps, handshake->n_steps * sizeof *steps);
     last = &steps[handshake->n_steps - 1];
-    snprintf(other, sizeof other, "min_reader + %d", more);
-    sql = strdup(last->sql);
-    assert_non_null(sql);
-    assert_non_null(strstr(sql, "min_reader"));
-    sql = text_replace(sql, "min_reader", other);
-    last->sql = keep(sql, strlen(sql) + 1);
-    free(sql);
+    assert_non_null(strstr(last->sql, "min_reader"));
+    last->sql = text_replace(last->sql, "min_reader", other);
     handshake->steps = keep(steps, sizeof steps);
     dialect.scripts = keep(scripts, sizeof scripts);
     return place_with(p, &dialect);
