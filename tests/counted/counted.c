@@ -41,7 +41,7 @@ static const struct call *const tables[] = {lease_calls, manager_calls, guest_ca
 enum { TABLES = sizeof tables / sizeof *tables };
 
 /* A test: one call with one kind of fault. */
-struct test {
+struct trial {
     const struct quirks *q;
     const struct call *call;
     const struct plan *plan;
@@ -76,12 +76,12 @@ static int descriptors(void)
  */
 
 /* A database in memory is made for each point, for its rows are counted with the memory. */
-static bool wants_own(const struct test *t)
+static bool wants_own(const struct trial *t)
 {
     return (t->call->needs & OWN_PLACE) || !t->q->between_processes;
 }
 
-static void begin_place(const struct test *t, struct place *p)
+static void begin_place(const struct trial *t, struct place *p)
 {
     struct scene s = {.q = t->q};
     sqlock_open_opts o;
@@ -102,7 +102,7 @@ static void begin_place(const struct test *t, struct place *p)
         assert_ok(sqlock_migrate(t->q->driver(), p->url, &o, NULL, &err), &err);
 }
 
-static void end_place(const struct test *t, struct place *p)
+static void end_place(const struct trial *t, struct place *p)
 {
     if (wants_own(t))
         t->q->drop(p);
@@ -122,7 +122,7 @@ static int drop_shared(void **state)
  */
 
 /* Whether the fault happened. */
-static bool fail_once(const struct test *t, const struct place *p, int n)
+static bool fail_once(const struct trial *t, const struct place *p, int n)
 {
     sqlock_error err = {0};
     struct scene s;
@@ -145,7 +145,7 @@ static bool fail_once(const struct test *t, const struct place *p, int n)
  */
 
 struct victim {
-    const struct test *t;
+    const struct trial *t;
     const struct place *place;
     int number, n;
 };
@@ -162,7 +162,7 @@ static int execute(void *arg)
     return 99;
 }
 
-static bool kill_once(const struct test *t, const struct place *p, int n)
+static bool kill_once(const struct trial *t, const struct place *p, int n)
 {
     struct victim v = {t, p, ++numbers, n};
     struct scene s;
@@ -217,7 +217,7 @@ static int be_killed(const struct quirks *q, int argc, char **argv)
 /* ---- the loops ---------------------------------------------------------------------------------
  */
 
-static bool one_point(const struct test *t, int n)
+static bool one_point(const struct trial *t, int n)
 {
     struct place p;
     long memory;
@@ -239,7 +239,7 @@ static bool one_point(const struct test *t, int n)
 
 static void test_call(void **state)
 {
-    struct test *t = *state;
+    struct trial *t = *state;
     int64_t begun = now_us();
     int n = 0;
 
@@ -293,7 +293,7 @@ static bool fits(const struct quirks *q, const struct call *c, const struct plan
     return is_word(plan->on, q->name);
 }
 
-static size_t fill(const struct quirks *q, struct test *tests, struct CMUnitTest *run)
+static size_t fill(const struct quirks *q, struct trial *tests, struct CMUnitTest *run)
 {
     size_t n = 0;
 
@@ -301,7 +301,7 @@ static size_t fill(const struct quirks *q, struct test *tests, struct CMUnitTest
         for (const struct call *c = tables[i]; c->name != NULL; c++)
             for (int k = 0; k < PLANS; k++)
                 if (fits(q, c, &plans[k])) {
-                    tests[n] = (struct test){.q = q, .call = c, .plan = &plans[k]};
+                    tests[n] = (struct trial){.q = q, .call = c, .plan = &plans[k]};
                     snprintf(tests[n].name, sizeof tests[n].name, "test_%s_when_%s", c->name,
                              plans[k].name);
                     for (char *at = tests[n].name; *at != '\0'; at++)
@@ -315,7 +315,7 @@ static size_t fill(const struct quirks *q, struct test *tests, struct CMUnitTest
 
 int counted_run(const struct quirks *q, int argc, char **argv)
 {
-    static struct test tests[64 * PLANS];
+    static struct trial tests[64 * PLANS];
     static struct CMUnitTest run[64 * PLANS];
     size_t n;
     int failed;
