@@ -124,7 +124,7 @@ int sqlock_error_db(sqlock_error *err, const char *sqlstate, long native, unsign
 
     sqlock_error_set(err, class->code, class->flags | flags, "%s", text);
     if (err != NULL) {
-        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", sqlstate);
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%.5s", sqlstate);
         err->native = native;
     }
     return class->code;

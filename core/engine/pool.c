@@ -78,12 +78,13 @@ static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadlin
 
 static int pool_none_free(const sqlock *m, enum pool_use use, sqlock_error *err)
 {
-    return use == POOL_RESERVED ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                               "the reserved connection was still being opened")
-                            : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                               "no connection became free: all %d, without the "
-                                               "reserved one, were in use (the option connections)",
-                                               m->n_conns - 1);
+    return use == POOL_RESERVED
+               ? sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                  "the reserved connection was still being opened")
+               : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                  "no connection became free: all %d, without the "
+                                  "reserved one, were in use (the option connections)",
+                                  m->n_conns - 1);
 }
 
 /* Until when the reserved connection is lent. A renewal that becomes due meanwhile is not late: it
@@ -138,8 +139,8 @@ static void pool_explain_failure(sqlock_error *err, int code)
     char text[sizeof err->text];
 
     memcpy(text, err->text, sizeof text);
-    sqlock_error_set(err, code_is_of_a_lock(code) ? SQLOCK_EUNREACH : code, err->flags | SQLOCK_RETRY,
-                     "cannot connect (%d): %.200s", code,
+    sqlock_error_set(err, code_is_of_a_lock(code) ? SQLOCK_EUNREACH : code,
+                     err->flags | SQLOCK_RETRY, "cannot connect (%d): %.200s", code,
                      text[0] != '\0' ? text : "no reason given");
 }
 

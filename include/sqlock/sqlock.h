@@ -28,13 +28,15 @@
  *            SQLOCK_LOST, freeing and closing do nothing. The child may open its own manager. Under
  *            SQLite only if none was open at the fork, else after exec (sqlock/sqlite.h).
  *
- * More       sqlock/error.h        what failed, and what to do (included here)
- *            sqlock/import.h       pass a grant on to another process
- *            sqlock/async.h        event loops
- *            sqlock/admin.h        find, list, break, reap
- *            sqlock/migrate.h      the schema
- *            sqlock/transaction.h  guards in your own transaction; rows.h row locks; cas.h compare and set
- *            sqlock/register.h     versioned values; sqlock/retry.h attempts with a lock at last
+ * More headers
+ * - error.h (included here): what failed, and what to do
+ * - import.h: pass a grant on to another process
+ * - async.h: event loops
+ * - admin.h: find, list, break, reap
+ * - migrate.h: the schema
+ * - transaction.h, rows.h, cas.h: guards, row locks, compare and set in your own transaction
+ * - register.h: versioned values
+ * - retry.h: attempts, with a lock at last
  */
 #ifndef SQLOCK_SQLOCK_H
 #define SQLOCK_SQLOCK_H
@@ -138,9 +140,9 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  *            SQLOCK_EREADONLY a replica, a read-only file; of several hosts none can be written to
  *            SQLOCK_ECORRUPT  not a database
  *            SQLOCK_EREFUSED  a promise cannot be kept: weak durability, a clock behind the tokens, one
- *                             of several servers that grant, a library or server that is too old, two
- *                             copies of the client library, a view or rule in place of a table
- *                             (PostgreSQL), a child of a process with an open manager (SQLite)
+ *                             of several servers that grant, a library or server that is too old, or
+ *                             two copies of the client library. PostgreSQL: a view or rule in place
+ *                             of a table. SQLite: a child of a process with an open manager
  *            SQLOCK_EDB, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const char *url,
                            const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
@@ -261,8 +263,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_renew(sqlock_lock *lock, sqlock_error *err)
  * Returns: what sqlock_release() returns. The handle is freed whatever it is. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_lock_end(sqlock_lock **lock, sqlock_error *err);
 
-/* Release the lock, and keep its handle. Its renewals and callbacks end with this call, whatever it returns; at its end it
- * waits for a running callback.
+/* Release the lock, and keep its handle. Its renewals and callbacks end with this call, whatever it
+ * returns. At its end it waits for a running callback.
  * An UNSURE lock may be released too. What was granted is given back, and what may still be granted is
  * stopped. The answer then waits until no grant can come any more, at most request_ms after the acquire;
  * without room for that it is SQLOCK_EUNSURE.
@@ -270,7 +272,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_lock_end(sqlock_lock **lock, sqlock_error *
  * Returns: 0 (RELEASED; also if an earlier release had been applied), or
  *          SQLOCK_ELOST    it was lost before. A row that still says ours is emptied
  *          SQLOCK_EGUARDED a transaction that guards it is still open. On servers the lock is RELEASED,
- *                          and granted to nobody before that transaction ends. Under SQLite nothing was
+ *                          and granted to no one before that transaction ends. Under SQLite nothing was
  *                          changed: release again afterwards
  *          SQLOCK_EUNSURE  the reply was lost: release again, settle, or let the lease run out
  *          SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the database's codes: nothing was changed. */

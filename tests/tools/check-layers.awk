@@ -40,7 +40,7 @@ function check_system(header,    name) {
     if (folder in more && header ~ more[folder]) return
     if (header ~ /^sqlock\//) {
         name = substr(header, 8)
-        if (name ~ /^(sqlock|async|admin|migrate|value|driver|adopt|dialect|request|transaction|rows|cas|register|retry)\.h$/) return
+        if (name ~ /^(sqlock|error|import|async|admin|migrate|value|driver|adopt|dialect|request|transaction|rows|cas|register|retry)\.h$/) return
         if (driver != "" && name == driver ".h") return
         breach("<" header "> belongs to another driver")
     } else if (header !~ libc && !(!public && driver in client && header ~ ("^(" client[driver] ")$")))
