@@ -66,8 +66,8 @@ typedef enum sqlock_stmt {
         SQLOCK_STMT_COUNT
 } sqlock_stmt;
 
-/* How a request ended: column `outcome` of its answer. The statements hold these numbers. "It"
- * below is the grant that owner and token name. */
+/* How a request ended: column `outcome` of its answer. Statements name it in braces, as {DONE},
+ * and the build puts the number there. "It" below is the grant that owner and token name. */
 typedef enum sqlock_outcome {
     SQLOCK_OUT_NONE = 0,      /* no row came: send the request again */
     SQLOCK_OUT_DONE = 1,      /* granted, renewed, released, broken, made, read, changed */
