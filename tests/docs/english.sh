@@ -52,7 +52,9 @@ printf '# A\n\nThis is%s one.\n\nThe talker is here.\n\n    hello\n\n- `talker`,
     "$(printf ' word%.0s' {1..34})" >"$dir/faults/planted.md"
 printf '/* A talker. */\nsay("the guest is here"); /* %s. */\nsay("hello");\n' "$(printf ' word%.0s' {1..36})" \
     >"$dir/faults/planted.c"
-for planted in planted.md:2 planted.c:3; do
+printf -- '-- Nobody is here.\n-- :define told 1\n--   ask\nSELECT told\n    x int, -- somebody\n    -- It is\n    -- told.\n' \
+    >"$dir/faults/planted.sql"
+for planted in planted.md:2 planted.c:3 planted.sql:3; do
     breaches "$dir/faults/${planted%:*}" >"$dir/said"
     [ "$(wc -l <"$dir/said")" = "${planted#*:}" ] && continue
     echo "faults that were planted in ${planted%:*} were not found" && cat "$dir/said"
