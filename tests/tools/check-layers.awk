@@ -40,8 +40,8 @@ function check_system(header,    name) {
     if (folder in more && header ~ more[folder]) return
     if (header ~ /^sqlock\//) {
         name = substr(header, 8)
-        if (name ~ /^(sqlock|error|import|async|admin|migrate|value|driver|adopt|dialect|request|transaction|rows|cas|register|retry)\.h$/) return
-        if (driver != "" && name == driver ".h") return
+        sub(/\.h$/, "", name)
+        if (!(name in client) || name == driver) return # the others are for all
         breach("<" header "> belongs to another driver")
     } else if (header !~ libc && !(!public && driver in client && header ~ ("^(" client[driver] ")$")))
         breach("<" header "> is neither of libc nor " (public ? "public" : "this driver's client library"))
