@@ -48,8 +48,8 @@ check_command() # WORDS
 }
 
 # These tests have names of their own, wrong ones too.
-sources=$(git ls-files '*.[ch]' '*.sh' Makefile '*.sql' ':!tests/docs' 2>/dev/null | grep . ||
-    find . -path ./tests/docs -prune -o \( -name '*.[ch]' -o -name '*.sh' -o -name Makefile -o -name '*.sql' \) -print)
+sources=$(git ls-files '*.[ch]' '*.sh' Makefile '*.mk' '*.sql' ':!tests/docs' 2>/dev/null | grep . ||
+    find . -path ./tests/docs -prune -o \( -name '*.[ch]' -o -name '*.sh' -o -name Makefile -o -name '*.mk' -o -name '*.sql' \) -print)
 # shellcheck disable=SC2086
 grep -ohE '(sqlock|SQLOCK)_[A-Za-z0-9_]+' $sources | sort -u >"$dir/known"
 check_name() # NAME
@@ -65,7 +65,7 @@ check_document()
         'sqlock '[a-z-]*) [ ! -x "$sqlock" ] || check_command "$name" ;;
         'make '[a-z-]*)
             target=${name#make }
-            grep -qE "^([a-z-]+ )*${target%% *}( [a-z-]+)*:" Makefile || echo "make ${target%% *}: no such target"
+            grep -qE "^([a-z-]+ )*${target%% *}( [a-z-]+)*:" Makefile */*.mk || echo "make ${target%% *}: no such target"
             ;;
         esac
         [[ $name == *sqlock_* || $name == *SQLOCK_* ]] || continue

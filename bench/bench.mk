@@ -1,0 +1,20 @@
+#   make bench      measure acquire and release against a bare loop of the same statements
+#     BENCH="--runs 1 --ms 200" for a look; published figures come from its defaults
+
+BENCH_JSON ?= $(BUILD)/bench.json
+
+.PHONY: bench run-bench
+bench:
+	@tests/tools/deps.sh
+	@+$(MAKE) --no-print-directory run-bench
+
+run-bench: $(BUILD)/bench/bench
+	@bench/run.sh $< --json $(BENCH_JSON) $(BENCH)
+
+bare := $(filter $(wildcard bench/bare_*.c),$(DRIVERS:%=bench/bare_%.c))
+flags_bench = -I. $(cflags_jansson) $(foreach d,$(bare:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \
+    $(CLIENT_CFLAGS)
+
+$(BUILD)/bench/bench: $(call objects,$(filter-out bench/bare_%,$(wildcard bench/*.c)) $(bare)) $(INSIDE)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(CLIENT_LIBS) $(libs_jansson) -ldl

@@ -1,0 +1,153 @@
+# What runs the tests and the checks. README.md says more.
+#
+#   make check      everything that can fail; make quick: the part for every few minutes
+#     T=word        only the test programs, checks or tests with this in their name
+#     SAN=address   (undefined, thread) with that sanitizer, in a build folder of its own
+#     ONLY="unit"   only programs of these folders of tests/
+#     STRICT=1      warnings are errors, and what cannot be tested here fails
+#   make check-mysql  what knows MySQL, on genuine MySQL 5.6 and 9, which it fetches (MYSQLS=)
+#   make mutants    plant each bug of tests/mutants in a copy of the tree: its test must catch it.
+#                   make mutant M=name plants one. 13 are in make check
+#   make counted    every call with every fault at each of its points, on each database
+#   make torture    clients, servers and networks that are hurt under load (CELL=, SEED=)
+#   make patroni    clients over a Patroni cluster whose leader is killed, frozen, cut off
+#   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
+#   make programs   build the test programs
+#   make format     format with clang-format; make check-format only looks
+
+# ---- test programs -------------------------------------------------------------------------------
+# Each file with a main() is a program. The other files of its folder are linked into each of them.
+# tests/lib is for all; its check.o is always linked, because it works without a call.
+
+ONLY ?= self unit drivers schema input faults counted races $(if $(COMMAND),cli torture) mutants
+folders := $(addprefix tests/,$(ONLY))
+has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
+mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
+helpers = $(filter-out $(mains),$(wildcard $1*.c))
+
+# A program is left out if it names a driver (or a client library) that is not built, and has no
+# #ifdef TEST_HAVE_<DRIVER> for it.
+names_fake := sqlock/fake\.h|fake_(quirks|network|hosts)\.h|sqlock_fake_dialect
+names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
+names_mysql := sqlock/mysql.h|[<"/]mysql\.h|sqlock_mysql_dialect
+names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
+files_of = $1 $(call helpers,$(dir $1)) $(wildcard $(dir $1)*.h)
+wants = $(shell grep -lE '$(names_$2)' $(call files_of,$1) | xargs -r grep -L TEST_HAVE_$(call upper,$2))
+left_out := $(sort $(foreach d,$(ABSENT),$(foreach m,$(mains),$(if $(call wants,$m,$d),$m))))
+programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out),$(mains)))
+
+flags_tests = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS)"' \
+    -DTEST_COMMAND='"$(abspath $(BUILD)/sqlock)"' \
+    $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1) $(CLIENT_CFLAGS)
+
+$(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+define program_rule
+$1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) \
+    $(patsubst %.c,$(BUILD)/obj/%.o,$(call helpers,$(patsubst $(BUILD)/%,%,$(dir $1)))) \
+    $(BUILD)/obj/tests/lib/check.o $(BUILD)/libtest.a $(INSIDE) | $(COMMAND)
+	@mkdir -p $$(@D)
+	$$(LINK) -o $$@ $$^ $$(CLIENT_LIBS) $$(if $$(COMMAND),$$(libs_jansson)) -lcmocka -ldl
+endef
+$(foreach p,$(programs),$(eval $(call program_rule,$p)))
+
+.PHONY: programs
+programs: $(programs)
+
+# ---- checks --------------------------------------------------------------------------------------
+
+checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
+    readme.sh install.sh) $(addprefix tests/docs/,names.sh english.sh plot.sh)
+# The READMEs' examples run programs of many folders.
+checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
+checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
+
+# Each bug that is planted in a copy is a check: it passes if its test fails there.
+mutant = $(patsubst %,$(BUILD)/tests/mutants/%.sh,$1)
+planted := $(if $(and $(filter mutants,$(ONLY)),$(if $(SAN),,1)),$(call mutant,$(patsubst tests/mutants/%.mutant,%,\
+    $(shell grep -lx 'when: check' tests/mutants/*.mutant))))
+
+$(BUILD)/tests/mutants/%.sh: tests/mutants/%.mutant
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/mutants/mutant.sh %s $$CONTROL\n' $* >$@ && chmod +x $@
+
+# ---- targets -------------------------------------------------------------------------------------
+
+# DRIVERS has another name for the scripts: make starts itself once more, and would take it for your choice.
+export CC CXX BUILD SO STRICT T SAN CELL CELLS SEED
+export BUILT_DRIVERS := $(DRIVERS)
+
+# make reads pkg-config before deps.sh installs anything. So it starts once more after that.
+.PHONY: check test quick check-mysql counted reap-load torture patroni mutant mutants deps
+check test quick check-mysql counted reap-load torture patroni mutant mutants: deps
+deps:
+	@tests/tools/deps.sh
+
+restart := $(MAKE) --no-print-directory
+check test:
+	@+$(restart) run-all
+
+quick:
+	@+SQLOCK_TEST_DRIVERS="fake sqlite" $(restart) run-all ONLY="unit drivers"
+
+# The servers are kept in build/servers.
+MYSQLS ?= 5.6 9
+check-mysql:
+	@+SQLOCK_TEST_MYSQLS="$(MYSQLS)" $(restart) run-all RUN=--genuine
+
+# make check leaves out what lasts, and most of it on servers.
+counted:
+	@+SQLOCK_TEST_COUNTED=all SQLOCK_TEST_LIMIT=3600 $(restart) run-all ONLY=counted checks=
+
+# Two tests of the drivers' programs, at length (LOAD=prune: one). Their figures are lines of the logs.
+ROWS ?= 1000000
+reap-load:
+	@+rm -f $(BUILD)/log/drivers-*.log; JOBS=1 SQLOCK_TEST_ROWS=$(ROWS) SQLOCK_TEST_LIMIT=3600 \
+	    $(restart) run-all ONLY=drivers T=$(LOAD)_under_load; rc=$$?; \
+	    grep -hE '^(reap|prune)-load' $(BUILD)/log/drivers-*.log; exit $$rc
+
+# For TORTURE_MINUTES. CELL="postgres server-killed" SEED=7 is one cell once more.
+torture:
+	@+$(restart) all $(BUILD)/tests/torture/torture ONLY=torture
+	@tests/torture/torture.sh $(BUILD)/tests/torture/torture
+
+# As root.
+patroni:
+	@+$(restart) all $(BUILD)/tests/torture/torture ONLY=torture
+	@tests/torture/patroni.sh $(BUILD)/tests/torture/torture $(BUILD)/sqlock
+
+.PHONY: run-all run-mutants
+run-all: all $(programs) $(planted)
+ifneq ($(left_out),)
+	@echo "SKIP without the drivers $(ABSENT): $(left_out)"
+endif
+ifneq ($(and $(ABSENT),$(filter 1,$(STRICT)),$(if $(CHOSEN),,yes)),)
+	@echo "FAIL no client library for $(ABSENT) (STRICT=1 needs it)" && exit 1
+endif
+	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs) $(planted)
+
+# Each mutant's test runs on the tree as it is, too. Of the tests only what they need is built, and started.
+M ?= $(patsubst tests/mutants/%.mutant,%,$(wildcard tests/mutants/*.mutant))
+of_mutants = $(sort $(foreach m,$M,$(shell sed -n 's|^$1: *$2|\1|p' tests/mutants/$m.mutant)))
+mutant mutants:
+	@+$(restart) run-mutants ONLY="$(call of_mutants,check,\([^/]*\)/.*)"
+
+run-mutants: all $(addprefix $(BUILD)/tests/,$(call of_mutants,check,\([^ ]*\) .*)) $(call mutant,$M)
+	@rm -f $(BUILD)/log/mutants-*.log
+	@CONTROL=--control SQLOCK_TEST_DRIVERS="$${SQLOCK_TEST_DRIVERS-$(call of_mutants,on,\(.*\))}" \
+	    tests/tools/run.sh $(BUILD) $(call mutant,$M); rc=$$?; \
+	    cat $(BUILD)/log/mutants-*.log; exit $$rc
+
+.PHONY: check-layers check-headers check-embed check-runner check-mutants check-format
+check-layers check-headers check-embed check-runner check-mutants check-format:
+	@tests/tools/$@.sh
+
+.PHONY: check-symbols check-readme check-install
+check-symbols check-readme check-install: all
+	@tests/tools/$@.sh
+
+.PHONY: format
+format:
+	@tests/tools/check-format.sh --write
