@@ -63,19 +63,19 @@ static int fail_plain(void *arg)
     return 0;
 }
 
-static void test_assertions_fail_when_they_must(void **state)
+TEST(test_assertions_fail_when_they_must)
 {
     int (*const failing[])(void *) = {fail_on_code, fail_on_other_code, fail_on_success, fail_below,
                                       fail_above,   fail_late,          fail_plain};
-    (void)state;
+
     for (size_t i = 0; i < sizeof failing / sizeof *failing; i++)
         assert_int_equal(child_wait(child_start(failing[i], NULL), 10000), -SIGABRT);
 }
 
-static void test_assertions_pass_when_they_may(void **state)
+TEST(test_assertions_pass_when_they_may)
 {
     int64_t begun_us = now_us();
-    (void)state;
+
     assert_ok(0, NULL);
     assert_code(SQLOCK_EBUSY, SQLOCK_EBUSY, NULL);
     assert_between(5, 5, 5);
@@ -102,17 +102,17 @@ static int sleep_long(void *arg)
     return 0;
 }
 
-static void test_child_tells_its_result(void **state)
+TEST(test_child_tells_its_result)
 {
     int seven = 7;
-    (void)state;
+
     assert_int_equal(child_wait(child_start(end_with, &seven), 10000), 7);
 }
 
-static void test_child_that_crashes_tells_the_signal(void **state)
+TEST(test_child_that_crashes_tells_the_signal)
 {
     int got = child_wait(child_start(end_by_segv, NULL), 10000);
-    (void)state;
+
     /* A sanitizer turns it into an exit of its own. */
     if (getenv("SAN") && *getenv("SAN"))
         assert_int_not_equal(got, 0);
@@ -120,10 +120,10 @@ static void test_child_that_crashes_tells_the_signal(void **state)
         assert_int_equal(got, -SIGSEGV);
 }
 
-static void test_child_may_be_stopped_and_killed(void **state)
+TEST(test_child_may_be_stopped_and_killed)
 {
     pid_t child = child_start(sleep_long, NULL);
-    (void)state;
+
     assert_false(child_ended(child));
     kill(child, SIGSTOP);
     kill(child, SIGKILL);
@@ -131,13 +131,13 @@ static void test_child_may_be_stopped_and_killed(void **state)
     assert_int_equal(child_wait(child, 1000), -SIGKILL);
 }
 
-static void test_temp_dir_goes_with_its_content(void **state)
+TEST(test_temp_dir_goes_with_its_content)
 {
     char *dir = temp_dir();
     char path[4200];
     struct stat st;
     FILE *f;
-    (void)state;
+
     snprintf(path, sizeof path, "%s/sub", dir);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/sub/file", dir);
@@ -159,14 +159,14 @@ static int make_dir_and_exit(void *arg)
     exit(n > 0 ? 0 : 1);
 }
 
-static void test_temp_dir_goes_with_its_process_and_not_with_a_child(void **state)
+TEST(test_temp_dir_goes_with_its_process_and_not_with_a_child)
 {
     char *mine = temp_dir();
     char theirs[4096] = "";
     struct stat st;
     int ends[2];
     pid_t child;
-    (void)state;
+
     assert_int_equal(pipe(ends), 0);
     child = child_start(make_dir_and_exit, &ends[1]);
     assert_int_equal(child_wait(child, 10000), 0);
@@ -178,12 +178,11 @@ static void test_temp_dir_goes_with_its_process_and_not_with_a_child(void **stat
     temp_dir_remove(mine);
 }
 
-static void test_dice_of_a_seed_fall_the_same_way_and_of_another_differently(void **state)
+TEST(test_dice_of_a_seed_fall_the_same_way_and_of_another_differently)
 {
     struct dice one = dice_of(1), again = dice_of(1), other = dice_of(2);
     int same = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         uint64_t n = dice_below(&one, 6);
 
@@ -200,21 +199,19 @@ static const bool fake_is_built = true;
 static const bool fake_is_built = false;
 #endif
 
-static void test_fake_driver_is_there_if_it_was_built_and_unknown_ones_never(void **state)
+TEST(test_fake_driver_is_there_if_it_was_built_and_unknown_ones_never)
 {
-    (void)state;
     assert_int_equal(test_wants("fake"), fake_is_built);
     assert_false(test_wants("fak"));
     assert_false(test_wants("oracle"));
 }
 
-static void test_server_is_there_if_its_variable_says_so(void **state)
+TEST(test_server_is_there_if_its_variable_says_so)
 {
     const struct test_server ours = {"fake", "server", "SQLOCK_TEST_SELF_URL"};
     const struct test_server other = {"oracle", "server", "SQLOCK_TEST_NONE_URL"};
     int code = -1;
 
-    (void)state;
     setenv("SQLOCK_TEST_SELF_URL", "fake://self", 1);
     assert_int_equal(test_server_is_missing(&ours, &code), 0);
     assert_string_equal(test_server_url(&ours), "fake://self");
@@ -223,12 +220,12 @@ static void test_server_is_there_if_its_variable_says_so(void **state)
     unsetenv("SQLOCK_TEST_SELF_URL");
 }
 
-static void test_schema_is_fresh_and_dropped(void **state)
+TEST(test_schema_is_fresh_and_dropped)
 {
     char *schema = pg_schema_new();
     char *other = pg_schema_new();
     char name[64];
-    (void)state;
+
     snprintf(name, sizeof name, "%s", schema);
     assert_string_not_equal(schema, other);
     pg_exec("CREATE TABLE %s.t AS SELECT 42 AS n", name);
@@ -240,26 +237,10 @@ static void test_schema_is_fresh_and_dropped(void **state)
 }
 
 /* What the library's open will ask for. */
-static void test_server_keeps_its_commits(void **state)
+TEST(test_server_keeps_its_commits)
 {
-    (void)state;
     assert_int_equal(pg_number("SELECT (current_setting('fsync') = 'on')::int"), 1);
     assert_int_equal(pg_number("SELECT (current_setting('synchronous_commit') = 'on')::int"), 1);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_assertions_fail_when_they_must),
-    cmocka_unit_test(test_assertions_pass_when_they_may),
-    cmocka_unit_test(test_child_tells_its_result),
-    cmocka_unit_test(test_child_that_crashes_tells_the_signal),
-    cmocka_unit_test(test_child_may_be_stopped_and_killed),
-    cmocka_unit_test(test_temp_dir_goes_with_its_content),
-    cmocka_unit_test(test_temp_dir_goes_with_its_process_and_not_with_a_child),
-    cmocka_unit_test(test_dice_of_a_seed_fall_the_same_way_and_of_another_differently),
-    cmocka_unit_test(test_fake_driver_is_there_if_it_was_built_and_unknown_ones_never),
-    cmocka_unit_test(test_server_is_there_if_its_variable_says_so),
-    cmocka_unit_test(test_schema_is_fresh_and_dropped),
-    cmocka_unit_test(test_server_keeps_its_commits),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

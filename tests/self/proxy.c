@@ -148,14 +148,14 @@ static const char *server_saw(void)
 
 enum { LONG_MS = 10000, SHORT_MS = 60 };
 
-static void test_passes_both_ways_by_socket_and_by_port(void **state)
+TEST(test_passes_both_ways_by_socket_and_by_port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET,
                             .sin_port = htons((uint16_t)proxy_port(t.proxy)),
                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fd = dial();
-    (void)state;
+
     say(fd, "one");
     assert_string_equal(hear(fd, LONG_MS), "re:one");
     assert_int_equal(connect(tcp, (struct sockaddr *)&a, sizeof a), 0);
@@ -170,10 +170,10 @@ static void test_passes_both_ways_by_socket_and_by_port(void **state)
     assert_int_equal(proxy_cuts(t.proxy), 0);
 }
 
-static void test_hold_down_keeps_the_reply_and_not_the_request(void **state)
+TEST(test_hold_down_keeps_the_reply_and_not_the_request)
 {
     int fd = dial();
-    (void)state;
+
     proxy_mode_set(t.proxy, PROXY_HOLD_DOWN);
     say(fd, "one");
     assert_soon(strcmp(server_saw(), "one") == 0, LONG_MS);
@@ -183,10 +183,10 @@ static void test_hold_down_keeps_the_reply_and_not_the_request(void **state)
     close(fd);
 }
 
-static void test_hold_up_keeps_the_request(void **state)
+TEST(test_hold_up_keeps_the_request)
 {
     int fd = dial();
-    (void)state;
+
     proxy_mode_set(t.proxy, PROXY_HOLD_UP);
     say(fd, "one");
     assert_string_equal(hear(fd, SHORT_MS), "");
@@ -196,10 +196,10 @@ static void test_hold_up_keeps_the_request(void **state)
     close(fd);
 }
 
-static void test_hold_hides_the_end_of_a_connection(void **state)
+TEST(test_hold_hides_the_end_of_a_connection)
 {
     int fd = dial();
-    (void)state;
+
     say(fd, "one");
     assert_string_equal(hear(fd, LONG_MS), "re:one");
     proxy_mode_set(t.proxy, PROXY_HOLD);
@@ -210,10 +210,10 @@ static void test_hold_hides_the_end_of_a_connection(void **state)
     close(fd);
 }
 
-static void test_cut_reply_is_done_and_not_heard(void **state)
+TEST(test_cut_reply_is_done_and_not_heard)
 {
     int fd = dial();
-    (void)state;
+
     proxy_cut_reply(t.proxy, 1);
     say(fd, "one,");
     assert_string_equal(hear(fd, LONG_MS), "re:one,");
@@ -228,10 +228,10 @@ static void test_cut_reply_is_done_and_not_heard(void **state)
     close(fd);
 }
 
-static void test_cut_request_is_not_done(void **state)
+TEST(test_cut_request_is_not_done)
 {
     int fd = dial();
-    (void)state;
+
     proxy_cut_request(t.proxy, 1);
     say(fd, "one");
     assert_string_equal(hear(fd, LONG_MS), "re:one");
@@ -243,10 +243,10 @@ static void test_cut_request_is_not_done(void **state)
     close(fd);
 }
 
-static void test_cut_after_lets_so_many_bytes_through(void **state)
+TEST(test_cut_after_lets_so_many_bytes_through)
 {
     int fd = dial();
-    (void)state;
+
     proxy_cut_after(t.proxy, 8);
     say(fd, "one");
     assert_string_equal(hear(fd, LONG_MS), "re:one");
@@ -257,11 +257,11 @@ static void test_cut_after_lets_so_many_bytes_through(void **state)
     close(fd);
 }
 
-static void test_cut_ends_all_links_and_no_new_one(void **state)
+TEST(test_cut_ends_all_links_and_no_new_one)
 {
     int a = dial();
     int b = dial();
-    (void)state;
+
     say(a, "one");
     say(b, "one");
     assert_string_equal(hear(a, LONG_MS), "re:one");
@@ -279,11 +279,11 @@ static void test_cut_ends_all_links_and_no_new_one(void **state)
     close(a);
 }
 
-static void test_refuse_lets_nobody_in_and_keeps_who_is(void **state)
+TEST(test_refuse_lets_nobody_in_and_keeps_who_is)
 {
     int port = proxy_port(t.proxy);
     int fd = dial();
-    (void)state;
+
     say(fd, "one");
     assert_string_equal(hear(fd, LONG_MS), "re:one");
     proxy_refuse(t.proxy, 1);
@@ -300,11 +300,11 @@ static void test_refuse_lets_nobody_in_and_keeps_who_is(void **state)
     close(fd);
 }
 
-static void test_delay_delays_each_way(void **state)
+TEST(test_delay_delays_each_way)
 {
     int64_t begun_us;
     int fd = dial();
-    (void)state;
+
     proxy_delay(t.proxy, 40);
     begun_us = now_us();
     say(fd, "one");
@@ -313,11 +313,11 @@ static void test_delay_delays_each_way(void **state)
     close(fd);
 }
 
-static void test_jitter_delays_no_less_than_nothing_and_keeps_the_order(void **state)
+TEST(test_jitter_delays_no_less_than_nothing_and_keeps_the_order)
 {
     int64_t begun_us, longest_us = 0;
     int fd = dial();
-    (void)state;
+
     proxy_jitter(t.proxy, 40);
     for (int i = 0; i < 8; i++) {
         begun_us = now_us();
@@ -335,12 +335,12 @@ static void test_jitter_delays_no_less_than_nothing_and_keeps_the_order(void **s
     close(fd);
 }
 
-static void test_dribble_passes_a_few_bytes_at_a_time(void **state)
+TEST(test_dribble_passes_a_few_bytes_at_a_time)
 {
     int fd = dial();
     char heard[16] = "";
     int pieces = 0;
-    (void)state;
+
     say(fd, "first");
     assert_string_equal(hear(fd, LONG_MS), "re:first");
     proxy_dribble(t.proxy, 3, 60);
@@ -358,13 +358,13 @@ static void test_dribble_passes_a_few_bytes_at_a_time(void **state)
     close(fd);
 }
 
-static void test_postgres_is_reached_through_the_proxy(void **state)
+TEST(test_postgres_is_reached_through_the_proxy)
 {
     struct proxy *p = proxy_start_pg();
     char *through = pg_url_through(proxy_url(p), proxy_dir(p), "5432");
     char host[256];
     char port[16];
-    (void)state;
+
     assert_string_equal(through, proxy_url(p));
     pg_url_target(proxy_url(p), host, port);
     assert_memory_equal(host, proxy_dir(p), strlen(proxy_dir(p)));
@@ -375,22 +375,4 @@ static void test_postgres_is_reached_through_the_proxy(void **state)
     proxy_stop(p);
 }
 
-#define PROXY_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-    PROXY_TEST(test_passes_both_ways_by_socket_and_by_port),
-    PROXY_TEST(test_hold_down_keeps_the_reply_and_not_the_request),
-    PROXY_TEST(test_hold_up_keeps_the_request),
-    PROXY_TEST(test_hold_hides_the_end_of_a_connection),
-    PROXY_TEST(test_cut_reply_is_done_and_not_heard),
-    PROXY_TEST(test_cut_request_is_not_done),
-    PROXY_TEST(test_cut_after_lets_so_many_bytes_through),
-    PROXY_TEST(test_cut_ends_all_links_and_no_new_one),
-    PROXY_TEST(test_refuse_lets_nobody_in_and_keeps_who_is),
-    PROXY_TEST(test_delay_delays_each_way),
-    PROXY_TEST(test_jitter_delays_no_less_than_nothing_and_keeps_the_order),
-    PROXY_TEST(test_dribble_passes_a_few_bytes_at_a_time),
-    cmocka_unit_test(test_postgres_is_reached_through_the_proxy),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(setup, teardown)

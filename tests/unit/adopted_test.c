@@ -132,11 +132,10 @@ static sqlock_error failure(int code, unsigned flags, const char *sqlstate)
     return err;
 }
 
-static void test_statement_stands_behind_a_savepoint_where_failures_spoil(void **state)
+TEST(test_statement_stands_behind_a_savepoint_where_failures_spoil)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     assert_int_equal(ask(&err), 0);
     assert_string_equal(s.calls, "srk");
@@ -146,11 +145,10 @@ static void test_statement_stands_behind_a_savepoint_where_failures_spoil(void *
     assert_string_equal(s.calls, "r");
 }
 
-static void test_failed_statement_is_undone_and_the_transaction_goes_on(void **state)
+TEST(test_failed_statement_is_undone_and_the_transaction_goes_on)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY | SQLOCK_MAYBE, "57014");
     s.after_run = SQLOCK_TX_FAILED;
@@ -161,44 +159,40 @@ static void test_failed_statement_is_undone_and_the_transaction_goes_on(void **s
 
 /* A deadline that passes before the statement is sent leaves the transaction as it was: with a
  * savepoint of ours in it, were it not undone. */
-static void test_statement_that_was_not_sent_leaves_no_savepoint(void **state)
+TEST(test_statement_that_was_not_sent_leaves_no_savepoint)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "sru");
 }
 
-static void test_release_that_fails_is_undone(void **state)
+TEST(test_release_that_fails_is_undone)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.release = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "srku");
 }
 
-static void test_savepoint_that_cannot_be_set_asks_nothing(void **state)
+TEST(test_savepoint_that_cannot_be_set_asks_nothing)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.set = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
     assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
     assert_string_equal(s.calls, "s");
 }
 
-static void test_undo_that_fails_asks_for_a_restart(void **state)
+TEST(test_undo_that_fails_asks_for_a_restart)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_EDB, 0, "42P01");
     s.undo = failure(SQLOCK_ETIMEOUT, 0, "");
@@ -207,12 +201,11 @@ static void test_undo_that_fails_asks_for_a_restart(void **state)
     assert_string_equal(err.sqlstate, "42P01"); /* the first error is told */
 }
 
-static void test_serialization_failure_asks_for_a_restart(void **state)
+TEST(test_serialization_failure_asks_for_a_restart)
 {
     const char *const states[] = {"40001", "40P01"};
     sqlock_error err;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         begin(SQLOCK_ADOPT_SPOILS);
         s.run = failure(SQLOCK_EDB, SQLOCK_RETRY, states[i]);
@@ -222,11 +215,10 @@ static void test_serialization_failure_asks_for_a_restart(void **state)
     }
 }
 
-static void test_transaction_that_the_database_ended_is_gone(void **state)
+TEST(test_transaction_that_the_database_ended_is_gone)
 {
     sqlock_error err;
 
-    (void)state;
     begin(0);
     s.run = failure(SQLOCK_EDB, SQLOCK_RETRY, "40001");
     s.after_run = SQLOCK_TX_IDLE;
@@ -234,11 +226,10 @@ static void test_transaction_that_the_database_ended_is_gone(void **state)
     assert_int_equal(err.flags, SQLOCK_RETRY);
 }
 
-static void test_lost_link_takes_the_transaction_along(void **state)
+TEST(test_lost_link_takes_the_transaction_along)
 {
     sqlock_error err;
 
-    (void)state;
     begin(SQLOCK_ADOPT_SPOILS);
     s.run = failure(SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_MAYBE, "08006");
     s.after_run = SQLOCK_TX_UNKNOWN;
@@ -261,12 +252,11 @@ static void test_lost_link_takes_the_transaction_along(void **state)
 
 /* The answer has come, then the cancel, then the call ends. The driver would keep the cancel for
  * what is asked next, which is another call. */
-static void test_cancel_that_came_behind_the_answer_is_forgotten(void **state)
+TEST(test_cancel_that_came_behind_the_answer_is_forgotten)
 {
     sqlock_cancel *by = NULL;
     sqlock_error err;
 
-    (void)state;
     begin(0);
     assert_ok(sqlock_cancel_new(&by, &err), &err);
     adopted_listen(&conn, by);
@@ -284,17 +274,4 @@ static void test_cancel_that_came_behind_the_answer_is_forgotten(void **state)
     sqlock_cancel_free(by);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_cancel_that_came_behind_the_answer_is_forgotten),
-    cmocka_unit_test(test_statement_stands_behind_a_savepoint_where_failures_spoil),
-    cmocka_unit_test(test_failed_statement_is_undone_and_the_transaction_goes_on),
-    cmocka_unit_test(test_statement_that_was_not_sent_leaves_no_savepoint),
-    cmocka_unit_test(test_release_that_fails_is_undone),
-    cmocka_unit_test(test_savepoint_that_cannot_be_set_asks_nothing),
-    cmocka_unit_test(test_undo_that_fails_asks_for_a_restart),
-    cmocka_unit_test(test_serialization_failure_asks_for_a_restart),
-    cmocka_unit_test(test_transaction_that_the_database_ended_is_gone),
-    cmocka_unit_test(test_lost_link_takes_the_transaction_along),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

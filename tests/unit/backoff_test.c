@@ -5,11 +5,10 @@
 
 #define PAST_END 1000 /* after the holder's end, so that the try is not in vain */
 
-static void test_span_doubles_from_the_first_to_the_last(void **state)
+TEST(test_span_doubles_from_the_first_to_the_last)
 {
     int64_t expected = BACKOFF_FIRST_US;
 
-    (void)state;
     for (int n = 0; n < 5; n++, expected *= 2)
         assert_int_equal(backoff_span(n), expected);
     assert_int_equal(backoff_span(6), BACKOFF_LAST_US);
@@ -18,9 +17,8 @@ static void test_span_doubles_from_the_first_to_the_last(void **state)
     assert_int_equal(backoff_span(-1), BACKOFF_FIRST_US);
 }
 
-static void test_doubling_ends_at_the_last_and_never_overflows(void **state)
+TEST(test_doubling_ends_at_the_last_and_never_overflows)
 {
-    (void)state;
     assert_int_equal(backoff_doubled(5, 500, 0), 5);
     assert_int_equal(backoff_doubled(5, 500, -3), 5);
     assert_int_equal(backoff_doubled(5, 500, 6), 320);
@@ -31,41 +29,36 @@ static void test_doubling_ends_at_the_last_and_never_overflows(void **state)
     assert_true(backoff_doubled(3, INT64_MAX, 100) == INT64_MAX);
 }
 
-static void test_span_never_shrinks(void **state)
+TEST(test_span_never_shrinks)
 {
-    (void)state;
     for (int n = 0; n < 100; n++)
         assert_true(backoff_span(n) <= backoff_span(n + 1));
 }
 
-static void test_sleep_is_taken_as_it_is_when_nothing_ends_before(void **state)
+TEST(test_sleep_is_taken_as_it_is_when_nothing_ends_before)
 {
-    (void)state;
     assert_int_equal(backoff_next(1000, 50000, -1, INT64_MAX), 51000);
     assert_int_equal(backoff_next(1000, 50000, INT64_MIN, INT64_MAX), 51000);
     assert_int_equal(backoff_next(1000, 50000, 30000000, INT64_MAX), 51000);
 }
 
-static void test_sleep_ends_a_moment_after_the_holders_lease(void **state)
+TEST(test_sleep_ends_a_moment_after_the_holders_lease)
 {
-    (void)state;
     assert_int_equal(backoff_next(1000, 500000, 20000, INT64_MAX), 1000 + 20000 + PAST_END);
     assert_int_equal(backoff_next(1000, 500000, 0, INT64_MAX), 1000 + PAST_END);
 }
 
-static void test_last_try_is_made_before_the_deadline(void **state)
+TEST(test_last_try_is_made_before_the_deadline)
 {
-    (void)state;
     assert_int_equal(backoff_next(1000, 500000, -1, 400000), 400000);
     assert_int_equal(backoff_next(1000, 500000, 450000, 400000), 400000);
     assert_int_equal(backoff_next(1000, 500000, 100000, 400000), 1000 + 100000 + PAST_END);
 }
 
-static void test_try_is_never_before_now_nor_after_what_ends_it(void **state)
+TEST(test_try_is_never_before_now_nor_after_what_ends_it)
 {
     struct dice d = dice_new("backoff");
 
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         int64_t now = dice_between(&d, 0, INT64_C(1000000000000));
         int64_t sleep = dice_between(&d, BACKOFF_FIRST_US / 2, BACKOFF_LAST_US);
@@ -83,14 +76,4 @@ static void test_try_is_never_before_now_nor_after_what_ends_it(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_span_doubles_from_the_first_to_the_last),
-    cmocka_unit_test(test_doubling_ends_at_the_last_and_never_overflows),
-    cmocka_unit_test(test_span_never_shrinks),
-    cmocka_unit_test(test_sleep_is_taken_as_it_is_when_nothing_ends_before),
-    cmocka_unit_test(test_sleep_ends_a_moment_after_the_holders_lease),
-    cmocka_unit_test(test_last_try_is_made_before_the_deadline),
-    cmocka_unit_test(test_try_is_never_before_now_nor_after_what_ends_it),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

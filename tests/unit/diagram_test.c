@@ -137,12 +137,11 @@ static char *between_marks(char *text)
     return begin + strlen(BEGIN_MARK);
 }
 
-static void test_readme_shows_the_states_of_the_table(void **state)
+TEST(test_readme_shows_the_states_of_the_table)
 {
     static struct text expected, readme;
     char *shown;
 
-    (void)state;
     make_diagram(&expected);
     read_readme(&readme);
     shown = between_marks(readme.bytes);
@@ -154,12 +153,11 @@ static void test_readme_shows_the_states_of_the_table(void **state)
 }
 
 /* Otherwise a table that lost its lines would be shown truly, and be wrong. */
-static void test_diagram_has_a_line_for_each_move_and_fits_the_page(void **state)
+TEST(test_diagram_has_a_line_for_each_move_and_fits_the_page)
 {
     static struct text t;
     size_t lines = 0;
 
-    (void)state;
     make_diagram(&t);
     for (char *line = t.bytes; *line != '\0'; line = strchr(line, '\n') + 1) {
         size_t len = strcspn(line, "\n");
@@ -171,9 +169,4 @@ static void test_diagram_has_a_line_for_each_move_and_fits_the_page(void **state
     assert_int_equal(lines, lease_n_edges);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_readme_shows_the_states_of_the_table),
-    cmocka_unit_test(test_diagram_has_a_line_for_each_move_and_fits_the_page),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -69,9 +69,8 @@ static size_t count_words(const char *params)
 /* ---- what the build made ----------------------------------------------------------------------
  */
 
-static void test_every_dialect_has_every_request_of_driver_h(void **state)
+TEST(test_every_dialect_has_every_request_of_driver_h)
 {
-    (void)state;
     assert_non_null(dialects[0]);
     EACH_DIALECT(d)
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++) {
@@ -106,9 +105,8 @@ static void check_steps(const sqlock_script *s, const sqlock_step *steps, size_t
     }
 }
 
-static void test_steps_are_whole_and_writes_come_last(void **state)
+TEST(test_steps_are_whole_and_writes_come_last)
 {
-    (void)state;
     EACH_DIALECT(d)
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++) {
         check_steps(&d->scripts[i], d->scripts[i].steps, d->scripts[i].n_steps);
@@ -149,9 +147,8 @@ static void check_params(const sqlock_dialect *d, const sqlock_script *s, const 
                      s->params);
 }
 
-static void test_every_block_uses_all_of_its_parameters(void **state)
+TEST(test_every_block_uses_all_of_its_parameters)
 {
-    (void)state;
     EACH_DIALECT(d)
     for (size_t i = 0; i < SQLOCK_STMT_COUNT; i++) {
         check_params(d, &d->scripts[i], d->scripts[i].steps, d->scripts[i].n_steps);
@@ -159,9 +156,8 @@ static void test_every_block_uses_all_of_its_parameters(void **state)
     }
 }
 
-static void test_migrations_rise_from_one_and_can_be_taken_back(void **state)
+TEST(test_migrations_rise_from_one_and_can_be_taken_back)
 {
-    (void)state;
     EACH_DIALECT(d)
     {
         assert_int_equal(d->size, sizeof *d);
@@ -240,9 +236,8 @@ static void check_migration(const sqlock_dialect *d, const struct texts *r,
     }
 }
 
-static void test_no_word_in_braces_is_left(void **state)
+TEST(test_no_word_in_braces_is_left)
 {
-    (void)state;
     EACH_DIALECT(d)
     {
         struct texts *r = render(d, NULL, NULL);
@@ -278,11 +273,10 @@ static sqlock_dialect with_quote(char quote)
     return d;
 }
 
-static void test_names_are_quoted_and_qualified(void **state)
+TEST(test_names_are_quoted_and_qualified)
 {
     sqlock_dialect d = with_quote('"');
 
-    (void)state;
     check_text(&d, NULL, NULL, "{lock} {meta} {migration}",
                "\"main\".\"sqlock_lock\" \"main\".\"sqlock_meta\" \"main\".\"sqlock_migration\"");
     check_text(&d, "My App", "app_", "{schema} {prefix} {lock}",
@@ -294,34 +288,31 @@ static void test_names_are_quoted_and_qualified(void **state)
     check_text(&d, "s", "p", "{lock} {schema}{lock:text}", "`s`.`plock` `s`'`s`.`plock`'");
 }
 
-static void test_texts_without_known_words_stay_as_they_are(void **state)
+TEST(test_texts_without_known_words_stay_as_they_are)
 {
     sqlock_dialect d = with_quote('"');
     static const char *const texts[] = {
         "", "{", "}", "{}", "{{", "{loc", "{locks}", "{LOCK}", "'{1,2}'::int[]", "{ lock}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check_text(&d, "s", "p", texts[i], texts[i]);
     check_text(&d, "s", "p", "{{prefix}}{prefix}{", "{p}p{");
 }
 
 /* A schema may hold what looks like a word: it is a name, and is not looked into again. */
-static void test_schema_that_looks_like_a_word_is_only_a_name(void **state)
+TEST(test_schema_that_looks_like_a_word_is_only_a_name)
 {
     sqlock_dialect d = with_quote('"');
 
-    (void)state;
     check_text(&d, "{prefix}", "p", "{schema}.{lock}", "\"{prefix}\".\"{prefix}\".\"plock\"");
 }
 
-static void test_longest_names_are_not_cut(void **state)
+TEST(test_longest_names_are_not_cut)
 {
     sqlock_dialect d = with_quote('"');
     const char *prefix = "abcdefghijklmnopqrstuvwx";
     char schema[64], expected[400];
 
-    (void)state;
     memset(schema, 's', sizeof schema - 1);
     schema[sizeof schema - 1] = '\0';
     snprintf(expected, sizeof expected, "\"%s\".\"%smigration\" '\"%s\".\"%slock\"'", schema,
@@ -329,9 +320,8 @@ static void test_longest_names_are_not_cut(void **state)
     check_text(&d, schema, prefix, "{migration} {lock:text}", expected);
 }
 
-static void test_default_schema_may_be_named(void **state)
+TEST(test_default_schema_may_be_named)
 {
-    (void)state;
     EACH_DIALECT(d)
     {
         const char *schema = d->default_schema[0] != '\0' ? d->default_schema : NULL;
@@ -348,11 +338,10 @@ static void test_default_schema_may_be_named(void **state)
     texts_free(NULL);
 }
 
-static void test_names_without_a_schema_are_left_to_the_connection(void **state)
+TEST(test_names_without_a_schema_are_left_to_the_connection)
 {
     sqlock_dialect d = with_quote('`');
 
-    (void)state;
     d.default_schema = "";
     check_text(&d, NULL, "p", "{lock} {meta:text}", "`plock` '`pmeta`'");
     check_text(&d, "s", "p", "{lock} {meta:text}", "`s`.`plock` '`s`.`pmeta`'");
@@ -375,7 +364,7 @@ static void check_refused(const sqlock_dialect *d, const char *schema, const cha
     assert_int_equal(texts_render(d, schema, prefix, &r, NULL), SQLOCK_EINVAL);
 }
 
-static void test_names_that_could_be_sql_are_refused(void **state)
+TEST(test_names_that_could_be_sql_are_refused)
 {
     static const char *const schemas[] = {"",     "a\"b", "a'b",  "a`b",  "a;b",
                                           "a\\b", "a\nb", "\x7F", "\xC3", "a\"; DROP TABLE x; --"};
@@ -383,16 +372,14 @@ static void test_names_that_could_be_sql_are_refused(void **state)
         "", "A", "_a", "1a", "a-b", "a b", "a\"", "a\n", "abcdefghijklmnopqrstuvwxy"};
     sqlock_dialect d = with_quote('"');
 
-    (void)state;
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
         check_refused(&d, schemas[i], NULL);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         check_refused(&d, NULL, prefixes[i]);
 }
 
-static void test_other_schema_is_refused_where_there_is_only_one(void **state)
+TEST(test_other_schema_is_refused_where_there_is_only_one)
 {
-    (void)state;
     EACH_DIALECT(d)
     if (d->fixed_schema)
         check_refused(d, "elsewhere", NULL);
@@ -400,20 +387,4 @@ static void test_other_schema_is_refused_where_there_is_only_one(void **state)
         texts_free(render(d, "elsewhere", NULL));
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_every_dialect_has_every_request_of_driver_h),
-    cmocka_unit_test(test_steps_are_whole_and_writes_come_last),
-    cmocka_unit_test(test_every_block_uses_all_of_its_parameters),
-    cmocka_unit_test(test_migrations_rise_from_one_and_can_be_taken_back),
-    cmocka_unit_test(test_no_word_in_braces_is_left),
-    cmocka_unit_test(test_names_are_quoted_and_qualified),
-    cmocka_unit_test(test_texts_without_known_words_stay_as_they_are),
-    cmocka_unit_test(test_schema_that_looks_like_a_word_is_only_a_name),
-    cmocka_unit_test(test_longest_names_are_not_cut),
-    cmocka_unit_test(test_default_schema_may_be_named),
-    cmocka_unit_test(test_names_without_a_schema_are_left_to_the_connection),
-    cmocka_unit_test(test_names_that_could_be_sql_are_refused),
-    cmocka_unit_test(test_other_schema_is_refused_where_there_is_only_one),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -27,9 +27,8 @@ static sqlock_error filled(void)
     return err;
 }
 
-static void test_every_code_has_its_name_and_sentence(void **state)
+TEST(test_every_code_has_its_name_and_sentence)
 {
-    (void)state;
     for (size_t i = 0; i < N_CODES; i++) {
         assert_true(codes[i].code < 0);
         assert_string_equal(sqlock_code_name(codes[i].code), codes[i].name);
@@ -43,33 +42,30 @@ static void test_every_code_has_its_name_and_sentence(void **state)
     assert_string_equal(sqlock_strerror(SQLOCK_OK), "no error");
 }
 
-static void test_codes_that_do_not_exist_are_told_so(void **state)
+TEST(test_codes_that_do_not_exist_are_told_so)
 {
     const int none[] = {1, -9, -1000, INT32_MIN, INT32_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         assert_string_equal(sqlock_code_name(none[i]), "SQLOCK_?");
         assert_string_equal(sqlock_strerror(none[i]), "unknown error code");
     }
 }
 
-static void test_version_is_that_of_the_header(void **state)
+TEST(test_version_is_that_of_the_header)
 {
     char parts[32];
 
-    (void)state;
     snprintf(parts, sizeof parts, "%d.%d.%d", SQLOCK_VERSION_MAJOR, SQLOCK_VERSION_MINOR,
              SQLOCK_VERSION_PATCH);
     assert_string_equal(sqlock_version(), parts);
     assert_string_equal(SQLOCK_VERSION, parts);
 }
 
-static void test_error_forgets_what_was_in_it(void **state)
+TEST(test_error_forgets_what_was_in_it)
 {
     sqlock_error err = filled();
 
-    (void)state;
     assert_int_equal(
         sqlock_error_set(&err, SQLOCK_EBUSY, SQLOCK_RETRY, "held by %s, %d", "7@host", 5),
         SQLOCK_EBUSY);
@@ -80,12 +76,11 @@ static void test_error_forgets_what_was_in_it(void **state)
     assert_int_equal(err.native, 0);
 }
 
-static void test_long_text_is_cut_to_its_place(void **state)
+TEST(test_long_text_is_cut_to_its_place)
 {
     sqlock_error err = filled();
     char text[1000];
 
-    (void)state;
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
@@ -93,12 +88,11 @@ static void test_long_text_is_cut_to_its_place(void **state)
     assert_memory_equal(err.text, text, sizeof err.text - 1);
 }
 
-static void test_long_text_of_words_is_cut_between_them(void **state)
+TEST(test_long_text_of_words_is_cut_between_them)
 {
     sqlock_error err;
     char text[600] = "";
 
-    (void)state;
     for (int shift = 0; shift < 8; shift++) {
         memset(text, 'x', (size_t)shift);
         text[shift] = '\0';
@@ -115,11 +109,10 @@ static void test_long_text_of_words_is_cut_between_them(void **state)
     }
 }
 
-static void test_error_may_be_null_everywhere(void **state)
+TEST(test_error_may_be_null_everywhere)
 {
     const sqlock_error from = {.code = SQLOCK_ELOST};
 
-    (void)state;
     assert_int_equal(sqlock_error_set(NULL, SQLOCK_EBUSY, 0, "%d", 1), SQLOCK_EBUSY);
     assert_int_equal(sqlock_error_db(NULL, "42P01", 7, 0, "no such table"), SQLOCK_ESCHEMA);
     assert_int_equal(error_nomem(NULL), SQLOCK_ENOMEM);
@@ -130,11 +123,10 @@ static void test_error_may_be_null_everywhere(void **state)
 /* ---- context ----------------------------------------------------------------------------------
  */
 
-static void test_context_is_put_before_the_text_and_changes_nothing_else(void **state)
+TEST(test_context_is_put_before_the_text_and_changes_nothing_else)
 {
     sqlock_error err = filled();
 
-    (void)state;
     sqlock_error_db(&err, "08006", 42, SQLOCK_MAYBE, "refused");
     error_prefix(&err, "connect");
     error_prefix(&err, "acquire \"%s\"", "nightly");
@@ -146,11 +138,10 @@ static void test_context_is_put_before_the_text_and_changes_nothing_else(void **
 }
 
 /* Every length of context against every length of text: the context stays, the text's end goes. */
-static void test_context_of_any_length_fits(void **state)
+TEST(test_context_of_any_length_fits)
 {
     char context[600], text[600], whole[1300];
 
-    (void)state;
     memset(context, 'c', sizeof context);
     memset(text, 't', sizeof text);
     for (size_t a = 0; a < 530; a += 7)
@@ -170,23 +161,21 @@ static void test_context_of_any_length_fits(void **state)
         }
 }
 
-static void test_percent_signs_of_a_server_stay_as_they_are(void **state)
+TEST(test_percent_signs_of_a_server_stay_as_they_are)
 {
     sqlock_error err;
 
-    (void)state;
     sqlock_error_db(&err, "XX000", 0, 0, "100%s %n of %d");
     error_prefix(&err, "%s", "50%d");
     assert_string_equal(err.text, "50%d: 100%s %n of %d");
 }
 
-static void test_failure_is_handed_on_whole_and_success_leaves_the_error_alone(void **state)
+TEST(test_failure_is_handed_on_whole_and_success_leaves_the_error_alone)
 {
     sqlock_error err = filled(), before = err;
     const sqlock_error none = {0};
     sqlock_error from;
 
-    (void)state;
     assert_int_equal(error_give(&err, &none), 0);
     assert_memory_equal(&err, &before, sizeof err);
     sqlock_error_db(&from, "53100", 5, 0, "disk full");
@@ -194,11 +183,10 @@ static void test_failure_is_handed_on_whole_and_success_leaves_the_error_alone(v
     assert_memory_equal(&err, &from, sizeof err);
 }
 
-static void test_no_memory_can_be_tried_again(void **state)
+TEST(test_no_memory_can_be_tried_again)
 {
     sqlock_error err = filled();
 
-    (void)state;
     assert_int_equal(error_nomem(&err), SQLOCK_ENOMEM);
     assert_int_equal(err.flags, SQLOCK_RETRY);
     assert_string_equal(err.text, "out of memory");
@@ -250,9 +238,8 @@ static const struct {
     {"ZZZZZ", SQLOCK_EDB, 0},
 };
 
-static void test_sqlstate_tells_code_and_what_to_do(void **state)
+TEST(test_sqlstate_tells_code_and_what_to_do)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         sqlock_error err = filled();
 
@@ -266,33 +253,30 @@ static void test_sqlstate_tells_code_and_what_to_do(void **state)
     }
 }
 
-static void test_flags_of_the_driver_are_added_to_those_of_the_sqlstate(void **state)
+TEST(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate)
 {
     sqlock_error err;
 
-    (void)state;
     sqlock_error_db(&err, "40001", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "");
     assert_int_equal(err.flags, BOTH | SQLOCK_MAYBE);
     sqlock_error_db(&err, "42601", 0, SQLOCK_MAYBE, "");
     assert_int_equal(err.flags, SQLOCK_MAYBE);
 }
 
-static void test_sqlstate_that_is_too_long_is_cut(void **state)
+TEST(test_sqlstate_that_is_too_long_is_cut)
 {
     sqlock_error err = filled();
 
-    (void)state;
     assert_int_equal(sqlock_error_db(&err, "08006xyz", 0, 0, ""), SQLOCK_EUNREACH);
     assert_string_equal(err.sqlstate, "08006");
 }
 
 /* P18: contention is the database's answer, never its error. */
-static void test_no_sqlstate_becomes_an_outcome_of_locking(void **state)
+TEST(test_no_sqlstate_becomes_an_outcome_of_locking)
 {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     const size_t n = sizeof digits - 1;
 
-    (void)state;
     for (size_t a = 0; a < n; a++)
         for (size_t b = 0; b < n; b++)
             for (size_t c = 0; c < n; c++)
@@ -313,7 +297,7 @@ static void check_is_utf8(const sqlock_error *err)
                    (int64_t)sizeof err->text - 1);
 }
 
-static void test_what_others_have_locked_is_contention(void **state)
+TEST(test_what_others_have_locked_is_contention)
 {
     static const struct {
         const char *sqlstate;
@@ -324,7 +308,6 @@ static void test_what_others_have_locked_is_contention(void **state)
                  {"42601", SQLOCK_EDB}};
     sqlock_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sqlock_error_db(&err, cases[i].sqlstate, 0, 0, "in the way");
         assert_int_equal(error_contention(&err), cases[i].code);
@@ -334,12 +317,11 @@ static void test_what_others_have_locked_is_contention(void **state)
 }
 
 /* Names and servers' messages are UTF-8, and so is what is left of them. */
-static void test_texts_are_cut_between_characters(void **state)
+TEST(test_texts_are_cut_between_characters)
 {
     sqlock_error err;
     char text[600];
 
-    (void)state;
     for (size_t shift = 0; shift < 4; shift++) {
         memset(text, 'x', shift);
         text[shift] = '\0';
@@ -360,25 +342,4 @@ static void test_texts_are_cut_between_characters(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_every_code_has_its_name_and_sentence),
-    cmocka_unit_test(test_codes_that_do_not_exist_are_told_so),
-    cmocka_unit_test(test_version_is_that_of_the_header),
-    cmocka_unit_test(test_error_forgets_what_was_in_it),
-    cmocka_unit_test(test_long_text_is_cut_to_its_place),
-    cmocka_unit_test(test_texts_are_cut_between_characters),
-    cmocka_unit_test(test_long_text_of_words_is_cut_between_them),
-    cmocka_unit_test(test_error_may_be_null_everywhere),
-    cmocka_unit_test(test_context_is_put_before_the_text_and_changes_nothing_else),
-    cmocka_unit_test(test_context_of_any_length_fits),
-    cmocka_unit_test(test_percent_signs_of_a_server_stay_as_they_are),
-    cmocka_unit_test(test_failure_is_handed_on_whole_and_success_leaves_the_error_alone),
-    cmocka_unit_test(test_no_memory_can_be_tried_again),
-    cmocka_unit_test(test_sqlstate_tells_code_and_what_to_do),
-    cmocka_unit_test(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate),
-    cmocka_unit_test(test_sqlstate_that_is_too_long_is_cut),
-    cmocka_unit_test(test_no_sqlstate_becomes_an_outcome_of_locking),
-    cmocka_unit_test(test_what_others_have_locked_is_contention),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -88,9 +88,8 @@ static void note_edge(const struct lease *before, enum lease_event event, int64_
             reached[i]++;
 }
 
-static void test_every_edge_of_the_table_is_reached(void **state)
+TEST(test_every_edge_of_the_table_is_reached)
 {
-    (void)state;
     assert_true(lease_n_edges <= sizeof reached / sizeof *reached);
     memset(reached, 0, sizeof reached);
     try_all(note_edge);
@@ -114,15 +113,13 @@ static void check_stays(const struct lease *before, enum lease_event event, int6
     assert_memory_equal(before, after, sizeof *before);
 }
 
-static void test_events_that_are_not_in_the_table_change_nothing(void **state)
+TEST(test_events_that_are_not_in_the_table_change_nothing)
 {
-    (void)state;
     try_all(check_stays);
 }
 
-static void test_no_edge_stands_twice_and_none_leaves_a_final_state(void **state)
+TEST(test_no_edge_stands_twice_and_none_leaves_a_final_state)
 {
-    (void)state;
     for (size_t i = 0; i < lease_n_edges; i++) {
         const struct lease_edge *a = &lease_edges[i];
 
@@ -134,9 +131,8 @@ static void test_no_edge_stands_twice_and_none_leaves_a_final_state(void **state
     }
 }
 
-static void test_every_event_has_a_name_of_its_own(void **state)
+TEST(test_every_event_has_a_name_of_its_own)
 {
-    (void)state;
     for (int e = 0; e < LEASE_EVENTS; e++) {
         assert_true(lease_event_name((enum lease_event)e)[0] != '\0');
         for (int k = 0; k < e; k++)
@@ -145,9 +141,8 @@ static void test_every_event_has_a_name_of_its_own(void **state)
     }
 }
 
-static void test_unknown_event_changes_nothing(void **state)
+TEST(test_unknown_event_changes_nothing)
 {
-    (void)state;
     for (size_t s = 0; s < N_STATES; s++) {
         struct lease l = lease_in(states[s]), before = l;
 
@@ -306,13 +301,12 @@ static void one_step(struct story *s, struct dice *d, long counts[LEASE_EVENTS])
         counts[event]++;
 }
 
-static void test_no_order_of_events_believes_longer_than_was_proved(void **state)
+TEST(test_no_order_of_events_believes_longer_than_was_proved)
 {
     struct dice d = dice_new("lease");
     long counts[LEASE_EVENTS] = {0};
     struct story s;
 
-    (void)state;
     begin_story(&s, &d);
     for (int i = 0; i < 400000; i++) {
         /* a final state is looked at for a while before the next story */
@@ -326,13 +320,4 @@ static void test_no_order_of_events_believes_longer_than_was_proved(void **state
                      lease_event_name((enum lease_event)e), counts[e]);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_every_edge_of_the_table_is_reached),
-    cmocka_unit_test(test_events_that_are_not_in_the_table_change_nothing),
-    cmocka_unit_test(test_no_edge_stands_twice_and_none_leaves_a_final_state),
-    cmocka_unit_test(test_every_event_has_a_name_of_its_own),
-    cmocka_unit_test(test_unknown_event_changes_nothing),
-    cmocka_unit_test(test_no_order_of_events_believes_longer_than_was_proved),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

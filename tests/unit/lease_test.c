@@ -18,12 +18,11 @@ static int64_t early_us(int64_t ttl, int64_t slow, int64_t fast)
 
 /* chrony slews by up to 8.33 %, adjtimex(2) by 10 %, the others by 500 ppm. The README says what is
  * left where both machines' clocks are slewed at once, and apart. */
-static void test_margin_covers_a_clock_that_is_slewed(void **state)
+TEST(test_margin_covers_a_clock_that_is_slewed)
 {
     const int64_t leases[] = {SQLOCK_LEASE_MIN_MS, 3000, 20000, 30000, 60000, 600000,
                               SQLOCK_LEASE_MAX_MS};
 
-    (void)state;
     for (size_t i = 0; i < sizeof leases / sizeof *leases; i++) {
         int64_t ttl = leases[i] * 1000;
 
@@ -37,11 +36,10 @@ static void test_margin_covers_a_clock_that_is_slewed(void **state)
     }
 }
 
-static void test_deadline_counts_from_before_the_request(void **state)
+TEST(test_deadline_counts_from_before_the_request)
 {
     struct lease l;
 
-    (void)state;
     lease_init(&l, TTL, EVERY, 0);
     assert_int_equal(l.state, SQLOCK_UNSURE);
     assert_int_equal(l.deadline, 0);
@@ -54,11 +52,10 @@ static void test_deadline_counts_from_before_the_request(void **state)
     assert_int_equal(lease_deadline(&l, START), END);
 }
 
-static void test_lock_is_held_until_the_deadline_and_not_at_it(void **state)
+TEST(test_lock_is_held_until_the_deadline_and_not_at_it)
 {
     struct lease l = held_lease();
 
-    (void)state;
     assert_true(lease_is_held(&l, END - 1));
     assert_false(lease_is_held(&l, END)); /* although no tick has told it */
     assert_int_equal(l.state, SQLOCK_HELD);
@@ -71,11 +68,10 @@ static void test_lock_is_held_until_the_deadline_and_not_at_it(void **state)
     assert_false(lease_is_held(&l, END - 1));
 }
 
-static void test_grant_that_comes_after_its_deadline_is_never_held(void **state)
+TEST(test_grant_that_comes_after_its_deadline_is_never_held)
 {
     struct lease l;
 
-    (void)state;
     lease_init(&l, TTL, EVERY, 0);
     lease_apply(&l, LEASE_GRANTED, END, START);
     assert_false(lease_is_held(&l, END));
@@ -83,11 +79,10 @@ static void test_grant_that_comes_after_its_deadline_is_never_held(void **state)
     assert_int_equal(l.state, SQLOCK_LOST);
 }
 
-static void test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told(void **state)
+TEST(test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told)
 {
     struct lease l = held_lease();
 
-    (void)state;
     /* sent in time, answered at the deadline: the new deadline would lie ahead */
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, END, END - 1000), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
@@ -95,32 +90,29 @@ static void test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told(
     assert_false(lease_is_held(&l, END));
 }
 
-static void test_late_renewal_does_not_revive_a_lost_lock(void **state)
+TEST(test_late_renewal_does_not_revive_a_lost_lock)
 {
     struct lease l = lease_in(SQLOCK_LOST);
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, START + 3000, START + 2000), 0);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_TAKEN);
 }
 
-static void test_renewal_that_crosses_a_release_does_not_revive(void **state)
+TEST(test_renewal_that_crosses_a_release_does_not_revive)
 {
     struct lease l = held_lease();
 
-    (void)state;
     lease_apply(&l, LEASE_RELEASING, START + 5000, 0);
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, START + 6000, START + 4000), 0);
     assert_int_equal(l.state, SQLOCK_UNSURE);
     assert_int_equal(lease_next_tick(&l), INT64_MAX);
 }
 
-static void test_renewal_ends_the_risk(void **state)
+TEST(test_renewal_ends_the_risk)
 {
     struct lease l = lease_in(SQLOCK_AT_RISK);
 
-    (void)state;
     lease_apply(&l, LEASE_RENEWED, RISK + 2000, RISK + 1000);
     assert_int_equal(l.state, SQLOCK_HELD);
     assert_int_equal(l.deadline, RISK + 1000 + TTL - MARGIN);
@@ -128,12 +120,11 @@ static void test_renewal_ends_the_risk(void **state)
 
 /* A renewal of the worker's is slow; sqlock_renew() is sent after it, answered before it, and has
  * told its caller a deadline. Then the slow answer comes: it proves less, and must take nothing. */
-static void test_answers_in_the_wrong_order_do_not_move_the_deadline_back(void **state)
+TEST(test_answers_in_the_wrong_order_do_not_move_the_deadline_back)
 {
     struct lease l = held_lease();
     int64_t told;
 
-    (void)state;
     lease_apply(&l, LEASE_RENEWED, START + 9000000, START + 8000000);
     told = l.deadline;
     assert_int_equal(told, START + 8000000 + TTL - MARGIN);
@@ -143,21 +134,19 @@ static void test_answers_in_the_wrong_order_do_not_move_the_deadline_back(void *
 }
 
 /* Nor has it anything to tell: the newest proof is still two thirds of the lease old. */
-static void test_older_answer_does_not_end_the_risk(void **state)
+TEST(test_older_answer_does_not_end_the_risk)
 {
     struct lease l = lease_in(SQLOCK_AT_RISK), before = l;
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, RISK + 1000, START - 1000), 0);
     assert_int_equal(l.state, SQLOCK_AT_RISK);
     assert_memory_equal(&l, &before, sizeof l);
 }
 
-static void test_jump_shortens_the_lease_and_asks_for_a_renewal(void **state)
+TEST(test_jump_shortens_the_lease_and_asks_for_a_renewal)
 {
     struct lease l = held_lease();
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_JUMPED, START + 5000, 7000000), LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_HELD);
     assert_int_equal(l.deadline, END - 7000000);
@@ -169,31 +158,28 @@ static void test_jump_shortens_the_lease_and_asks_for_a_renewal(void **state)
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
 
-static void test_jump_past_the_end_loses_the_lock_at_once(void **state)
+TEST(test_jump_past_the_end_loses_the_lock_at_once)
 {
     struct lease l = held_lease();
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_JUMPED, START + 5000, TTL), LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
 
-static void test_widest_jump_does_not_overflow(void **state)
+TEST(test_widest_jump_does_not_overflow)
 {
     struct lease l = held_lease();
 
-    (void)state;
     lease_apply(&l, LEASE_JUMPED, START + 5000, INT64_MAX);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_false(lease_is_held(&l, START + 5000));
 }
 
-static void test_reason_after_a_renewal_forgets_the_jump(void **state)
+TEST(test_reason_after_a_renewal_forgets_the_jump)
 {
     struct lease l = held_lease();
 
-    (void)state;
     lease_apply(&l, LEASE_JUMPED, START + 5000, 1000000);
     lease_apply(&l, LEASE_RENEWED, START + 7000, START + 6000);
     assert_int_equal(l.deadline, START + 6000 + TTL - MARGIN);
@@ -201,11 +187,10 @@ static void test_reason_after_a_renewal_forgets_the_jump(void **state)
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
 }
 
-static void test_max_hold_counts_from_the_grant_and_names_the_reason(void **state)
+TEST(test_max_hold_counts_from_the_grant_and_names_the_reason)
 {
     struct lease l;
 
-    (void)state;
     lease_init(&l, TTL, EVERY, 15000000);
     lease_apply(&l, LEASE_GRANTED, START + 1000, START);
     assert_int_equal(l.hold_until, START + 1000 + 15000000);
@@ -215,11 +200,10 @@ static void test_max_hold_counts_from_the_grant_and_names_the_reason(void **stat
     assert_int_equal(l.why, SQLOCK_WHY_MAX_HOLD);
 }
 
-static void test_loss_before_max_hold_has_its_own_reason(void **state)
+TEST(test_loss_before_max_hold_has_its_own_reason)
 {
     struct lease l;
 
-    (void)state;
     lease_init(&l, TTL, EVERY, INT32_MAX * INT64_C(1000));
     lease_apply(&l, LEASE_GRANTED, START + 1000, START);
     lease_apply(&l, LEASE_TICK, END, 0);
@@ -229,9 +213,8 @@ static void test_loss_before_max_hold_has_its_own_reason(void **state)
     assert_int_equal(l.hold_until, INT64_MAX);
 }
 
-static void test_closing_loses_without_a_call_back(void **state)
+TEST(test_closing_loses_without_a_call_back)
 {
-    (void)state;
     for (size_t s = 0; s < N_STATES; s++) {
         struct lease l = lease_in(states[s]);
 
@@ -245,11 +228,10 @@ static void test_closing_loses_without_a_call_back(void **state)
 /* ---- guarded ----------------------------------------------------------------------------------
  */
 
-static void test_guarded_lease_is_unsure_and_not_lost_at_its_deadline(void **state)
+TEST(test_guarded_lease_is_unsure_and_not_lost_at_its_deadline)
 {
     struct lease l = guarded_lease(SQLOCK_UNSURE);
 
-    (void)state;
     assert_false(lease_is_held(&l, END));
     assert_true(lease_is_pinned(&l));
     assert_int_equal(l.why, SQLOCK_WHY_NONE);
@@ -264,52 +246,47 @@ static void test_guarded_lease_is_unsure_and_not_lost_at_its_deadline(void **sta
     assert_int_equal(l.state, SQLOCK_LOST);
 }
 
-static void test_guarded_lease_that_others_have_is_lost(void **state)
+TEST(test_guarded_lease_that_others_have_is_lost)
 {
     struct lease l = guarded_lease(SQLOCK_UNSURE);
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_DENIED, END + TTL, SQLOCK_WHY_TAKEN),
                      LEASE_REPORT | LEASE_ARM);
     assert_int_equal(l.state, SQLOCK_LOST);
 }
 
-static void test_renewal_from_before_the_guard_does_not_end_it(void **state)
+TEST(test_renewal_from_before_the_guard_does_not_end_it)
 {
     struct lease l = guarded_lease(SQLOCK_HELD);
 
-    (void)state;
     lease_apply(&l, LEASE_RENEWED, START + 9000, START + 4000);
     assert_int_equal(l.state, SQLOCK_HELD);
     lease_apply(&l, LEASE_TICK, l.deadline, 0);
     assert_int_equal(l.state, SQLOCK_UNSURE);
 }
 
-static void test_late_proof_does_not_revive_a_guarded_lease(void **state)
+TEST(test_late_proof_does_not_revive_a_guarded_lease)
 {
     struct lease l = guarded_lease(SQLOCK_UNSURE);
 
-    (void)state;
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, END + TTL, START + 6000), 0);
     assert_int_equal(l.state, SQLOCK_UNSURE);
 }
 
-static void test_jump_of_the_clock_ends_a_guarded_lease(void **state)
+TEST(test_jump_of_the_clock_ends_a_guarded_lease)
 {
     struct lease l = guarded_lease(SQLOCK_HELD);
 
-    (void)state;
     lease_apply(&l, LEASE_JUMPED, START + 6000, TTL);
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_CLOCK);
 }
 
 /* From then on the release's answer alone tells, whatever guarded it before. */
-static void test_release_of_a_guarded_lease_is_ended_by_its_answer_alone(void **state)
+TEST(test_release_of_a_guarded_lease_is_ended_by_its_answer_alone)
 {
     static const sqlock_state from[] = {SQLOCK_HELD, SQLOCK_AT_RISK, SQLOCK_UNSURE};
 
-    (void)state;
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         struct lease l = guarded_lease(from[i]);
 
@@ -326,11 +303,10 @@ static void test_release_of_a_guarded_lease_is_ended_by_its_answer_alone(void **
 }
 
 /* What the guard made of it is the last that the row can say (P6). */
-static void test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension(void **state)
+TEST(test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension)
 {
     struct lease l = guarded_lease(SQLOCK_UNSURE);
 
-    (void)state;
     l.manual = 1;
     assert_int_equal(lease_next_tick(&l), START + 5000 + TTL);
     assert_int_equal(lease_apply(&l, LEASE_TICK, START + 5000 + TTL - 1, 0), 0);
@@ -339,11 +315,10 @@ static void test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extensio
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
 }
 
-static void test_unsure_lease_without_a_guard_is_moved_by_no_renewal(void **state)
+TEST(test_unsure_lease_without_a_guard_is_moved_by_no_renewal)
 {
     struct lease l = lease_in(SQLOCK_UNSURE), before;
 
-    (void)state;
     lease_guard(&l, START + 1000); /* nobody guards what is not held */
     before = l;
     assert_int_equal(lease_apply(&l, LEASE_RENEWED, START + 2000, START + 1500), 0);
@@ -352,32 +327,4 @@ static void test_unsure_lease_without_a_guard_is_moved_by_no_renewal(void **stat
     assert_int_equal(l.guarded, 0);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_margin_covers_a_clock_that_is_slewed),
-    cmocka_unit_test(test_deadline_counts_from_before_the_request),
-    cmocka_unit_test(test_lock_is_held_until_the_deadline_and_not_at_it),
-    cmocka_unit_test(test_grant_that_comes_after_its_deadline_is_never_held),
-    cmocka_unit_test(test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told),
-    cmocka_unit_test(test_late_renewal_does_not_revive_a_lost_lock),
-    cmocka_unit_test(test_renewal_that_crosses_a_release_does_not_revive),
-    cmocka_unit_test(test_renewal_ends_the_risk),
-    cmocka_unit_test(test_answers_in_the_wrong_order_do_not_move_the_deadline_back),
-    cmocka_unit_test(test_older_answer_does_not_end_the_risk),
-    cmocka_unit_test(test_jump_shortens_the_lease_and_asks_for_a_renewal),
-    cmocka_unit_test(test_jump_past_the_end_loses_the_lock_at_once),
-    cmocka_unit_test(test_widest_jump_does_not_overflow),
-    cmocka_unit_test(test_reason_after_a_renewal_forgets_the_jump),
-    cmocka_unit_test(test_max_hold_counts_from_the_grant_and_names_the_reason),
-    cmocka_unit_test(test_loss_before_max_hold_has_its_own_reason),
-    cmocka_unit_test(test_closing_loses_without_a_call_back),
-    cmocka_unit_test(test_guarded_lease_is_unsure_and_not_lost_at_its_deadline),
-    cmocka_unit_test(test_guarded_lease_that_others_have_is_lost),
-    cmocka_unit_test(test_renewal_from_before_the_guard_does_not_end_it),
-    cmocka_unit_test(test_late_proof_does_not_revive_a_guarded_lease),
-    cmocka_unit_test(test_jump_of_the_clock_ends_a_guarded_lease),
-    cmocka_unit_test(test_release_of_a_guarded_lease_is_ended_by_its_answer_alone),
-    cmocka_unit_test(test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension),
-    cmocka_unit_test(test_unsure_lease_without_a_guard_is_moved_by_no_renewal),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -11,7 +11,7 @@
 
 static const sqlock a_manager = {.lease_us = SQLOCK_LEASE_DEFAULT_MS * INT64_C(1000)};
 
-static void test_macro_and_function_write_the_same_bytes(void **state)
+TEST(test_macro_and_function_write_the_same_bytes)
 {
     sqlock_open_opts open_macro = SQLOCK_OPEN_OPTS_INIT, open_call;
     sqlock_acquire_opts acquire_macro = SQLOCK_ACQUIRE_OPTS_INIT, acquire_call;
@@ -19,7 +19,6 @@ static void test_macro_and_function_write_the_same_bytes(void **state)
     sqlock_reap_opts reap_macro = SQLOCK_REAP_OPTS_INIT, reap_call;
     sqlock_retry_opts retry_macro = SQLOCK_RETRY_OPTS_INIT, retry_call;
 
-    (void)state;
     sqlock_retry_opts_init(&retry_call);
     assert_memory_equal(&retry_macro, &retry_call, UP_TO(sqlock_retry_opts, lease_ms));
     assert_null(retry_call.lock_name);
@@ -40,9 +39,8 @@ static void test_macro_and_function_write_the_same_bytes(void **state)
 }
 
 /* Fields are only appended: what an older program was built with must stay where it was. */
-static void test_fields_stand_where_programs_were_built_with_them(void **state)
+TEST(test_fields_stand_where_programs_were_built_with_them)
 {
-    (void)state;
     assert_int_equal(offsetof(sqlock_open_opts, size), 0);
     assert_int_equal(offsetof(sqlock_acquire_opts, size), 0);
     assert_int_equal(offsetof(sqlock_list_opts, size), 0);
@@ -73,14 +71,13 @@ static void test_fields_stand_where_programs_were_built_with_them(void **state)
     assert_int_equal(sizeof(sqlock_error), 512);
 }
 
-static void test_sizes_are_those_of_the_structs(void **state)
+TEST(test_sizes_are_those_of_the_structs)
 {
     sqlock_open_opts o;
     sqlock_acquire_opts a;
     sqlock_list_opts l;
     sqlock_reap_opts r;
 
-    (void)state;
     sqlock_reap_opts_init(&r);
     assert_int_equal(r.size, sizeof r);
     sqlock_open_opts_init(&o);
@@ -127,7 +124,7 @@ static void *cut_to(const void *in, uint32_t size)
     return out;
 }
 
-static void test_acquire_options_count_field_by_field_at_every_size(void **state)
+TEST(test_acquire_options_count_field_by_field_at_every_size)
 {
     static const struct field fields[] = {
         FIELD(sqlock_acquire_opts, wait_ms),  FIELD(sqlock_acquire_opts, lease_ms),
@@ -142,7 +139,6 @@ static void test_acquire_options_count_field_by_field_at_every_size(void **state
     sqlock_holder holder = {.size = sizeof holder};
     sqlock_error err = {0};
 
-    (void)state;
     all.wait_ms = 0x01020304;
     all.lease_ms = 0x04030201;
     all.renew_ms = 0x01010101;
@@ -163,7 +159,7 @@ static void test_acquire_options_count_field_by_field_at_every_size(void **state
     }
 }
 
-static void test_open_and_list_options_count_field_by_field_at_every_size(void **state)
+TEST(test_open_and_list_options_count_field_by_field_at_every_size)
 {
     static const struct field open_fields[] = {
         FIELD(sqlock_open_opts, flags),        FIELD(sqlock_open_opts, schema),
@@ -180,7 +176,6 @@ static void test_open_and_list_options_count_field_by_field_at_every_size(void *
     sqlock_list_opts list_all = {sizeof list_all, SQLOCK_LIST_FREE, "prefix"}, list_out;
     sqlock_error err = {0};
 
-    (void)state;
     all.flags = SQLOCK_OPEN_ACCEPT_WEAK;
     all.schema = "schema";
     all.prefix = "prefix";
@@ -208,9 +203,8 @@ static void test_open_and_list_options_count_field_by_field_at_every_size(void *
     }
 }
 
-static void test_reap_options_of_every_smaller_size_are_accepted(void **state)
+TEST(test_reap_options_of_every_smaller_size_are_accepted)
 {
-    (void)state;
     for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_reap_opts); size++) {
         char *in = test_malloc(size);
         sqlock_reap_opts defaults = SQLOCK_REAP_OPTS_INIT, out;
@@ -227,11 +221,10 @@ static void test_reap_options_of_every_smaller_size_are_accepted(void **state)
 }
 
 /* An older caller's fields count, and what it did not know is the default. */
-static void test_fields_within_the_size_count_and_those_behind_it_do_not(void **state)
+TEST(test_fields_within_the_size_count_and_those_behind_it_do_not)
 {
     sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT, out;
 
-    (void)state;
     in.wait_ms = 77;
     in.lease_ms = 5000;
     in.max_hold_ms = 9000;
@@ -246,7 +239,7 @@ static void test_fields_within_the_size_count_and_those_behind_it_do_not(void **
     assert_int_equal(check_acquire_opts(&a_manager, &in, &out, NULL), SQLOCK_EINVAL);
 }
 
-static void test_larger_options_are_accepted_when_what_is_new_is_not_set(void **state)
+TEST(test_larger_options_are_accepted_when_what_is_new_is_not_set)
 {
     struct {
         sqlock_acquire_opts known;
@@ -254,7 +247,6 @@ static void test_larger_options_are_accepted_when_what_is_new_is_not_set(void **
     } in = {SQLOCK_ACQUIRE_OPTS_INIT, ""}, before;
     sqlock_acquire_opts out;
 
-    (void)state;
     in.known.size = sizeof in;
     in.known.wait_ms = 3;
     before = in;
@@ -272,13 +264,12 @@ static void test_larger_options_are_accepted_when_what_is_new_is_not_set(void **
     assert_int_equal(check_acquire_opts(&a_manager, &in.known, &out, NULL), 0);
 }
 
-static void test_options_without_a_size_are_refused(void **state)
+TEST(test_options_without_a_size_are_refused)
 {
     const uint32_t sizes[] = {0, 1, 3, 4097, UINT32_MAX};
     sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT, out;
     sqlock_error err = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         in.size = sizes[i];
         assert_code(SQLOCK_EINVAL, check_acquire_opts(&a_manager, &in, &out, &err), &err);
@@ -286,11 +277,10 @@ static void test_options_without_a_size_are_refused(void **state)
     }
 }
 
-static void test_no_options_are_the_defaults(void **state)
+TEST(test_no_options_are_the_defaults)
 {
     sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT, out;
 
-    (void)state;
     memset(&out, 0xAA, sizeof out);
     assert_int_equal(check_acquire_opts(&a_manager, NULL, &out, NULL), 0);
     assert_memory_equal(&out, &defaults, sizeof out);
@@ -309,12 +299,11 @@ static void check_acquire_field(int32_t *field, const sqlock_acquire_opts *in, i
     *field = before;
 }
 
-static void test_bounds_of_durations_are_exact(void **state)
+TEST(test_bounds_of_durations_are_exact)
 {
     sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT;
     const int no = SQLOCK_EINVAL;
 
-    (void)state;
     check_acquire_field(&in.wait_ms, &in, -2, no);
     check_acquire_field(&in.wait_ms, &in, SQLOCK_WAIT_FOREVER, 0);
     check_acquire_field(&in.wait_ms, &in, 0, 0);
@@ -349,12 +338,11 @@ static void check_reap(sqlock_reap_opts in, int expected, int line)
         fail_msg("line %d: %s (%s)", line, sqlock_code_name(got), err.text);
 }
 
-static void test_bounds_of_reap_options_are_exact(void **state)
+TEST(test_bounds_of_reap_options_are_exact)
 {
     const sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
     const int no = SQLOCK_EINVAL;
 
-    (void)state;
 #define REAP(field, value, expected)                                                               \
     do {                                                                                           \
         sqlock_reap_opts in = o;                                                                   \
@@ -389,19 +377,4 @@ static void test_bounds_of_reap_options_are_exact(void **state)
 #undef REAP
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_macro_and_function_write_the_same_bytes),
-    cmocka_unit_test(test_fields_stand_where_programs_were_built_with_them),
-    cmocka_unit_test(test_sizes_are_those_of_the_structs),
-    cmocka_unit_test(test_acquire_options_count_field_by_field_at_every_size),
-    cmocka_unit_test(test_open_and_list_options_count_field_by_field_at_every_size),
-    cmocka_unit_test(test_fields_within_the_size_count_and_those_behind_it_do_not),
-    cmocka_unit_test(test_larger_options_are_accepted_when_what_is_new_is_not_set),
-    cmocka_unit_test(test_options_without_a_size_are_refused),
-    cmocka_unit_test(test_no_options_are_the_defaults),
-    cmocka_unit_test(test_bounds_of_durations_are_exact),
-    cmocka_unit_test(test_reap_options_of_every_smaller_size_are_accepted),
-    cmocka_unit_test(test_bounds_of_reap_options_are_exact),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -37,9 +37,8 @@ static int ask_at_once(void *unused)
 }
 
 /* In children, so that the threads are the first to ask: each child is born without a number. */
-static void test_threads_have_the_number_of_their_process(void **state)
+TEST(test_threads_have_the_number_of_their_process)
 {
-    (void)state;
     assert_int_not_equal(sqlock_process_id(), 0);
     for (int i = 0; i < 50; i++)
         assert_int_equal(child_wait(child_start(ask_at_once, NULL), patience_ms(10000)), 0);
@@ -60,11 +59,10 @@ static int differ(void *arg)
     return n == 4 ? 0 : child_wait(child_start(differ, all), patience_ms(10000));
 }
 
-static void test_children_of_children_differ_from_all_before_them(void **state)
+TEST(test_children_of_children_differ_from_all_before_them)
 {
     int64_t mine[2] = {sqlock_process_id(), 0};
 
-    (void)state;
     for (int i = 0; i < 3; i++)
         assert_int_equal(child_wait(child_start(differ, mine), patience_ms(10000)), 0);
     assert_int_equal(sqlock_process_id(), mine[0]);
@@ -105,11 +103,10 @@ static int be_number_one(void *unused)
     return WEXITSTATUS(status);
 }
 
-static void test_child_with_its_parents_pid_has_another_number(void **state)
+TEST(test_child_with_its_parents_pid_has_another_number)
 {
     int result = child_wait(child_start(be_number_one, NULL), patience_ms(10000));
 
-    (void)state;
     if (result == NOT_ALLOWED) {
         print_error("SKIP: no pid namespace may be made here\n");
         skip();
@@ -124,25 +121,17 @@ static int note_number(void *out)
 }
 
 /* As of vfork(): the same memory, which is therefore not emptied. */
-static void test_child_that_shares_the_memory_has_another_number(void **state)
+TEST(test_child_that_shares_the_memory_has_another_number)
 {
     static char stack[65536] __attribute__((aligned(16)));
     int64_t number = 0;
     pid_t child =
         clone(note_number, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &number);
 
-    (void)state;
     assert_between(1, child, INT32_MAX);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_not_equal(number, 0);
     assert_int_not_equal(number, sqlock_process_id());
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_threads_have_the_number_of_their_process),
-    cmocka_unit_test(test_children_of_children_differ_from_all_before_them),
-    cmocka_unit_test(test_child_with_its_parents_pid_has_another_number),
-    cmocka_unit_test(test_child_that_shares_the_memory_has_another_number),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

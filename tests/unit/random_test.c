@@ -7,30 +7,27 @@
 #include "core/base/random.h"
 #include "tests/lib/check.h"
 
-static void test_number_is_below_its_bound(void **state)
+TEST(test_number_is_below_its_bound)
 {
     const uint32_t bounds[] = {1, 2, 3, 7, 10, 1000, 65536, 250000, UINT32_C(1) << 31, UINT32_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         for (int n = 0; n < 5000; n++)
             assert_true(sqlock_random_below(bounds[i]) < bounds[i]);
 }
 
-static void test_nothing_is_below_zero_and_one(void **state)
+TEST(test_nothing_is_below_zero_and_one)
 {
-    (void)state;
     assert_int_equal(sqlock_random_below(0), 0);
     assert_int_equal(sqlock_random_below(1), 0);
 }
 
 /* 100000 throws into ten: each gets 10000, with a deviation of 95. Ten deviations are left to
  * chance: less likely than a broken machine. */
-static void test_numbers_are_about_even(void **state)
+TEST(test_numbers_are_about_even)
 {
     int counts[10] = {0};
 
-    (void)state;
     for (int i = 0; i < 100000; i++)
         counts[sqlock_random_below(10)]++;
     for (int i = 0; i < 10; i++)
@@ -38,23 +35,21 @@ static void test_numbers_are_about_even(void **state)
 }
 
 /* The highest bits of a wide range too: a quarter of the throws in each quarter. */
-static void test_wide_range_is_used_to_its_end(void **state)
+TEST(test_wide_range_is_used_to_its_end)
 {
     int counts[4] = {0};
 
-    (void)state;
     for (int i = 0; i < 40000; i++)
         counts[sqlock_random_below(UINT32_MAX) >> 30]++;
     for (int i = 0; i < 4; i++)
         assert_between(10000 - 870, counts[i], 10000 + 870);
 }
 
-static void test_bytes_fill_what_was_asked_for_and_no_more(void **state)
+TEST(test_bytes_fill_what_was_asked_for_and_no_more)
 {
     unsigned char bytes[600];
     unsigned char seen[512] = {0};
 
-    (void)state;
     for (int round = 0; round < 64; round++) {
         memset(bytes, 0xAA, sizeof bytes);
         assert_int_equal(random_bytes(bytes, sizeof seen), 0);
@@ -94,7 +89,7 @@ static int draw_second(void *draw)
 }
 
 /* A generator that is seeded once would go on the same in both children. */
-static void test_two_forks_draw_different_owners(void **state)
+TEST(test_two_forks_draw_different_owners)
 {
     struct draw *d =
         mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -102,7 +97,6 @@ static void test_two_forks_draw_different_owners(void **state)
     unsigned char warm_up[SQLOCK_OWNER_SIZE];
     pid_t first, second;
 
-    (void)state;
     assert_ptr_not_equal(d, MAP_FAILED);
     assert_int_equal(random_bytes(warm_up, sizeof warm_up), 0);
     first = child_start(draw_first, d);
@@ -117,13 +111,4 @@ static void test_two_forks_draw_different_owners(void **state)
     munmap(d, sizeof *d);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_number_is_below_its_bound),
-    cmocka_unit_test(test_nothing_is_below_zero_and_one),
-    cmocka_unit_test(test_numbers_are_about_even),
-    cmocka_unit_test(test_wide_range_is_used_to_its_end),
-    cmocka_unit_test(test_bytes_fill_what_was_asked_for_and_no_more),
-    cmocka_unit_test(test_two_forks_draw_different_owners),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

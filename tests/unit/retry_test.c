@@ -46,20 +46,19 @@ static int answer(const int *answers, size_t n, const sqlock_retry_opts *o, stru
     return sqlock_retry(NULL, follow, p, o, NULL);
 }
 
-static void test_attempts_go_on_while_nothing_was_committed(void **state)
+TEST(test_attempts_go_on_while_nothing_was_committed)
 {
     static const int answers[] = {SQLOCK_CONFLICT, SQLOCK_EBUSY,    SQLOCK_ETXRESTART,
                                   SQLOCK_ETXGONE,  SQLOCK_CONFLICT, 0};
     sqlock_retry_opts o = quick(10);
     struct plan p;
 
-    (void)state;
     assert_int_equal(answer(answers, 6, &o, &p), 0);
     assert_int_equal(p.made, 6);
     assert_int_equal(p.pessimistic, 0);
 }
 
-static void test_what_is_no_conflict_is_final(void **state)
+TEST(test_what_is_no_conflict_is_final)
 {
     static const int finals[] = {SQLOCK_EUNSURE,
                                  SQLOCK_EDB,
@@ -72,7 +71,6 @@ static void test_what_is_no_conflict_is_final(void **state)
     sqlock_retry_opts o = quick(10);
     struct plan p;
 
-    (void)state;
     for (size_t i = 0; i < sizeof finals / sizeof *finals; i++) {
         const int answers[] = {SQLOCK_CONFLICT, finals[i]};
 
@@ -81,24 +79,22 @@ static void test_what_is_no_conflict_is_final(void **state)
     }
 }
 
-static void test_last_answer_is_told_when_attempts_run_out(void **state)
+TEST(test_last_answer_is_told_when_attempts_run_out)
 {
     static const int answers[] = {SQLOCK_EBUSY, SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(7);
     struct plan p;
 
-    (void)state;
     assert_int_equal(answer(answers, 2, &o, &p), SQLOCK_CONFLICT);
     assert_int_equal(p.made, 7);
 }
 
-static void test_attempts_become_pessimistic_when_they_are_told_to(void **state)
+TEST(test_attempts_become_pessimistic_when_they_are_told_to)
 {
     static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(5);
     struct plan p;
 
-    (void)state;
     o.optimistic = 3;
     answer(answers, 1, &o, &p);
     assert_int_equal(p.pessimistic, 4);
@@ -110,7 +106,7 @@ static void test_attempts_become_pessimistic_when_they_are_told_to(void **state)
     assert_int_equal(p.pessimistic, 0);
 }
 
-static void test_pauses_double_at_random_up_to_the_cap(void **state)
+TEST(test_pauses_double_at_random_up_to_the_cap)
 {
     static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(30);
@@ -118,7 +114,6 @@ static void test_pauses_double_at_random_up_to_the_cap(void **state)
     int64_t before = sqlock_now_us(), took;
     int brief = 0;
 
-    (void)state;
     o.base_ms = 1;
     o.cap_ms = 8;
     answer(answers, 1, &o, &p);
@@ -131,14 +126,13 @@ static void test_pauses_double_at_random_up_to_the_cap(void **state)
     assert_in_range(brief, 1, 19); /* some are short, some are long: all one way is 1 in 500,000 */
 }
 
-static void test_no_attempt_begins_when_time_is_up(void **state)
+TEST(test_no_attempt_begins_when_time_is_up)
 {
     static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(INT32_MAX);
     int64_t before = sqlock_now_us();
     struct plan p;
 
-    (void)state;
     o.base_ms = o.cap_ms = 20;
     o.total_ms = 100;
     assert_int_equal(answer(answers, 1, &o, &p), SQLOCK_CONFLICT);
@@ -158,7 +152,7 @@ static void *fire_soon(void *cancel)
     return NULL;
 }
 
-static void test_cancel_cuts_a_pause(void **state)
+TEST(test_cancel_cuts_a_pause)
 {
     static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(3);
@@ -167,7 +161,6 @@ static void test_cancel_cuts_a_pause(void **state)
     sqlock_error err;
     pthread_t t;
 
-    (void)state;
     o.base_ms = o.cap_ms = 3600000; /* a thousandth of it would be too long */
     o.total_ms = SQLOCK_WAIT_FOREVER;
     assert_ok(sqlock_cancel_new(&o.cancel, &err), &err);
@@ -182,14 +175,13 @@ static void test_cancel_cuts_a_pause(void **state)
     sqlock_cancel_free(o.cancel);
 }
 
-static void test_arguments_are_judged_before_any_attempt(void **state)
+TEST(test_arguments_are_judged_before_any_attempt)
 {
     static const int answers[] = {0};
     struct plan p = {.answers = answers, .n = 1};
     sqlock_retry_opts bad[8];
     sqlock_error err;
 
-    (void)state;
     for (size_t i = 0; i < 8; i++)
         bad[i] = quick(3);
     bad[0].attempts = 0;
@@ -208,15 +200,4 @@ static void test_arguments_are_judged_before_any_attempt(void **state)
     assert_int_equal(p.made, 1);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_attempts_go_on_while_nothing_was_committed),
-    cmocka_unit_test(test_what_is_no_conflict_is_final),
-    cmocka_unit_test(test_last_answer_is_told_when_attempts_run_out),
-    cmocka_unit_test(test_attempts_become_pessimistic_when_they_are_told_to),
-    cmocka_unit_test(test_pauses_double_at_random_up_to_the_cap),
-    cmocka_unit_test(test_no_attempt_begins_when_time_is_up),
-    cmocka_unit_test(test_cancel_cuts_a_pause),
-    cmocka_unit_test(test_arguments_are_judged_before_any_attempt),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

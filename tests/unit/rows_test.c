@@ -29,7 +29,7 @@ static void check_bytes(const sqlock_rows *r, size_t row, size_t column, const v
     assert_int_equal(((const char *)bytes)[len], '\0');
 }
 
-static void test_new_rows_are_empty(void **state)
+TEST(test_new_rows_are_empty)
 {
     assert_int_equal(sqlock_rows_count(*state), 0);
     rows_clear(*state);
@@ -37,7 +37,7 @@ static void test_new_rows_are_empty(void **state)
     rows_free(NULL);
 }
 
-static void test_cells_come_out_as_they_were_put_in(void **state)
+TEST(test_cells_come_out_as_they_were_put_in)
 {
     sqlock_rows *r = *state;
 
@@ -56,7 +56,7 @@ static void test_cells_come_out_as_they_were_put_in(void **state)
     check_bytes(r, 0, 5, "", 0);
 }
 
-static void test_cell_of_another_type_reads_as_none(void **state)
+TEST(test_cell_of_another_type_reads_as_none)
 {
     sqlock_rows *r = *state;
     size_t len = 99;
@@ -75,7 +75,7 @@ static void test_cell_of_another_type_reads_as_none(void **state)
 
 /* A dialect may leave trailing columns away; the next row's cells must not be read in their place.
  */
-static void test_missing_columns_are_not_those_of_the_next_row(void **state)
+TEST(test_missing_columns_are_not_those_of_the_next_row)
 {
     sqlock_rows *r = *state;
     size_t len;
@@ -92,7 +92,7 @@ static void test_missing_columns_are_not_those_of_the_next_row(void **state)
     assert_null(rows_bytes(r, 1, 50, &len));
 }
 
-static void test_row_without_cells_has_none(void **state)
+TEST(test_row_without_cells_has_none)
 {
     sqlock_rows *r = *state;
 
@@ -105,7 +105,7 @@ static void test_row_without_cells_has_none(void **state)
     assert_int_equal(rows_request(r, 1), 5);
 }
 
-static void test_request_is_where_the_statement_began_plus_its_index(void **state)
+TEST(test_request_is_where_the_statement_began_plus_its_index)
 {
     sqlock_rows *r = *state;
 
@@ -117,7 +117,7 @@ static void test_request_is_where_the_statement_began_plus_its_index(void **stat
     assert_int_equal(rows_request(r, 1), 502);
 }
 
-static void test_cut_forgets_the_rows_from_there_on(void **state)
+TEST(test_cut_forgets_the_rows_from_there_on)
 {
     sqlock_rows *r = *state;
     size_t len;
@@ -201,7 +201,7 @@ static void check_row(const sqlock_rows *r, size_t row, const struct mirror *m)
     }
 }
 
-static void test_thousands_of_rows_keep_what_they_hold(void **state)
+TEST(test_thousands_of_rows_keep_what_they_hold)
 {
     static struct mirror mirrors[3000];
     struct dice d = dice_new("rows");
@@ -224,17 +224,4 @@ static void test_thousands_of_rows_keep_what_they_hold(void **state)
         check_row(r, i, &mirrors[i]);
 }
 
-#define ROWS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-    ROWS_TEST(test_new_rows_are_empty),
-    ROWS_TEST(test_cells_come_out_as_they_were_put_in),
-    ROWS_TEST(test_cell_of_another_type_reads_as_none),
-    ROWS_TEST(test_missing_columns_are_not_those_of_the_next_row),
-    ROWS_TEST(test_row_without_cells_has_none),
-    ROWS_TEST(test_request_is_where_the_statement_began_plus_its_index),
-    ROWS_TEST(test_cut_forgets_the_rows_from_there_on),
-    ROWS_TEST(test_thousands_of_rows_keep_what_they_hold),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(setup, teardown)

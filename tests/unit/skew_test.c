@@ -94,12 +94,11 @@ static void check_bounds(const struct world *w, const struct reply *r)
 /* ---- without jumps ----------------------------------------------------------------------------
  */
 
-static void test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump(void **state)
+TEST(test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump)
 {
     struct dice d = dice_new("skew, drift only");
     struct world w = new_world(&d);
 
-    (void)state;
     for (int i = 0; i < STEPS; i++) {
         struct reply r = ask(&w);
 
@@ -112,11 +111,10 @@ static void test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump(void
     }
 }
 
-static void test_nothing_is_known_before_the_first_answer(void **state)
+TEST(test_nothing_is_known_before_the_first_answer)
 {
     struct skew s = {0};
 
-    (void)state;
     assert_true(skew_server_latest(&s, 0) == INT64_MAX);
     assert_true(skew_server_latest(&s, 1000000) == INT64_MAX);
     assert_int_equal(skew_learn(&s, 1000, 3000, 500000), 0);
@@ -125,11 +123,10 @@ static void test_nothing_is_known_before_the_first_answer(void **state)
     assert_true(skew_server_latest(&s, INT64_MAX) == INT64_MAX);
 }
 
-static void test_quick_answer_narrows_what_a_slow_one_left_open(void **state)
+TEST(test_quick_answer_narrows_what_a_slow_one_left_open)
 {
     struct skew s = {0};
 
-    (void)state;
     skew_learn(&s, 0, 5000000, 1000000);
     assert_int_equal(s.hi - s.lo, 5000000);
     skew_learn(&s, 6000000, 6000100, 6000050);
@@ -142,12 +139,11 @@ static void test_quick_answer_narrows_what_a_slow_one_left_open(void **state)
 /* The bounds are true at the moment when the server read its clock, which may have been as early as
  * `sent`. A request of request_ms' default, with the whole delay on the way back, on a server that
  * runs fast by NTP's limit: 2.5 ms since then. */
-static void test_bounds_of_a_slow_answer_count_from_when_it_was_sent(void **state)
+TEST(test_bounds_of_a_slow_answer_count_from_when_it_was_sent)
 {
     struct world w = {.ppm = PPM_MAX};
     struct reply r = {.sent = w.now, .server = w.now + w.offset};
 
-    (void)state;
     pass(&w, 5000000);
     r.received = w.now;
     skew_learn(&w.known, r.sent, r.received, r.server);
@@ -172,7 +168,7 @@ static int64_t hidden_at_most(const struct skew *before, const struct reply *r, 
     return width + (r->received - r->sent) + passed / 1000 + passed * PPM_MAX / 1000000 + 3 * GRAIN;
 }
 
-static void test_jump_forward_is_found_and_never_overstated(void **state)
+TEST(test_jump_forward_is_found_and_never_overstated)
 {
     struct dice d = dice_new("skew, jumps forward");
     struct world w = new_world(&d);
@@ -180,7 +176,6 @@ static void test_jump_forward_is_found_and_never_overstated(void **state)
     int64_t untold = 0; /* jumps that hide in the uncertainty so far */
     int found = 0, due = 0;
 
-    (void)state;
     for (int i = 0; i < STEPS; i++) {
         struct skew before = w.known;
         struct reply r;
@@ -212,23 +207,21 @@ static void test_jump_forward_is_found_and_never_overstated(void **state)
     assert_true(found >= due && due > STEPS / 100);
 }
 
-static void test_jump_is_told_once(void **state)
+TEST(test_jump_is_told_once)
 {
     struct skew s = {0};
 
-    (void)state;
     skew_learn(&s, 0, 1000, 500);
     assert_between(59000000, skew_learn(&s, 2000, 3000, 60002500), 60001000);
     assert_int_equal(skew_learn(&s, 4000, 5000, 60004500), 0);
     assert_int_equal(skew_learn(&s, 6000, 6100, 60006050), 0);
 }
 
-static void test_steps_backward_do_not_alarm(void **state)
+TEST(test_steps_backward_do_not_alarm)
 {
     struct dice d = dice_new("skew, steps backward");
     struct world w = new_world(&d);
 
-    (void)state;
     for (int i = 0; i < STEPS; i++) {
         struct reply r;
 
@@ -243,11 +236,10 @@ static void test_steps_backward_do_not_alarm(void **state)
     }
 }
 
-static void test_step_backward_beyond_the_bounds_is_learned_at_once(void **state)
+TEST(test_step_backward_beyond_the_bounds_is_learned_at_once)
 {
     struct skew s = {0};
 
-    (void)state;
     skew_learn(&s, 0, 1000, 60000500);
     assert_int_equal(skew_learn(&s, 2000, 3000, 2500), 0);
     assert_between(-500, s.lo, 500);
@@ -258,13 +250,12 @@ static void test_step_backward_beyond_the_bounds_is_learned_at_once(void **state
  * jumps; B asks, is answered, and the jump is told. Then C's reply arrives, which is older than the
  * jump. Taken for a step backward, it makes the next answer tell the same jump again: leases that
  * were granted after the jump lose 60 s that their rows still have. */
-static void test_answer_from_before_a_jump_does_not_tell_the_jump_twice(void **state)
+TEST(test_answer_from_before_a_jump_does_not_tell_the_jump_twice)
 {
     const int64_t jump = 60000000;
     struct skew s = {0};
     int64_t told = 0;
 
-    (void)state;
     told += skew_learn(&s, 0, 1000, 500);
     assert_int_equal(told, 0);
     /* C: sent at 900000, read at 950000, received last; the clock jumps at 1000000 */
@@ -276,29 +267,15 @@ static void test_answer_from_before_a_jump_does_not_tell_the_jump_twice(void **s
 }
 
 /* The same, seen by the request that is sent next: its not_after would lie a minute in the past. */
-static void test_answer_from_before_a_jump_does_not_hide_it(void **state)
+TEST(test_answer_from_before_a_jump_does_not_hide_it)
 {
     const int64_t jump = 60000000;
     struct skew s = {0};
 
-    (void)state;
     skew_learn(&s, 0, 1000, 500);
     skew_learn(&s, 1010000, 1011000, 1010500 + jump);
     skew_learn(&s, 900000, 1200000, 950000);
     assert_between(1200000 + jump, skew_server_latest(&s, 1200000), INT64_MAX);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump),
-    cmocka_unit_test(test_nothing_is_known_before_the_first_answer),
-    cmocka_unit_test(test_quick_answer_narrows_what_a_slow_one_left_open),
-    cmocka_unit_test(test_bounds_of_a_slow_answer_count_from_when_it_was_sent),
-    cmocka_unit_test(test_jump_forward_is_found_and_never_overstated),
-    cmocka_unit_test(test_jump_is_told_once),
-    cmocka_unit_test(test_steps_backward_do_not_alarm),
-    cmocka_unit_test(test_step_backward_beyond_the_bounds_is_learned_at_once),
-    cmocka_unit_test(test_answer_from_before_a_jump_does_not_tell_the_jump_twice),
-    cmocka_unit_test(test_answer_from_before_a_jump_does_not_hide_it),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

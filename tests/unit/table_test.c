@@ -125,7 +125,7 @@ static int open_with(const struct line *answer, const sqlock_column *key, size_t
         .name = (n), .value = {(v), 0, "x", 1 }                                                    \
     }
 
-static void test_key_is_all_columns_of_one_index(void **state)
+TEST(test_key_is_all_columns_of_one_index)
 {
     static const struct line two[] = {{1, "a", "x", "i"},  {1, "b", "y", "i"}, {1, "b", "z", "i"},
                                       {1, "c", NULL, "i"}, {1, "c", "w", "i"}, {0}};
@@ -137,7 +137,6 @@ static void test_key_is_all_columns_of_one_index(void **state)
     sqlock_column upper[] = {COLUMN("X", SQLOCK_INT)};
     sqlock_column w[] = {COLUMN("w", SQLOCK_INT)};
 
-    (void)state;
     assert_int_equal(open_with(two, x, 1), 0);
     assert_int_equal(open_with(two, zy, 2), 0);
     assert_int_equal(open_with(two, y, 1), SQLOCK_EREFUSED);  /* a part of one */
@@ -149,12 +148,11 @@ static void test_key_is_all_columns_of_one_index(void **state)
     assert_int_equal(open_with(none + 1, x, 1), SQLOCK_EREFUSED); /* no such table */
 }
 
-static void test_table_that_is_unfit_is_refused_with_the_reason(void **state)
+TEST(test_table_that_is_unfit_is_refused_with_the_reason)
 {
     static const struct line view[] = {{22, "pk", "id", "i"}, {0}};
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
 
-    (void)state;
     assert_int_equal(open_with(view, id, 1), SQLOCK_EREFUSED);
     assert_string_equal(s.err.text, "table \"t\": it cannot be used");
 }
@@ -167,9 +165,8 @@ static int fits(const char *letters, sqlock_value v)
     return open_with(l, &id, 1) == 0;
 }
 
-static void test_value_has_to_fit_the_column(void **state)
+TEST(test_value_has_to_fit_the_column)
 {
-    (void)state;
     assert_true(fits("i", sqlock_int(1)));
     assert_false(fits("i", sqlock_text("1")));
     assert_false(fits("t", sqlock_int(1)));
@@ -184,12 +181,11 @@ static void test_value_has_to_fit_the_column(void **state)
     assert_true(fits("a", sqlock_text("euro")));
 }
 
-static void test_catalogue_is_asked_once_for_a_named_schema(void **state)
+TEST(test_catalogue_is_asked_once_for_a_named_schema)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
     struct table t;
 
-    (void)state;
     make_stage(simple);
     for (int i = 0; i < 3; i++)
         assert_ok(open_row("s", id, 1, &t), &s.err);
@@ -204,12 +200,11 @@ static void test_catalogue_is_asked_once_for_a_named_schema(void **state)
 }
 
 /* The search path may have changed, the table have got an index. */
-static void test_what_may_change_is_asked_again(void **state)
+TEST(test_what_may_change_is_asked_again)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)}, other[] = {COLUMN("other", SQLOCK_INT)};
     struct table t;
 
-    (void)state;
     make_stage(simple);
     for (int i = 0; i < 2; i++)
         assert_ok(open_row(NULL, id, 1, &t), &s.err);
@@ -220,13 +215,12 @@ static void test_what_may_change_is_asked_again(void **state)
     strike_stage();
 }
 
-static void test_memory_of_tables_is_bounded(void **state)
+TEST(test_memory_of_tables_is_bounded)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
     struct table t;
     char schema[8];
 
-    (void)state;
     make_stage(simple);
     for (int i = 0; i < 100; i++) {
         snprintf(schema, sizeof schema, "s%d", i);
@@ -241,13 +235,12 @@ static void test_memory_of_tables_is_bounded(void **state)
     strike_stage();
 }
 
-static void test_statement_names_table_key_and_row(void **state)
+TEST(test_statement_names_table_key_and_row)
 {
     static const struct line two[] = {{1, "i\"x", "a", "i"}, {1, "i\"x", "b\"", "i"}, {0}};
     sqlock_column key[] = {COLUMN("b\"", SQLOCK_INT), COLUMN("a", SQLOCK_INT)};
     struct table t;
 
-    (void)state;
     make_stage(two);
     assert_ok(open_row("s", key, 2, &t), &s.err);
     assert_ok(table_run(&t, SQLOCK_STMT_TABLE_KEY, 0, NULL, 0, 0, NULL, &s.err), &s.err);
@@ -264,13 +257,12 @@ static int check(const char *schema, const char *table, const sqlock_column *key
     return table_check(&row, &s.err);
 }
 
-static void test_names_that_cannot_be_are_refused_before_anything_is_sent(void **state)
+TEST(test_names_that_cannot_be_are_refused_before_anything_is_sent)
 {
     static char long_name[65537];
     const char *const bad[] = {"", "a\nb", "\x7F", "\xC3", "\xFF", "\xED\xA0\x80", long_name};
     sqlock_column good[] = {COLUMN("id", SQLOCK_INT)};
 
-    (void)state;
     memset(long_name, 'a', sizeof long_name - 1);
     assert_ok(check("s", "t", good, 1), &s.err);
     assert_ok(check(NULL, "a\"; DROP TABLE t; --", good, 1), &s.err);
@@ -287,7 +279,7 @@ static void test_names_that_cannot_be_are_refused_before_anything_is_sent(void *
     long_name[256] = 'a';
 }
 
-static void test_keys_that_cannot_be_are_refused(void **state)
+TEST(test_keys_that_cannot_be_are_refused)
 {
     sqlock_column twice[] = {COLUMN("id", SQLOCK_INT), COLUMN("id", SQLOCK_INT)};
     sqlock_column null[] = {COLUMN("id", SQLOCK_NULL)}, odd[] = {COLUMN("id", (sqlock_type)9)};
@@ -295,7 +287,6 @@ static void test_keys_that_cannot_be_are_refused(void **state)
     sqlock_column sql[] = {{.name = "id", .value = sqlock_int(1), .expression = "1"}};
     sqlock_row unsized = {0, "s", "t", odd, 1};
 
-    (void)state;
     assert_code(SQLOCK_EINVAL, check("s", "t", twice, 2), &s.err);
     assert_code(SQLOCK_EINVAL, check("s", "t", null, 1), &s.err);
     assert_code(SQLOCK_EINVAL, check("s", "t", odd, 1), &s.err);
@@ -308,16 +299,4 @@ static void test_keys_that_cannot_be_are_refused(void **state)
     assert_code(SQLOCK_EINVAL, table_check(NULL, &s.err), &s.err);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_key_is_all_columns_of_one_index),
-    cmocka_unit_test(test_table_that_is_unfit_is_refused_with_the_reason),
-    cmocka_unit_test(test_value_has_to_fit_the_column),
-    cmocka_unit_test(test_catalogue_is_asked_once_for_a_named_schema),
-    cmocka_unit_test(test_what_may_change_is_asked_again),
-    cmocka_unit_test(test_memory_of_tables_is_bounded),
-    cmocka_unit_test(test_statement_names_table_key_and_row),
-    cmocka_unit_test(test_names_that_cannot_be_are_refused_before_anything_is_sent),
-    cmocka_unit_test(test_keys_that_cannot_be_are_refused),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -19,9 +19,8 @@ static void check_name(const sqlock_dialect *d, const char *name, const char *ex
     template_end(&m);
 }
 
-static void test_names_are_quoted_and_quotes_doubled(void **state)
+TEST(test_names_are_quoted_and_quotes_doubled)
 {
-    (void)state;
     check_name(&numbered, "a", "\"a\"");
     check_name(&numbered, "select", "\"select\"");
     check_name(&numbered, "a\"; DROP TABLE x; --", "\"a\"\"; DROP TABLE x; --\"");
@@ -48,12 +47,11 @@ static int unquoted(const char *sql, char quote, char *out)
     return 0;
 }
 
-static void test_any_name_is_read_back_as_it_was(void **state)
+TEST(test_any_name_is_read_back_as_it_was)
 {
     static const char letters[] = "\"`'\\;{}?$-/* ab";
     struct dice d = dice_new("names");
 
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         const sqlock_dialect *dialect = i % 2 ? &numbered : &positional;
         char name[24], back[24];
@@ -87,11 +85,10 @@ static void put_seven(struct template *m, const void *arg)
 static const struct template_word words[] = {{"{table}", put_hostile, "{seven} {table} ?"},
                                              {"{seven}", put_seven, NULL}};
 
-static void test_words_are_written_out_once(void **state)
+TEST(test_words_are_written_out_once)
 {
     struct template m;
 
-    (void)state;
     template_begin(&m, &numbered);
     template_from(&m, "{table} {seven}{seven} {other} { {seve", words, 2);
     assert_string_equal(m.sql, "\"{seven} {table} ?\" $1$2 {other} { {seve");
@@ -105,12 +102,11 @@ static void test_words_are_written_out_once(void **state)
     template_end(&m);
 }
 
-static void test_longest_texts_are_not_cut(void **state)
+TEST(test_longest_texts_are_not_cut)
 {
     char name[4001];
     struct template m;
 
-    (void)state;
     memset(name, '"', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     template_begin(&m, &numbered);
@@ -122,11 +118,10 @@ static void test_longest_texts_are_not_cut(void **state)
     template_end(&m);
 }
 
-static void test_too_many_values_are_told(void **state)
+TEST(test_too_many_values_are_told)
 {
     struct template m;
 
-    (void)state;
     template_begin(&m, &numbered);
     for (int i = 0; i < TEMPLATE_VALUES; i++)
         put_seven(&m, NULL);
@@ -136,12 +131,4 @@ static void test_too_many_values_are_told(void **state)
     template_end(&m);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_names_are_quoted_and_quotes_doubled),
-    cmocka_unit_test(test_any_name_is_read_back_as_it_was),
-    cmocka_unit_test(test_words_are_written_out_once),
-    cmocka_unit_test(test_longest_texts_are_not_cut),
-    cmocka_unit_test(test_too_many_values_are_told),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

@@ -48,9 +48,8 @@ static void check_same(const unsigned char *bytes, size_t len)
                  len > 1 ? bytes[1] : 0u, len > 2 ? bytes[2] : 0u, len > 3 ? bytes[3] : 0u);
 }
 
-static void test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers(void **state)
+TEST(test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers)
 {
-    (void)state;
     for (unsigned a = 0; a < 256; a++) {
         unsigned char one[] = {(unsigned char)a};
 
@@ -69,12 +68,11 @@ static void test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers
 }
 
 /* Four bytes: every beginning, and the edges of what may follow. */
-static void test_sequences_of_four_bytes_are_judged_by_their_numbers(void **state)
+TEST(test_sequences_of_four_bytes_are_judged_by_their_numbers)
 {
     static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x8F, 0x90,
                                           0x9F, 0xA0, 0xBF, 0xC0, 0xFF};
 
-    (void)state;
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++)
             for (size_t c = 0; c < sizeof edges; c++)
@@ -85,9 +83,8 @@ static void test_sequences_of_four_bytes_are_judged_by_their_numbers(void **stat
                 }
 }
 
-static void test_every_code_point_is_accepted_and_no_surrogate(void **state)
+TEST(test_every_code_point_is_accepted_and_no_surrogate)
 {
-    (void)state;
     for (unsigned long c = 1; c <= 0x10FFFF; c++) {
         char s[4];
         size_t n = 0;
@@ -111,13 +108,12 @@ static void test_every_code_point_is_accepted_and_no_surrogate(void **state)
     }
 }
 
-static void test_random_mixtures_are_judged_by_their_numbers(void **state)
+TEST(test_random_mixtures_are_judged_by_their_numbers)
 {
     static const unsigned char favourites[] = {0x00, 0x41, 0x7F, 0x80, 0xBF, 0xC2, 0xDF,
                                                0xE0, 0xA0, 0xED, 0x9F, 0xF0, 0x90, 0xF4};
     struct dice d = dice_new("text");
 
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         unsigned char bytes[12] = {0};
         size_t len = dice_below(&d, sizeof bytes) + 1;
@@ -129,7 +125,7 @@ static void test_random_mixtures_are_judged_by_their_numbers(void **state)
     }
 }
 
-static void test_well_known_bad_forms_are_refused(void **state)
+TEST(test_well_known_bad_forms_are_refused)
 {
     static const struct {
         const char *bytes;
@@ -170,15 +166,13 @@ static void test_well_known_bad_forms_are_refused(void **state)
         {"ok\xC3\xA9\xFF", 5, "good, then bad"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (text_is_utf8(bad[i].bytes, bad[i].len))
             fail_msg("accepted: %s", bad[i].what);
 }
 
-static void test_length_ends_the_text_and_not_what_follows_it(void **state)
+TEST(test_length_ends_the_text_and_not_what_follows_it)
 {
-    (void)state;
     assert_true(text_is_utf8("", 0));
     assert_true(text_is_utf8("\xFF", 0));
     assert_true(text_is_utf8("abc\xFF", 3));
@@ -186,9 +180,8 @@ static void test_length_ends_the_text_and_not_what_follows_it(void **state)
     assert_false(text_is_utf8("\xE2\x82\xAC", 2));
 }
 
-static void test_prefix_is_letters_digits_and_underscores(void **state)
+TEST(test_prefix_is_letters_digits_and_underscores)
 {
-    (void)state;
     assert_true(text_is_prefix("a"));
     assert_true(text_is_prefix("sqlock_"));
     assert_true(text_is_prefix("z9_09"));
@@ -206,9 +199,8 @@ static void test_prefix_is_letters_digits_and_underscores(void **state)
     }
 }
 
-static void test_schema_refuses_what_quoting_could_not_hold(void **state)
+TEST(test_schema_refuses_what_quoting_could_not_hold)
 {
-    (void)state;
     for (unsigned c = 1; c < 128; c++) {
         char s[] = {'a', (char)c, '\0'};
         bool good = c >= 0x20 && c != 0x7F && strchr("\"'`\\;", (int)c) == NULL;
@@ -220,11 +212,10 @@ static void test_schema_refuses_what_quoting_could_not_hold(void **state)
     assert_false(text_is_schema("\xC3"));
 }
 
-static void test_schema_has_one_to_63_bytes(void **state)
+TEST(test_schema_has_one_to_63_bytes)
 {
     char s[65];
 
-    (void)state;
     memset(s, 's', sizeof s);
     s[64] = '\0';
     assert_false(text_is_schema(s));
@@ -233,11 +224,10 @@ static void test_schema_has_one_to_63_bytes(void **state)
     assert_false(text_is_schema(""));
 }
 
-static void test_shown_text_is_cut_and_printable(void **state)
+TEST(test_shown_text_is_cut_and_printable)
 {
     char out[6];
 
-    (void)state;
     assert_string_equal(text_show(out, sizeof out, "abc", 3), "abc");
     assert_string_equal(text_show(out, sizeof out, "abcdefgh", 8), "abcde");
     assert_string_equal(text_show(out, sizeof out, "a\0\n\x7F\x1F", 5), "a????");
@@ -249,7 +239,7 @@ static void test_shown_text_is_cut_and_printable(void **state)
 
 /* Every place to cut, in a text of characters of all lengths: what is left is whole, and as much as
  * there is room for. */
-static void test_text_is_cut_at_the_start_of_a_character(void **state)
+TEST(test_text_is_cut_at_the_start_of_a_character)
 {
     const char text[] = "a\xC3\xA9"
                         "b\xE2\x82\xAC"
@@ -257,7 +247,6 @@ static void test_text_is_cut_at_the_start_of_a_character(void **state)
     const size_t len = sizeof text - 1;
     char out[sizeof text + 8];
 
-    (void)state;
     for (size_t size = 1; size <= sizeof text; size++) {
         size_t n = strlen(text_show(out, size, text, len));
 
@@ -270,9 +259,8 @@ static void test_text_is_cut_at_the_start_of_a_character(void **state)
     }
 }
 
-static void test_bytes_that_are_no_characters_are_not_taken_for_a_cut(void **state)
+TEST(test_bytes_that_are_no_characters_are_not_taken_for_a_cut)
 {
-    (void)state;
     assert_int_equal(text_whole("", 0), 0);
     assert_int_equal(text_whole("\x80\x80\x80\x80\x80", 5), 5);
     assert_int_equal(text_whole("\xBF", 1), 1);
@@ -280,19 +268,4 @@ static void test_bytes_that_are_no_characters_are_not_taken_for_a_cut(void **sta
     assert_int_equal(text_whole("\xC3", 1), 0);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_all_sequences_of_one_to_three_bytes_are_judged_by_their_numbers),
-    cmocka_unit_test(test_sequences_of_four_bytes_are_judged_by_their_numbers),
-    cmocka_unit_test(test_every_code_point_is_accepted_and_no_surrogate),
-    cmocka_unit_test(test_random_mixtures_are_judged_by_their_numbers),
-    cmocka_unit_test(test_well_known_bad_forms_are_refused),
-    cmocka_unit_test(test_length_ends_the_text_and_not_what_follows_it),
-    cmocka_unit_test(test_prefix_is_letters_digits_and_underscores),
-    cmocka_unit_test(test_schema_refuses_what_quoting_could_not_hold),
-    cmocka_unit_test(test_schema_has_one_to_63_bytes),
-    cmocka_unit_test(test_shown_text_is_cut_and_printable),
-    cmocka_unit_test(test_text_is_cut_at_the_start_of_a_character),
-    cmocka_unit_test(test_bytes_that_are_no_characters_are_not_taken_for_a_cut),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(NULL, NULL)

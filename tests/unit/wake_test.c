@@ -57,7 +57,7 @@ static void check_time(int64_t begun, int64_t least_us)
 /* ---- deadlines --------------------------------------------------------------------------------
  */
 
-static void test_wait_ends_at_the_deadline_and_never_before(void **state)
+TEST(test_wait_ends_at_the_deadline_and_never_before)
 {
     static const int64_t spans[] = {1,    10,   500,  999,  1000,  1001, 1500,
                                     1999, 2001, 3333, 9999, 10001, 25500};
@@ -72,7 +72,7 @@ static void test_wait_ends_at_the_deadline_and_never_before(void **state)
         }
 }
 
-static void test_wait_for_a_deadline_that_passed_returns_at_once(void **state)
+TEST(test_wait_for_a_deadline_that_passed_returns_at_once)
 {
     struct fixture *f = *state;
     int64_t begun = sqlock_now_us();
@@ -84,7 +84,7 @@ static void test_wait_for_a_deadline_that_passed_returns_at_once(void **state)
 }
 
 /* What is there is seen even when the time is up. */
-static void test_ready_descriptor_is_seen_at_the_deadline_too(void **state)
+TEST(test_ready_descriptor_is_seen_at_the_deadline_too)
 {
     struct fixture *f = *state;
 
@@ -94,16 +94,15 @@ static void test_ready_descriptor_is_seen_at_the_deadline_too(void **state)
     assert_int_equal(sqlock_wait_fd(f->in, POLLOUT, -1, TIME_NEVER), 1);
 }
 
-static void test_wait_without_descriptors_is_a_sleep(void **state)
+TEST(test_wait_without_descriptors_is_a_sleep)
 {
     int64_t begun = sqlock_now_us();
 
-    (void)state;
     assert_int_equal(sqlock_wait_fd(-1, POLLIN, -1, begun + 5000), 0);
     check_time(begun, 5000);
 }
 
-static void test_closed_peer_ends_the_wait(void **state)
+TEST(test_closed_peer_ends_the_wait)
 {
     struct fixture *f = *state;
 
@@ -112,11 +111,10 @@ static void test_closed_peer_ends_the_wait(void **state)
     assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 1);
 }
 
-static void test_sleep_is_never_short(void **state)
+TEST(test_sleep_is_never_short)
 {
     static const int64_t spans[] = {1, 999, 1000, 15001};
 
-    (void)state;
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
         int64_t begun = sqlock_now_us();
 
@@ -125,30 +123,27 @@ static void test_sleep_is_never_short(void **state)
     }
 }
 
-static void test_sleep_of_no_time_returns_at_once(void **state)
+TEST(test_sleep_of_no_time_returns_at_once)
 {
     int64_t begun = sqlock_now_us();
 
-    (void)state;
     sqlock_sleep_us(0);
     sqlock_sleep_us(-1);
     sqlock_sleep_us(INT64_MIN);
     check_time(begun, 0);
 }
 
-static void test_earlier_of_two_times_is_found(void **state)
+TEST(test_earlier_of_two_times_is_found)
 {
-    (void)state;
     assert_int_equal(time_min(3, 4), 3);
     assert_int_equal(time_min(4, 3), 3);
     assert_int_equal(time_min(TIME_NEVER, -1), -1);
 }
 
-static void test_clock_never_goes_back(void **state)
+TEST(test_clock_never_goes_back)
 {
     int64_t before = sqlock_now_us();
 
-    (void)state;
     assert_true(before > 0);
     for (int i = 0; i < 20000; i++) {
         int64_t now = sqlock_now_us();
@@ -161,7 +156,7 @@ static void test_clock_never_goes_back(void **state)
 /* ---- wake-ups ---------------------------------------------------------------------------------
  */
 
-static void test_wake_before_the_wait_is_not_lost(void **state)
+TEST(test_wake_before_the_wait_is_not_lost)
 {
     struct fixture *f = *state;
 
@@ -174,7 +169,7 @@ static void test_wake_before_the_wait_is_not_lost(void **state)
     assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 1);
 }
 
-static void test_many_wakes_are_cleared_at_once(void **state)
+TEST(test_many_wakes_are_cleared_at_once)
 {
     struct fixture *f = *state;
 
@@ -194,7 +189,7 @@ static void *wake_later(void *arg)
     return NULL;
 }
 
-static void test_wake_from_another_thread_cuts_the_wait(void **state)
+TEST(test_wake_from_another_thread_cuts_the_wait)
 {
     struct fixture *f = *state;
     int64_t begun = sqlock_now_us();
@@ -214,7 +209,7 @@ static void *write_later(void *arg)
     return write(((struct fixture *)arg)->in, "x", 1) == 1 ? arg : NULL;
 }
 
-static void test_descriptor_that_becomes_ready_ends_the_wait(void **state)
+TEST(test_descriptor_that_becomes_ready_ends_the_wait)
 {
     struct fixture *f = *state;
     int64_t begun = sqlock_now_us();
@@ -240,7 +235,7 @@ static void count_signal(int number)
 
 /* The application's signals interrupt poll() and nanosleep(): neither earlier nor later for that.
  */
-static void test_signals_neither_end_nor_prolong_a_wait(void **state)
+TEST(test_signals_neither_end_nor_prolong_a_wait)
 {
     struct itimerval every = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
     struct sigaction count = {.sa_handler = count_signal}, before;
@@ -265,7 +260,7 @@ static void test_signals_neither_end_nor_prolong_a_wait(void **state)
     assert_true(signals > 2);
 }
 
-static void test_descriptors_are_not_inherited_and_never_block(void **state)
+TEST(test_descriptors_are_not_inherited_and_never_block)
 {
     struct fixture *f = *state;
     int alarm_fd = alarm_make();
@@ -278,9 +273,8 @@ static void test_descriptors_are_not_inherited_and_never_block(void **state)
     alarm_close(alarm_fd);
 }
 
-static void test_closing_what_is_not_there_does_nothing(void **state)
+TEST(test_closing_what_is_not_there_does_nothing)
 {
-    (void)state;
     sqlock_wake_close(-1);
     alarm_close(-1);
     alarm_set(-1, 0);
@@ -290,12 +284,11 @@ static void test_closing_what_is_not_there_does_nothing(void **state)
 /* ---- alarms -----------------------------------------------------------------------------------
  */
 
-static void test_alarm_fires_at_its_time_and_never_before(void **state)
+TEST(test_alarm_fires_at_its_time_and_never_before)
 {
     static const int64_t spans[] = {1000, 5500, 20001};
     int fd = alarm_make();
 
-    (void)state;
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
         int64_t at = sqlock_now_us() + spans[i];
 
@@ -307,11 +300,10 @@ static void test_alarm_fires_at_its_time_and_never_before(void **state)
     alarm_close(fd);
 }
 
-static void test_alarm_for_a_time_that_passed_fires_at_once(void **state)
+TEST(test_alarm_for_a_time_that_passed_fires_at_once)
 {
     int fd = alarm_make();
 
-    (void)state;
     assert_false(is_readable(fd));
     alarm_set(fd, sqlock_now_us() - 1000);
     assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
@@ -322,12 +314,11 @@ static void test_alarm_for_a_time_that_passed_fires_at_once(void **state)
     alarm_close(fd);
 }
 
-static void test_alarm_that_is_moved_does_not_fire_at_its_old_time(void **state)
+TEST(test_alarm_that_is_moved_does_not_fire_at_its_old_time)
 {
     int64_t begun = sqlock_now_us();
     int fd = alarm_make();
 
-    (void)state;
     alarm_set(fd, begun + 10000);
     alarm_set(fd, begun + 40000);
     assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
@@ -338,12 +329,11 @@ static void test_alarm_that_is_moved_does_not_fire_at_its_old_time(void **state)
     alarm_close(fd);
 }
 
-static void test_alarm_in_the_far_future_is_set_and_does_not_fire(void **state)
+TEST(test_alarm_in_the_far_future_is_set_and_does_not_fire)
 {
     static const int64_t far[] = {INT64_MAX - 1, INT64_C(1) << 60, INT64_C(604800000000)};
     int fd = alarm_make();
 
-    (void)state;
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         alarm_set(fd, 0);
         assert_int_equal(sqlock_wait_fd(fd, POLLIN, -1, FOREVER), 1);
@@ -353,7 +343,7 @@ static void test_alarm_in_the_far_future_is_set_and_does_not_fire(void **state)
     alarm_close(fd);
 }
 
-static void test_watcher_wakes_for_the_alarm_and_for_a_poke(void **state)
+TEST(test_watcher_wakes_for_the_alarm_and_for_a_poke)
 {
     struct fixture *f = *state;
     int64_t begun = sqlock_now_us();
@@ -376,13 +366,12 @@ static void test_watcher_wakes_for_the_alarm_and_for_a_poke(void **state)
 /* ---- conditions -------------------------------------------------------------------------------
  */
 
-static void test_condition_wait_is_bounded_by_its_deadline(void **state)
+TEST(test_condition_wait_is_bounded_by_its_deadline)
 {
     int64_t begun = sqlock_now_us();
     mutex m;
     cond c;
 
-    (void)state;
     assert_int_equal(mutex_init(&m), 0);
     assert_int_equal(cond_init(&c), 0);
     mutex_lock(&m);
@@ -405,12 +394,11 @@ static void *blocked_signals(void *arg)
 }
 
 /* The application's handlers must not run in a thread of the library's. */
-static void test_thread_starts_with_every_signal_blocked(void **state)
+TEST(test_thread_starts_with_every_signal_blocked)
 {
     sigset_t before, within, after;
     thread t;
 
-    (void)state;
     sigemptyset(&within);
     sigemptyset(&before);
     sigemptyset(&after);
@@ -425,32 +413,4 @@ static void test_thread_starts_with_every_signal_blocked(void **state)
     }
 }
 
-#define WAKE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-    WAKE_TEST(test_wait_ends_at_the_deadline_and_never_before),
-    WAKE_TEST(test_wait_for_a_deadline_that_passed_returns_at_once),
-    WAKE_TEST(test_ready_descriptor_is_seen_at_the_deadline_too),
-    WAKE_TEST(test_wait_without_descriptors_is_a_sleep),
-    WAKE_TEST(test_closed_peer_ends_the_wait),
-    WAKE_TEST(test_sleep_is_never_short),
-    WAKE_TEST(test_sleep_of_no_time_returns_at_once),
-    WAKE_TEST(test_earlier_of_two_times_is_found),
-    WAKE_TEST(test_clock_never_goes_back),
-    WAKE_TEST(test_wake_before_the_wait_is_not_lost),
-    WAKE_TEST(test_many_wakes_are_cleared_at_once),
-    WAKE_TEST(test_wake_from_another_thread_cuts_the_wait),
-    WAKE_TEST(test_descriptor_that_becomes_ready_ends_the_wait),
-    WAKE_TEST(test_signals_neither_end_nor_prolong_a_wait),
-    WAKE_TEST(test_descriptors_are_not_inherited_and_never_block),
-    WAKE_TEST(test_closing_what_is_not_there_does_nothing),
-    WAKE_TEST(test_alarm_fires_at_its_time_and_never_before),
-    WAKE_TEST(test_alarm_for_a_time_that_passed_fires_at_once),
-    WAKE_TEST(test_alarm_that_is_moved_does_not_fire_at_its_old_time),
-    WAKE_TEST(test_alarm_in_the_far_future_is_set_and_does_not_fire),
-    WAKE_TEST(test_watcher_wakes_for_the_alarm_and_for_a_poke),
-    WAKE_TEST(test_condition_wait_is_bounded_by_its_deadline),
-    WAKE_TEST(test_thread_starts_with_every_signal_blocked),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_EACH(setup, teardown)
