@@ -107,11 +107,11 @@ static void test_settle_without_an_answer_ends_on_time_and_stays_unsure(void **s
     int64_t begun = now_us();
 
     assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 400, &err), &err);
-    assert_between(350000, now_us() - begun, (400 + patience_ms(100)) * INT64_C(1000));
+    assert_between(350000, now_us() - begun, (400 + late_ms(100)) * INT64_C(1000));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
     begun = now_us();
     assert_code(SQLOCK_EUNSURE, sqlock_settle(lock, 0, &err), &err);
-    assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
+    assert_between(0, now_us() - begun, (REQUEST_MS + late_ms(100)) * INT64_C(1000));
     mend();
     assert_ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &err), &err);
     give(lock);
@@ -146,7 +146,7 @@ static void test_unsure_grant_that_nobody_settles_ends_with_its_lease(void **sta
     assert_int_equal(try_once(other, "nightly"), SQLOCK_EBUSY);
     mend(); /* it is not renewed, now that it could be */
     give(take(other, "nightly"));
-    assert_between(590000, now_us() - begun, (600 + patience_ms(500)) * INT64_C(1000));
+    assert_between(590000, now_us() - begun, (600 + late_ms(500)) * INT64_C(1000));
     sqlock_lock_free(lock);
 }
 

@@ -61,7 +61,7 @@ static void test_wait_that_ends_in_a_grace_says_busy_on_time(void **state)
     o.holder = &holder;
     begun = now_us();
     assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-    assert_between(250000, now_us() - begun, (300 + patience_ms(200)) * INT64_C(1000));
+    assert_between(250000, now_us() - begun, (300 + late_ms(200)) * INT64_C(1000));
     assert_non_null(strstr(err.text, "may have lost the lock's holder"));
     assert_int_equal(holder.token, 0);
     assert_string_equal(holder.label, "");

@@ -24,7 +24,7 @@ static void test_P8_a_silent_first_host_takes_its_share_alone(void **state)
     host_is(0, SILENT);
     open_hosts(w, 1500);
     took = now_us() - begun;
-    assert_between(400000, took, 500000 + patience_ms(300) * INT64_C(1000));
+    assert_between(400000, took, 500000 + late_ms(300) * INT64_C(1000));
     assert_int_equal(visits(), 2);
     assert_int_equal(visited(1), 1);
 }
@@ -66,7 +66,7 @@ static void test_P8_the_urls_time_for_each_host_is_kept(void **state)
     host_is(0, SILENT);
     host_is(1, SILENT);
     open_hosts(w, 5000);
-    assert_between(350000, now_us() - begun, 400000 + patience_ms(500) * INT64_C(1000));
+    assert_between(350000, now_us() - begun, 400000 + late_ms(500) * INT64_C(1000));
 }
 
 static void test_one_host_has_all_of_the_time(void **state)
@@ -248,7 +248,7 @@ static void test_P8_a_host_that_answers_no_request_is_left_after_it(void **state
     host_is(0, HALF_SILENT);
     begun = now_us();
     give(take_with(m, NAME, &o));
-    assert_between(500000, now_us() - begun, 1000000 + patience_ms(500) * INT64_C(1000));
+    assert_between(500000, now_us() - begun, 1000000 + late_ms(500) * INT64_C(1000));
     assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_ACQUIRE), 1);
 }
 

@@ -129,7 +129,7 @@ static void test_failures_without_end_are_told_as_they_are(void **state)
 
     fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, ALWAYS, 0);
     assert_code(SQLOCK_EDB, sqlock_acquire(m, "nightly", &o, &none, &err), &err);
-    assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
+    assert_between(0, now_us() - begun, (REQUEST_MS + late_ms(100)) * INT64_C(1000));
     assert_null(none);
     assert_string_equal(err.sqlstate, "40001");
     assert_true(err.flags & SQLOCK_RETRY);
@@ -204,7 +204,7 @@ static void test_late_renewal_does_not_bring_a_lost_lease_back(void **state)
     await_loss(lock);
     int64_t lost = sqlock_now_us();
     give(take(other, "nightly"));
-    assert_between(0, sqlock_now_us() - lost, patience_ms(500) * INT64_C(1000));
+    assert_between(0, sqlock_now_us() - lost, late_ms(500) * INT64_C(1000));
     assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_RENEW), 1);
     sqlock_lock_free(lock);
 }

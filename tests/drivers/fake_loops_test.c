@@ -21,7 +21,7 @@ static void ends(sqlock_op *op, int code, int64_t begun, int32_t least_ms, int32
 
     assert_true(readable_within(sqlock_op_fd(op), patience_ms(5000)));
     assert_between(least_ms * INT64_C(1000), now_us() - begun,
-                   (most_ms + patience_ms(100)) * INT64_C(1000));
+                   (most_ms + late_ms(100)) * INT64_C(1000));
     assert_code(code, sqlock_op_finish(op, &none, &err), &err);
     assert_null(none);
 }

@@ -119,7 +119,7 @@ sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault what, int32_t 
 
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, what, 0);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-    assert_between(0, now_us() - begun, (REQUEST_MS + patience_ms(100)) * INT64_C(1000));
+    assert_between(0, now_us() - begun, (REQUEST_MS + late_ms(100)) * INT64_C(1000));
     assert_int_equal(err.code, SQLOCK_EUNSURE);
     assert_true(err.flags & SQLOCK_MAYBE);
     assert_non_null(lock);

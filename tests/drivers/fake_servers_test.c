@@ -39,14 +39,14 @@ static void test_loss_is_told_at_the_deadline_while_the_renewal_hangs(void **sta
     int fd = sqlock_lock_fd(lock, NULL);
     deadline = sqlock_lock_deadline_us(lock);
     assert_true(readable_within(fd, patience_ms(3000)));
-    assert_between(deadline, sqlock_now_us(), deadline + patience_ms(100) * INT64_C(1000));
+    assert_between(deadline, sqlock_now_us(), deadline + late_ms(100) * INT64_C(1000));
     assert_soon(atomic_load(&lost_us) != 0, patience_ms(1000));
-    assert_between(deadline, atomic_load(&lost_us), deadline + patience_ms(100) * INT64_C(1000));
+    assert_between(deadline, atomic_load(&lost_us), deadline + late_ms(100) * INT64_C(1000));
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
     sqlock_lock_free(lock);
     begun = now_us();
     close_manager(w, m);
-    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+    assert_between(0, now_us() - begun, late_ms(500) * INT64_C(1000));
 }
 
 static void test_close_cuts_a_renewal_that_hangs(void **state)
@@ -62,7 +62,7 @@ static void test_close_cuts_a_renewal_that_hangs(void **state)
     sleep_ms(20);
     begun = now_us();
     close_manager(w, m);
-    assert_between(0, now_us() - begun, patience_ms(500) * INT64_C(1000));
+    assert_between(0, now_us() - begun, late_ms(500) * INT64_C(1000));
     sqlock_lock_free(lock);
 }
 
@@ -122,7 +122,7 @@ static void test_waits_end_on_time_while_the_server_stalls(void **state)
 
         assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
         assert_between((wait_ms - 20) * INT64_C(1000), now_us() - begun,
-                       (wait_ms + patience_ms(100)) * INT64_C(1000));
+                       (wait_ms + late_ms(100)) * INT64_C(1000));
         sqlock_lock_free(lock);
     }
 }
@@ -153,7 +153,7 @@ static void test_cancel_cuts_a_request_that_hangs(void **state)
     sleep_ms(patience_ms(100));
     int64_t took = fire_and_join(&t);
     assert_code(SQLOCK_EUNSURE, t.code, &t.err);
-    assert_between(0, took, patience_ms(200) * INT64_C(1000));
+    assert_between(0, took, late_ms(200) * INT64_C(1000));
     assert_ok(sqlock_release(t.lock, &err), &err);
     sqlock_lock_free(t.lock);
 }
@@ -177,7 +177,7 @@ static void test_cancel_cuts_a_connection_that_hangs(void **state)
     sleep_ms(20);
     int64_t took = fire_and_join(&t);
     assert_code(SQLOCK_ECANCELLED, t.code, &t.err);
-    assert_between(0, took, patience_ms(200) * INT64_C(1000));
+    assert_between(0, took, late_ms(200) * INT64_C(1000));
 }
 
 static int stop_listing(const sqlock_info *info, void *user)
@@ -287,7 +287,7 @@ static void test_failure_after_a_renewal_is_tried_again_at_once(void **state)
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= 7, patience_ms(5000)); /* the sixth went well */
     begun = now_us();
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= 8, patience_ms(5000));
-    assert_between(0, now_us() - begun, patience_ms(800) * INT64_C(1000));
+    assert_between(0, now_us() - begun, late_ms(800) * INT64_C(1000));
     give(lock);
 }
 

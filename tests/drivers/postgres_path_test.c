@@ -230,7 +230,7 @@ static void use_rows(sqlock_conn *conn, PGconn *pg, sqlock_conn *rival, PGconn *
     say(rivals, "BEGIN");
     says(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &said));
     assert_int_equal(blocker.sessions, 1);
-    o.wait_ms = 100;
+    o.wait_ms = 500;
     says(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &said));
     assert_int_equal(blocker.session, PQbackendPID(pg));
     say(rivals, "ROLLBACK");

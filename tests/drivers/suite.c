@@ -54,6 +54,7 @@ struct world *world_bare(void **state)
 {
     struct world *w = *state;
 
+    late_begin();
     spy_start(w->q);
     w->q->make(&w->place);
     w->made = true;

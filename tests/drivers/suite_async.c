@@ -74,7 +74,7 @@ static void test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock(void
     begun = now_us();
     ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
     says(SQLOCK_EBUSY, loop_finish(op, &none, &said));
-    assert_between(290000, now_us() - begun, (300 + patience_ms(100)) * INT64_C(1000));
+    assert_between(290000, now_us() - begun, (300 + late_ms(100)) * INT64_C(1000));
     assert_null(none);
     assert_int_equal(h.token, sqlock_lock_token(lock));
     assert_non_null(strstr(said.text, h.label));
@@ -89,7 +89,7 @@ static void finish_cut(sqlock_op *op, bool closed)
     int64_t begun = now_us();
     int rc = loop_finish(op, &unsure, &said);
 
-    assert_between(0, now_us() - begun, patience_ms(200) * INT64_C(1000));
+    assert_between(0, now_us() - begun, late_ms(200) * INT64_C(1000));
     if (rc != SQLOCK_EUNSURE) {
         says(SQLOCK_ECANCELLED, rc);
         assert_null(unsure);
@@ -214,7 +214,7 @@ static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
 /* A lock at risk, with its callback running. */
 static sqlock_lock *take_with_slow_callback(sqlock *m)
 {
-    sqlock_acquire_opts o = wait_opts(0, 600, SQLOCK_NO_RENEW);
+    sqlock_acquire_opts o = wait_opts(0, 1500, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     atomic_store(&slow.begun, 0);
@@ -235,7 +235,7 @@ static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
 
     ok(sqlock_release_start(lock, &op, &said));
     ok(loop_finish(op, NULL, &said));
-    assert_between(0, now_us() - begun, patience_ms(300) * INT64_C(1000));
+    assert_between(0, now_us() - begun, late_ms(300) * INT64_C(1000));
     assert_int_equal(atomic_load(&slow.ended), 0);
     sqlock_lock_free(lock);
     assert_int_equal(atomic_load(&slow.ended), 1);

@@ -213,7 +213,7 @@ static void test_row_that_stays_locked_is_given_up_in_time(void **state)
 {
     int64_t before;
 
-    set_cas_stage(state);
+    set_brief_cas_stage(state);
     app_exec(cas.other, g.side->begins[0]);
     app_exec(cas.other, "UPDATE app_offer SET price = 5 WHERE id = 1");
     for (const struct way *way = g.side->ways; way->name; way++) {

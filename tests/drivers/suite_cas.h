@@ -6,7 +6,7 @@
 
 #include "tests/drivers/suite_guest.h"
 
-#define REQUEST_MS patience_ms(600) /* some tests wait for its end */
+#define REQUEST_MS patience_ms(600) /* where a test waits for its end */
 
 /* app_offer: number 1 has the price 10 and the version 1000, number 2 no version. */
 struct cas_stage {
@@ -17,8 +17,9 @@ struct cas_stage {
 };
 extern struct cas_stage cas;
 
-/* First line of every test. */
+/* First line of every test. The other one's requests have REQUEST_MS. */
 void set_cas_stage(void **state);
+void set_brief_cas_stage(void **state);
 
 sqlock_row_version *expect_version(sqlock_value expected);
 int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t price);

@@ -10,12 +10,12 @@ static void strike(void)
     cas.conn = NULL;
 }
 
-void set_cas_stage(void **state)
+static void set_stage(void **state, int32_t request_ms)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
     begin_app(state);
-    o.request_ms = REQUEST_MS;
+    o.request_ms = request_ms;
     app_exec(g.app, "CREATE TABLE app_offer (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, "
                     "note VARCHAR(99), version BIGINT, code INTEGER UNIQUE, small SMALLINT)");
     app_exec(g.app, "INSERT INTO app_offer (id, price, version, code) VALUES (1, 10, 1000, 7)");
@@ -24,6 +24,16 @@ void set_cas_stage(void **state)
     cas.conn = adopted(cas.m, g.app);
     cas.other = app_connect_impatient();
     at_end(g.w, strike);
+}
+
+void set_cas_stage(void **state)
+{
+    set_stage(state, patience_ms(10000));
+}
+
+void set_brief_cas_stage(void **state)
+{
+    set_stage(state, REQUEST_MS);
 }
 
 sqlock_row_version *expect_version(sqlock_value expected)

@@ -201,7 +201,7 @@ __attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, co
     change(w, sql, "lock");
     await_loss(lock);
     /* Told by the answer, not by the deadline. */
-    assert_between(0, sqlock_now_us() - begun, patience_ms(450) * INT64_C(1000));
+    assert_between(0, sqlock_now_us() - begun, late_ms(450) * INT64_C(1000));
     assert_int_equal(sqlock_lock_why(lock), why);
     sqlock_lock_free(lock);
     close_manager(w, m);

@@ -98,15 +98,17 @@ static void test_threads_share_a_manager_with_two_connections(void **state)
 static void test_manager_starts_two_threads_at_the_most(void **state)
 {
     struct world *w = world(state);
+    sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     int before = threads();
     sqlock *m[3];
     sqlock_lock *locks[3];
 
+    o.renew_ms = 100;
     for (int i = 0; i < 3; i++) {
         m[i] = open_manager(w, NULL);
-        locks[i] = take_for(m[i], (const char *[]){"a", "b", "c"}[i], 600, 0);
+        locks[i] = take_with(m[i], (const char *[]){"a", "b", "c"}[i], &o);
     }
-    for (int i = 0; i < 70; i++) { /* longer than the lease */
+    while (spy_runs(SQLOCK_STMT_RENEW) < 15) { /* of all three */
         assert_between(before, threads(), before + 6);
         sleep_ms(10);
     }
@@ -190,14 +192,14 @@ static void test_signals_do_not_cut_calls_short(void **state)
     begun = now_us();
     rc = sqlock_acquire(b, "nightly", &o, &none, &said);
     waited = now_us() - begun;
-    while (cycles < 20 && try_once(b, "other") == SQLOCK_OK)
+    while ((cycles < 20 || atomic_load(&signals_seen) < 50) && try_once(b, "other") == SQLOCK_OK)
         cycles++;
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
     assert_between(50, atomic_load(&signals_seen), INT64_MAX);
     says(SQLOCK_EBUSY, rc);
-    assert_between(290000, waited, (300 + patience_ms(100)) * INT64_C(1000));
-    assert_int_equal(cycles, 20);
+    assert_between(290000, waited, (300 + late_ms(100)) * INT64_C(1000));
+    assert_between(20, cycles, INT64_MAX);
     give(lock);
 }
 

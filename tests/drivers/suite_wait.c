@@ -71,7 +71,7 @@ static int wait_once(sqlock *m, int32_t wait_ms, sqlock_holder *holder)
     o.holder = holder;
     rc = sqlock_acquire(m, "nightly", &o, &lock, &said);
     assert_between((wait_ms - 10) * INT64_C(1000), now_us() - begun,
-                   (wait_ms + patience_ms(100)) * INT64_C(1000));
+                   (wait_ms + late_ms(100)) * INT64_C(1000));
     assert_true((lock != NULL) == (rc == SQLOCK_EUNSURE));
     if (rc == SQLOCK_EUNSURE)
         says(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), &said));
@@ -110,7 +110,7 @@ static void test_shortest_wait_ends_on_time(void **state)
     int64_t begun = now_us();
     int rc = sqlock_acquire(b, "nightly", &o, &unsure, &said);
 
-    assert_between(0, now_us() - begun, (1 + patience_ms(100)) * INT64_C(1000));
+    assert_between(0, now_us() - begun, (1 + late_ms(100)) * INT64_C(1000));
     if (rc != SQLOCK_ETIMEOUT && rc != SQLOCK_EUNSURE && rc != SQLOCK_EUNREACH)
         says(SQLOCK_EBUSY, rc);
     assert_int_equal(rc == SQLOCK_EUNSURE, unsure != NULL);
@@ -146,7 +146,7 @@ static void test_timed_wait_is_granted_when_the_lease_ends(void **state)
 
     /* The wait is not longer than the lease, whatever the sleep between two tries would be. */
     assert_between(sqlock_lock_deadline_us(lock), sqlock_now_us(),
-                   end_us + patience_ms(150) * INT64_C(1000));
+                   end_us + late_ms(150) * INT64_C(1000));
     sqlock_lock_free(lock);
     give(next);
 }
@@ -181,7 +181,7 @@ static void test_cancel_cuts_every_wait_that_uses_it(void **state)
     for (int i = 0; i < 3; i++) {
         pthread_join(t[i].thread, NULL);
         assert_cut(&t[i]);
-        assert_between(0, t[i].ended_us - fired, patience_ms(200) * INT64_C(1000));
+        assert_between(0, t[i].ended_us - fired, late_ms(200) * INT64_C(1000));
     }
     sqlock_cancel_free(cancel);
     give(lock);

@@ -16,6 +16,7 @@ __attribute__((constructor)) static void test_prepare(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (filter && *filter)
         cmocka_set_test_filter(filter);
+    late_begin();
 }
 
 static struct test *first, **end = &first;
@@ -139,6 +140,47 @@ int32_t patience_ms(int32_t ms)
     int32_t factor = slow ? (int32_t)strtol(slow, NULL, 10) : 1;
 
     return factor > 1 ? ms * factor : ms;
+}
+
+/* Since the machine's start. The kernel adds up the time in which some task was ready and had no
+ * processor. */
+static int64_t machine_waited_us(void)
+{
+    FILE *file = fopen("/proc/pressure/cpu", "re");
+    int64_t total = 0;
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "some avg10=%*f avg60=%*f avg300=%*f total=%" SCNd64, &total) != 1)
+        total = 0;
+    fclose(file);
+    return total;
+}
+
+static int64_t waited_before_us;
+
+void late_begin(void)
+{
+    waited_before_us = machine_waited_us();
+}
+
+int32_t late_ms(int32_t ms)
+{
+    return patience_ms(ms) + (int32_t)((machine_waited_us() - waited_before_us) / 1000);
+}
+
+struct patience patience_for(int64_t limit_ms)
+{
+    return (struct patience){now_us(), machine_waited_us(), limit_ms * 1000};
+}
+
+bool patience_is_over(const struct patience *p)
+{
+    int64_t passed_us = now_us() - p->begun_us;
+
+    return passed_us > p->limit_us &&
+           (passed_us > 10 * p->limit_us ||
+            passed_us - (machine_waited_us() - p->waited_us) > p->limit_us);
 }
 
 int64_t now_us(void)

@@ -25,14 +25,6 @@ static void hang(void **s) { (void)s; sleep(60); }
 static void leave(void **s) { (void)s; exit(0); }
 static void noise(void **s) { (void)s; puts("ok\nFAILED\nnot ok\n# not ok - tests"); }
 static int no(void **s) { (void)s; return -1; }
-static void test_late(void **s)
-{
-    FILE *f = fopen(getenv("TIMES"), "a");
-    long n = (fputc('x', f), ftell(f));
-    (void)s;
-    fclose(f);
-    assert_true(n > atol(getenv("FAILS")));
-}
 int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS};
@@ -77,22 +69,6 @@ expect "2 passed, 0 failed, 1 skipped" "$t(good)" NULL NULL "$t(skipped),$t(good
 expect "2 passed, 2 failed" "$t(good),$t(wrong)" NULL NULL "$t(good),$t(crash),$t(good)"
 expect "1 passed, 2 failed" "$t(good)" no NULL "$t(good),$t(wrong)"
 expect "0 passed, 1 failed" ""
-
-# What fails once and then passes three times is passed, in folders of tests that wait; elsewhere not.
-again() # LINE FOLDER TIMES_THAT_IT_FAILS
-{
-    local program=$dir/tests/$2/x last
-    mkdir -p "${program%/*}"
-    : >"$dir/times"
-    "${CC:-gcc}" -w -DTESTS="{\"test_late (here)\",test_late,0,0,0}" -DSETUP=NULL -DTEARDOWN=NULL -DMORE= -o "$program" "$dir/x.c" \
-        -lcmocka || { bad=1; return; }
-    last=$(TIMES=$dir/times FAILS=$3 tests/tools/run.sh "$dir" "$program" 2>&1 | tail -n 1)
-    [ "$last" = "$1" ] || { echo "fails $3 times in $2: '$last', not '$1'"; bad=1; }
-}
-again "1 passed, 0 failed" drivers 1
-again "0 passed, 1 failed" drivers 2
-again "0 passed, 1 failed" races 1
-rm -rf "$dir/tests/drivers" "$dir/tests/races"
 
 script() # LINE NAME BODY
 {

@@ -71,7 +71,7 @@ launch()
     (with_server as setsid) >/dev/null 2>&1 </dev/null &
     i=0
     until answers; do
-        if [ $i -ge 300 ] || ! kill -0 $! 2>/dev/null; then
+        if [ $i -ge 900 ] || ! kill -0 $! 2>/dev/null; then
             cat "$dir/log" "$dir/out" "$dir/client.log" >&2
             return 1
         fi

@@ -172,50 +172,6 @@ run_limited() # LOG ITEM
     return $rc
 }
 
-# A test that lives by leases of some 100 ms fails when the machine stands still for that long. So the few
-# that failed are run again by themselves when all others are done, and have to pass three times in a row.
-# Not what died, nor what a sanitizer tells; nor where what happened once is a proof: races, faults, torture,
-# mutants.
-note_again() # ITEM LOG
-{
-    local names
-    case $1 in
-    */tests/drivers/* | */tests/cli/* | */tests/input/* | */tests/schema/*) ;;
-    *) return ;;
-    esac
-    names=$(sed -n '/Could not run test: /d; s/^not ok [0-9]* - \(test_\)/\1/p' "$2")
-    [ "$(grep -c . <<<"$names")" = "$bad" ] && [ "$bad" -le 8 ] || return
-    sed "s|^|$1 |" <<<"$names" >>"$temp/again"
-}
-
-passes_three_times() # ITEM TEST LOG
-{
-    local ok bad skip
-    for _ in 1 2 3; do
-        SQLOCK_TEST_FILTER=$2 run_limited "$3" "$1" || return
-        read -r ok bad skip <<<"$(count "$3")"
-        [ "$ok $bad" = "1 0" ] || return
-    done
-}
-
-run_again()
-{
-    local line item name log lines=()
-    [ -s "$temp/again" ] && mapfile -t lines <"$temp/again"
-    [ ${#lines[@]} -le 16 ] || return 0
-    for line in "${lines[@]}"; do
-        item=${line%% *} name=${line#* }
-        log=$log_dir/again-${name// /-}.log
-        collect_reports
-        if passes_three_times "$item" "$name" "$log" && { [ -z "$reports" ] || [ -z "$(ls -A "$reports")" ]; }; then
-            echo "AGAIN ${item#"$build"/tests/} $name: failed among the others, passed three times by itself"
-            passed=$((passed + 1)) failed=$((failed - 1))
-        else
-            echo "AGAIN ${item#"$build"/tests/} $name: failed by itself too ($log)"
-        fi
-    done
-}
-
 report() # RESULT NAME SECONDS TEXT
 {
     printf '%-4s %-36s %5.1fs  %s\n' "$1" "$2" "$3" "$4"
@@ -268,7 +224,6 @@ run_item()
         report ok "$name" "$seconds" "$ok passed, $skip skipped"
         grep '^SKIP' "$log" | sort -u
     else
-        note_again "$item" "$log"
         report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
         tell_failures "$log"
     fi
@@ -410,7 +365,6 @@ if [ -z "$only_genuine" ]; then
     start_server
     start_mysql
     run_all "$@"
-    run_again
 fi
 run_genuine "$@"
 if [ $((passed + failed + skipped)) = 0 ]; then
