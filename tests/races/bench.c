@@ -5,8 +5,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/lib/check.h"
-
 struct bench bench;
 
 int64_t clock_us(void)
@@ -46,6 +44,18 @@ char *keep(char *text)
     assert_true(bench.n_texts < (int)COUNT(bench.texts));
     bench.texts[bench.n_texts++] = text;
     return text;
+}
+
+const int64_t no_cells[CELLS] = {[SQLOCK_COL_INDEX] = -1};
+
+void take_cells(const int64_t *cell, answer *a)
+{
+    a->index = (int)cell[SQLOCK_COL_INDEX];
+    a->outcome = (int)cell[SQLOCK_COL_OUTCOME];
+    a->token = cell[SQLOCK_COL_TOKEN];
+    a->left = cell[SQLOCK_COL_LEFT];
+    a->now = cell[SQLOCK_COL_NOW];
+    a->since = cell[SQLOCK_COL_SINCE];
 }
 
 void migrate(conn c)

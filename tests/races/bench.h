@@ -48,6 +48,10 @@ void bench_end(void);
 void broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 conn track(conn c);     /* the teardown closes it */
 char *keep(char *text); /* and frees this */
+/* Cells of a row, by their SQLOCK_COL_ numbers; those that did not come are as in no_cells. */
+enum { CELLS = 6 };
+extern const int64_t no_cells[CELLS];
+void take_cells(const int64_t *cell, answer *a);
 void migrate(conn c);   /* as the library does */
 void introduce(conn c); /* the same, when it first meets a server */
 /* The request's parameters, in driver.h's order; returns how many. */

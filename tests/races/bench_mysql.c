@@ -88,16 +88,12 @@ static char *bound(const char *s, sqlock_stmt stmt, const request *r, int n)
 
 static void take_row(MYSQL_ROW row, unsigned n, answer *a)
 {
-    int64_t cell[7] = {-1, 0, 0, 0, 0, 0, 0};
-    for (unsigned i = 0; i < n && i < 6; i++)
+    int64_t cell[CELLS];
+    memcpy(cell, no_cells, sizeof cell);
+    for (unsigned i = 0; i < n && i < CELLS; i++)
         if (row[i])
             cell[i] = strtoll(row[i], NULL, 10);
-    a->index = (int)cell[SQLOCK_COL_INDEX];
-    a->outcome = (int)cell[SQLOCK_COL_OUTCOME];
-    a->token = cell[SQLOCK_COL_TOKEN];
-    a->left = cell[SQLOCK_COL_LEFT];
-    a->now = cell[SQLOCK_COL_NOW];
-    a->since = cell[SQLOCK_COL_SINCE];
+    take_cells(cell, a);
 }
 
 /* All results of a packet; the rows of the last one count. *out_at: the number of the last one. */

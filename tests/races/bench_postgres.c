@@ -34,15 +34,11 @@ static void pg_column(const PGresult *res, int row, int col, int64_t *out)
 
 static void pg_read(const PGresult *res, int row, answer *a)
 {
-    int64_t index = -1, outcome = 0;
-    pg_column(res, row, SQLOCK_COL_INDEX, &index);
-    pg_column(res, row, SQLOCK_COL_OUTCOME, &outcome);
-    a->index = (int)index;
-    a->outcome = (int)outcome;
-    pg_column(res, row, SQLOCK_COL_TOKEN, &a->token);
-    pg_column(res, row, SQLOCK_COL_LEFT, &a->left);
-    pg_column(res, row, SQLOCK_COL_NOW, &a->now);
-    pg_column(res, row, SQLOCK_COL_SINCE, &a->since);
+    int64_t cell[CELLS];
+    memcpy(cell, no_cells, sizeof cell);
+    for (int i = 0; i < CELLS; i++)
+        pg_column(res, row, i, &cell[i]);
+    take_cells(cell, a);
 }
 
 /* All results of what was sent. The first error wins; the last rows do. */

@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tests/lib/check.h"
-
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
 /* ---- asking -----------------------------------------------------------------------------------
@@ -23,14 +21,11 @@ static int lite_bind(sqlite3_stmt *st, const sqlock_value *v, int n)
 
 static void lite_read(sqlite3_stmt *st, answer *a)
 {
-    int n = sqlite3_column_count(st);
+    int64_t cell[CELLS] = {0};
+    for (int i = 0; i < CELLS && i < sqlite3_column_count(st); i++)
+        cell[i] = sqlite3_column_int64(st, i);
     a->rows++;
-    a->index = sqlite3_column_int(st, SQLOCK_COL_INDEX);
-    a->outcome = sqlite3_column_int(st, SQLOCK_COL_OUTCOME);
-    a->token = n > SQLOCK_COL_TOKEN ? sqlite3_column_int64(st, SQLOCK_COL_TOKEN) : 0;
-    a->left = n > SQLOCK_COL_LEFT ? sqlite3_column_int64(st, SQLOCK_COL_LEFT) : 0;
-    a->now = n > SQLOCK_COL_NOW ? sqlite3_column_int64(st, SQLOCK_COL_NOW) : 0;
-    a->since = n > SQLOCK_COL_SINCE ? sqlite3_column_int64(st, SQLOCK_COL_SINCE) : 0;
+    take_cells(cell, a);
 }
 
 static int lite_step(sqlite3 *db, const char *sql, const sqlock_value *v, int n, answer *a)

@@ -1,7 +1,4 @@
 /* Notes of breaks: breaks.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("breaks", NULL, 0);
-}
+TEST_MAIN_OF_RACES("breaks")

@@ -33,7 +33,7 @@ static int64_t killed_holder(int committed)
     return token;
 }
 
-static void grant_that_is_killed_before_its_commit_is_none(void)
+TEST(grant_that_is_killed_before_its_commit_is_none, ON_SQLITE)
 {
     int64_t believed = 0;
     conn b;
@@ -48,7 +48,7 @@ static void grant_that_is_killed_before_its_commit_is_none(void)
     assert_int_equal(number(b, "SELECT count(*) FROM {lock} WHERE ended_why = 0"), 1);
 }
 
-static void grant_that_is_killed_after_its_commit_is_granted_once(void)
+TEST(grant_that_is_killed_after_its_commit_is_granted_once, ON_SQLITE)
 {
     int64_t token;
     conn b;
@@ -62,12 +62,4 @@ static void grant_that_is_killed_after_its_commit_is_granted_once(void)
     EXPECT(acquire(b, request_of('B', 5000 * MS)), SQLOCK_OUT_HELD);
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(grant_that_is_killed_before_its_commit_is_none, ON_SQLITE),
-    RACE_TEST(grant_that_is_killed_after_its_commit_is_granted_once, ON_SQLITE),
-};
-
-int main(void)
-{
-    return run_races("commits", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("commits")

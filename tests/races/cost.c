@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "tests/lib/check.h"
-
 /* Ten tries while the lock is held. *wal: bytes of the least busy of up to fifty rounds (other
  * sessions and the server itself write too). Returns whether a transaction id was drawn. */
 static int refused(conn c, const script *s, int64_t *wal)
@@ -39,7 +37,7 @@ static int refused(conn c, const script *s, int64_t *wal)
     " ON CONFLICT (ns, name) DO UPDATE SET owner = excluded.owner, token = l.token + 1,"           \
     "  exp = {now} + $4 WHERE l.owner IS NULL OR l.exp <= {now} RETURNING 0, {DONE}, token"
 
-static void refusals_write_nothing(void)
+TEST(refusals_write_nothing, ON_POSTGRES)
 {
     conn c = open_conn(), guard = open_conn();
     script right = ours(SQLOCK_STMT_ACQUIRE), wrong = written(SQLOCK_STMT_ACQUIRE, UPSERT_REFUSED);
@@ -91,7 +89,7 @@ static void updates_of_cycles(int64_t *updates, int64_t *hot)
     fail_msg("the statistics never came: %lld updates", (long long)*updates);
 }
 
-static void grants_renewals_and_releases_are_hot(void)
+TEST(grants_renewals_and_releases_are_hot, ON_POSTGRES)
 {
     conn c = open_conn();
     int64_t updates = 0, hot = 0;
@@ -106,12 +104,4 @@ static void grants_renewals_and_releases_are_hot(void)
     assert_true(hot * 20 < updates);
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(refusals_write_nothing, ON_POSTGRES),
-    RACE_TEST(grants_renewals_and_releases_are_hot, ON_POSTGRES),
-};
-
-int main(void)
-{
-    return run_races("cost", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("cost")

@@ -43,7 +43,7 @@ static int commit_after(int (*fn)(conn c))
     return try_run(a, "COMMIT");
 }
 
-static void child_that_ends_leaves_its_parents_session_alone(void)
+TEST(child_that_ends_leaves_its_parents_session_alone, ON_POSTGRES)
 {
     conn b = open_conn();
     assert_int_equal(commit_after(forget), 0);
@@ -101,7 +101,7 @@ static int asked_by_the_child(int (*fn)(conn c), int64_t *token_of_b)
     return WEXITSTATUS(status);
 }
 
-static void child_leaves_its_parents_connection_alone(void)
+TEST(child_leaves_its_parents_connection_alone, ON_WAL)
 {
     int64_t token_of_b = 0;
     assert_int_equal(asked_by_the_child(leave_alone, &token_of_b), 0);
@@ -112,12 +112,4 @@ static void child_leaves_its_parents_connection_alone(void)
     assert_true(token_of_b > 0);
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(child_that_ends_leaves_its_parents_session_alone, ON_POSTGRES),
-    RACE_TEST(child_leaves_its_parents_connection_alone, ON_WAL),
-};
-
-int main(void)
-{
-    return run_races("fork", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("fork")

@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "tests/lib/check.h"
-
 #define LEVELS 3
 #define WANTED 30 /* transactions under a guard */
 
@@ -131,32 +129,23 @@ static void overlap(script grant, script guard)
     }
 }
 
-static void guarded_transactions_never_overlap(void)
+TEST(guarded_transactions_never_overlap, ON_POSTGRES | ON_MYSQL)
 {
     if (!skips_locked())
         skip(); /* it is refused there; on MySQL 5.6 an overlap was seen */
     are_alone();
 }
 
-static void guarded_transactions_overlap_with_the_plain_grant(void)
+TEST(guarded_transactions_overlap_with_the_plain_grant, ON_POSTGRES)
 {
     overlap(written(SQLOCK_STMT_ACQUIRE, defined("plain_acquire")), ours(SQLOCK_STMT_GUARD));
 }
 
-static void guarded_transactions_overlap_with_a_guard_that_reads(void)
+TEST(guarded_transactions_overlap_with_a_guard_that_reads, ON_MYSQL)
 {
     if (!skips_locked())
         skip();
     overlap(ours(SQLOCK_STMT_ACQUIRE), written(SQLOCK_STMT_GUARD, defined("guard_that_reads")));
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(guarded_transactions_never_overlap, ON_POSTGRES | ON_MYSQL),
-    RACE_TEST(guarded_transactions_overlap_with_the_plain_grant, ON_POSTGRES),
-    RACE_TEST(guarded_transactions_overlap_with_a_guard_that_reads, ON_MYSQL),
-};
-
-int main(void)
-{
-    return run_races("guard", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("guard")

@@ -31,7 +31,7 @@ static void *creator_main(void *arg)
     return NULL;
 }
 
-static void four_creators_and_one_grant_each_time(void)
+TEST(four_creators_and_one_grant_each_time, ON_POSTGRES)
 {
     static struct creator k[STRESS_CLIENTS];
     pthread_t threads[STRESS_CLIENTS];
@@ -56,11 +56,4 @@ static void four_creators_and_one_grant_each_time(void)
     assert_int_equal(number(open_conn(), "SELECT count(*) FROM {lock}"), ROUNDS);
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(four_creators_and_one_grant_each_time, ON_POSTGRES),
-};
-
-int main(void)
-{
-    return run_races("names", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("names")

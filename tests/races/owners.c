@@ -1,7 +1,4 @@
 /* Owners and withdrawals: owners.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("owners", NULL, 0);
-}
+TEST_MAIN_OF_RACES("owners")

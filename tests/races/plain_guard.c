@@ -61,7 +61,7 @@ static int guard(conn app, const char *dialect, request r)
     return rc;
 }
 
-static void plain_guard_holds(void)
+TEST(plain_guard_holds, ON_ALL)
 {
     conn a = open_conn(), app = open_conn(), thief = open_conn();
     int one_writer = a.lite != NULL;
@@ -88,9 +88,4 @@ static void plain_guard_holds(void)
     run(app, "ROLLBACK");
 }
 
-static const struct race_test tests[] = {RACE_TEST(plain_guard_holds, ON_ALL)};
-
-int main(void)
-{
-    return run_races("plain_guard", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("plain_guard")

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "tests/lib/check.h"
-
 /* ---- what a request says -----------------------------------------------------------------------
  */
 

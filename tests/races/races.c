@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "play.h"
-#include "tests/lib/check.h"
 
 /* ---- a file ------------------------------------------------------------------------------------
  */
@@ -73,7 +72,7 @@ const char *defined(const char *word)
 struct job {
     const struct database *db;
     const struct race *race;
-    const struct race_test *test;
+    const struct test *test;
     char name[160];
 };
 
@@ -90,7 +89,7 @@ static void job_run(void **state)
     if (job->race != NULL)
         play(job->race);
     else
-        job->test->run();
+        job->test->body(state);
 }
 
 static int job_end(void **state)
@@ -115,7 +114,7 @@ static int missing(const struct database *db)
     return test_strict() ? 2 : 1;
 }
 
-static int run_on(const struct database *db, const struct race_test *tests, size_t n)
+static int run_on(const struct database *db)
 {
     static struct job jobs[COUNT(races) + 40];
     struct CMUnitTest units[COUNT(jobs)];
@@ -128,8 +127,8 @@ static int run_on(const struct database *db, const struct race_test *tests, size
             units[n_units] = unit_of(&jobs[n_units], races[i].lines[0].text + strlen("race "));
             n_units++;
         }
-    for (const struct race_test *t = tests; t < tests + n; t++)
-        if (t->on & db->bit) {
+    for (const struct test *t = test_first(); t != NULL; t = t->next)
+        if (t->where & db->bit) {
             jobs[n_units] = (struct job){db, NULL, t, ""};
             units[n_units] = unit_of(&jobs[n_units], t->name);
             n_units++;
@@ -142,13 +141,13 @@ static int run_on(const struct database *db, const struct race_test *tests, size
     return _cmocka_run_group_tests(group, units, n_units, NULL, NULL);
 }
 
-int run_races(const char *subject, const struct race_test *tests, size_t n)
+int run_races(const char *subject)
 {
     const struct database *all[] = {&sqlite_wal, &sqlite_rollback, &postgres, &mysql};
     int failed = 0;
     read_races(subject);
     for (size_t i = 0; i < COUNT(all); i++)
         if (all[i]->open != NULL && test_wants(all[i]->driver))
-            failed += run_on(all[i], tests, n);
+            failed += run_on(all[i]);
     return failed;
 }

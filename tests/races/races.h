@@ -5,17 +5,14 @@
 #ifndef SQLOCK_TESTS_RACES_H
 #define SQLOCK_TESTS_RACES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <sqlock/driver.h>
+
+#include "tests/lib/check.h"
 
 #define MS        INT64_C(1000) /* requests speak of microseconds */
 #define COUNT(a)  (sizeof(a) / sizeof *(a))
@@ -111,21 +108,16 @@ void unhold(void); /* until now */
 
 enum { ON_POSTGRES = 1, ON_MYSQL = 2, ON_WAL = 4, ON_ROLLBACK = 8, ON_SQLITE = 12, ON_ALL = 15 };
 
-struct race_test {
-    const char *name;
-    void (*run)(void);
-    unsigned on;
-};
-#define RACE_TEST(fn, on)                                                                          \
-    {                                                                                              \
-#fn, fn, on                                                                                \
-    }
-
 /* What a word stands for that a file of races defines. */
 const char *defined(const char *word);
-/* The races of tests/races/<subject>.races and these, on each database that is there, as
- * test_<name>_<database>. What main() returns. */
-int run_races(const char *subject, const struct race_test *tests, size_t n);
+/* The races of tests/races/<subject>.races and each TEST(name, ON_...) of the program, on each
+ * database that is there, as test_<name>_<database>. What main() returns. */
+int run_races(const char *subject);
+#define TEST_MAIN_OF_RACES(subject)                                                                \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return run_races(subject);                                                                 \
+    }
 
 /* ---- four clients -----------------------------------------------------------------------------
  */

@@ -1,7 +1,4 @@
 /* The reaper and the pruner: reap.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("reap", NULL, 0);
-}
+TEST_MAIN_OF_RACES("reap")

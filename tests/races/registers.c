@@ -1,7 +1,4 @@
 /* Registers and named rows: registers.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("registers", NULL, 0);
-}
+TEST_MAIN_OF_RACES("registers")

@@ -1,7 +1,4 @@
 /* Renewals: renewals.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("renewals", NULL, 0);
-}
+TEST_MAIN_OF_RACES("renewals")

@@ -1,7 +1,4 @@
 /* Leases and the time: time.races. */
 #include "races.h"
 
-int main(void)
-{
-    return run_races("time", NULL, 0);
-}
+TEST_MAIN_OF_RACES("time")

@@ -9,19 +9,19 @@ static script prune_and_forget(int on_mysql)
                    "");
 }
 
-static void tokens_rise_under_four_clients_and_two_reapers(void)
+TEST(tokens_rise_under_four_clients_and_two_reapers, ON_POSTGRES)
 {
     tokens_rise(4 * MS, 20, ours(SQLOCK_STMT_PRUNE));
     tokens_fall(4 * MS, prune_and_forget(0));
 }
 
-static void tokens_rise_under_four_clients_and_a_pruner(void)
+TEST(tokens_rise_under_four_clients_and_a_pruner, ON_MYSQL)
 {
     tokens_rise(4 * MS, 20, ours(SQLOCK_STMT_PRUNE));
     tokens_fall(4 * MS, prune_and_forget(1));
 }
 
-static void tokens_rise_under_four_clients_and_a_pruner_of_many(void)
+TEST(tokens_rise_under_four_clients_and_a_pruner_of_many, ON_MYSQL)
 {
     if (!skips_locked())
         skip();
@@ -29,19 +29,9 @@ static void tokens_rise_under_four_clients_and_a_pruner_of_many(void)
 }
 
 /* One writer at a time, and so fewer grants. */
-static void tokens_rise_under_four_clients_in_a_file(void)
+TEST(tokens_rise_under_four_clients_in_a_file, ON_SQLITE)
 {
     tokens_rise(6 * MS, 10, ours(SQLOCK_STMT_PRUNE));
 }
 
-static const struct race_test tests[] = {
-    RACE_TEST(tokens_rise_under_four_clients_and_two_reapers, ON_POSTGRES),
-    RACE_TEST(tokens_rise_under_four_clients_and_a_pruner, ON_MYSQL),
-    RACE_TEST(tokens_rise_under_four_clients_and_a_pruner_of_many, ON_MYSQL),
-    RACE_TEST(tokens_rise_under_four_clients_in_a_file, ON_SQLITE),
-};
-
-int main(void)
-{
-    return run_races("tokens", tests, COUNT(tests));
-}
+TEST_MAIN_OF_RACES("tokens")
