@@ -1,6 +1,23 @@
 # shellcheck shell=sh disable=SC2154
-# What private servers have in common: whom they run as, their folder, and their end. Read in by pg.sh and
-# my.sh, with `kind` set to pg or my, and `user` to whom the server runs as if root starts it.
+# Private servers: as whom they run, their folder, their start and their end. pg.sh and my.sh read it in, and end
+# with `main "$@"`. They set `kind` (pg or my), `user` (as whom the server runs if root starts it), `parameter`
+# (what its folder is called in a URL), `signals` (that end it, one after the other); and define:
+#   find_server     sets its programs, or dies
+#   fill_dir        makes the data in $dir, or fails
+#   launch          starts it in the background; returns when it answers
+#   become_server   becomes the server
+#   server_pid, url print what they are called
+#   own_verb URL    what only this kind can do, for $verb; fails if there is no such verb
+# The verbs that both have:
+#   start           makes a server and starts it; prints its URL
+#   stop URL        (or the folder that the URL names); the folder goes too
+#   create          makes all that start makes, but starts nothing; prints the URL
+#   folder          makes the folder alone, for a copy of another server's data; prints the URL
+#   run URL         becomes the server: it is the caller's child, and ends with it
+#   kill URL        kills it, with -9
+#   again URL       starts it on what is on its disk
+# A server never runs as root. It leaves nothing outside of its folder, even if it is killed. Commits are on disk,
+# because the library insists. SQLOCK_TEST_PRELOAD is a library that is loaded into it; MySQL's, by `run` alone.
 set -u
 umask 022
 
@@ -18,7 +35,7 @@ else
     as() { "$@"; }
 fi
 
-# Becomes the command: without a root's rights and, should the caller die, not for long.
+# Becomes the command: without root's rights and, should the caller die, not for long.
 become() # SIGNAL COMMAND...
 {
     signal=$1
@@ -41,19 +58,32 @@ make_dir()
     die "no temporary folder that user ${user:-$(id -un)} can reach"
 }
 
-# Into a new one, which goes with this shell, unless it takes the trap away.
+# Goes into the folder. Servers put files into TMPDIR, and the caller may have named a folder of its own.
+enter_dir()
+{
+    cd "$dir" || exit 1
+    export TMPDIR="$dir"
+}
+
+# Into a new one, which goes with this shell, unless keep_dir is called.
 enter_new_dir()
 {
     make_dir
     trap 'rm -rf "$dir"' EXIT
     trap 'exit 1' HUP INT TERM
-    cd "$dir" || exit 1
+    enter_dir
 }
 
-# The one that a URL names by this parameter, or that is given itself. A socket in it is called s.
-find_dir() # PARAMETER URL
+keep_dir()
 {
-    dir=${2#*"$1"=}
+    trap - EXIT
+    url
+}
+
+# The one that a URL names, or that is given itself. A socket in it is called s.
+find_dir() # URL
+{
+    dir=${1#*"$parameter"=}
     dir=${dir%%&*}
     dir=${dir%/s}
     case $dir in
@@ -62,22 +92,43 @@ find_dir() # PARAMETER URL
     esac
 }
 
-# With its children, at once.
-kill_server() # PID
+create()
 {
+    find_server
+    enter_new_dir
+    fill_dir || die "the data folder could not be made"
+}
+
+start()
+{
+    launch || { end_server; die "the server did not start"; }
+    keep_dir
+}
+
+again()
+{
+    find_server
+    enter_dir
+    launch || die "the server did not start again"
+}
+
+# With its children, at once.
+kill_server()
+{
+    pid=$(server_pid)
+    [ -n "$pid" ] || die "no server runs in $dir"
     # shellcheck disable=SC2046
-    kill -s KILL "$1" $(cat /proc/"$1"/task/*/children 2>/dev/null) 2>/dev/null
-    while kill -0 "$1" 2>/dev/null; do
+    kill -s KILL "$pid" $(cat /proc/"$pid"/task/*/children 2>/dev/null) 2>/dev/null
+    while kill -0 "$pid" 2>/dev/null; do
         sleep 0.05
     done
 }
 
 # The signals, until one has helped within ten seconds; then the folder goes.
-end_server() # PID SIGNAL...
+end_server()
 {
-    pid=$1
-    shift
-    for signal in ${pid:+"$@"}; do
+    pid=$(server_pid)
+    for signal in ${pid:+$signals}; do
         kill -s "$signal" "$pid" 2>/dev/null || break
         i=0
         while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
@@ -86,4 +137,23 @@ end_server() # PID SIGNAL...
         done
     done
     rm -rf "$dir"
+}
+
+main() # VERB [URL]
+{
+    verb=${1:-}
+    case $verb in
+    start | create | folder) ;;
+    *) find_dir "${2:-}" ;;
+    esac
+    case $verb in
+    start) create && start ;;
+    create) create && keep_dir ;;
+    folder) enter_new_dir && keep_dir ;;
+    stop) [ ! -d "$dir" ] || end_server ;;
+    run) find_server && enter_dir && become_server ;;
+    kill) kill_server ;;
+    again) again ;;
+    *) own_verb || die "there is no '$verb'; see private.sh and $kind.sh" ;;
+    esac
 }

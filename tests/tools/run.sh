@@ -24,7 +24,8 @@ limit_s=${SQLOCK_TEST_LIMIT:-900}
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
 passed=0 failed=0 skipped=0
-server_url= mysql_url=
+postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
+declare -A started=() # the servers, by their scripts
 running=
 without_aslr=
 on=
@@ -50,8 +51,8 @@ finish()
     local aside
     aside=$(jobs -rp)
     [ -z "$aside" ] || { kill -TERM $aside && wait; } 2>/dev/null
-    [ -z "$server_url" ] || tests/tools/pg.sh stop "$server_url"
-    [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"
+    stop_server $postgres
+    stop_server $mysql
     rm -rf "$temp"
 }
 trap finish EXIT
@@ -80,49 +81,36 @@ prepare_sanitizer()
     esac
 }
 
-start_server()
+wants() # DRIVER
 {
-    [ -z "${SQLOCK_TEST_POSTGRES_URL:-}" ] || return 0
     local drivers
-    for drivers in "${BUILT_DRIVERS:-postgres}" "${SQLOCK_TEST_DRIVERS:-postgres}"; do
-        [[ " $drivers " == *" postgres "* ]] || return 0
+    for drivers in "${BUILT_DRIVERS:-$1}" "${SQLOCK_TEST_DRIVERS:-$1}"; do
+        [[ " $drivers " == *" $1 "* ]] || return
     done
-    if server_url=$(tests/tools/pg.sh start 2>"$log_dir/postgres.log"); then
-        export SQLOCK_TEST_POSTGRES_URL=$server_url
+}
+
+# One of its own for a driver, unless a variable names one.
+start_server() # DRIVER SCRIPT VARIABLE NAME
+{
+    local driver=$1 script=$2 variable=$3 name=$4 url
+    [ -z "${!variable:-}" ] && wants "$driver" || return 0
+    if url=$("$script" start 2>"$log_dir/$driver.log"); then
+        export "$variable=$url"
+        started[$script]=$url
         return 0
     fi
-    server_url=
-    cat "$log_dir/postgres.log"
-    echo "SKIP: no PostgreSQL server could be started: nothing is tested on PostgreSQL"
+    cat "$log_dir/$driver.log"
+    echo "SKIP: no $name server could be started: nothing is tested on it"
     if [ "${STRICT:-}" = 1 ]; then
-        echo "FAIL postgres (STRICT=1 asks for it)"
+        echo "FAIL $driver (STRICT=1 needs it)"
         failed=$((failed + 1))
     fi
 }
 
-wants_mysql()
+stop_server() # SCRIPT
 {
-    local drivers
-    for drivers in "${BUILT_DRIVERS:-mysql}" "${SQLOCK_TEST_DRIVERS:-mysql}"; do
-        [[ " $drivers " == *" mysql "* ]] || return
-    done
-}
-
-start_mysql()
-{
-    [ -z "${SQLOCK_TEST_MYSQL_URL:-}" ] || return 0
-    wants_mysql || return 0
-    if mysql_url=$(tests/tools/my.sh start 2>"$log_dir/mysql.log"); then
-        export SQLOCK_TEST_MYSQL_URL=$mysql_url
-        return 0
-    fi
-    mysql_url=
-    cat "$log_dir/mysql.log"
-    echo "SKIP: no MariaDB or MySQL server could be started: nothing is tested on them"
-    if [ "${STRICT:-}" = 1 ]; then
-        echo "FAIL mysql (STRICT=1 asks for it)"
-        failed=$((failed + 1))
-    fi
+    [ -z "${started[$1]:-}" ] || "$1" stop "${started[$1]}"
+    unset "started[$1]"
 }
 
 # Passed, failed and skipped tests of a cmocka program's log, which is TAP with what tests say in between: for
@@ -327,21 +315,18 @@ run_on_genuine() # VERSION ITEM...
             tests/tools/mysqld.sh unpack "$version" "$dir" 2>&1) ||
             { skip_genuine "$version" "$program"; return; }
     fi
-    [ -z "$mysql_url" ] || tests/tools/my.sh stop "$mysql_url"
+    stop_server $mysql
     export SQLOCK_TEST_MYSQLD=$program SQLOCK_TEST_DRIVERS=mysql
-    unset STRICT # the other databases are left out on purpose
-    if ! mysql_url=$(tests/tools/my.sh start 2>"$log"); then
-        mysql_url=
-        cat "$log"
+    unset STRICT SQLOCK_TEST_MYSQL_URL # the other databases are left out on purpose
+    start_server mysql $mysql SQLOCK_TEST_MYSQL_URL "MySQL $version"
+    if [ -z "${SQLOCK_TEST_MYSQL_URL:-}" ]; then
         skip_genuine "$version" "it does not start here"
         return
     fi
-    export SQLOCK_TEST_MYSQL_URL=$mysql_url
     on=" (MySQL $version)"
     run_all "$@"
     on=
-    tests/tools/my.sh stop "$mysql_url"
-    mysql_url=
+    stop_server $mysql
     rm -rf "$dir"
 }
 
@@ -349,7 +334,7 @@ run_on_genuine() # VERSION ITEM...
 run_genuine() # ITEM...
 {
     local item version items=() versions=${SQLOCK_TEST_MYSQLS:-}
-    wants_mysql && [ -z "${SAN:-}" ] || return 0
+    wants mysql && [ -z "${SAN:-}" ] || return 0
     for item in "$@"; do
         ! knows_mysql "$item" || items+=("$item")
     done
@@ -362,8 +347,8 @@ run_genuine() # ITEM...
 
 prepare_sanitizer
 if [ -z "$only_genuine" ]; then
-    start_server
-    start_mysql
+    start_server postgres $postgres SQLOCK_TEST_POSTGRES_URL PostgreSQL
+    start_server mysql $mysql SQLOCK_TEST_MYSQL_URL "MariaDB or MySQL"
     run_all "$@"
 fi
 run_genuine "$@"
