@@ -64,6 +64,10 @@ checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh
 checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 
+# What takes longer, builds programs or installs is in make check.
+quick_checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh symbols.sh readme.sh) \
+    $(addprefix tests/docs/,names.sh english.sh)
+
 # Each bug that is planted in a copy is a check: it passes if its test fails there.
 mutant = $(patsubst %,$(BUILD)/tests/mutants/%.sh,$1)
 planted := $(if $(and $(filter mutants,$(ONLY)),$(if $(SAN),,1)),$(call mutant,$(patsubst tests/mutants/%.mutant,%,\
@@ -89,8 +93,10 @@ restart := $(MAKE) --no-print-directory
 check test:
 	@+$(restart) run-all
 
+# Most of these tests wait, so more of them run at a time.
 quick:
-	@+SQLOCK_TEST_DRIVERS="fake sqlite" $(restart) run-all ONLY="unit drivers"
+	@+SQLOCK_TEST_DRIVERS="fake sqlite" SQLOCK_TEST_QUICK=1 JOBS=$${JOBS:-$$(($$(nproc) * 3))} \
+	    $(restart) run-all ONLY="unit drivers" checks="$(quick_checks)"
 
 # The servers are kept in build/servers.
 MYSQLS ?= 5.6 9

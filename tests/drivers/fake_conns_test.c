@@ -233,7 +233,7 @@ static void test_stuck_release_does_not_keep_the_renewals_connection(void **stat
     sqlock *m = open_manager(w, NULL);
     struct waiter hog;
     sqlock_error err = {0};
-    sqlock_lock *held = take_for(m, "held", patience_ms(600), 0), *stuck = take(m, "other");
+    sqlock_lock *held = take_for(m, "held", patience_ms(1500), 0), *stuck = take(m, "other");
     sqlock_op *op = NULL;
 
     hog_start(w, &hog, m);

@@ -230,7 +230,7 @@ static void come_too_early(void)
 {
     sqlock_error err = {0};
 
-    assert_code(SQLOCK_ETIMEOUT, second_migrator(20, &err), &err);
+    assert_code(SQLOCK_ETIMEOUT, second_migrator(500, &err), &err);
     assert_non_null(strstr(err.text, "another migration is running"));
 }
 
