@@ -33,9 +33,8 @@ static void assert_all_work(const char *option)
     assert_sh("sqlock $G $O run -n nightly true 2>&1 | sed -n 's/.*holder is dead: //p' >$D/line; "
               "grep -q -- \"$O\" $D/line && . $D/line");
     assert_says(1, "", NULL, "sqlock $G $O release nightly $(cat $D/grant)");
-    assert_says(
-        0, "held", "",
-        "sqlock $G $O run --ttl 2s nightly sh -c 'sleep 2.5; sqlock $G $O show nightly'");
+    assert_says(0, "held", "",
+                "sqlock $G $O run --ttl 2s nightly sh -c 'sleep 2.5; sqlock $G $O show nightly'");
     assert_says(0, "free", "", "sqlock $G $O show nightly; sqlock $G $O ls; sqlock $G $O reap");
 }
 
