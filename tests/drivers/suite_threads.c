@@ -122,14 +122,17 @@ static void test_manager_starts_two_threads_at_the_most(void **state)
 static void test_nothing_is_left_open_after_close(void **state)
 {
     struct world *w = world(state);
+    sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     int before = entries("/proc/self/fd");
 
+    o.renew_ms = 50;
     for (int i = 0; i < 5; i++) {
+        long renewals = spy_runs(SQLOCK_STMT_RENEW);
         sqlock *m = open_manager(w, NULL);
-        sqlock_lock *lock = take_for(m, "nightly", 300, 0);
+        sqlock_lock *lock = take_with(m, "nightly", &o);
 
         assert_between(0, sqlock_lock_fd(lock, NULL), INT32_MAX);
-        sleep_ms(120); /* it was renewed once */
+        assert_soon(spy_runs(SQLOCK_STMT_RENEW) > renewals, patience_ms(5000));
         give(lock);
         close_manager(w, m);
     }
