@@ -13,11 +13,9 @@
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
 #include "tests/torture/followers.h"
-#include "tests/torture/front.h"
 
 enum {
     LEASE_MS = 400,
-    SECONDS = 16,
     CALM_MS = 2000,
     CALM_MOST_MS = 12000,
     LONGER = 10,
@@ -25,8 +23,7 @@ enum {
     SKIPPED = 77
 };
 
-/* ---- what goes wrong, and time ----------------------------------------------------------------
- */
+/* ---- what goes wrong, and time --------------------------------------------------------------- */
 
 void cell_problem(struct cell *c, const char *format, ...)
 {
@@ -65,28 +62,19 @@ void cell_healed(struct cell *c)
     c->events++;
 }
 
-/* ---- set up -----------------------------------------------------------------------------------
- */
-
-static bool shell(const char *command, const char *folder)
-{
-    char text[600];
-
-    snprintf(text, sizeof text, "%s '%s'", command, folder);
-    return system(text) == 0;
-}
+/* ---- set up ---------------------------------------------------------------------------------- */
 
 /* Beside the command, where the build is: a violation is looked at later. That of the same seed,
  * which failed before, is kept: to run it again may not make it come again. */
 static bool make_folder(struct cell *c)
 {
     const char *slash = strrchr(TEST_COMMAND, '/');
-    char before[sizeof c->folder + 32];
 
     snprintf(c->folder, sizeof c->folder, "%.*s/histories/%s-%s-%" PRIu64,
              (int)(slash - TEST_COMMAND), TEST_COMMAND, c->kind->name, c->fault->word, c->seed);
-    snprintf(before, sizeof before, "%s.%" PRId64, c->folder, (int64_t)time(NULL));
-    return (rename(c->folder, before) == 0 || errno == ENOENT) && shell("mkdir -p", c->folder);
+    return (rename(c->folder, text("%s.%" PRId64, c->folder, (int64_t)time(NULL))) == 0 ||
+            errno == ENOENT) &&
+           shell("mkdir -p '%s'", c->folder);
 }
 
 static void put_proxy_between(struct cell *c)
@@ -115,28 +103,25 @@ static unsigned wanted(const struct cell *c)
     return wants;
 }
 
+/* False: why is told, or in c->engine.why. */
 static bool set_up(struct cell *c)
 {
+    const char *problem = NULL;
     sqlock_error err = {0};
 
     if (!make_folder(c) || pipe2(c->pipe, O_CLOEXEC) != 0 ||
-        (c->history = history_open(c->folder, 0)) < 0) {
-        cell_problem(c, "%s: %s", c->folder, strerror(errno));
+        (c->history = history_open(c->folder, 0)) < 0)
+        problem = text("%s: %s", c->folder, strerror(errno));
+    else if (!engine_start(&c->engine, c->kind, wanted(c)))
+        problem = "the database did not start";
+    else if (sqlock_migrate(engine_driver(&c->engine), c->engine.url, NULL, NULL, &err) != 0)
+        problem = err.text;
+    else if (!client_tables(c->engine.url, CELL_NAMES))
+        problem = "the application's tables could not be made";
+    if (problem && !c->engine.why[0])
+        cell_problem(c, "%s", problem);
+    if (problem)
         return false;
-    }
-    if (!engine_start(&c->engine, c->kind, wanted(c))) {
-        if (!c->engine.why[0])
-            cell_problem(c, "the database did not start");
-        return false;
-    }
-    if (sqlock_migrate(engine_driver(&c->engine), c->engine.url, NULL, NULL, &err) != 0) {
-        cell_problem(c, "%s", err.text);
-        return false;
-    }
-    if (!client_tables(c->engine.url, CELL_NAMES)) {
-        cell_problem(c, "the application's tables could not be made");
-        return false;
-    }
     if (c->fault->proxied)
         put_proxy_between(c);
     return !c->fault->servers || (followers_start(c) && front_start(c));
@@ -158,8 +143,7 @@ static void tear_down(struct cell *c)
     close(c->pipe[1]);
 }
 
-/* ---- the work ---------------------------------------------------------------------------------
- */
+/* ---- the work -------------------------------------------------------------------------------- */
 
 static int64_t least_rate(const struct cell *c)
 {
@@ -182,8 +166,8 @@ static int64_t grants_so_far(const struct cell *c, int64_t *out_us)
     int64_t n = history_read(c->folder, &events), grants = 0;
 
     for (int64_t i = 0; i < n; i++)
-        grants += (events[i].verb == V_ACQUIRE || events[i].verb == V_SETTLE) &&
-                  events[i].return_us != HISTORY_NOT_RETURNED && events[i].outcome == 0;
+        grants +=
+            (events[i].verb == V_ACQUIRE || events[i].verb == V_SETTLE) && event_ok(&events[i]);
     *out_us = n > 0 ? sqlock_now_us() - events[0].invoke_us : 0;
     free(events);
     return grants;
@@ -237,21 +221,7 @@ static void work(struct cell *c)
     cell_clients_end(c);
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------
- */
-
-static void read_rows(struct cell *c, struct check_row rows[CELL_NAMES])
-{
-    struct client_final finals[CELL_NAMES];
-
-    if (!client_final(c->engine.url, CELL_NAMES, finals)) {
-        cell_problem(c, "what clients wrote cannot be read");
-        return;
-    }
-    for (int i = 0; i < CELL_NAMES; i++)
-        rows[i] = (struct check_row){finals[i].guarded, finals[i].token, finals[i].row,
-                                     finals[i].version, finals[i].changes};
-}
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 static void judge(struct cell *c, FILE *say)
 {
@@ -273,7 +243,8 @@ static void judge(struct cell *c, FILE *say)
     for (int i = 0; i < CELL_NAMES; i++)
         rows[i] = (struct check_row){CHECK_NOT_READ, CHECK_NOT_READ, CHECK_NOT_READ, CHECK_NOT_READ,
                                      CHECK_NOT_READ};
-    read_rows(c, rows);
+    if (!client_final(c->engine.url, CELL_NAMES, rows))
+        cell_problem(c, "what clients wrote cannot be read");
     n = history_read(c->folder, &events);
     if (check_rules_save(&rules) != 0 || n < 0 ||
         check_history(&rules, events, n, &c->verdict, say) < 0)
@@ -314,33 +285,32 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
 
 static void say_end(const struct cell *c, FILE *say)
 {
-    fprintf(say,
-            "%s %s seed %" PRIu64 ": %" PRId64 " operations, %" PRId64 " grants (%" PRId64
-            "/s in peace), %d faults, %" PRId64 " unsure, %" PRId64 " settled, %" PRId64
-            " frozen, %" PRId64 " late, %" PRId64 " refused, %" PRId64 " violations%s%s\n",
-            c->kind->name, c->fault->word, c->seed, c->verdict.operations, c->verdict.grants,
-            c->verdict.rate, c->events, c->verdict.unsure, c->verdict.settled, c->frozen, c->late,
-            c->verdict.late_refused, c->verdict.violations, c->problem[0] ? "; " : "", c->problem);
+    fprintf(say, "%s %s seed %" PRIu64 ": %s%s%" PRId64 " frozen, %" PRId64 " late; ",
+            c->kind->name, c->fault->word, c->seed, c->problem, c->problem[0] ? "; " : "",
+            c->frozen, c->late);
     if (c->fault->servers)
-        fprintf(say,
-                "%d failovers: %" PRId64
-                " overlaps where commits were lost; the first grant came %" PRId64
-                " ms after a promotion at the latest\n",
-                c->events, c->verdict.lost_overlaps, c->longest_us / 1000);
+        fprintf(say, "the first grant %" PRId64 " ms after a promotion at the latest; ",
+                c->longest_us / 1000);
+    check_print(&c->verdict, say);
     if (c->problem[0] || c->verdict.violations)
         fprintf(say,
                 "the history is in %s\n"
                 "again: make torture CELL=\"%s %s\" SEED=%" PRIu64 "\n",
                 c->folder, c->kind->name, c->fault->word, c->seed);
     else
-        shell("rm -rf", c->folder);
+        shell("rm -rf '%s'", c->folder);
 }
 
 int cell_run(struct cell *c, struct total *out, FILE *say)
 {
     int64_t begun_us = now_us();
-    bool fine = set_up(c);
+    bool fine;
 
+    c->lease_ms = LEASE_MS;
+    c->side = 1;
+    c->pipe[0] = c->pipe[1] = c->history = -1;
+    c->dice = dice_of(c->seed);
+    fine = set_up(c);
     *out = (struct total){.cells = 0};
     if (!fine && c->engine.why[0]) {
         fprintf(say, "SKIP %s %s: %s\n", c->kind->name, c->fault->word, c->engine.why);
@@ -360,18 +330,4 @@ int cell_run(struct cell *c, struct total *out, FILE *say)
     if ((c->problem[0] || c->verdict.violations) && out->violations <= 0 && c->late == 0)
         out->date[0] = '\0';
     return c->problem[0] || c->verdict.violations ? 1 : 0;
-}
-
-struct cell cell_of(const struct engine_kind *kind, const struct fault_kind *fault, uint64_t seed)
-{
-    return (struct cell){.kind = kind,
-                         .fault = fault,
-                         .seed = seed,
-                         .seconds = SECONDS,
-                         .share = 1,
-                         .lease_ms = LEASE_MS,
-                         .side = 1,
-                         .dice = dice_of(seed),
-                         .pipe = {-1, -1},
-                         .history = -1};
 }

@@ -33,6 +33,9 @@ struct client {
     int side; /* the server that it was started on: V_SIDE */
 };
 
+/* short.c: the short form of all, as a cmocka program. */
+int short_main(void);
+
 /* A client that was stopped and went on. */
 struct freeze {
     uint32_t process;
@@ -47,6 +50,7 @@ struct cell {
     uint64_t seed;
     int32_t seconds; /* of the clients' work */
     int32_t share;   /* so many cells share the machine: the rate that is asked of each */
+    /* All else is for cell_run(). */
     int32_t lease_ms;
 
     struct dice dice;
@@ -73,14 +77,12 @@ struct cell {
                              though others had been granted the lock */
 };
 
-struct cell cell_of(const struct engine_kind *kind, const struct fault_kind *fault, uint64_t seed);
 /* Run it; 0: proved. 1: violated, or the cell did not work; what is known is on `say`. 77: it
  * cannot be had here, for the reason that is said. *out, for the totals, is filled with 0 and with
  * 1 for violations (out->date is "" if there is nothing to add). */
 int cell_run(struct cell *c, struct total *out, FILE *say);
 
-/* ---- for faults -------------------------------------------------------------------------------
- */
+/* ---- for faults ------------------------------------------------------------------------------ */
 
 /* The fault begins and is over, for the history. */
 void cell_hurt(struct cell *c);
@@ -97,13 +99,10 @@ bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks
 void cell_client_start(struct cell *c, struct client *who);
 /* With -9; it may have been stopped. */
 void cell_client_kill(struct client *who);
-/* Run the command with these words; its exit code, or -1. */
-int cell_command(struct cell *c, const char *const words[]);
 /* Run this program again with these words, without waiting for it. */
 pid_t cell_again(struct cell *c, const char *const words[], const char *err_path);
 
-/* ---- cell_clients.c ---------------------------------------------------------------------------
- */
+/* ---- cell_clients.c -------------------------------------------------------------------------- */
 
 /* All of them, until each has asked for something; false: one does not. */
 bool cell_clients_start(struct cell *c);
@@ -112,8 +111,7 @@ void cell_clients_look_after(struct cell *c);
 /* Ask all to end, and wait for them; one that does not, or that failed, is a problem. */
 void cell_clients_end(struct cell *c);
 
-/* ---- cell_sweep.c -----------------------------------------------------------------------------
- */
+/* ---- cell_sweep.c ---------------------------------------------------------------------------- */
 
 /* After the clients: each name can be had, nothing is held, and nobody is connected. */
 void cell_sweep(struct cell *c);

@@ -20,8 +20,7 @@
 
 enum { THREADS = 4, START_MS = 20000, END_MS = 20000, ARGS_MAX = 40 };
 
-/* ---- processes --------------------------------------------------------------------------------
- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void become(struct cell *c, char *const argv[], const char *err_path, pid_t parent)
 {
@@ -37,59 +36,25 @@ static void become(struct cell *c, char *const argv[], const char *err_path, pid
     _exit(127);
 }
 
-static pid_t run(struct cell *c, char *const argv[], const char *err_path)
+pid_t cell_again(struct cell *c, const char *const words[], const char *err_path)
 {
-    pid_t parent = getpid();
-    pid_t child = fork();
+    char *argv[ARGS_MAX] = {text("/proc/self/exe")};
+    pid_t parent = getpid(), child;
 
-    if (child == 0)
+    for (int i = 0; words[i]; i++)
+        argv[i + 1] = (char *)(uintptr_t)words[i];
+    if ((child = fork()) == 0)
         become(c, argv, err_path, parent);
     if (child < 0)
         fail_msg("fork: %s", strerror(errno));
     return child;
 }
 
-pid_t cell_again(struct cell *c, const char *const words[], const char *err_path)
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static const char *path_of(const struct cell *c, const struct client *who, const char *end)
 {
-    char self[] = "/proc/self/exe";
-    char *argv[ARGS_MAX] = {self};
-
-    for (int i = 0; words[i]; i++)
-        argv[i + 1] = (char *)(uintptr_t)words[i];
-    return run(c, argv, err_path);
-}
-
-/* One that hangs is ended, and its code is that of a signal. */
-int cell_command(struct cell *c, const char *const words[])
-{
-    int64_t end_us = now_us() + END_MS * INT64_C(1000);
-    char *argv[ARGS_MAX] = {(char *)(uintptr_t)TEST_COMMAND, (char *)(uintptr_t) "-U",
-                            c->engine.client_url};
-    char path[300];
-    int status = 0;
-    int n = 3;
-    pid_t child;
-
-    if (c->kind->unprepared)
-        argv[n++] = (char *)(uintptr_t) "--unprepared";
-    for (int i = 0; words[i]; i++)
-        argv[n++] = (char *)(uintptr_t)words[i];
-    snprintf(path, sizeof path, "%s/command.log", c->folder);
-    child = run(c, argv, path);
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        if (now_us() > end_us)
-            kill(child, SIGKILL);
-        sleep_ms(2);
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* ---- clients ----------------------------------------------------------------------------------
- */
-
-static void err_path(const struct cell *c, const struct client *who, char out[300])
-{
-    snprintf(out, 300, "%s/%" PRIu32 ".err", c->folder, who->process);
+    return text("%s/%" PRIu32 ".%s", c->folder, who->process, end);
 }
 
 /* A pooler's sessions cannot be set up: one in which locks are not safe is refused, and rightly;
@@ -104,19 +69,34 @@ static const char *allowed(const struct cell *c)
 /* A number is never used twice: a thread's history has one order. */
 void cell_client_start(struct cell *c, struct client *who)
 {
-    char process[16], seed[32], names[16], lease[16], threads[16], path[300], mix[200], side[16];
-    const char *words[ARGS_MAX] = {
-        "client",    "--folder", c->folder, "--url",     c->engine.client_url,
-        "--process", process,    "--seed",  seed,        "--names",
-        names,       "--lease",  lease,     "--threads", threads,
-        "--mix",     mix,        "--allow", allowed(c),  "--seconds",
-        "100000"};
     const char *more = c->fault->mix ? c->fault->mix : "", *less = c->kind->mix ? c->kind->mix : "";
+    const int lease_ms = who->command ? CELL_COMMAND_LEASE_MS : c->lease_ms;
+    const char *words[ARGS_MAX] = {
+        "client",
+        "--folder",
+        c->folder,
+        "--url",
+        c->engine.client_url,
+        "--process",
+        text("%" PRIu32, ++c->processes),
+        "--seed",
+        text("%" PRIu64, c->seed % 1000000007),
+        "--names",
+        text("%d", CELL_NAMES),
+        "--lease",
+        text("%d", lease_ms),
+        "--threads",
+        text("%d", who->command ? 1 : THREADS),
+        "--mix",
+        text("%s %s", more, less), /* the last word about a thing counts */
+        "--allow",
+        allowed(c),
+        "--seconds",
+        "100000"};
     int n = 21;
 
-    who->process = ++c->processes;
-    /* The last word about a thing counts. */
-    snprintf(mix, sizeof mix, "%s%s%s", more, *more && *less ? " " : "", less);
+    who->process = c->processes;
+    who->side = c->side;
     if (who->command)
         words[n++] = "--command";
     if (c->kind->unprepared)
@@ -127,17 +107,9 @@ void cell_client_start(struct cell *c, struct client *who)
     }
     if (c->fault->servers & SERVERS_SIDES) {
         words[n++] = "--side";
-        words[n++] = side;
+        words[n++] = text("%d", c->side);
     }
-    who->side = c->side;
-    snprintf(side, sizeof side, "%d", c->side);
-    snprintf(process, sizeof process, "%" PRIu32, who->process);
-    snprintf(seed, sizeof seed, "%" PRIu64, c->seed % 1000000007);
-    snprintf(names, sizeof names, "%d", CELL_NAMES);
-    snprintf(lease, sizeof lease, "%" PRId32, who->command ? CELL_COMMAND_LEASE_MS : c->lease_ms);
-    snprintf(threads, sizeof threads, "%d", who->command ? 1 : THREADS);
-    err_path(c, who, path);
-    who->pid = cell_again(c, words, path);
+    who->pid = cell_again(c, words, path_of(c, who, "err"));
 }
 
 void cell_client_kill(struct client *who)
@@ -160,21 +132,13 @@ struct client *cell_victim(struct cell *c)
     return who;
 }
 
-static void history_path(const struct cell *c, const struct client *who, char out[300])
-{
-    snprintf(out, 300, "%s/%" PRIu32 ".history", c->folder, who->process);
-}
-
 bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks, int verb)
 {
-    char path[300], tail[257] = "", kind = 0, word[32] = "";
-    char *line, *end;
-    int outcome = 0, fd;
+    int fd = open(path_of(c, who, "history"), O_RDONLY | O_CLOEXEC), outcome = 0;
+    char tail[257] = "", kind = 0, word[32] = "", *line, *end;
     struct stat st;
     ssize_t n;
 
-    history_path(c, who, path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     n = fstat(fd, &st) == 0
@@ -194,22 +158,16 @@ bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks
 static bool has_begun(const struct cell *c, const struct client *who)
 {
     struct stat st;
-    char path[300];
 
-    history_path(c, who, path);
-    return stat(path, &st) == 0 && st.st_size > 0;
+    return stat(path_of(c, who, "history"), &st) == 0 && st.st_size > 0;
 }
 
-/* Where the clock is stepped in the clients, the command would see the true one. */
-static bool clock_is_ours(const struct cell *c)
-{
-    return (c->fault->wants & ENGINE_CLOCK) && c->kind->family == FAMILY_SQLITE;
-}
-
-/* Nor does it ask for a grace. */
+/* Where the clock is stepped in the clients, the command would see the true one; nor does it ask
+ * for a grace. */
 static bool has_command(const struct cell *c)
 {
-    return !clock_is_ours(c) && !(c->fault->servers & SERVERS_GRACE);
+    return !((c->fault->wants & ENGINE_CLOCK) && c->kind->family == FAMILY_SQLITE) &&
+           !(c->fault->servers & SERVERS_GRACE);
 }
 
 bool cell_clients_start(struct cell *c)
@@ -231,21 +189,8 @@ bool cell_clients_start(struct cell *c)
     return true;
 }
 
-/* What a client says on stderr when it ends with a failure. */
-static void put_file(const char *path)
-{
-    char line[512];
-    FILE *f = fopen(path, "r");
-
-    while (f && fgets(line, sizeof line, f))
-        fputs(line, stderr);
-    if (f)
-        fclose(f);
-}
-
 static void end_client(struct cell *c, struct client *who, int64_t end_us)
 {
-    char path[300];
     int status = 0;
 
     if (!who->pid)
@@ -261,8 +206,7 @@ static void end_client(struct cell *c, struct client *who, int64_t end_us)
     who->pid = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return;
-    err_path(c, who, path);
-    put_file(path);
+    put_file(path_of(c, who, "err"), stderr); /* what it says when it ends with a failure */
     cell_problem(c, "client %" PRIu32 " ended with %s %d", who->process,
                  WIFSIGNALED(status) ? "signal" : "code",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

@@ -9,8 +9,7 @@
 
 enum { SETTLE_MS = 3000 };
 
-/* ---- locks ------------------------------------------------------------------------------------
- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 /* The longest lease of a client that died may still run. */
 static void take_each_name(struct cell *c, sqlock *m)
@@ -23,15 +22,12 @@ static void take_each_name(struct cell *c, sqlock *m)
     for (int i = 0; i < CELL_NAMES; i++) {
         sqlock_error err = {0};
         sqlock_lock *lock = NULL;
-        char name[16];
-        int rc;
+        int rc = sqlock_acquire(m, text("n%d", i), &opts, &lock, &err);
 
-        snprintf(name, sizeof name, "n%d", i);
-        rc = sqlock_acquire(m, name, &opts, &lock, &err);
+        if (rc == 0)
+            rc = sqlock_release(lock, &err);
         if (rc != 0)
-            cell_problem(c, "%s cannot be had when all is over: %s", name, err.text);
-        if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
-            cell_problem(c, "%s cannot be released when all is over: %s", name, err.text);
+            cell_problem(c, "n%d cannot be had and released when all is over: %s", i, err.text);
         sqlock_lock_free(lock);
     }
 }
@@ -83,15 +79,14 @@ static void sweep_locks(struct cell *c)
         cell_problem(c, "the schema is not whole when all is over: %s", err.text);
 }
 
-/* ---- connections and files --------------------------------------------------------------------
- */
+/* ---- connections and files ------------------------------------------------------------------- */
 
 static void sweep_sessions(struct cell *c)
 {
     int64_t end_us = now_us() + SETTLE_MS * INT64_C(1000);
     int n;
 
-    while ((n = engine_sessions(&c->engine)) != 0 && now_us() < end_us)
+    while ((n = engine_sessions(&c->engine, false)) != 0 && now_us() < end_us)
         sleep_ms(20);
     if (n != 0)
         cell_problem(c, "%d sessions are left when all is over", n);
@@ -104,11 +99,9 @@ static void sweep_files(struct cell *c)
 
     engine_forget(&c->engine);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char path[600];
         struct stat st;
 
-        snprintf(path, sizeof path, "%s%s", strchr(c->engine.url, ':') + 1, ends[i]);
-        if (stat(path, &st) == 0 && st.st_size > 0)
+        if (stat(text("%s%s", strchr(c->engine.url, ':') + 1, ends[i]), &st) == 0 && st.st_size > 0)
             cell_problem(c, "a file %s with %lld bytes is left when all is over", ends[i],
                          (long long)st.st_size);
     }
@@ -125,8 +118,7 @@ void cell_sweep(struct cell *c)
         sweep_files(c);
 }
 
-/* ---- frozen holders ---------------------------------------------------------------------------
- */
+/* ---- frozen holders -------------------------------------------------------------------------- */
 
 /* The grant that a thread had at a time; token 0: none. */
 static struct event held_at(const struct event *events, int64_t n, uint32_t process,
@@ -136,18 +128,18 @@ static struct event held_at(const struct event *events, int64_t n, uint32_t proc
 
     for (int64_t i = 0; i < n && events[i].invoke_us < at_us; i++) {
         const struct event *e = &events[i];
-        bool told = e->return_us != HISTORY_NOT_RETURNED && e->return_us < at_us;
+        bool told = event_returned(e) && e->return_us < at_us, of_it = e->token == held.token;
 
         if (e->process != process || e->thread != thread)
             continue;
         if ((e->verb == V_ACQUIRE || e->verb == V_SETTLE) && told && e->outcome == 0 && e->token)
             held = *e;
-        else if (e->token == held.token && e->name == held.name) {
-            if (e->verb == V_RELEASE || (told && e->outcome == SQLOCK_ELOST))
-                held.token = 0;
-            else if (told && e->outcome == 0 && e->deadline_us > held.deadline_us)
-                held.deadline_us = e->deadline_us;
-        }
+        else if (of_it && e->name == held.name &&
+                 (e->verb == V_RELEASE || (told && e->outcome == SQLOCK_ELOST)))
+            held.token = 0;
+        else if (of_it && e->name == held.name && told && e->outcome == 0 &&
+                 e->deadline_us > held.deadline_us)
+            held.deadline_us = e->deadline_us;
     }
     return held;
 }
@@ -155,29 +147,19 @@ static struct event held_at(const struct event *events, int64_t n, uint32_t proc
 static bool granted_on(const struct event *events, int64_t n, const struct event *held,
                        int64_t before_us)
 {
-    for (int64_t i = 0; i < n && events[i].invoke_us < before_us; i++) {
-        const struct event *e = &events[i];
-
-        if (e->verb == V_ACQUIRE && e->name == held->name && e->outcome == 0 &&
-            e->token > held->token && e->return_us != HISTORY_NOT_RETURNED &&
-            e->return_us < before_us)
+    for (int64_t i = 0; i < n && events[i].invoke_us < before_us; i++)
+        if (events[i].verb == V_ACQUIRE && events[i].name == held->name && event_ok(&events[i]) &&
+            events[i].token > held->token && events[i].return_us < before_us)
             return true;
-    }
     return false;
 }
 
-static void count_late(struct cell *c, const struct event *events, int64_t n,
-                       const struct event *held, int64_t woken_us)
+static bool is_late(const struct event *events, int64_t n, const struct event *held,
+                    const struct event *e)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const struct event *e = &events[i];
-
-        if (e->verb == V_GUARDED && e->process == held->process && e->thread == held->thread &&
-            e->token == held->token && e->name == held->name && e->invoke_us >= woken_us &&
-            e->return_us != HISTORY_NOT_RETURNED && e->outcome == 0 &&
-            granted_on(events, n, held, e->invoke_us))
-            c->late++;
-    }
+    return e->verb == V_GUARDED && e->process == held->process && e->thread == held->thread &&
+           e->token == held->token && e->name == held->name && event_ok(e) &&
+           granted_on(events, n, held, e->invoke_us);
 }
 
 void cell_count_frozen(struct cell *c, const struct event *events, int64_t n)
@@ -193,7 +175,8 @@ void cell_count_frozen(struct cell *c, const struct event *events, int64_t n)
             if (held.token == 0 || held.deadline_us >= f->to_us)
                 continue;
             c->frozen++;
-            count_late(c, events, n, &held, f->to_us);
+            for (int64_t k = 0; k < n; k++)
+                c->late += events[k].invoke_us >= f->to_us && is_late(events, n, &held, &events[k]);
         }
     }
 }

@@ -54,9 +54,8 @@ struct check_row {
 };
 
 struct check_rules {
-    const char *folder; /* for the report */
-    const char *engine; /* for the report; NULL: not told */
-    const char *fault;
+    const char *folder;         /* for the report */
+    const char *engine, *fault; /* for the report */
     uint64_t seed;
     int32_t lease_ms;             /* the longest lease that clients asked for */
     int32_t slack_ms;             /* of liveness: 2000 */
@@ -87,7 +86,7 @@ struct check_verdict {
 
 /* Check all events of a history, in the order of their invocations (history_read). Writes every
  * violation to say (up to some of each rule), and to *out what was found. Returns 0 if nothing was,
- * 1 if there are violations, -1 if there is no memory. */
+ * and 1 if there are violations. */
 int check_history(const struct check_rules *rules, const struct event *events, int64_t n,
                   struct check_verdict *out, FILE *say);
 /* The rule's breach as a sentence. */
@@ -98,12 +97,8 @@ void check_print(const struct check_verdict *v, FILE *say);
 /* Keep the rules beside the history, in the file "rules" of its folder, so that it can be checked
  * again. 0, or -1 with errno. */
 int check_rules_save(const struct check_rules *rules);
-/* Read a folder with its history and rules, and check it. Returns as check_history(), and -1 when
- * something cannot be read, which is told on stderr. */
-int check_folder(const char *folder, struct check_verdict *out, FILE *say);
-/* `check FOLDER [--lease MS] [--rate N] [--grants N] [--faults N]`: the options take the place of
- * what is in the folder's rules. argv[0] is the word check. Returns the exit status: 0, 1 for
- * violations, 2 when nothing could be checked. */
+/* `check FOLDER`: a history by the rules beside it. argv[0] is the word check. Returns the exit
+ * status: 0, 1 for violations, 2 when nothing could be checked, which is told on stderr. */
 int check_main(int argc, char **argv);
 
 #endif

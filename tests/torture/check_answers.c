@@ -1,7 +1,6 @@
 /* Whether what was said of a grant can be true: yes when it was no more, lost without a cause, busy
  * with one that was over. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include <sqlock/sqlock.h>
 
@@ -34,8 +33,7 @@ void check_threads(struct book *b)
     }
 }
 
-/* ---- yes --------------------------------------------------------------------------------------
- */
+/* ---- yes ------------------------------------------------------------------------------------- */
 
 /* What the database answers: it must know of all that was answered before it was asked, unless
  * commits were lost. */
@@ -129,8 +127,68 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
         judge_deadline(b, g, e);
 }
 
-/* ---- lost -------------------------------------------------------------------------------------
- */
+/* ---- busy ------------------------------------------------------------------------------------ */
+
+/* Who was told that a lock is busy was told by whom, and until when at the latest (P9). That is
+ * what the row said, while the holder goes by what it was told itself: so each refusal looks at a
+ * grant from the other side. It must be one that had not ended; and the row must not end before its
+ * holder stops believing (P4), which is seen here without anybody who comes in too early. */
+
+/* An answer that tells of a larger token than that of a grant of which nobody else tells, and of
+ * one that ended it; or NULL. */
+static const struct event *told_above(const struct book *b, const struct event *e)
+{
+    int64_t i = book_at(b, e->name, e->token);
+    const struct grant *g = i < b->n_grants ? &b->grants[i] : NULL;
+
+    if (!g || g->name != e->name || kind_of(b, e->name).slots > 1)
+        return NULL;
+    if (g->shared)
+        return g->rival;
+    return g->next && g->next->return_us < g->start_us ? g->next : g->told;
+}
+
+/* InnoDB shows a commit to others before it is on the disk. A server that is killed in between
+ * knows nothing of it when it is back, nor does the client, whose answer waited for the disk; and
+ * the token is granted to another. */
+static bool was_forgotten(const struct book *b, const struct grant *g, const struct event *e)
+{
+    return fault_between(&b->hurt, e->invoke_us, g->asked_us);
+}
+
+static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
+{
+    const struct event *above = g ? NULL : told_above(b, e);
+
+    if (above && side_of(b, above->process) != side_of(b, e->process))
+        above = NULL; /* the servers do not know of each other's grants */
+    if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
+        breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);
+    else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))
+        breach(b, RULE_BUSY, above, e,
+               "busy with token %" PRId64 ", when %" PRId64 " had been granted", e->token,
+               above->token);
+    else if (g && g->asked_us > e->return_us && !was_forgotten(b, g, e))
+        breach(b, RULE_BUSY, e, g->told, "busy with token %" PRId64 ", which nobody had asked for",
+               e->token);
+}
+
+static void judge_busy(struct book *b, const struct grant *g, const struct event *e,
+                       int64_t deadline_us)
+{
+    if (e->token == 0)
+        return;
+    judge_holder(b, g, e);
+    if (g && e->deadline_us > 0 && deadline_us > e->deadline_us &&
+        !fault_between(&b->clock, g->asked_us, e->return_us) &&
+        !fault_between(&b->lost, g->asked_us, e->return_us))
+        breach(b, RULE_ROW, g->told, e,
+               "token %" PRId64 " was good until %" PRId64
+               ", said its holder, and the row ended %" PRId64 " us before that",
+               g->token, deadline_us, deadline_us - e->deadline_us);
+}
+
+/* ---- lost ------------------------------------------------------------------------------------ */
 
 /* The deadline that the holder of a grant had been told of when it asked. An answer that comes
  * while another thread's question is under way counts for the questions after it. */
@@ -239,12 +297,10 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
         learn(k, e);
 }
 
-bool check_answers(struct book *b)
+void check_answers(struct book *b)
 {
-    struct known *known = calloc((size_t)b->n_grants + 1, sizeof *known);
+    struct known *known = book_new(b, b->n_grants, sizeof *known);
 
-    for (int64_t i = 0; known && i < b->n; i++)
+    for (int64_t i = 0; i < b->n; i++)
         judge_answer(b, &b->events[i], known);
-    free(known);
-    return known != NULL;
 }

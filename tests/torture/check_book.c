@@ -14,51 +14,35 @@ bool event_settles(const struct event *e)
             e->outcome == SQLOCK_EGUARDED);
 }
 
-/* ---- what processes say of themselves ---------------------------------------------------------
- */
+/* ---- what processes say of themselves -------------------------------------------------------- */
 
-static int by_process(const void *a, const void *b)
+static void note_processes(struct book *b)
 {
-    const struct process_says *x = a, *y = b;
-
-    return (x->process > y->process) - (x->process < y->process);
-}
-
-static bool collect_says(const struct book *b, struct says *s, int verb)
-{
-    int64_t n = 0;
-
     for (int64_t i = 0; i < b->n; i++)
-        n += b->events[i].verb == verb;
-    s->of = calloc((size_t)n + 1, sizeof *s->of);
-    if (!s->of)
-        return false;
-    for (int64_t i = 0; i < b->n; i++)
-        if (b->events[i].verb == verb)
-            s->of[s->n++] =
-                (struct process_says){b->events[i].process, (int32_t)b->events[i].value};
-    if (n)
-        qsort(s->of, (size_t)n, sizeof *s->of, by_process);
-    return true;
-}
+        if ((b->events[i].verb == V_LEASE || b->events[i].verb == V_SIDE) &&
+            b->events[i].process >= b->n_processes)
+            b->n_processes = (int64_t)b->events[i].process + 1;
+    b->processes = book_new(b, b->n_processes, sizeof *b->processes);
+    for (int64_t i = 0; i < b->n; i++) {
+        const struct event *e = &b->events[i];
 
-static int32_t said(const struct says *s, uint32_t process, int32_t otherwise)
-{
-    const struct process_says key = {.process = process};
-    const struct process_says *found =
-        s->n ? bsearch(&key, s->of, (size_t)s->n, sizeof key, by_process) : NULL;
-
-    return found ? found->value : otherwise;
+        if (e->verb == V_LEASE)
+            b->processes[e->process].lease_ms = (int32_t)e->value;
+        if (e->verb == V_SIDE)
+            b->processes[e->process].side = (int32_t)e->value;
+    }
 }
 
 static int64_t lease_us(const struct book *b, uint32_t process)
 {
-    return said(&b->leases, process, b->rules->lease_ms) * INT64_C(1000);
+    int32_t said_ms = process < b->n_processes ? b->processes[process].lease_ms : 0;
+
+    return (said_ms ? said_ms : b->rules->lease_ms) * INT64_C(1000);
 }
 
 int32_t side_of(const struct book *b, uint32_t process)
 {
-    return said(&b->sides, process, 0);
+    return process < b->n_processes ? b->processes[process].side : 0;
 }
 
 int64_t lease_usable_us(const struct book *b, uint32_t process)
@@ -68,53 +52,28 @@ int64_t lease_usable_us(const struct book *b, uint32_t process)
     return us - us / 10;
 }
 
-/* ---- faults -----------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
-static bool collect_faults(const struct book *b, struct faults *f, bool (*wanted)(int64_t value))
+/* What a fault does, by the value of its event. */
+#define STEPS_CLOCK   (1u << 2)
+#define HURTS_SERVER  (~1u)
+#define LOSES_COMMITS (1u << 3 | 1u << 4)
+#define GRANTS_AGAIN  (1u << 3)
+
+static void collect_faults(struct book *b, struct faults *f, unsigned values)
 {
-    int64_t n = 0;
+    int64_t healed_us = INT64_MIN;
 
-    for (int64_t i = 0; i < b->n; i++)
-        n += b->events[i].verb == V_FAULT && wanted(b->events[i].value);
-    f->times = calloc((size_t)n + 1, sizeof *f->times);
-    for (int64_t i = 0; f->times && i < b->n; i++) {
+    f->times = book_new(b, b->n, sizeof *f->times);
+    for (int64_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];
-        int64_t healed = event_returned(e) ? e->return_us : NEVER;
 
-        if (e->verb != V_FAULT || !wanted(e->value))
+        if (e->verb != V_FAULT || !(values >> (e->value >= 0 && e->value < 5 ? e->value : 1) & 1))
             continue;
-        if (f->n > 0 && f->times[f->n - 1].healed_us > healed)
-            healed = f->times[f->n - 1].healed_us;
-        f->times[f->n++] = (struct fault_time){e->invoke_us, healed};
+        if (!event_returned(e) || e->return_us > healed_us)
+            healed_us = event_returned(e) ? e->return_us : NEVER;
+        f->times[f->n++] = (struct fault_time){e->invoke_us, healed_us};
     }
-    return f->times != NULL;
-}
-
-static bool any_value(int64_t value)
-{
-    (void)value;
-    return true;
-}
-
-static bool steps_clock(int64_t value)
-{
-    return value == 2;
-}
-
-static bool hurts_server(int64_t value)
-{
-    return value != 0;
-}
-
-static bool loses_commits(int64_t value)
-{
-    return value == 3 || value == 4;
-}
-
-static bool grants_again(int64_t value)
-{
-    return value == 3;
 }
 
 int64_t faults_healed(const struct faults *f, int64_t until_us)
@@ -142,31 +101,23 @@ bool forgotten_between(const struct book *b, const struct event *told, int64_t a
     return fault_between(&b->lost, told->invoke_us, asked_us);
 }
 
-/* ---- grants -----------------------------------------------------------------------------------
- */
+/* ---- grants ---------------------------------------------------------------------------------- */
 
 static int by_thread(const void *a, const void *b)
 {
     const struct event *x = *(const struct event *const *)a, *y = *(const struct event *const *)b;
 
-    if (x->process != y->process)
-        return x->process < y->process ? -1 : 1;
-    if (x->thread != y->thread)
-        return x->thread < y->thread ? -1 : 1;
-    if (x->invoke_us != y->invoke_us)
-        return x->invoke_us < y->invoke_us ? -1 : 1;
-    return (x->op > y->op) - (x->op < y->op);
+    return order(x->process, y->process)
+               ?: order(x->thread, y->thread)
+               ?: order(x->invoke_us, y->invoke_us)
+               ?: order(x->op, y->op);
 }
 
 static int by_token(const void *a, const void *b)
 {
     const struct grant *x = a, *y = b;
 
-    if (x->name != y->name)
-        return x->name < y->name ? -1 : 1;
-    if (x->token != y->token)
-        return x->token < y->token ? -1 : 1;
-    return (x->start_us > y->start_us) - (x->start_us < y->start_us);
+    return order(x->name, y->name) ?: order(x->token, y->token) ?: order(x->start_us, y->start_us);
 }
 
 static void add_grant(struct book *b, const struct event *told, const struct event *asked)
@@ -218,8 +169,7 @@ static void collect_grants(struct book *b)
         if (e->verb == V_SETTLE || e->verb == V_RELEASE)
             note_settled(b, e, &unsure);
     }
-    if (b->n_grants)
-        qsort(b->grants, (size_t)b->n_grants, sizeof *b->grants, by_token);
+    qsort(b->grants, (size_t)b->n_grants, sizeof *b->grants, by_token);
 }
 
 int64_t book_at(const struct book *b, uint32_t name, int64_t token)
@@ -254,8 +204,7 @@ static struct grant *find_grant(const struct book *b, const struct event *e)
     return found;
 }
 
-/* ---- how they went on -------------------------------------------------------------------------
- */
+/* ---- how they went on ------------------------------------------------------------------------ */
 
 static void note_over(struct grant *g, const struct event *e)
 {
@@ -376,41 +325,40 @@ static void end_grants(struct book *b)
     }
 }
 
-bool book_make(struct book *b)
+void book_make(struct book *b)
 {
-    size_t room = (size_t)b->n + 1;
-
-    b->by_thread = calloc(room, sizeof *b->by_thread);
-    b->grants = calloc(room, sizeof *b->grants);
-    b->grant_of = calloc(room, sizeof *b->grant_of);
-    if (!b->by_thread || !b->grants || !b->grant_of || !kinds_make(b) ||
-        !collect_says(b, &b->leases, V_LEASE) || !collect_says(b, &b->sides, V_SIDE) ||
-        !collect_faults(b, &b->all, any_value) || !collect_faults(b, &b->clock, steps_clock) ||
-        !collect_faults(b, &b->hurt, hurts_server) || !collect_faults(b, &b->lost, loses_commits) ||
-        !collect_faults(b, &b->regranted, grants_again))
-        return false;
+    b->by_thread = book_new(b, b->n, sizeof *b->by_thread);
+    b->grants = book_new(b, b->n, sizeof *b->grants);
+    b->grant_of = book_new(b, b->n, sizeof *b->grant_of);
+    kinds_make(b);
+    note_processes(b);
+    collect_faults(b, &b->all, ~0u);
+    collect_faults(b, &b->clock, STEPS_CLOCK);
+    collect_faults(b, &b->hurt, HURTS_SERVER);
+    collect_faults(b, &b->lost, LOSES_COMMITS);
+    collect_faults(b, &b->regranted, GRANTS_AGAIN);
     for (int64_t i = 0; i < b->n; i++)
         b->by_thread[i] = &b->events[i];
-    if (b->n)
-        qsort(b->by_thread, (size_t)b->n, sizeof *b->by_thread, by_thread);
+    qsort(b->by_thread, (size_t)b->n, sizeof *b->by_thread, by_thread);
     collect_grants(b);
     follow_grants(b);
     follow_tokens(b);
     end_grants(b);
-    return true;
+}
+
+void *book_new(struct book *b, int64_t n, size_t size)
+{
+    void *made = calloc((size_t)n + 1, size);
+
+    if (!made) {
+        perror("the checker");
+        exit(2);
+    }
+    return b->made[b->n_made++] = made;
 }
 
 void book_free(struct book *b)
 {
-    free(b->by_thread);
-    free(b->grants);
-    free(b->grant_of);
-    free(b->leases.of);
-    free(b->sides.of);
-    free(b->kinds);
-    free(b->all.times);
-    free(b->clock.times);
-    free(b->hurt.times);
-    free(b->lost.times);
-    free(b->regranted.times);
+    while (b->n_made > 0)
+        free(b->made[--b->n_made]);
 }

@@ -30,8 +30,7 @@ static bool any_beside(const struct book *b, const struct event *e,
     return false;
 }
 
-/* ---- guarded ----------------------------------------------------------------------------------
- */
+/* ---- guarded --------------------------------------------------------------------------------- */
 
 /* In SQLite any writer keeps the file, and MySQL before 8.0 waits for what is locked. */
 static bool tells_guards(const struct book *b)
@@ -108,8 +107,7 @@ static void judge_guarded_claim(struct book *b, const struct event *e)
         breach(b, RULE_GUARDED, e, NULL, "guarded, and no such transaction was open");
 }
 
-/* ---- never granted ----------------------------------------------------------------------------
- */
+/* ---- never granted --------------------------------------------------------------------------- */
 
 /* A settle, or a release without a token, that told what became of this acquire. */
 static const struct event *settled_by(const struct book *b, const struct event *x)

@@ -1,14 +1,12 @@
 /* Whether locks are granted again when all faults are over, and whether enough was done to prove
  * anything. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include <sqlock/sqlock.h>
 
 #include "tests/torture/check_parts.h"
 
-/* ---- after the last fault ---------------------------------------------------------------------
- */
+/* ---- after the last fault -------------------------------------------------------------------- */
 
 /* A name after the last fault. */
 struct later {
@@ -106,11 +104,19 @@ static void judge_later(struct book *b, const struct later *l, int64_t healed_us
                l->from_us, l->granted_us - l->from_us, healed_us);
 }
 
-static void look_later(struct book *b, struct later *later, uint32_t names, int64_t healed_us)
+void check_liveness(struct book *b)
 {
-    int64_t end_us = end_of_history(b);
+    int64_t healed_us = b->all.n ? b->all.times[b->all.n - 1].healed_us : NEVER;
+    int64_t end_us = end_of_history(b), names = 0;
+    struct later *later;
 
-    for (uint32_t name = 0; name < names; name++)
+    if (healed_us == NEVER)
+        return;
+    for (int64_t i = 0; i < b->n; i++)
+        if (event_acquires(&b->events[i]) && b->events[i].name >= names)
+            names = (int64_t)b->events[i].name + 1;
+    later = book_new(b, names, sizeof *later);
+    for (int64_t name = 0; name < names; name++)
         later[name] = (struct later){NEVER, NEVER, NEVER, NULL};
     for (int64_t i = 0; i < b->n; i++)
         if (b->events[i].verb != V_FAULT && b->events[i].name < names)
@@ -118,42 +124,16 @@ static void look_later(struct book *b, struct later *later, uint32_t names, int6
     for (int64_t i = 0; i < b->n; i++)
         if (event_acquires(&b->events[i]))
             note_waited(b, &b->events[i], healed_us, end_us, &later[b->events[i].name]);
-    for (uint32_t name = 0; name < names; name++)
+    for (int64_t name = 0; name < names; name++)
         judge_later(b, &later[name], healed_us, end_us);
 }
 
-bool check_liveness(struct book *b)
-{
-    int64_t healed_us = b->all.n ? b->all.times[b->all.n - 1].healed_us : NEVER;
-    uint32_t names = 0;
-    struct later *later;
-
-    if (healed_us == NEVER)
-        return true;
-    for (int64_t i = 0; i < b->n; i++)
-        if (event_acquires(&b->events[i]) && b->events[i].name >= names)
-            names = b->events[i].name + 1;
-    later = calloc((size_t)names + 1, sizeof *later);
-    if (later)
-        look_later(b, later, names, healed_us);
-    free(later);
-    return later != NULL;
-}
-
-/* ---- what was done ----------------------------------------------------------------------------
- */
+/* ---- what was done --------------------------------------------------------------------------- */
 
 static bool is_operation(const struct event *e)
 {
     return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_LEASE && e->verb != V_SLOTS &&
            e->verb != V_SIDE && e->verb != V_RUN && e->verb != V_FAULT;
-}
-
-static void count_event(struct check_verdict *v, const struct event *e)
-{
-    v->operations += is_operation(e);
-    v->faults += e->verb == V_FAULT;
-    v->clock_steps += e->verb == V_FAULT && e->value == 2;
 }
 
 static bool opens_question(const struct event *e)
@@ -202,9 +182,11 @@ void check_load(struct book *b)
     struct check_verdict *v = b->out;
 
     for (int64_t i = 0; i < b->n; i++)
-        count_event(v, &b->events[i]);
+        v->operations += is_operation(&b->events[i]);
     count_settled(b);
     v->grants = b->n_grants;
+    v->faults = b->all.n;
+    v->clock_steps = b->clock.n;
     measure_rate(b);
     if (v->rate < r->min_rate)
         breach(b, RULE_LOAD, NULL, NULL,

@@ -44,16 +44,6 @@ struct faults {
     int64_t n;
 };
 
-/* What a process says of itself, by its number: how long its leases are, which server it reaches.
- */
-struct says {
-    struct process_says {
-        uint32_t process;
-        int32_t value;
-    } * of;
-    int64_t n;
-};
-
 struct book {
     const struct check_rules *rules;
     const struct event *events; /* by invocation */
@@ -62,7 +52,10 @@ struct book {
     struct grant *grants;           /* by name and token */
     int64_t n_grants;
     struct grant **grant_of; /* of each event; NULL: none that is known */
-    struct says leases, sides;
+    struct process {         /* by its number */
+        int32_t lease_ms, side;
+    } * processes;
+    int64_t n_processes;
     struct name_kind *kinds; /* by name */
     int64_t n_kinds;
     struct faults all, clock; /* clock: that stepped the server's clock */
@@ -71,14 +64,16 @@ struct book {
     struct faults regranted;  /* ... without a grace: so that locks may be granted again */
     struct check_verdict *out;
     FILE *say;
+    void *made[32]; /* by book_new() */
+    int n_made;
 };
 
-/* ---- check_book.c -----------------------------------------------------------------------------
- */
+/* ---- check_book.c ---------------------------------------------------------------------------- */
 
-/* False: no memory. What was made is freed by book_free() in any case. */
-bool book_make(struct book *b);
+void book_make(struct book *b);
 void book_free(struct book *b);
+/* Room for so many, and one, all 0, until book_free(). Without memory the process ends. */
+void *book_new(struct book *b, int64_t n, size_t size);
 /* The place of the first grant of this name with this token or a larger one, or where it would be.
  */
 int64_t book_at(const struct book *b, uint32_t name, int64_t token);
@@ -95,17 +90,6 @@ int32_t side_of(const struct book *b, uint32_t process);
 /* What was told at that time may have been forgotten when the other was asked for. */
 bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us);
 
-static inline bool event_returned(const struct event *e)
-{
-    return e->return_us != HISTORY_NOT_RETURNED;
-}
-
-/* An answer, and it is yes. */
-static inline bool event_ok(const struct event *e)
-{
-    return event_returned(e) && e->outcome == 0;
-}
-
 /* A question for a lock, exclusive or shared. */
 static inline bool event_acquires(const struct event *e)
 {
@@ -121,36 +105,26 @@ static inline bool event_refused(const struct event *e)
 /* A settle or a release has told what became of a request. */
 bool event_settles(const struct event *e);
 
-/* ---- check_shared.c ---------------------------------------------------------------------------
- */
+/* ---- check_shared.c -------------------------------------------------------------------------- */
 
-/* What the history says of them. False: no memory. */
-bool kinds_make(struct book *b);
+/* What the history says of them. */
+void kinds_make(struct book *b);
 /* Of a name that nobody said anything about: one holder. */
 struct name_kind kind_of(const struct book *b, uint32_t name);
 
-/* ---- the rules --------------------------------------------------------------------------------
- */
+/* ---- the rules ------------------------------------------------------------------------------- */
 
 void check_threads(struct book *b);  /* check_answers.c: a thread asks one thing at a time */
 void check_tokens(struct book *b);   /* check_spans.c */
 void check_spans(struct book *b);    /* check_spans.c */
 void check_claims(struct book *b);   /* check_claims.c: guarded, and never granted */
-bool check_slots(struct book *b);    /* check_shared.c; false: no memory */
-bool check_answers(struct book *b);  /* check_answers.c: yes and lost; false: no memory */
-bool check_rows(struct book *b);     /* check_rows.c; false: no memory */
-bool check_liveness(struct book *b); /* check_load.c; false: no memory */
+void check_slots(struct book *b);    /* check_shared.c */
+void check_answers(struct book *b);  /* check_answers.c: yes and lost */
+void check_rows(struct book *b);     /* check_rows.c */
+void check_liveness(struct book *b); /* check_load.c */
 void check_load(struct book *b);     /* check_load.c */
 
-/* ---- check_busy.c -----------------------------------------------------------------------------
- */
-
-/* An acquire that was refused and told by which grant (NULL: it is not known), whose holder had
- * been told of this deadline before. */
-void judge_busy(struct book *b, const struct grant *g, const struct event *e, int64_t deadline_us);
-
-/* ---- check_report.c ---------------------------------------------------------------------------
- */
+/* ---- check_report.c -------------------------------------------------------------------------- */
 
 /* A breach of a rule by two events (either may be NULL), told with all that happened to the first
  * one's name between them; of each rule the first few. The words go on after "n3: ". */

@@ -112,3 +112,25 @@ void check_print(const struct check_verdict *v, FILE *say)
         if (v->found[rule])
             fprintf(say, "  %" PRId64 " x %s\n", v->found[rule], check_rule_text(rule));
 }
+
+/* ---- all of it, one rule after the other ----------------------------------------------------- */
+
+int check_history(const struct check_rules *rules, const struct event *events, int64_t n,
+                  struct check_verdict *out, FILE *say)
+{
+    struct book b = {.rules = rules, .events = events, .n = n, .out = out, .say = say};
+
+    *out = (struct check_verdict){0};
+    book_make(&b);
+    check_threads(&b);
+    check_tokens(&b);
+    check_spans(&b);
+    check_claims(&b);
+    check_slots(&b);
+    check_answers(&b);
+    check_rows(&b);
+    check_liveness(&b);
+    check_load(&b);
+    book_free(&b);
+    return out->violations > 0;
+}

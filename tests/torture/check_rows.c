@@ -37,19 +37,14 @@ static int by_value(const void *a, const void *b)
 {
     const struct event *x = *(const struct event *const *)a, *y = *(const struct event *const *)b;
 
-    if (x->verb != y->verb)
-        return x->verb < y->verb ? -1 : 1;
-    if (x->name != y->name)
-        return x->name < y->name ? -1 : 1;
-    if (x->value != y->value)
-        return x->value < y->value ? -1 : 1;
-    if (event_ok(x) != event_ok(y))
-        return event_ok(x) ? -1 : 1;
-    return (x->invoke_us > y->invoke_us) - (x->invoke_us < y->invoke_us);
+    return order(x->verb, y->verb)
+               ?: order(x->name, y->name)
+               ?: order(x->value, y->value)
+               ?: order(event_ok(y), event_ok(x))
+               ?: order(x->invoke_us, y->invoke_us);
 }
 
-/* ---- order ------------------------------------------------------------------------------------
- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Whether this one has written for certain: it was told so; or its value is there, and nobody else
  * can have written it. */
@@ -142,8 +137,7 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
                last->token);
 }
 
-/* ---- conflicts --------------------------------------------------------------------------------
- */
+/* ---- conflicts ------------------------------------------------------------------------------- */
 
 /* The place of the first of the compare-and-sets of a name that may have written this value or a
  * larger one. */
@@ -193,8 +187,7 @@ static void check_conflicts(struct book *b, const struct event **all, int64_t n)
     }
 }
 
-/* ---- sums -------------------------------------------------------------------------------------
- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Values that nobody says to have written, and may be those of the silent. */
 static int64_t unclaimed(const struct writes *w)
@@ -304,43 +297,34 @@ static void check_row(struct book *b, uint32_t name, const struct check_row *row
                row->version, row->changes);
 }
 
-static bool check_finals(struct book *b, const struct event **all, int64_t n)
+static void check_finals(struct book *b, const struct event **all, int64_t n)
 {
     uint32_t rows = b->rules->rows ? b->rules->n_rows : 0;
-    bool(*written)[V_COUNT] = calloc((size_t)rows + 1, sizeof *written);
+    bool(*written)[V_COUNT] = book_new(b, rows, sizeof *written);
 
-    for (int64_t i = 0; written && i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         if (all[i]->name < rows)
             written[all[i]->name][all[i]->verb] = true;
-    for (uint32_t name = 0; written && name < rows; name++)
+    for (uint32_t name = 0; name < rows; name++)
         check_row(b, name, &b->rules->rows[name], written[name]);
-    free(written);
-    return written != NULL;
 }
 
-bool check_rows(struct book *b)
+void check_rows(struct book *b)
 {
-    const struct event **all;
+    const struct event **all = book_new(b, b->n, sizeof *all);
     int64_t n = 0, from = 0;
-    bool fine;
 
     if (b->lost.n > 0)
-        return true;
-    all = calloc((size_t)b->n + 1, sizeof *all);
-    if (!all)
-        return false;
+        return;
     for (int64_t i = 0; i < b->n; i++)
         if (is_write(b->events[i].verb) && may_have_written(&b->events[i]))
             all[n++] = &b->events[i];
-    if (n)
-        qsort(all, (size_t)n, sizeof *all, by_value);
+    qsort(all, (size_t)n, sizeof *all, by_value);
     for (int64_t i = 1; i <= n; i++)
         if (i == n || all[i]->name != all[from]->name || all[i]->verb != all[from]->verb) {
             check_writes(b, all + from, i - from);
             from = i;
         }
     check_conflicts(b, all, n);
-    fine = check_finals(b, all, n);
-    free(all);
-    return fine;
+    check_finals(b, all, n);
 }

@@ -6,37 +6,36 @@
 
 #include "tests/torture/check_parts.h"
 
-/* ---- kinds of names ---------------------------------------------------------------------------
- */
-
-static void note_kind(struct book *b, const struct event *e)
-{
-    struct name_kind *kind = &b->kinds[e->name];
-
-    if (e->verb == V_SHARE)
-        kind->shared = true;
-    if (e->verb == V_SLOTS && kind->slots != 0 && kind->slots != e->value)
-        breach(b, RULE_HISTORY, e, NULL, "it has %" PRId64 " slots, and %" PRId64, kind->slots,
-               e->value);
-    if (e->verb == V_SLOTS)
-        kind->slots = e->value;
-}
+/* ---- kinds of names -------------------------------------------------------------------------- */
 
 static bool tells_kind(const struct event *e)
 {
     return e->verb == V_SHARE || e->verb == V_SLOTS;
 }
 
-bool kinds_make(struct book *b)
+static void note_kind(struct book *b, const struct event *e)
+{
+    struct name_kind *kind = &b->kinds[e->name];
+
+    if (e->verb == V_SHARE) {
+        kind->shared = true;
+        return;
+    }
+    if (kind->slots != 0 && kind->slots != e->value)
+        breach(b, RULE_HISTORY, e, NULL, "it has %" PRId64 " slots, and %" PRId64, kind->slots,
+               e->value);
+    kind->slots = e->value;
+}
+
+void kinds_make(struct book *b)
 {
     for (int64_t i = 0; i < b->n; i++)
         if (tells_kind(&b->events[i]) && b->events[i].name >= b->n_kinds)
             b->n_kinds = (int64_t)b->events[i].name + 1;
-    b->kinds = calloc((size_t)b->n_kinds + 1, sizeof *b->kinds);
-    for (int64_t i = 0; b->kinds && i < b->n; i++)
+    b->kinds = book_new(b, b->n_kinds, sizeof *b->kinds);
+    for (int64_t i = 0; i < b->n; i++)
         if (tells_kind(&b->events[i]))
             note_kind(b, &b->events[i]);
-    return b->kinds != NULL;
 }
 
 struct name_kind kind_of(const struct book *b, uint32_t name)
@@ -44,8 +43,7 @@ struct name_kind kind_of(const struct book *b, uint32_t name)
     return name < b->n_kinds ? b->kinds[name] : (struct name_kind){0};
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* A slot is taken for a time: by a grant, or by a guarded write of one that has run out. */
 struct span {
@@ -78,11 +76,7 @@ static int by_time(const void *a, const void *b)
 {
     const struct turn *x = a, *y = b;
 
-    if (x->at_us != y->at_us)
-        return x->at_us < y->at_us ? -1 : 1;
-    if (x->begins != y->begins)
-        return x->begins ? 1 : -1;
-    return (x->span > y->span) - (x->span < y->span);
+    return order(x->at_us, y->at_us) ?: order(x->begins, y->begins) ?: order(x->span, y->span);
 }
 
 /* Who was asked for after the last step of the clock; and the first of all to be asked for. */
@@ -212,7 +206,7 @@ static int by_name(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
 
-    return (x->grant->name > y->grant->name) - (x->grant->name < y->grant->name);
+    return order(x->grant->name, y->grant->name);
 }
 
 static void collect_spans(struct book *b, struct slots *s)
@@ -223,34 +217,23 @@ static void collect_spans(struct book *b, struct slots *s)
     for (int64_t i = 0; i < b->n; i++)
         if (b->grant_of[i] && kind_of(b, b->grant_of[i]->name).slots > 1)
             add_guard(b, s, b->grant_of[i], &b->events[i]);
-    if (s->n_spans)
-        qsort(s->spans, (size_t)s->n_spans, sizeof *s->spans, by_name);
+    qsort(s->spans, (size_t)s->n_spans, sizeof *s->spans, by_name);
 }
 
-bool check_slots(struct book *b)
+void check_slots(struct book *b)
 {
-    size_t room = (size_t)(b->n_grants + b->n) + 1;
-    struct slots s = {.spans = calloc(room, sizeof *s.spans),
-                      .turns = calloc(2 * room, sizeof *s.turns),
-                      .open = calloc(room, sizeof *s.open),
-                      .at = calloc(room, sizeof *s.at),
-                      .past = calloc(room, sizeof(struct grant *)),
-                      .kept_us = calloc(room, sizeof *s.kept_us)};
-    bool fine = s.spans && s.turns && s.open && s.at && s.past && s.kept_us;
-    int64_t from = 0;
+    int64_t room = b->n_grants + b->n, from = 0;
+    struct slots s = {.spans = book_new(b, room, sizeof *s.spans),
+                      .turns = book_new(b, 2 * room, sizeof *s.turns),
+                      .open = book_new(b, room, sizeof *s.open),
+                      .at = book_new(b, room, sizeof *s.at),
+                      .past = book_new(b, room, sizeof(struct grant *)),
+                      .kept_us = book_new(b, room, sizeof *s.kept_us)};
 
-    if (fine)
-        collect_spans(b, &s);
+    collect_spans(b, &s);
     for (int64_t i = 1; i <= s.n_spans; i++)
         if (i == s.n_spans || s.spans[i].grant->name != s.spans[from].grant->name) {
             sweep_name(b, &s, from, i);
             from = i;
         }
-    free(s.spans);
-    free(s.turns);
-    free(s.open);
-    free(s.at);
-    free(s.past);
-    free(s.kept_us);
-    return fine;
 }

@@ -1,5 +1,4 @@
 /* A client: its start, its threads and its end. */
-#include "tests/torture/client.h"
 #include <sqlock/admin.h>
 
 #include <errno.h>
@@ -17,8 +16,7 @@
 
 enum { REQUEST_MS = 2000 };
 
-/* ---- what is asked and answered ---------------------------------------------------------------
- */
+/* ---- what is asked and answered -------------------------------------------------------------- */
 
 void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token)
 {
@@ -38,25 +36,10 @@ void hand_answer(struct hand *h, int outcome, int64_t deadline_us, int64_t value
     history_return(h->crew->history, h->at);
 }
 
-bool client_explained(int code)
-{
-    switch (code) {
-    case 0:
-    case SQLOCK_CONFLICT:
-    case SQLOCK_EBUSY:
-    case SQLOCK_ELOST:
-    case SQLOCK_EUNSURE:
-    case SQLOCK_EGUARDED:
-    case SQLOCK_ECANCELLED:
-    case SQLOCK_ETIMEOUT:
-    case SQLOCK_ETXGONE:
-    case SQLOCK_ETXRESTART:
-    case SQLOCK_EUNREACH:
-        return true;
-    default:
-        return false;
-    }
-}
+/* What needs no explanation by --allow: busy, lost, unsure, away. */
+#define EXPLAINED                                                                                  \
+    "SQLOCK_EBUSY SQLOCK_ELOST SQLOCK_EUNSURE SQLOCK_EGUARDED SQLOCK_ECANCELLED SQLOCK_ETIMEOUT "  \
+    "SQLOCK_ETXGONE SQLOCK_ETXRESTART SQLOCK_EUNREACH"
 
 static void fail(struct crew *c)
 {
@@ -67,14 +50,14 @@ static void fail(struct crew *c)
 static bool explain(struct crew *c, uint32_t thread, int code, const sqlock_error *err,
                     const char *what)
 {
-    if (client_explained(code) || plan_lists(c->plan.allow, sqlock_code_name(code)))
+    if (code == 0 || code == SQLOCK_CONFLICT || plan_lists(EXPLAINED, sqlock_code_name(code)) ||
+        plan_lists(c->plan.allow, sqlock_code_name(code)))
         return true;
     fprintf(stderr,
-            "client %" PRIu32 " (seed %" PRIu64 ", thread %" PRIu32
+            "client %" PRId64 " (seed %" PRId64 ", thread %" PRIu32
             "): nothing explains that %s said %s: %s [%s %ld]\n",
-            c->plan.process, c->plan.seed, thread, what, sqlock_code_name(code),
-            err != NULL ? err->text : "", err != NULL ? err->sqlstate : "",
-            err != NULL ? err->native : 0);
+            c->plan.process, c->plan.seed, thread, what, sqlock_code_name(code), err->text,
+            err->sqlstate, err->native);
     fail(c);
     return false;
 }
@@ -84,23 +67,16 @@ bool hand_explain(struct hand *h, int code, const sqlock_error *err, const char 
     return explain(h->crew, h->now.thread, code, err, what);
 }
 
-/* ---- choices ----------------------------------------------------------------------------------
- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
-bool hand_dares(struct hand *h, enum client_chance chance)
+bool hand_dares(struct hand *h, enum client_mix chance)
 {
-    return (int)dice_below(&h->dice, 1000) < h->crew->plan.chances[chance];
+    return (int)dice_below(&h->dice, 1000) < h->crew->plan.mix[chance];
 }
 
 uint32_t hand_name(struct hand *h)
 {
-    return (uint32_t)dice_below(&h->dice, h->crew->plan.names);
-}
-
-const char *hand_name_text(uint32_t name, char out[16])
-{
-    snprintf(out, 16, "n%" PRIu32, name);
-    return out;
+    return (uint32_t)dice_below(&h->dice, (uint64_t)h->crew->plan.names);
 }
 
 void hand_nap(int64_t ms)
@@ -124,8 +100,7 @@ void hand_oversleep(struct hand *h)
     hand_sleep(h, h->crew->plan.lease_ms + dice_between(&h->dice, 1, h->crew->plan.lease_ms / 4));
 }
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void reap(struct hand *h)
 {
@@ -146,9 +121,8 @@ static void reap(struct hand *h)
 static void step(struct hand *h)
 {
     static void (*const steps[])(struct hand *) = {
-        [STEP_TRY] = lease_try,          [STEP_WAIT] = lease_wait, [STEP_LOOP] = lease_loop,
-        [STEP_ROW_LOCK] = rows_row_lock, [STEP_CAS] = rows_cas,    [STEP_REAP] = reap};
-    const int *weights = h->crew->plan.steps;
+        [STEP_ROW_LOCK] = rows_row_lock, [STEP_CAS] = rows_cas, [STEP_REAP] = reap};
+    const int *weights = h->crew->plan.mix;
     int sum = 0, at, i = 0;
 
     for (int k = 0; k < STEP_COUNT; k++)
@@ -156,7 +130,10 @@ static void step(struct hand *h)
     at = (int)dice_below(&h->dice, sum > 0 ? (uint64_t)sum : 1);
     while (i < STEP_COUNT - 1 && at >= weights[i])
         at -= weights[i++];
-    steps[i](h);
+    if (i <= STEP_LOOP)
+        lease_take(h, i);
+    else
+        steps[i](h);
 }
 
 static void *hand_main(void *arg)
@@ -172,8 +149,7 @@ static void *hand_main(void *arg)
     return NULL;
 }
 
-/* ---- managers ---------------------------------------------------------------------------------
- */
+/* ---- managers -------------------------------------------------------------------------------- */
 
 /* Whether who started this has closed the other end of its descriptor 0. */
 static bool abandoned(void)
@@ -206,10 +182,10 @@ static bool open_one(struct crew *c, int connections, sqlock **out_m)
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     int rc;
 
-    opts.flags = c->plan.open_flags;
+    opts.flags = (unsigned)c->plan.open_flags;
     opts.connections = connections;
     opts.request_ms = REQUEST_MS;
-    opts.grace_ms = c->plan.grace_ms;
+    opts.grace_ms = (int32_t)c->plan.grace_ms;
     opts.lease_ms = 1000; /* of reapers: the end of one holds no other up for long */
     do {
         sqlock_error err = {0};
@@ -236,14 +212,11 @@ static void *warm_up(void *arg)
 /* One for all threads, one for each, or something between. */
 static bool open_managers(struct crew *c, struct dice *dice)
 {
-    struct plan *p = &c->plan;
+    const int64_t threads = c->plan.threads;
 
-    if (p->managers == 0)
-        p->managers = dice_below(dice, 2) == 0 ? 1 : 1 + (uint32_t)dice_below(dice, p->threads);
-    if (p->managers > p->threads)
-        p->managers = p->threads;
-    for (uint32_t i = 0; i < p->managers; i++) {
-        int hands = (int)((p->threads + p->managers - 1) / p->managers);
+    c->n_managers = dice_below(dice, 2) == 0 ? 1 : dice_between(dice, 1, threads);
+    for (int64_t i = 0; i < c->n_managers; i++) {
+        int hands = (int)((threads + c->n_managers - 1) / c->n_managers);
         int connections =
             dice_below(dice, 4) == 0 ? (int)dice_between(dice, 2, hands + 1) : hands + 1;
 
@@ -253,19 +226,11 @@ static bool open_managers(struct crew *c, struct dice *dice)
     return true;
 }
 
-/* ---- a client ---------------------------------------------------------------------------------
- */
-
-static void wait_for_the_end(struct crew *c)
-{
-    while (!is_over(c, 10))
-        ;
-    sqlock_cancel_fire(c->cancel);
-}
+/* ---- a client -------------------------------------------------------------------------------- */
 
 static void note_own(struct crew *c, uint32_t op, int verb, int64_t value)
 {
-    struct event e = {.process = c->plan.process,
+    struct event e = {.process = (uint32_t)c->plan.process,
                       .thread = 2 * CLIENT_THREADS_MAX,
                       .op = op,
                       .verb = verb,
@@ -275,36 +240,34 @@ static void note_own(struct crew *c, uint32_t op, int verb, int64_t value)
     history_return(c->history, &e);
 }
 
-/* For the checker: how far ahead deadlines may lie, and whose tokens these are. */
-static void note_self(struct crew *c)
+static void work(struct crew *c, struct hand *hands)
 {
+    const uint32_t process = (uint32_t)c->plan.process;
+    uint32_t started = 0;
+
+    /* For the checker: how far ahead deadlines may lie, and whose tokens these are. */
     note_own(c, 0, V_LEASE, c->plan.lease_ms);
     if (c->plan.side)
         note_own(c, 1, V_SIDE, c->plan.side);
-}
-
-static void work(struct crew *c, struct hand *hands)
-{
-    uint32_t started = 0;
-
-    note_self(c);
     for (; started < c->plan.threads; started++) {
         struct hand *h = &hands[started];
 
-        h->crew = c;
-        h->now.process = h->beside.process = c->plan.process;
-        h->now.thread = started;
-        h->beside.thread = CLIENT_THREADS_MAX + started;
-        h->at = &h->now;
-        h->m = c->plan.command ? NULL : c->managers[started % c->plan.managers];
-        h->dice = dice_of((c->plan.seed * 1009 + c->plan.process) * 1013 + started + 1);
+        *h = (struct hand){
+            .crew = c,
+            .now = {.process = process, .thread = started},
+            .beside = {.process = process, .thread = CLIENT_THREADS_MAX + started},
+            .at = &h->now,
+            .m = c->plan.command ? NULL : c->managers[started % c->n_managers],
+            .dice = dice_of(((uint64_t)c->plan.seed * 1009 + process) * 1013 + started + 1)};
         if (pthread_create(&h->thread, NULL, hand_main, h) != 0) {
             perror("client: a thread");
             fail(c);
             break;
         }
     }
-    wait_for_the_end(c);
+    while (!is_over(c, 10))
+        ;
+    sqlock_cancel_fire(c->cancel);
     while (started > 0)
         pthread_join(hands[--started].thread, NULL);
 }
@@ -312,8 +275,8 @@ static void work(struct crew *c, struct hand *hands)
 static void *run(void *arg)
 {
     struct crew *c = arg;
-    struct dice dice = dice_of(c->plan.seed * 1009 + c->plan.process);
-    struct hand *hands = calloc(c->plan.threads, sizeof *hands);
+    struct dice dice = dice_of((uint64_t)(c->plan.seed * 1009 + c->plan.process));
+    struct hand *hands = calloc((size_t)c->plan.threads, sizeof *hands);
     sqlock_error err = {0};
 
     if (hands == NULL || sqlock_cancel_new(&c->cancel, &err) != 0)
@@ -349,8 +312,8 @@ int client_main(int argc, char **argv)
         (c.app = app_of(c.plan.url)) == NULL)
         return 2;
     c.before = left_begin();
-    c.end_us = sqlock_now_us() + (int64_t)c.plan.seconds * 1000000;
-    if ((c.history = history_open(c.plan.folder, c.plan.process)) < 0) {
+    c.end_us = sqlock_now_us() + c.plan.seconds * 1000000;
+    if ((c.history = history_open(c.plan.folder, (uint32_t)c.plan.process)) < 0) {
         perror(c.plan.folder);
         return 2;
     }
@@ -363,7 +326,7 @@ int client_main(int argc, char **argv)
         run_aside(&c, run);
     close(c.history);
     if (!left_nothing(&c.before, c.plan.threads, stderr)) {
-        fprintf(stderr, "client %" PRIu32 " (seed %" PRIu64 ") left that behind\n", c.plan.process,
+        fprintf(stderr, "client %" PRId64 " (seed %" PRId64 ") left that behind\n", c.plan.process,
                 c.plan.seed);
         return 1;
     }

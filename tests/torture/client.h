@@ -5,8 +5,8 @@
  *
  *     client --folder DIR --process N --url URL --seed S --names K --threads T --lease MS --seconds
  * S
- *            [--mix "WORD=NUMBER ..."] [--allow "SQLOCK_EFULL ..."] [--managers M] [--unprepared]
- *            [--weak] [--command] [--grace MS] [--side N]
+ *            [--mix "WORD=NUMBER ..."] [--allow "SQLOCK_EFULL ..."] [--unprepared] [--command]
+ *            [--grace MS] [--side N]
  *
  * It writes DIR/N.history and ends by itself after its time, on SIGTERM, or when the pipe that is
  * its descriptor 0 is closed. Then it gives back what it holds and closes what it has opened. It
@@ -14,14 +14,13 @@
  * codes a cell's faults explain is told by --allow; a lock that is busy or lost, a reply that was
  * lost and a database that is away need no explanation), or a descriptor was left open.
  *
- * --managers 0 (so without) lets the seed decide how many managers the threads share. --mix changes
- * the weights and chances of client_plan.h. --side is what V_SIDE says of it. --command is another
+ * The seed decides how many managers the threads share. --mix changes the weights and chances of
+ * client_plan.h. --side is what V_SIDE says of it. --command is another
  * kind of client, which runs the command again and again; its holders are `held` (below). */
 #ifndef SQLOCK_TESTS_TORTURE_CLIENT_H
 #define SQLOCK_TESTS_TORTURE_CLIENT_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "tests/torture/check.h"
 
 /* What a program of this folder does first: if argv[1] is "client" or "held" it is one, and this is
  * what to end with; else -1. */
@@ -33,24 +32,28 @@ int client_main(int argc, char **argv);
  * $SQLOCK_TOKEN. It notes the grant and beats as long as it works, and its thread is its pid. */
 int client_held(int argc, char **argv);
 
-/* Whether a code (word of sqlock_code_name()) is one that a client takes without --allow. */
-bool client_explained(int code);
-
 /* Make the tables of the application, torture_guarded, torture_rows and torture_cas, with a row for
  * each name, all of it anew; the schema of the library is there already. False: why is on stderr.
  */
 bool client_tables(const char *url, uint32_t names);
 
-/* What is in them, for the checker: all counters began with 0 and rose by 1. */
-struct client_final {
-    int64_t guarded; /* writes under a guard that were committed */
-    int64_t token;   /* of the last of them */
-    int64_t row;     /* what the last one wrote under a row lock */
-    int64_t version; /* compare and set */
-    int64_t changes; /* beside the version: how often the row was changed */
+/* What is in them, for the checker: of so many names. Waits up to ten seconds for a database that
+ * is away. */
+bool client_final(const char *url, uint32_t names, struct check_row *out);
+
+/* What a process has: descriptors that are open, threads, memory that is allocated. What a client
+ * has more at its end than at its begin, it left behind. */
+struct left {
+    int descriptors, threads;
+    int64_t bytes; /* by malloc(), in all threads */
 };
 
-/* Read them, n is names; waits up to ten seconds for a database that is away. */
-bool client_final(const char *url, uint32_t names, struct client_final *out);
+/* At a client's begin, before it has threads. They share one arena of malloc(): each takes some KiB
+ * that would look like something left. */
+struct left left_begin(void);
+struct left left_now(void);
+/* Whether nothing is left of what came since; else it is told on `say`. What the C library keeps of
+ * so many threads is nothing. */
+bool left_nothing(const struct left *before, int64_t threads, FILE *say);
 
 #endif

@@ -1,7 +1,7 @@
 #include "tests/torture/client_app.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
@@ -30,8 +30,7 @@ const struct app *app_of(const char *url)
     return NULL;
 }
 
-/* ---- the application's tables -----------------------------------------------------------------
- */
+/* ---- the application's tables ---------------------------------------------------------------- */
 
 static void *connect_soon(const struct app *app, const char *url)
 {
@@ -45,33 +44,33 @@ static void *connect_soon(const struct app *app, const char *url)
     return native;
 }
 
-static bool run(const struct app *app, void *native, const char *sql)
+/* A statement and its number, if it has one. */
+__attribute__((format(printf, 4, 5))) static bool run(const struct app *app, void *native,
+                                                      int64_t *out, const char *format, ...)
 {
-    char why[APP_TEXT];
+    char sql[512], why[APP_TEXT];
+    va_list args;
 
-    if (app->exec(native, sql, NULL) == 0)
+    va_start(args, format);
+    vsnprintf(sql, sizeof sql, format, args);
+    va_end(args);
+    if (app->exec(native, sql, out) == 0)
         return true;
     app->said(native, why);
     fprintf(stderr, "client: %s: %s\n", sql, why);
     return false;
 }
 
-static bool table_new(const struct app *app, void *native, const char *table, const char *columns,
+static bool table_new(const struct app *app, void *native, const char *table, const char *column,
                       uint32_t names)
 {
-    char sql[512];
-    bool fine;
+    bool fine = run(app, native, NULL, "DROP TABLE IF EXISTS %s", table) &&
+                run(app, native, NULL,
+                    "CREATE TABLE %s (name %s PRIMARY KEY, n %s NOT NULL, %s %s NOT NULL)%s", table,
+                    app->big, app->big, column, app->big, app->engine);
 
-    snprintf(sql, sizeof sql, "DROP TABLE IF EXISTS %s", table);
-    fine = run(app, native, sql);
-    snprintf(sql, sizeof sql,
-             "CREATE TABLE %s (name %s PRIMARY KEY, n %s NOT NULL, %s %s NOT NULL)%s", table,
-             app->big, app->big, columns, app->big, app->engine);
-    fine = fine && run(app, native, sql);
-    for (uint32_t i = 0; i < names && fine; i++) {
-        snprintf(sql, sizeof sql, "INSERT INTO %s VALUES (%" PRIu32 ", 0, 0)", table, i);
-        fine = run(app, native, sql);
-    }
+    for (uint32_t i = 0; i < names && fine; i++)
+        fine = run(app, native, NULL, "INSERT INTO %s VALUES (%" PRIu32 ", 0, 0)", table, i);
     return fine;
 }
 
@@ -88,37 +87,28 @@ bool client_tables(const char *url, uint32_t names)
     return fine;
 }
 
-static bool read_one(const struct app *app, void *native, const char *table, const char *column,
-                     uint32_t name, int64_t *out)
-{
-    char sql[128];
-
-    *out = -1;
-    snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE name = %" PRIu32, column, table, name);
-    return app->exec(native, sql, out) == 0 && *out >= 0;
-}
-
-static bool read_name(const struct app *app, void *native, uint32_t name, struct client_final *f)
-{
-    return read_one(app, native, "torture_guarded", "n", name, &f->guarded) &&
-           read_one(app, native, "torture_guarded", "token", name, &f->token) &&
-           read_one(app, native, "torture_rows", "n", name, &f->row) &&
-           read_one(app, native, "torture_cas", "version", name, &f->version) &&
-           read_one(app, native, "torture_cas", "n", name, &f->changes);
-}
-
-bool client_final(const char *url, uint32_t names, struct client_final *out)
+bool client_final(const char *url, uint32_t names, struct check_row *out)
 {
     const struct app *app = app_of(url);
     void *native = app != NULL ? connect_soon(app, url) : NULL;
     bool fine = native != NULL;
-    char why[APP_TEXT];
 
-    for (uint32_t i = 0; i < names && fine; i++)
-        fine = read_name(app, native, i, &out[i]);
-    if (native != NULL && !fine) {
-        app->said(native, why);
-        fprintf(stderr, "client: the final values could not be read: %s\n", why);
+    for (uint32_t i = 0; i < names && fine; i++) {
+        const struct {
+            const char *what;
+            int64_t *to;
+        } numbers[] = {{"n FROM torture_guarded", &out[i].guarded},
+                       {"token FROM torture_guarded", &out[i].token},
+                       {"n FROM torture_rows", &out[i].row},
+                       {"version FROM torture_cas", &out[i].version},
+                       {"n FROM torture_cas", &out[i].changes}};
+
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers && fine; k++) {
+            *numbers[k].to = CHECK_NOT_READ;
+            fine = run(app, native, numbers[k].to, "SELECT %s WHERE name = %" PRIu32,
+                       numbers[k].what, i) &&
+                   *numbers[k].to >= 0;
+        }
     }
     if (native != NULL)
         app->close(native);

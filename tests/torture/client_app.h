@@ -32,8 +32,7 @@ struct app {
     int (*commit)(void *native);
     /* What the database said of the last failure, on one line. */
     void (*said)(void *native, char out[APP_TEXT]);
-    /* The schema of the tables. */
-    void (*schema)(const char *url, char out[APP_TEXT]);
+    const char *schema; /* of the tables */
     const char *begin;
     const char *begin_strict; /* a stricter level, or an older snapshot */
     const char *strict_read;  /* behind a SELECT in such a one, of a row that was locked in it */

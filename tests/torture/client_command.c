@@ -3,22 +3,19 @@
 #include "tests/torture/client_hand.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-
-#include "tests/torture/client.h"
-
 enum {
     SAID_MAX = 1024,
-    ARGS_MAX = 24,
+    ARGS_MAX = 32,
     BEAT_MS = 3,
     SETTLES = 5,
     PAUSE_MS = 100,       /* at most, between two: a command is many times the work of a call */
@@ -28,29 +25,29 @@ enum {
 extern char **environ;
 
 struct said {
-    int code; /* minus the signal that ended it */
+    int status; /* minus the signal that ended it */
+    int code;   /* sqlock's, for that */
     char text[SAID_MAX];
 };
 
-/* ---- running it -------------------------------------------------------------------------------
- */
+/* ---- running it ------------------------------------------------------------------------------ */
 
 /* All that it and its children write, until the last of them has ended. */
-static void read_said(int fd, char text[SAID_MAX])
+static void read_said(int fd, char said[SAID_MAX])
 {
     char rest[256];
     size_t used = 0;
     ssize_t n;
 
     for (;;) {
-        n = used < SAID_MAX - 1 ? read(fd, text + used, SAID_MAX - 1 - used)
+        n = used < SAID_MAX - 1 ? read(fd, said + used, SAID_MAX - 1 - used)
                                 : read(fd, rest, sizeof rest);
         if (n <= 0 && errno != EINTR)
             break;
         if (n > 0 && used < SAID_MAX - 1)
             used += (size_t)n;
     }
-    text[used] = '\0';
+    said[used] = '\0';
 }
 
 static int spawn(char *const argv[], int out_fd, pid_t *out)
@@ -76,211 +73,171 @@ static int spawn(char *const argv[], int out_fd, pid_t *out)
 
 static void execute(char *const argv[], struct said *out)
 {
-    int ends[2], status = 0, rc;
+    int ends[2], status = 0;
     pid_t child = -1;
 
-    *out = (struct said){.code = 127};
+    *out = (struct said){.status = 127};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return;
-    rc = spawn(argv, ends[1], &child);
+    if (spawn(argv, ends[1], &child) != 0)
+        child = -1;
     close(ends[1]);
-    if (rc == 0) {
+    if (child > 0) {
         read_said(ends[0], out->text);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;
-        out->code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+        out->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     }
     close(ends[0]);
 }
 
 static int code_of(int status)
 {
-    switch (status) {
-    case 0:
-        return 0;
-    case 1: /* renew and release: no such grant */
-    case 76:
-        return SQLOCK_ELOST;
-    case 69:
-        return SQLOCK_EUNREACH;
-    case 75:
-        return SQLOCK_EBUSY;
-    case 79:
-        return SQLOCK_EUNSURE;
-    default:
-        return SQLOCK_EDB;
+    static const int codes[][2] = {{0, 0},
+                                   {1, SQLOCK_ELOST}, /* renew and release: no such grant */
+                                   {76, SQLOCK_ELOST},
+                                   {69, SQLOCK_EUNREACH},
+                                   {75, SQLOCK_EBUSY},
+                                   {79, SQLOCK_EUNSURE}};
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i][0] == status)
+            return codes[i][1];
+    return SQLOCK_EDB;
+}
+
+/* `sqlock -q -U URL`, and a verb with more words. --allow may name what it ends with: "74". */
+__attribute__((format(printf, 3, 4))) static int command(struct hand *h, struct said *out,
+                                                         const char *format, ...)
+{
+    const struct plan *p = &h->crew->plan;
+    char words[TEXT_SIZE], *rest = words, *verb = words, *argv[ARGS_MAX] = {NULL};
+    sqlock_error err = {0};
+    va_list args;
+    int n = 0;
+
+    argv[n++] = text("%s", TEST_COMMAND);
+    argv[n++] = text("-q");
+    argv[n++] = text("-U");
+    argv[n++] = text("%s", p->url);
+    if (p->open_flags & SQLOCK_OPEN_UNPREPARED)
+        argv[n++] = text("--unprepared");
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    while (n < ARGS_MAX - 1 && (argv[n] = strsep(&rest, " ")) != NULL)
+        n++;
+    execute(argv, out);
+    out->code = code_of(out->status);
+    if (out->code == SQLOCK_EDB && !plan_lists(p->allow, text("%d", out->status))) {
+        err.native = out->status;
+        snprintf(err.text, sizeof err.text, "it ended with %d: %.200s", out->status, out->text);
+        hand_explain(h, out->code, &err, verb);
     }
+    return out->code;
 }
-
-/* --allow may name what it ends with: "74". */
-static void explain(struct hand *h, const struct said *said, const char *verb)
-{
-    int code = code_of(said->code);
-    sqlock_error err = {.native = said->code};
-    char number[16];
-
-    snprintf(number, sizeof number, "%d", said->code);
-    if (code != SQLOCK_EDB || plan_lists(h->crew->plan.allow, number))
-        return;
-    snprintf(err.text, sizeof err.text, "it ended with %d: %.200s", said->code, said->text);
-    hand_explain(h, code, &err, verb);
-}
-
-static const char *ttl(const struct hand *h, int32_t *out_ms, char out[16])
-{
-    *out_ms = h->crew->plan.lease_ms;
-    snprintf(out, 16, "%" PRId32 "ms", *out_ms);
-    return out;
-}
-
-/* sqlock -q -U URL VERB --ttl TTL ..., the rest ends with NULL. */
-static void command(struct hand *h, const char *verb, const char *const rest[], struct said *out)
-{
-    const char *argv[ARGS_MAX] = {TEST_COMMAND, "-q", "-U", h->crew->plan.url};
-    size_t n = 4;
-
-    if (h->crew->plan.open_flags & SQLOCK_OPEN_UNPREPARED)
-        argv[n++] = "--unprepared";
-    if (h->crew->plan.open_flags & SQLOCK_OPEN_ACCEPT_WEAK)
-        argv[n++] = "--accept-weak";
-    argv[n++] = verb;
-    for (size_t i = 0; rest[i] != NULL && n < ARGS_MAX - 1; i++)
-        argv[n++] = rest[i];
-    execute((char *const *)argv, out);
-    explain(h, out, verb);
-}
-
-/* ---- run --------------------------------------------------------------------------------------
- */
 
 static void run(struct hand *h, uint32_t name)
 {
+    const struct plan *p = &h->crew->plan;
     const bool slow = hand_dares(h, CHANCE_LONG);
-    char self[4096] = "", text[16], life[16], process[16], asked[32], work[16], wait[16] = "-n";
-    int32_t lease_ms;
+    const int64_t work_ms = slow ? p->lease_ms * 5 / 4 : (int64_t)dice_below(&h->dice, 10);
+    const bool waits = dice_below(&h->dice, 2) == 0;
+    const int64_t wait_ms = dice_between(&h->dice, 1, 500);
+    char self[1024] = "";
     struct said said;
 
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return;
-    ttl(h, &lease_ms, life);
-    snprintf(process, sizeof process, "%" PRIu32, h->crew->plan.process);
-    snprintf(asked, sizeof asked, "%" PRId64, sqlock_now_us());
-    snprintf(work, sizeof work, "%" PRId32,
-             slow ? lease_ms + lease_ms / 4 : (int32_t)dice_below(&h->dice, 10));
-    if (dice_below(&h->dice, 2) == 0)
-        snprintf(wait, sizeof wait, "-w%dms", (int)dice_between(&h->dice, 1, 500));
     hand_ask(h, V_RUN, name, 0);
-    command(h, "run",
-            (const char *const[]){wait, "--ttl", life, "-k", "100ms", hand_name_text(name, text),
-                                  self, "held", "--folder", h->crew->plan.folder, "--process",
-                                  process, "--asked", asked, "--work-ms", work, NULL},
-            &said);
-    hand_answer(h, code_of(said.code), 0, 0);
+    command(h, &said,
+            "run %s --ttl %" PRId64 "ms -k 100ms n%" PRIu32
+            " %s held --folder %s --process %" PRId64 " --asked %" PRId64 " --work-ms %" PRId64,
+            waits ? text("-w%" PRId64 "ms", wait_ms) : "-n", p->lease_ms, name, self, p->folder,
+            p->process, h->at->invoke_us, work_ms);
+    hand_answer(h, said.code, 0, 0);
 }
 
-/* ---- acquire, renew, release ------------------------------------------------------------------
- */
+/* ---- acquire, renew, release ----------------------------------------------------------------- */
 
 struct grant {
     uint32_t name;
-    char text[16], life[16], owner[64], token_text[32];
+    char owner[64];
     int64_t token;
-    int32_t lease_ms;
 };
 
 /* What is left at least of a lease that was asked for at that moment. */
-static int64_t deadline_of(const struct grant *g, int64_t asked_us)
+static int64_t deadline_of(const struct hand *h, int64_t asked_us)
 {
-    return asked_us + (g->lease_ms - g->lease_ms / 10) * INT64_C(1000);
+    return asked_us + h->crew->plan.lease_ms * 900;
 }
 
-static bool read_grant(const struct said *said, struct grant *g)
+/* It has printed the grant. */
+static bool is_granted(struct hand *h, const struct said *said, struct grant *g, int64_t asked_us)
 {
-    if (sscanf(said->text, "%63s %" SCNd64, g->owner, &g->token) != 2)
+    if (said->code != 0 || sscanf(said->text, "%63s %" SCNd64, g->owner, &g->token) != 2)
         return false;
-    snprintf(g->token_text, sizeof g->token_text, "%" PRId64, g->token);
+    h->at->token = g->token;
+    hand_answer(h, 0, deadline_of(h, asked_us), 0);
     return true;
 }
 
 /* It has printed the owner alone. */
 static bool settle(struct hand *h, struct grant *g, int64_t asked_us)
 {
-    struct said said = {.code = 79};
+    struct said said;
 
-    for (int i = 0; i < SETTLES && code_of(said.code) != 0 && code_of(said.code) != SQLOCK_EBUSY &&
-                    code_of(said.code) != SQLOCK_ELOST && !atomic_load(&h->crew->failed);
-         i++) {
+    for (int i = 0; i < SETTLES && !atomic_load(&h->crew->failed); i++) {
         hand_ask(h, V_SETTLE, g->name, 0);
-        command(h, "acquire",
-                (const char *const[]){"-n", "--ttl", g->life, "--owner", g->owner, g->text, NULL},
-                &said);
-        if (said.code == 0 && read_grant(&said, g)) {
-            h->at->token = g->token;
-            hand_answer(h, 0, deadline_of(g, asked_us), 0);
-        } else if (code_of(said.code) == SQLOCK_EBUSY || code_of(said.code) == SQLOCK_ELOST) {
+        command(h, &said, "acquire -n --ttl %" PRId64 "ms --owner %s n%" PRIu32,
+                h->crew->plan.lease_ms, g->owner, g->name);
+        if (is_granted(h, &said, g, asked_us))
+            return true;
+        if (said.code == SQLOCK_EBUSY || said.code == SQLOCK_ELOST) {
             hand_answer(h, SQLOCK_ELOST, 0, SQLOCK_WHY_NOT_GRANTED);
-        } else {
-            hand_answer(h, code_of(said.code), 0, 0);
+            return false;
         }
+        hand_answer(h, said.code, 0, 0);
     }
-    return said.code == 0;
+    return false;
 }
 
 static bool acquire(struct hand *h, struct grant *g)
 {
     struct said said;
     int64_t asked_us;
-    int rc;
 
     hand_ask(h, V_ACQUIRE, g->name, 0);
     asked_us = h->at->invoke_us;
-    command(h, "acquire", (const char *const[]){"-n", "--ttl", g->life, g->text, NULL}, &said);
-    rc = code_of(said.code);
-    if (rc == 0 && read_grant(&said, g)) {
-        h->at->token = g->token;
-        hand_answer(h, 0, deadline_of(g, asked_us), 0);
+    command(h, &said, "acquire -n --ttl %" PRId64 "ms n%" PRIu32, h->crew->plan.lease_ms, g->name);
+    if (is_granted(h, &said, g, asked_us))
         return true;
-    }
-    hand_answer(h, rc, 0, 0);
-    return rc == SQLOCK_EUNSURE && sscanf(said.text, "%63s", g->owner) == 1 &&
+    hand_answer(h, said.code, 0, 0);
+    return said.code == SQLOCK_EUNSURE && sscanf(said.text, "%63s", g->owner) == 1 &&
            settle(h, g, asked_us);
-}
-
-static void renew(struct hand *h, struct grant *g)
-{
-    struct said said;
-    int64_t asked_us;
-    int rc;
-
-    hand_ask(h, V_RENEW, g->name, g->token);
-    asked_us = h->at->invoke_us;
-    command(h, "renew",
-            (const char *const[]){"--ttl", g->life, g->text, g->owner, g->token_text, NULL}, &said);
-    rc = code_of(said.code);
-    hand_answer(h, rc, rc == 0 ? deadline_of(g, asked_us) : 0, 0);
-}
-
-static void release(struct hand *h, struct grant *g)
-{
-    struct said said;
-
-    hand_ask(h, V_RELEASE, g->name, g->token);
-    command(h, "release", (const char *const[]){g->text, g->owner, g->token_text, NULL}, &said);
-    hand_answer(h, code_of(said.code), 0, 0);
 }
 
 static void script(struct hand *h, uint32_t name)
 {
     struct grant g = {.name = name};
+    struct said said;
 
-    hand_name_text(name, g.text);
-    ttl(h, &g.lease_ms, g.life);
     if (!acquire(h, &g))
         return;
-    if (hand_dares(h, CHANCE_RENEW))
-        renew(h, &g);
-    if (!hand_dares(h, CHANCE_FORGET))
-        release(h, &g);
+    if (hand_dares(h, CHANCE_RENEW)) {
+        int64_t asked_us;
+
+        hand_ask(h, V_RENEW, name, g.token);
+        asked_us = h->at->invoke_us;
+        command(h, &said, "renew --ttl %" PRId64 "ms n%" PRIu32 " %s %" PRId64,
+                h->crew->plan.lease_ms, name, g.owner, g.token);
+        hand_answer(h, said.code, said.code == 0 ? deadline_of(h, asked_us) : 0, 0);
+    }
+    if (hand_dares(h, CHANCE_FORGET))
+        return;
+    hand_ask(h, V_RELEASE, name, g.token);
+    command(h, &said, "release n%" PRIu32 " %s %" PRId64, name, g.owner, g.token);
+    hand_answer(h, said.code, 0, 0);
 }
 
 void command_step(struct hand *h)
@@ -294,8 +251,7 @@ void command_step(struct hand *h)
         run(h, name);
 }
 
-/* ---- its child --------------------------------------------------------------------------------
- */
+/* ---- its child ------------------------------------------------------------------------------- */
 
 static void note(int history, struct event *e, int verb, int64_t asked_us)
 {
@@ -318,14 +274,14 @@ int client_held(int argc, char **argv)
         fprintf(stderr, "held: SQLOCK_NAME and SQLOCK_TOKEN are not those of a grant\n");
         return 2;
     }
-    if ((history = history_open(p.folder, p.process)) < 0)
+    if ((history = history_open(p.folder, (uint32_t)p.process)) < 0)
         return 2;
-    e.process = p.process;
+    e.process = (uint32_t)p.process;
     e.name = (uint32_t)strtoul(name + 1, NULL, 10);
     e.token = strtoll(token, NULL, 10);
     note(history, &e, V_ACQUIRE, p.asked_us);
     e.value = 0;
-    end_us = sqlock_now_us() + (int64_t)p.work_ms * 1000;
+    end_us = sqlock_now_us() + p.work_ms * 1000;
     do {
         note(history, &e, V_BEAT, 0);
         hand_nap(BEAT_MS);

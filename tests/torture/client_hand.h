@@ -8,10 +8,10 @@
 #include <sqlock/transaction.h>
 
 #include "tests/lib/dice.h"
+#include "tests/torture/client.h"
 #include "tests/torture/client_app.h"
-#include "tests/torture/client_left.h"
 #include "tests/torture/client_plan.h"
-#include "tests/torture/history.h"
+#include "tests/torture/text.h"
 
 struct crew {
     struct plan plan;
@@ -23,6 +23,7 @@ struct crew {
     atomic_bool over;
     atomic_bool failed;
     sqlock *managers[CLIENT_THREADS_MAX];
+    int64_t n_managers;
 };
 
 struct hand {
@@ -32,44 +33,35 @@ struct hand {
     sqlock *m;    /* maybe of several hands */
     void *native; /* its own; NULL: not connected now */
     sqlock_conn *conn;
-    char schema[APP_TEXT];
     struct event now;    /* what it asks */
     struct event beside; /* and within that, as if another thread did */
     struct event *at;    /* one of these */
 };
 
-/* ---- what is asked and answered ---------------------------------------------------------------
- */
+/* ---- what is asked and answered -------------------------------------------------------------- */
 
 void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token);
 void hand_answer(struct hand *h, int outcome, int64_t deadline_us, int64_t value);
 /* An answer that nothing explains ends the client; err may be NULL. True: it is explained. */
 bool hand_explain(struct hand *h, int code, const sqlock_error *err, const char *what);
 
-/* ---- choices ----------------------------------------------------------------------------------
- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
-bool hand_dares(struct hand *h, enum client_chance chance);
+bool hand_dares(struct hand *h, enum client_mix chance);
 uint32_t hand_name(struct hand *h);
-/* The words for a name: "n0". */
-const char *hand_name_text(uint32_t name, char out[16]);
 void hand_nap(int64_t ms);
 /* A longer one, which ends with the client's time. */
 void hand_sleep(struct hand *h, int64_t ms);
 /* Long enough for a lease that is not renewed to run out. */
 void hand_oversleep(struct hand *h);
 
-/* ---- leases (client_lease.c) ------------------------------------------------------------------
- */
+/* ---- leases (client_lease.c) ----------------------------------------------------------------- */
 
-void lease_try(struct hand *h);
-void lease_wait(struct hand *h);
-void lease_loop(struct hand *h);
+void lease_take(struct hand *h, int way); /* the value of V_ACQUIRE */
 /* Release it in the middle of something else that is asked. */
 void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name);
 
-/* ---- transactions of the application (client_rows.c) ------------------------------------------
- */
+/* ---- transactions of the application (client_rows.c) ----------------------------------------- */
 
 /* How the guarded write is made: its commit may come past the end of the lease, or after its
  * release. */
@@ -80,8 +72,7 @@ void rows_cas(struct hand *h);
 /* Give up the application's connection; the next transaction makes another. */
 void rows_disconnect(struct hand *h);
 
-/* ---- the command (client_command.c) -----------------------------------------------------------
- */
+/* ---- the command (client_command.c) ---------------------------------------------------------- */
 
 void command_step(struct hand *h);
 

@@ -3,8 +3,8 @@
 #include <sqlock/admin.h>
 #include <sqlock/async.h>
 
+#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum {
     SETTLE_MS = 1000, /* one asking */
@@ -27,8 +27,7 @@ static int look(sqlock_lock *lock, int64_t *deadline_us)
     return state == SQLOCK_UNSURE ? SQLOCK_EUNSURE : SQLOCK_ELOST;
 }
 
-/* ---- what was unsure --------------------------------------------------------------------------
- */
+/* ---- what was unsure ------------------------------------------------------------------------- */
 
 static bool tells(sqlock_lock *lock)
 {
@@ -64,8 +63,7 @@ static bool settle(struct hand *h, sqlock_lock *lock, uint32_t name)
     return sqlock_is_held(lock);
 }
 
-/* ---- while it is held -------------------------------------------------------------------------
- */
+/* ---- while it is held ------------------------------------------------------------------------ */
 
 static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
@@ -146,8 +144,7 @@ static bool work(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
     return false;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------
- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 static int release_once(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
@@ -208,17 +205,15 @@ static void use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
     sqlock_lock_free(lock);
 }
 
-/* ---- getting it -------------------------------------------------------------------------------
- */
+/* ---- getting it ------------------------------------------------------------------------------ */
 
 static void break_it(struct hand *h, uint32_t name, int64_t token)
 {
-    char text[16];
     sqlock_error err = {0};
     int rc;
 
     hand_ask(h, V_BREAK, name, token);
-    rc = sqlock_break(h->m, hand_name_text(name, text), token, &err);
+    rc = sqlock_break(h->m, text("n%" PRIu32, name), token, &err);
     hand_answer(h, rc, 0, 0);
     hand_explain(h, rc, &err, "break");
 }
@@ -236,28 +231,26 @@ static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquir
     return rc != 0 ? rc : finish_op(op, out_lock, err);
 }
 
-/* way: the value of V_ACQUIRE. */
-static void lease(struct hand *h, int way)
+void lease_take(struct hand *h, int way)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_holder holder = {.size = sizeof holder};
     const bool manual = hand_dares(h, CHANCE_MANUAL);
     const uint32_t name = hand_name(h);
+    const char *word = text("n%" PRIu32, name);
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
     int64_t deadline_us = 0;
-    char text[16];
     int rc;
 
     opts.wait_ms = way == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, h->crew->plan.lease_ms);
-    opts.lease_ms = h->crew->plan.lease_ms;
+    opts.lease_ms = (int32_t)h->crew->plan.lease_ms;
     opts.flags = manual ? SQLOCK_NO_RENEW : 0;
     opts.cancel = way == 0 ? NULL : h->crew->cancel;
     opts.holder = &holder;
-    hand_name_text(name, text);
     hand_ask(h, V_ACQUIRE, name, 0);
-    rc = way == 2 ? acquire_by_loop(h, text, &opts, &lock, &err)
-                  : sqlock_acquire(h->m, text, &opts, &lock, &err);
+    rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
+                  : sqlock_acquire(h->m, word, &opts, &lock, &err);
     if (rc == 0) {
         h->at->token = sqlock_lock_token(lock);
         deadline_us = sqlock_lock_deadline_us(lock);
@@ -277,19 +270,4 @@ static void lease(struct hand *h, int way)
     }
     release(h, lock, name);
     sqlock_lock_free(lock);
-}
-
-void lease_try(struct hand *h)
-{
-    lease(h, 0);
-}
-
-void lease_wait(struct hand *h)
-{
-    lease(h, 1);
-}
-
-void lease_loop(struct hand *h)
-{
-    lease(h, 2);
 }

@@ -1,5 +1,5 @@
 /* What a client left behind. */
-#include "tests/torture/client_left.h"
+#include "tests/torture/client.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -56,13 +56,13 @@ static struct left left_when_threads_are_gone(const struct left *before)
     return now;
 }
 
-bool left_nothing(const struct left *before, uint32_t threads, FILE *say)
+bool left_nothing(const struct left *before, int64_t threads, FILE *say)
 {
     struct left now = left_when_threads_are_gone(before);
     int descriptors = now.descriptors - before->descriptors;
     int running = now.threads - before->threads;
     int64_t bytes = now.bytes - before->bytes;
-    bool grown = bytes > KEPT_BYTES + (int64_t)threads * KEPT_OF_THREAD_BYTES;
+    bool grown = bytes > KEPT_BYTES + threads * KEPT_OF_THREAD_BYTES;
 
     if (descriptors != 0)
         fprintf(say, "%d descriptors were left open\n", descriptors);

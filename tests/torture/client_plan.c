@@ -1,6 +1,7 @@
 #include "tests/torture/client_plan.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,33 @@
 static const struct {
     const char *word;
     int number;
-} steps[] = {CLIENT_STEPS(PLAN_WORD)}, chances[] = {CLIENT_CHANCES(PLAN_WORD)};
+} mix[] = {CLIENT_STEPS(PLAN_WORD) CLIENT_CHANCES(PLAN_WORD)};
 #undef PLAN_WORD
+
+/* Arguments: what is behind the word, and for numbers what it may be. */
+static const struct option {
+    const char *word;
+    enum { TEXT, NUMBER, FLAG, MIX } kind;
+    size_t place;
+    int64_t least, most;
+} options[] = {
+    {"--folder", TEXT, offsetof(struct plan, folder), 0, 0},
+    {"--url", TEXT, offsetof(struct plan, url), 0, 0},
+    {"--allow", TEXT, offsetof(struct plan, allow), 0, 0},
+    {"--mix", MIX, 0, 0, 0},
+    {"--command", FLAG, offsetof(struct plan, command), 1, 1},
+    {"--unprepared", FLAG, offsetof(struct plan, open_flags), SQLOCK_OPEN_UNPREPARED, 0},
+    {"--process", NUMBER, offsetof(struct plan, process), 0, UINT32_MAX},
+    {"--names", NUMBER, offsetof(struct plan, names), 1, 10000},
+    {"--threads", NUMBER, offsetof(struct plan, threads), 1, CLIENT_THREADS_MAX},
+    {"--seed", NUMBER, offsetof(struct plan, seed), 0, INT64_MAX},
+    {"--lease", NUMBER, offsetof(struct plan, lease_ms), SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS},
+    {"--grace", NUMBER, offsetof(struct plan, grace_ms), 0, INT32_MAX},
+    {"--side", NUMBER, offsetof(struct plan, side), 1, INT32_MAX},
+    {"--seconds", NUMBER, offsetof(struct plan, seconds), 1, 1000000},
+    {"--asked", NUMBER, offsetof(struct plan, asked_us), 1, INT64_MAX},
+    {"--work-ms", NUMBER, offsetof(struct plan, work_ms), 0, INT32_MAX},
+};
 
 bool plan_lists(const char *list, const char *word)
 {
@@ -24,120 +50,63 @@ bool plan_lists(const char *list, const char *word)
     return false;
 }
 
-static int *place_of(struct plan *p, const char *word, size_t len)
-{
-    for (int i = 0; i < STEP_COUNT; i++)
-        if (strlen(steps[i].word) == len && strncmp(steps[i].word, word, len) == 0)
-            return &p->steps[i];
-    for (int i = 0; i < CHANCE_COUNT; i++)
-        if (strlen(chances[i].word) == len && strncmp(chances[i].word, word, len) == 0)
-            return &p->chances[i];
-    return NULL;
-}
-
 /* "late=30 reap=0" */
-static bool read_mix(struct plan *p, const char *mix)
+static bool read_mix(struct plan *p, const char *text)
 {
-    while (*mix != '\0') {
-        size_t len = strcspn(mix, "=");
-        int *place = place_of(p, mix, len);
-        char *end = NULL;
+    char word[16];
+    int number, used;
 
-        if (place == NULL || mix[len] != '=')
+    for (; sscanf(text, " %15[^= ]=%d%n", word, &number, &used) == 2; text += used) {
+        int i = 0;
+
+        while (i < PLAN_MIX && strcmp(mix[i].word, word) != 0)
+            i++;
+        if (i == PLAN_MIX || number < 0 || number > 1000)
             return false;
-        *place = (int)strtol(mix + len + 1, &end, 10);
-        if (end == mix + len + 1 || *place < 0 || *place > 1000)
-            return false;
-        mix = end + strspn(end, " ");
+        p->mix[i] = number;
     }
-    return true;
+    return text[strspn(text, " ")] == '\0';
 }
 
-static bool read_number(const char *text, int64_t least, int64_t most, int64_t *out)
+static bool read_number(struct plan *p, const struct option *o, const char *value)
 {
     char *end = NULL;
+    int64_t n = strtoll(value, &end, 10);
 
-    *out = strtoll(text, &end, 10);
-    return end != text && *end == '\0' && *out >= least && *out <= most;
+    *(int64_t *)((char *)p + o->place) = n;
+    return end != value && *end == '\0' && n >= o->least && n <= o->most;
 }
 
-/* Options that are a number: where it goes, and what it may be. */
-static bool take_number(struct plan *p, const char *option, const char *value)
+/* value: the argument behind the option, or NULL. How many of them were taken; 0: it is wrong. */
+static int take(struct plan *p, const char *word, const char *value)
 {
-    int64_t n = 0;
+    const struct option *o = options, *end = options + sizeof options / sizeof *options;
 
-    if (strcmp(option, "--process") == 0 && read_number(value, 0, UINT32_MAX, &n))
-        p->process = (uint32_t)n;
-    else if (strcmp(option, "--names") == 0 && read_number(value, 1, 10000, &n))
-        p->names = (uint32_t)n;
-    else if (strcmp(option, "--threads") == 0 && read_number(value, 1, CLIENT_THREADS_MAX, &n))
-        p->threads = (uint32_t)n;
-    else if (strcmp(option, "--managers") == 0 && read_number(value, 0, CLIENT_THREADS_MAX, &n))
-        p->managers = (uint32_t)n;
-    else if (strcmp(option, "--seed") == 0 && read_number(value, 0, INT64_MAX, &n))
-        p->seed = (uint64_t)n;
-    else if (strcmp(option, "--lease") == 0 &&
-             read_number(value, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS, &n))
-        p->lease_ms = (int32_t)n;
-    else if (strcmp(option, "--grace") == 0 && read_number(value, 0, INT32_MAX, &n))
-        p->grace_ms = (int32_t)n;
-    else if (strcmp(option, "--side") == 0 && read_number(value, 1, INT32_MAX, &n))
-        p->side = (int32_t)n;
-    else if (strcmp(option, "--seconds") == 0 && read_number(value, 1, 1000000, &n))
-        p->seconds = (int32_t)n;
-    else if (strcmp(option, "--asked") == 0 && read_number(value, 1, INT64_MAX, &n))
-        p->asked_us = n;
-    else if (strcmp(option, "--work-ms") == 0 && read_number(value, 0, INT32_MAX, &n))
-        p->work_ms = (int32_t)n;
-    else
-        return false;
-    return true;
-}
-
-static bool take_flag(struct plan *p, const char *option)
-{
-    if (strcmp(option, "--command") == 0)
-        p->command = true;
-    else if (strcmp(option, "--unprepared") == 0)
-        p->open_flags |= SQLOCK_OPEN_UNPREPARED;
-    else if (strcmp(option, "--weak") == 0)
-        p->open_flags |= SQLOCK_OPEN_ACCEPT_WEAK;
-    else
-        return false;
-    return true;
-}
-
-static bool take(struct plan *p, const char *option, const char *value)
-{
-    if (strcmp(option, "--folder") == 0)
-        p->folder = value;
-    else if (strcmp(option, "--url") == 0)
-        p->url = value;
-    else if (strcmp(option, "--allow") == 0)
-        p->allow = value;
-    else if (strcmp(option, "--mix") == 0)
-        return read_mix(p, value);
-    else
-        return take_number(p, option, value);
-    return true;
+    while (o < end && strcmp(o->word, word) != 0)
+        o++;
+    if (o == end || (o->kind != FLAG && value == NULL))
+        return 0;
+    if (o->kind == FLAG)
+        *(int64_t *)((char *)p + o->place) |= o->least;
+    if (o->kind == TEXT)
+        *(const char **)((char *)p + o->place) = value;
+    if ((o->kind == NUMBER && !read_number(p, o, value)) || (o->kind == MIX && !read_mix(p, value)))
+        return 0;
+    return o->kind == FLAG ? 1 : 2;
 }
 
 bool plan_read(struct plan *p, int argc, char **argv)
 {
     *p = (struct plan){.names = 4, .threads = 4, .lease_ms = 400, .seconds = 1, .allow = ""};
-    for (int i = 0; i < STEP_COUNT; i++)
-        p->steps[i] = steps[i].number;
-    for (int i = 0; i < CHANCE_COUNT; i++)
-        p->chances[i] = chances[i].number;
-    for (int i = 0; i < argc; i++) {
-        if (take_flag(p, argv[i]))
-            continue;
-        if (i + 1 == argc || !take(p, argv[i], argv[i + 1])) {
-            fprintf(stderr, "client: %s%s%s is not understood\n", argv[i], i + 1 < argc ? " " : "",
-                    i + 1 < argc ? argv[i + 1] : "");
+    for (int i = 0; i < PLAN_MIX; i++)
+        p->mix[i] = mix[i].number;
+    for (int i = 0, taken; i < argc; i += taken) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+
+        if ((taken = take(p, argv[i], value)) == 0) {
+            fprintf(stderr, "client: %s %s is not understood\n", argv[i], value ? value : "");
             return false;
         }
-        i++;
     }
     if (p->command && p->lease_ms < COMMAND_LEASE_LEAST_MS)
         p->lease_ms = COMMAND_LEASE_LEAST_MS;

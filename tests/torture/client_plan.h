@@ -32,31 +32,26 @@
     X(CHANCE_STRICT, "strict", 100)       /* a transaction of a stricter isolation level */        \
     X(CHANCE_BREAK, "break", 2)           /* break what was found busy */
 
-enum client_step {
+/* Places in a plan's mix. */
+enum client_mix {
 #define PLAN_ENUM(id, word, number) id,
-    CLIENT_STEPS(PLAN_ENUM) STEP_COUNT
+    CLIENT_STEPS(PLAN_ENUM) STEP_COUNT,
+    STEP_LAST = STEP_COUNT - 1,
+    CLIENT_CHANCES(PLAN_ENUM) PLAN_MIX
 };
-
-enum client_chance { CLIENT_CHANCES(PLAN_ENUM) CHANCE_COUNT };
 #undef PLAN_ENUM
 
 enum { CLIENT_THREADS_MAX = 64 };
 enum { COMMAND_LEASE_LEAST_MS = 1000 }; /* a command takes its time to start */
 
 struct plan {
-    const char *folder, *url;
-    uint32_t process, names, threads, managers;
-    uint64_t seed;
-    int32_t lease_ms, seconds;
-    int32_t grace_ms; /* of its managers */
-    int32_t side;     /* the only server that it reaches; 0: it may reach any */
-    int steps[STEP_COUNT], chances[CHANCE_COUNT];
-    const char *allow; /* words of sqlock_code_name(), with blanks between */
-    unsigned open_flags;
-    bool command;
-    /* Of `held`. */
-    int64_t asked_us;
-    int32_t work_ms;
+    const char *folder, *url, *allow; /* words of sqlock_code_name(), with blanks between */
+    int64_t process, names, threads, seed, lease_ms, seconds;
+    int64_t grace_ms; /* of its managers */
+    int64_t side;     /* the only server that it reaches; 0: it may reach any */
+    int64_t open_flags, command;
+    int64_t asked_us, work_ms; /* of `held` */
+    int mix[PLAN_MIX];
 };
 
 /* False: it said on stderr which argument is wrong. The plan borrows argv. */

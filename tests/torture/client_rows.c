@@ -26,7 +26,6 @@ static bool connected(struct hand *h)
 
     if (h->native != NULL)
         return true;
-    app->schema(h->crew->plan.url, h->schema);
     if ((h->native = app->connect(h->crew->plan.url)) == NULL) {
         hand_nap(20);
         return false;
@@ -98,8 +97,7 @@ static int judge(struct hand *h, int rc, const sqlock_error *err, const char *wh
     return rc;
 }
 
-/* ---- under a guard ----------------------------------------------------------------------------
- */
+/* ---- under a guard --------------------------------------------------------------------------- */
 
 /* The lease may run out between a look at it and the guard: then it is lost, or under SQLite
  * unsure, which the guard refuses. */
@@ -139,13 +137,12 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
     hand_answer(h, rc, commit_us, n);
 }
 
-/* ---- under a row lock -------------------------------------------------------------------------
- */
+/* ---- under a row lock ------------------------------------------------------------------------ */
 
 /* Mostly named: where it is not, the catalogue is asked each time. */
 static const char *schema(struct hand *h)
 {
-    return dice_below(&h->dice, 100) == 0 ? NULL : h->schema;
+    return dice_below(&h->dice, 100) == 0 ? NULL : h->crew->app->schema;
 }
 
 /* Names with an even number by the application's row, the others by a row of the library's. */
@@ -155,14 +152,13 @@ static int lock_row(struct hand *h, uint32_t name)
     sqlock_row row = {sizeof row, schema(h), "torture_rows", &key, 1};
     sqlock_row_opts opts = SQLOCK_ROW_OPTS_INIT;
     sqlock_error err = {0};
-    char text[16];
     int rc;
 
     opts.wait_ms = dice_below(&h->dice, 2) == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, 200);
     opts.cancel = h->crew->cancel;
-    hand_name_text(name, text);
-    rc = name % 2 == 0 ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
-                       : sqlock_name_lock(h->conn, text, &opts, &err);
+    rc = name % 2 == 0
+             ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
+             : sqlock_name_lock(h->conn, text("n%" PRIu32, name), &opts, &err);
     return judge(h, rc, &err, name % 2 == 0 ? "row lock" : "name lock");
 }
 
@@ -190,8 +186,7 @@ void rows_row_lock(struct hand *h)
     hand_answer(h, rc, 0, n);
 }
 
-/* ---- compare and set --------------------------------------------------------------------------
- */
+/* ---- compare and set ------------------------------------------------------------------------- */
 
 static int change(struct hand *h, uint32_t name, int64_t expected, int64_t *out_version)
 {

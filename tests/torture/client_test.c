@@ -6,6 +6,7 @@
 
 #include "tests/torture/client.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,86 +17,61 @@
 #include <fcntl.h>
 
 #include "tests/lib/check.h"
-#include "tests/torture/check.h"
-#include "tests/torture/client_left.h"
+#include "tests/torture/text.h"
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlock/sqlite.h>
 
-enum { NAMES = 4, ARGS_MAX = 32 };
+enum { NAMES = 4 };
 
-/* ---- a client to be started -------------------------------------------------------------------
- */
+/* ---- a client to be started ------------------------------------------------------------------ */
 
-struct start {
-    char folder[256], url[300];
-    int in[2]; /* its descriptor 0 is the end of a pipe */
-    const char *more[12];
-};
+static char *folder, url[300], said[4096];
+static int in[2]; /* its descriptor 0 is the end of a pipe */
 
-static void database(struct start *s)
+static void database(void)
 {
     sqlock_error err = {0};
     sqlite3 *db = NULL;
 
-    *s = (struct start){.in = {-1, -1}};
-    snprintf(s->folder, sizeof s->folder, "%s", temp_dir());
-    snprintf(s->url, sizeof s->url, "sqlite:%s/db", s->folder);
-    assert_ok(sqlock_migrate(sqlock_driver_sqlite(), s->url, NULL, NULL, &err), &err);
-    assert_int_equal(sqlite3_open(s->url + strlen("sqlite:"), &db), SQLITE_OK);
+    folder = temp_dir();
+    snprintf(url, sizeof url, "sqlite:%s/db", folder);
+    assert_ok(sqlock_migrate(sqlock_driver_sqlite(), url, NULL, NULL, &err), &err);
+    assert_int_equal(sqlite3_open(url + strlen("sqlite:"), &db), SQLITE_OK);
     sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    assert_true(client_tables(s->url, NAMES));
-    assert_int_equal(pipe2(s->in, O_CLOEXEC), 0);
+    assert_true(client_tables(url, NAMES));
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 }
 
-static int execute(void *arg)
+static int execute(void *more)
 {
-    struct start *s = arg;
-    char err[300];
-    const char *argv[ARGS_MAX] = {"torture",   "client", "--folder", s->folder, "--url",  s->url,
-                                  "--process", "1",      "--names",  "4",       "--seed", "7"};
-    size_t n = 12;
-    int fd;
-
-    for (size_t i = 0; s->more[i] != NULL; i++)
-        argv[n++] = s->more[i];
-    snprintf(err, sizeof err, "%s/err", s->folder);
-    fd = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(fd, STDERR_FILENO);
-    close(fd);
-    dup2(s->in[0], STDIN_FILENO);
-    execv("/proc/self/exe", (char **)argv);
+    dup2(in[0], STDIN_FILENO);
+    execl("/bin/sh", "sh", "-c",
+          text("exec %s client --folder %s --url %s --process 1 --names %d --seed 7 %s 2>%s/err",
+               program_invocation_name, folder, url, NAMES, (char *)more, folder),
+          (char *)NULL);
     return 98;
 }
 
-/* What it said on stderr. */
-static const char *said(const struct start *s)
+static pid_t start(const char *more)
 {
-    static char text[1000];
-    char path[300];
-    FILE *f;
-    size_t n;
-
-    snprintf(path, sizeof path, "%s/err", s->folder);
-    f = fopen(path, "r");
-    n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
-    text[n] = '\0';
-    if (f != NULL)
-        fclose(f);
-    return text;
+    return child_start(execute, (void *)(uintptr_t)more);
 }
 
-static void assert_ends(struct start *s, pid_t client, int code)
+static void assert_ends(pid_t client, int code)
 {
     int rc = child_wait(client, patience_ms(20000));
+    FILE *f = fopen(text("%s/err", folder), "r");
 
+    assert_non_null(f);
+    said[fread(said, 1, sizeof said - 1, f)] = '\0';
+    fclose(f);
     if (rc != code)
-        fail_msg("it ended with %d: %s", rc, said(s));
+        fail_msg("it ended with %d: %s", rc, said);
 }
 
-/* ---- its history ------------------------------------------------------------------------------
- */
+/* ---- its history ----------------------------------------------------------------------------- */
 
 struct counts {
     int64_t asked[V_COUNT], done[V_COUNT];
@@ -103,10 +79,10 @@ struct counts {
     int64_t open;      /* never answered */
 };
 
-static void count(const struct start *s, struct counts *c)
+static void count(struct counts *c)
 {
     struct event *events = NULL;
-    int64_t n = history_read(s->folder, &events);
+    int64_t n = history_read(folder, &events);
 
     *c = (struct counts){0};
     assert_true(n > 0);
@@ -129,43 +105,36 @@ static void count(const struct start *s, struct counts *c)
 }
 
 /* With what the tables hold in the end. */
-static void assert_proved(const struct start *s, int32_t lease_ms)
+static void assert_proved(int32_t lease_ms)
 {
-    struct check_rules rules = {.folder = s->folder, .engine = "SQLite", .lease_ms = lease_ms};
-    struct client_final finals[NAMES];
+    struct check_rules rules = {.folder = folder, .engine = "SQLite", .lease_ms = lease_ms};
     struct check_row rows[NAMES];
     struct check_verdict verdict;
     struct event *events = NULL;
     int64_t n;
     int rc;
 
-    assert_true(client_final(s->url, NAMES, finals));
-    for (int i = 0; i < NAMES; i++)
-        rows[i] = (struct check_row){finals[i].guarded, finals[i].token, finals[i].row,
-                                     finals[i].version, finals[i].changes};
+    assert_true(client_final(url, NAMES, rows));
     rules.rows = rows;
     rules.n_rows = NAMES;
-    n = history_read(s->folder, &events);
+    n = history_read(folder, &events);
     rc = check_history(&rules, events, n, &verdict, stderr);
     free(events);
     assert_int_equal(rc, 0);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_a_client_does_all_verbs_and_writes_them_down(void **state)
 {
-    static const char mix[] = "reap=5 break=50 give-back=500 stale=5 late=10 forget=20";
-    struct start s;
     struct counts c;
 
     (void)state;
-    database(&s);
-    memcpy(s.more, (const char *[]){"--seconds", "3", "--lease", "100", "--mix", mix},
-           6 * sizeof *s.more);
-    assert_ends(&s, child_start(execute, &s), 0);
-    count(&s, &c);
+    database();
+    assert_ends(start("--seconds 3 --lease 100 --mix "
+                      "'reap=5 break=50 give-back=500 stale=5 late=10 forget=20'"),
+                0);
+    count(&c);
     assert_int_equal(c.open, 0);
     for (int way = 0; way < 3; way++)
         assert_true(c.grants[way] >= 10);
@@ -175,41 +144,35 @@ static void test_a_client_does_all_verbs_and_writes_them_down(void **state)
     assert_true(c.done[V_BREAK] > 0);
     assert_true(c.done[V_ROW_LOCK] >= 10 && c.done[V_CAS] >= 10 && c.done[V_REAP] >= 3);
     assert_true(c.asked[V_GUARDED] > c.done[V_GUARDED]); /* those who slept too long */
-    assert_proved(&s, 100);
+    assert_proved(100);
 }
 
 static void test_a_client_of_the_command_beats_while_it_holds(void **state)
 {
-    struct start s;
     struct counts c;
 
     (void)state;
-    database(&s);
-    memcpy(s.more, (const char *[]){"--command", "--seconds", "3", "--threads", "2"},
-           5 * sizeof *s.more);
-    assert_ends(&s, child_start(execute, &s), 0);
-    count(&s, &c);
+    database();
+    assert_ends(start("--command --seconds 3 --threads 2"), 0);
+    count(&c);
     assert_int_equal(c.open, 0);
     assert_true(c.grants[3] > 0 && c.done[V_BEAT] >= c.grants[3]);
     assert_true(c.grants[0] > 0 && c.done[V_RELEASE] > 0);
-    assert_proved(&s, 1000);
+    assert_proved(1000);
 }
 
 static void test_sigterm_ends_a_client_that_gives_back_what_it_holds(void **state)
 {
-    struct start s;
     struct counts c;
     pid_t client;
 
     (void)state;
-    database(&s);
-    memcpy(s.more, (const char *[]){"--seconds", "60", "--lease", "60000", "--mix", "forget=0"},
-           6 * sizeof *s.more);
-    client = child_start(execute, &s);
+    database();
+    client = start("--seconds 60 --lease 60000 --mix forget=0");
     sleep_ms(300);
     assert_int_equal(kill(client, SIGTERM), 0);
-    assert_ends(&s, client, 0);
-    count(&s, &c);
+    assert_ends(client, 0);
+    count(&c);
     assert_int_equal(c.open, 0);
     assert_int_equal(c.done[V_RELEASE] + c.done[V_BREAK],
                      c.done[V_ACQUIRE] + c.done[V_SETTLE]); /* all were given back, or broken */
@@ -217,62 +180,59 @@ static void test_sigterm_ends_a_client_that_gives_back_what_it_holds(void **stat
 
 static void test_a_client_ends_when_its_pipe_is_closed(void **state)
 {
-    struct start s;
     pid_t client;
 
     (void)state;
-    database(&s);
-    memcpy(s.more, (const char *[]){"--seconds", "60"}, 2 * sizeof *s.more);
-    client = child_start(execute, &s);
+    database();
+    client = start("--seconds 60");
     sleep_ms(300);
     assert_false(child_ended(client));
-    close(s.in[1]);
-    assert_ends(&s, client, 0);
+    close(in[1]);
+    assert_ends(client, 0);
 }
 
 static void test_an_answer_that_nothing_explains_ends_a_client(void **state)
 {
-    struct start s;
     sqlock_error err = {0};
 
     (void)state;
-    database(&s);
+    database();
     assert_ok(
-        sqlock_migrate_to(sqlock_driver_sqlite(), s.url, NULL, 0, SQLOCK_MIGRATE_DOWN, NULL, &err),
+        sqlock_migrate_to(sqlock_driver_sqlite(), url, NULL, 0, SQLOCK_MIGRATE_DOWN, NULL, &err),
         &err);
-    assert_ends(&s, child_start(execute, &s), 1);
-    assert_non_null(strstr(said(&s), "SQLOCK_ESCHEMA"));
-    assert_non_null(strstr(said(&s), "seed 7"));
-    memcpy(s.more, (const char *[]){"--allow", "SQLOCK_ESCHEMA"}, 2 * sizeof *s.more);
-    assert_ends(&s, child_start(execute, &s), 0);
+    assert_ends(start(""), 1);
+    assert_non_null(strstr(said, "SQLOCK_ESCHEMA"));
+    assert_non_null(strstr(said, "seed 7"));
+    assert_ends(start("--allow SQLOCK_ESCHEMA"), 0);
+}
+
+static bool is_nothing(const struct left *before)
+{
+    FILE *say = fmemopen(said, sizeof said, "w");
+    bool nothing = left_nothing(before, 16, say);
+
+    fclose(say);
+    return nothing;
 }
 
 static void test_descriptors_that_are_left_behind_are_told(void **state)
 {
     struct left before = left_now();
-    char *text = NULL;
-    size_t size = 0;
-    FILE *say = open_memstream(&text, &size);
     int fd;
 
     (void)state;
-    assert_true(left_nothing(&before, 16, say));
-    assert_int_equal(size, 0);
+    assert_true(is_nothing(&before));
+    assert_string_equal(said, "");
     fd = dup(STDERR_FILENO);
-    assert_false(left_nothing(&before, 16, say));
+    assert_false(is_nothing(&before));
     close(fd);
-    assert_true(left_nothing(&before, 16, say));
-    fclose(say);
-    assert_non_null(strstr(text, "1 descriptors"));
-    free(text);
+    assert_non_null(strstr(said, "1 descriptors"));
+    assert_true(is_nothing(&before));
 }
 
 static void test_memory_that_is_left_behind_is_told(void **state)
 {
     struct left before = left_now();
-    char *text = NULL;
-    size_t size = 0;
-    FILE *say = open_memstream(&text, &size);
     void *volatile memory[200];
 
     (void)state;
@@ -281,30 +241,23 @@ static void test_memory_that_is_left_behind_is_told(void **state)
 #endif
     for (int i = 0; i < 200; i++)
         memory[i] = malloc(1000);
-    assert_false(left_nothing(&before, 16, say));
+    assert_false(is_nothing(&before));
+    assert_non_null(strstr(said, "bytes of memory"));
     for (int i = 0; i < 200; i++)
         free(memory[i]);
-    assert_true(left_nothing(&before, 16, say));
-    fclose(say);
-    assert_non_null(strstr(text, "bytes of memory"));
-    free(text);
+    assert_true(is_nothing(&before));
 }
 
 static void test_unknown_arguments_are_refused(void **state)
 {
-    static const char *const wrong[][2] = {{"--seconds", "0"},
-                                           {"--threads", "65"},
-                                           {"--mix", "tea=1"},
-                                           {"--mix", "try=1001"},
-                                           {"--colour", "1"}};
-    struct start s;
+    static const char *const wrong[] = {"--seconds 0", "--threads 65", "--mix tea=1",
+                                        "--mix try=1001", "--colour 1"};
 
     (void)state;
-    database(&s);
+    database();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        memcpy(s.more, wrong[i], sizeof *wrong);
-        assert_ends(&s, child_start(execute, &s), 2);
-        assert_non_null(strstr(said(&s), wrong[i][0]));
+        assert_ends(start(wrong[i]), 2);
+        assert_non_null(strstr(said, wrong[i]));
     }
 }
 #endif

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -51,15 +51,13 @@ const struct engine_kind *engine_kind_of(const char *name)
     return NULL;
 }
 
-bool engine_script(struct engine *e, const char *script, const char *words, char *out, size_t size)
+/* What it prints last tells why it failed. */
+bool engine_script(struct engine *e, const char *command, char *out, size_t size)
 {
-    char command[1400], last[512] = "";
-    FILE *f;
-    bool fine;
+    char last[512] = "";
+    FILE *f = popen(text("%s 2>&1", command), "r");
+    bool fine = f && fgets(out, (int)size, f);
 
-    snprintf(command, sizeof command, "%s %s 2>&1", script, words);
-    f = popen(command, "r");
-    fine = f && fgets(out, (int)size, f);
     if (fine)
         snprintf(last, sizeof last, "%s", out);
     while (f && fgets(last, sizeof last, f))
@@ -68,13 +66,12 @@ bool engine_script(struct engine *e, const char *script, const char *words, char
     last[strcspn(last, "\n")] = '\0';
     if (fine)
         out[strcspn(out, "\n")] = '\0';
-    else /* the last line tells why */
-        snprintf(e->why, sizeof e->why, "%s %s: %.200s", script, words, last);
+    else
+        snprintf(e->why, sizeof e->why, "%s: %.200s", command, last);
     return fine;
 }
 
-/* ---- the cell's own session --------------------------------------------------------------------
- */
+/* ---- the cell's own session ------------------------------------------------------------------ */
 
 const sqlock_driver *engine_driver(const struct engine *e)
 {
@@ -88,25 +85,41 @@ static void *session(struct engine *e)
     return e->session;
 }
 
-static bool ask(struct engine *e, const char *sql, int64_t *out)
+__attribute__((format(printf, 2, 0))) static bool ask(struct engine *e, const char *format,
+                                                      va_list args, int64_t *out)
 {
-    int rc = session(e) ? app_of(e->url)->exec(e->session, sql, out) : SQLOCK_EUNREACH;
+    char sql[1024];
+    int rc = SQLOCK_EUNREACH;
 
+    vsnprintf(sql, sizeof sql, format, args);
+    if (session(e))
+        rc = app_of(e->url)->exec(e->session, sql, out);
     if (rc == SQLOCK_EUNREACH)
         engine_forget(e);
     return rc == 0;
 }
 
-bool engine_exec(struct engine *e, const char *sql)
+bool engine_exec(struct engine *e, const char *format, ...)
 {
-    return ask(e, sql, NULL);
+    va_list args;
+    bool fine;
+
+    va_start(args, format);
+    fine = ask(e, format, args, NULL);
+    va_end(args);
+    return fine;
 }
 
-int64_t engine_number(struct engine *e, const char *sql)
+int64_t engine_number(struct engine *e, const char *format, ...)
 {
+    va_list args;
     int64_t n = -1;
+    bool fine;
 
-    return ask(e, sql, &n) ? n : -1;
+    va_start(args, format);
+    fine = ask(e, format, args, &n);
+    va_end(args);
+    return fine ? n : -1;
 }
 
 void engine_forget(struct engine *e)
@@ -116,8 +129,7 @@ void engine_forget(struct engine *e)
     e->session = NULL;
 }
 
-/* ---- the server's processes -------------------------------------------------------------------
- */
+/* ---- the server's processes ------------------------------------------------------------------ */
 
 /* A process that is stopped already reports no second stop. */
 static void engine_freeze(struct engine *e)
@@ -180,17 +192,6 @@ static void spawn(struct engine *e)
     e->server = child;
 }
 
-/* The end of what the server says of itself: its log lies beside its socket. */
-static void put_server_log(const struct engine *e)
-{
-    char folder[256], command[400];
-
-    engine_folder(e, folder);
-    snprintf(command, sizeof command, "tail -n 20 '%s/log' >&2", folder);
-    if (system(command) != 0)
-        fputs("and has no log\n", stderr);
-}
-
 /* A server that was killed may have left processes that end by themselves, but not at once, and
  * keep a new one out until then. So it is tried again. */
 bool engine_launch(struct engine *e)
@@ -208,20 +209,15 @@ bool engine_launch(struct engine *e)
         sleep_ms(20);
     }
     fprintf(stderr, "the server of %s did not answer for %d ms\n", e->url, UP_MS);
-    put_server_log(e);
+    shell("tail -n 20 '%s/log' >&2", engine_folder(e)); /* it lies beside the socket */
     return false;
 }
 
-/* ---- start and stop ---------------------------------------------------------------------------
- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static void stop_server(const char *url)
 {
-    char command[600];
-
-    snprintf(command, sizeof command, "tests/tools/%s.sh stop '%s'",
-             strncmp(url, "mysql", 5) == 0 ? "my" : "pg", url);
-    if (system(command) != 0)
+    if (!shell("tests/tools/%s.sh stop '%s'", strncmp(url, "mysql", 5) == 0 ? "my" : "pg", url))
         fprintf(stderr, "the server was not stopped: %s\n", url);
 }
 
@@ -234,7 +230,8 @@ static bool create_server(struct engine *e)
 
     if (e->top[0])
         setenv("TMPDIR", e->top, 1);
-    fine = engine_script(e, script, e->number > 1 ? "folder" : "create", e->url, sizeof e->url);
+    fine = engine_script(e, text("%s %s", script, e->number > 1 ? "folder" : "create"), e->url,
+                         sizeof e->url);
     if (fine)
         snprintf(e->dir, sizeof e->dir, "%s", undo_later(stop_server, e->url));
     if (kept)
@@ -256,19 +253,18 @@ bool engine_create(struct engine *e, const struct engine_kind *kind, unsigned wa
     return create(e);
 }
 
-void engine_folder(const struct engine *e, char out[256])
+const char *engine_folder(const struct engine *e)
 {
-    const char *word = e->kind->family == FAMILY_MYSQL ? "socket=" : "host=";
-    const char *at = strstr(e->url, word) + strlen(word);
-    size_t len = strcspn(at, "&");
+    const bool mysql = e->kind->family == FAMILY_MYSQL;
+    const char *word = mysql ? "socket=" : "host=", *at = strstr(e->url, word) + strlen(word);
 
-    snprintf(out, 256, "%.*s", (int)(e->kind->family == FAMILY_MYSQL ? len - 2 : len), at);
+    return text("%.*s", (int)strcspn(at, "&") - (mysql ? 2 : 0), at); /* without its "/s" */
 }
 
 /* In one piece: at each moment it leads somewhere. */
 bool engine_front(struct engine *e)
 {
-    char dir[256], fresh[270];
+    const char *fresh;
 
     if (!e->front[0]) {
         char *top = temp_dir();
@@ -276,10 +272,9 @@ bool engine_front(struct engine *e)
         chmod(top, 0755);
         snprintf(e->front, sizeof e->front, "%s/primary", top);
     }
-    engine_folder(e, dir);
-    snprintf(fresh, sizeof fresh, "%s.new", e->front);
+    fresh = text("%s.new", e->front);
     unlink(fresh);
-    if (symlink(dir, fresh) == 0 && rename(fresh, e->front) == 0)
+    if (symlink(engine_folder(e), fresh) == 0 && rename(fresh, e->front) == 0)
         return true;
     snprintf(e->why, sizeof e->why, "%s: %s", e->front, strerror(errno));
     return false;
@@ -311,15 +306,7 @@ void engine_stop(struct engine *e)
     engine_machine_end(e);
 }
 
-/* ---- the clients' sessions ---------------------------------------------------------------------
- */
-
-int engine_end_sessions(struct engine *e)
+int engine_sessions(struct engine *e, bool end)
 {
-    return e->kind->ops->sessions(e, true);
-}
-
-int engine_sessions(struct engine *e)
-{
-    return e->kind->ops->sessions(e, false);
+    return e->kind->ops->sessions(e, end);
 }

@@ -9,6 +9,8 @@
 
 #include <sqlock/sqlock.h>
 
+#include "tests/torture/text.h"
+
 enum engine_family { FAMILY_SQLITE = 1, FAMILY_POSTGRES = 2, FAMILY_MYSQL = 4 };
 
 /* What a cell needs of its engine beyond its being there. */
@@ -21,7 +23,24 @@ enum {
 
 struct engine;
 
-/* What each database does in its own way. Those that do not exist there are NULL. */
+/* What each database does in its own way; those that do not exist there are NULL. First what
+ * servers do that follow one another (followers.h). */
+struct follow_ops {
+    bool (*prepare)(struct engine *primary); /* once: what followers need to be let in; NULL */
+    /* These data were copied from a server that was stopped: what is to be changed before they are
+     * started, and after that (NULL: nothing). */
+    bool (*adapt)(struct engine *e, const struct engine *primary);
+    bool (*follow)(struct engine *e, const struct engine *primary);
+    /* On the primary: how many are connected. From now on a commit is answered when a follower has
+     * it; and whether it is so by now (above 0). */
+    const char *followers, *ask_synchronous, *reload, *is_synchronous; /* reload: or NULL */
+    void (*stall)(struct engine *primary, struct engine *e);           /* it gets nothing more */
+    /* It takes over with all that it has got. */
+    bool (*promote)(struct engine *e);
+    /* What clients use who may reach all of them. */
+    void (*url)(const struct engine *const all[], int n, char *out, size_t size);
+};
+
 struct engine_ops {
     /* The server's command line, which `tests/tools` has. NULL: it is a file. */
     const char *script;
@@ -33,7 +52,7 @@ struct engine_ops {
     int (*sessions)(struct engine *e, bool end);
     void (*end)(void);               /* of what is before the server */
     const char *bulk[3];             /* statements that want room: make, fill, drop */
-    const struct follow_ops *follow; /* followers.h; NULL: none can follow another */
+    const struct follow_ops *follow; /* NULL: none can follow another */
 };
 
 struct engine_kind {
@@ -93,17 +112,16 @@ void engine_env(const struct engine *e); /* in a client, before exec */
 const sqlock_driver *engine_driver(const struct engine *e);
 /* A statement in a session of the cell's own, which is made when it is needed. False: refused, or
  * the session is gone. */
-bool engine_exec(struct engine *e, const char *sql);
+bool engine_exec(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The first number of the first row, or -1. */
-int64_t engine_number(struct engine *e, const char *sql);
+int64_t engine_number(struct engine *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void engine_forget(struct engine *e);
-/* The clients' sessions: end them as an administrator does, or only count them; -1: nobody answers.
- */
-int engine_end_sessions(struct engine *e);
-int engine_sessions(struct engine *e);
+/* How many sessions clients have; end: end them as an administrator does. -1: nobody answers. */
+int engine_sessions(struct engine *e, bool end);
 
-/* The folder that a server's data, socket and log lie in. */
-void engine_folder(const struct engine *e, char out[256]);
+/* The folder that a server's data, socket and log lie in: a text(). */
+const char *engine_folder(const struct engine *e);
 /* Lead e->front, which is made at the first time, to the folder of this one. False: e->why. */
 bool engine_front(struct engine *e);
 
@@ -111,16 +129,14 @@ bool engine_front(struct engine *e);
 void engine_fill(struct engine *e);
 void engine_free(struct engine *e);
 
-/* ---- engine_machine.c -------------------------------------------------------------------------
- */
+/* ---- engine_machine.c ------------------------------------------------------------------------ */
 
 /* What the engine wants of it. False: e->why. */
 bool engine_machine(struct engine *e);
 void engine_machine_end(const struct engine *e);
 void engine_clock_env(const struct engine *e); /* in a server, before exec */
 
-/* ---- the families -----------------------------------------------------------------------------
- */
+/* ---- the families ---------------------------------------------------------------------------- */
 
 extern const struct engine_ops engine_sqlite, engine_postgres, engine_mysql;
 
@@ -129,6 +145,6 @@ extern const struct engine_ops engine_sqlite, engine_postgres, engine_mysql;
 void engine_sqlite_clock(void);
 
 /* Of the scripts in tests/tools: what it prints in one line. False: e->why. */
-bool engine_script(struct engine *e, const char *script, const char *words, char *out, size_t size);
+bool engine_script(struct engine *e, const char *command, char *out, size_t size);
 
 #endif

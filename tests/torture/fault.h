@@ -24,7 +24,7 @@ struct fault_kind {
     const char *sentence;           /* "clients are killed while they hold locks" */
     unsigned families;              /* FAMILY_...: where it exists */
     int32_t gap_ms;                 /* about so much peace between two of them */
-    bool (*strike)(struct cell *c); /* once, and heal it. False: the moment did not come */
+    void (*strike)(struct cell *c); /* once, and heal it */
     unsigned wants;                 /* ENGINE_... */
     bool proxied;                   /* clients reach the server by way of the proxy */
     int64_t harm;                   /* value of its V_FAULT */
@@ -45,44 +45,17 @@ bool fault_exists(const struct fault_kind *fault, const struct engine_kind *engi
 /* Its number in the table, for the history. */
 uint32_t fault_number(const struct fault_kind *fault);
 
-/* ---- fault_client.c, fault_server.c, fault_network.c, fault_file.c, fault_work.c, fault_servers.c
- * -----------------------------------------------------------------------------------------------
- */
+/* fault_client.c, fault_server.c, fault_network.c, fault_servers.c, fault_file.c: the kinds. */
+typedef void strike_fn(struct cell *c);
+strike_fn strike_kill_holder, strike_kill_asker, strike_kill_writer, strike_kill_all,
+    strike_stop_client;
+strike_fn strike_kill_server, strike_stop_server, strike_clock, strike_end_sessions,
+    strike_disk_full;
+strike_fn strike_reset, strike_cut_reply, strike_silence, strike_delay, strike_dribble;
+strike_fn strike_deadlock, strike_serializable, strike_lock_timeout, strike_housekeeping;
+strike_fn strike_fail_over, strike_promote_twice, strike_fail_back, strike_split, strike_freeze;
+strike_fn strike_keep, strike_once, strike_backup, strike_schema_change, strike_hot_journal;
 
-bool strike_kill_holder(struct cell *c);
-bool strike_kill_asker(struct cell *c);
-bool strike_kill_writer(struct cell *c);
-bool strike_kill_all(struct cell *c);
-bool strike_stop_client(struct cell *c);
-
-bool strike_kill_server(struct cell *c);
-bool strike_stop_server(struct cell *c);
-bool strike_clock(struct cell *c);
-bool strike_end_sessions(struct cell *c);
-bool strike_disk_full(struct cell *c);
-
-bool strike_reset(struct cell *c);
-bool strike_cut_reply(struct cell *c);
-bool strike_silence(struct cell *c);
-bool strike_delay(struct cell *c);
-bool strike_dribble(struct cell *c);
-
-bool strike_deadlock(struct cell *c);
-bool strike_serializable(struct cell *c);
-bool strike_lock_timeout(struct cell *c);
-bool strike_housekeeping(struct cell *c);
-
-bool strike_fail_over(struct cell *c);
-bool strike_promote_twice(struct cell *c);
-bool strike_fail_back(struct cell *c);
-bool strike_split(struct cell *c);
-bool strike_freeze(struct cell *c);
-
-bool strike_keep(struct cell *c);
-bool strike_once(struct cell *c);
-bool strike_backup(struct cell *c);
-bool strike_schema_change(struct cell *c);
-bool strike_hot_journal(struct cell *c);
 /* `writer PATH`: a big transaction that never ends; for the last one, which kills it. */
 int fault_writer_main(const char *path);
 

@@ -25,39 +25,38 @@ static struct client *catch (struct cell *c, bool asks, int verb)
     return NULL;
 }
 
-static bool kill_one(struct cell *c, bool asks, int verb)
+static void kill_one(struct cell *c, bool asks, int verb)
 {
     struct client *who = catch (c, asks, verb);
 
     if (!who)
-        return false;
+        return;
     cell_hurt(c);
     cell_client_kill(who);
     cell_healed(c);
     cell_nap(c, 0, 50);
     cell_client_start(c, who);
-    return true;
 }
 
-bool strike_kill_holder(struct cell *c)
+void strike_kill_holder(struct cell *c)
 {
-    return kill_one(c, false, V_ACQUIRE);
+    kill_one(c, false, V_ACQUIRE);
 }
 
-bool strike_kill_asker(struct cell *c)
+void strike_kill_asker(struct cell *c)
 {
-    return kill_one(c, true, c->fault->verb);
+    kill_one(c, true, c->fault->verb);
 }
 
 /* Acquire, release, guarded write: all of them write. */
-bool strike_kill_writer(struct cell *c)
+void strike_kill_writer(struct cell *c)
 {
     static const int verbs[] = {V_ACQUIRE, V_RELEASE, V_GUARDED};
 
-    return kill_one(c, true, verbs[dice_below(&c->dice, 3)]);
+    kill_one(c, true, verbs[dice_below(&c->dice, 3)]);
 }
 
-bool strike_kill_all(struct cell *c)
+void strike_kill_all(struct cell *c)
 {
     cell_hurt(c);
     for (int i = 0; i < CELL_CLIENTS; i++)
@@ -66,7 +65,6 @@ bool strike_kill_all(struct cell *c)
     cell_nap(c, 0, 50);
     for (int i = 0; i < CELL_CLIENTS; i++)
         cell_client_start(c, &c->clients[i]);
-    return true;
 }
 
 static void note_freeze(struct cell *c, const struct client *who, int64_t from_us)
@@ -76,14 +74,14 @@ static void note_freeze(struct cell *c, const struct client *who, int64_t from_u
 }
 
 /* Those that hold something are the ones to stop; the others look on, and take it over. */
-bool strike_stop_client(struct cell *c)
+void strike_stop_client(struct cell *c)
 {
     struct client *who[SLEEPERS] = {NULL};
     int64_t from_us[SLEEPERS] = {0};
 
     who[0] = catch (c, false, V_ACQUIRE);
     if (!who[0])
-        return false;
+        return;
     cell_hurt(c);
     for (int i = 0; i < SLEEPERS; i++) {
         if (!who[i])
@@ -103,5 +101,4 @@ bool strike_stop_client(struct cell *c)
             kill(who[i]->pid, SIGCONT);
         }
     cell_healed(c);
-    return true;
 }

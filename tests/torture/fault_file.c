@@ -13,73 +13,59 @@
 #include <sqlite3.h>
 #endif
 
-/* Whoever is in the way is waited for, for as long as the session's patience lasts: an event that
- * did not come to be is none. */
-bool strike_keep(struct cell *c)
+/* Whoever is in the way is waited for, for as long as the session's patience lasts. */
+void strike_keep(struct cell *c)
 {
     struct engine *e = &c->engine;
     bool begun;
 
     cell_hurt(c);
-    begun = engine_exec(e, c->fault->sql) && (!c->fault->look || engine_exec(e, c->fault->look));
+    begun = engine_exec(e, "%s", c->fault->sql) &&
+            (!c->fault->look || engine_exec(e, "%s", c->fault->look));
     if (begun)
         cell_nap(c, c->lease_ms / 3, 2 * c->lease_ms);
     engine_exec(e, "ROLLBACK");
     cell_healed(c);
-    return begun;
 }
 
-static bool once(struct cell *c, const char *sql)
+void strike_once(struct cell *c)
 {
-    bool done;
-
     cell_hurt(c);
-    done = engine_exec(&c->engine, sql);
+    engine_exec(&c->engine, "%s", c->fault->sql);
     cell_healed(c);
-    return done;
-}
-
-bool strike_once(struct cell *c)
-{
-    return once(c, c->fault->sql);
 }
 
 /* The copy is whole: whoever restores it has a database. */
-bool strike_backup(struct cell *c)
+void strike_backup(struct cell *c)
 {
-    char path[300], sql[400];
-    bool done;
-
-    snprintf(path, sizeof path, "%s/copy", c->folder);
-    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", path);
-    done = once(c, sql);
-    if (done) {
-        snprintf(sql, sizeof sql, "ATTACH '%s' AS copy", path);
-        engine_exec(&c->engine, sql);
-        if (engine_number(&c->engine, "SELECT count(*) FROM copy.sqlock_lock") < 0)
-            cell_problem(c, "the copy has no table of locks");
-        engine_exec(&c->engine, "DETACH copy");
-    }
-    unlink(path);
-    return done;
-}
-
-bool strike_schema_change(struct cell *c)
-{
+    const char *path = text("%s/copy", c->folder);
+    struct engine *e = &c->engine;
     bool done;
 
     cell_hurt(c);
-    done = engine_exec(&c->engine, "CREATE TABLE IF NOT EXISTS passing (x)");
-    done = engine_exec(&c->engine, "DROP TABLE IF EXISTS passing") && done;
+    done = engine_exec(e, "VACUUM INTO '%s'", path);
     cell_healed(c);
-    return done;
+    if (done) {
+        engine_exec(e, "ATTACH '%s' AS copy", path);
+        if (engine_number(e, "SELECT count(*) FROM copy.sqlock_lock") < 0)
+            cell_problem(c, "the copy has no table of locks");
+        engine_exec(e, "DETACH copy");
+    }
+    unlink(path);
 }
 
-/* ---- a writer that dies -----------------------------------------------------------------------
- */
+void strike_schema_change(struct cell *c)
+{
+    cell_hurt(c);
+    engine_exec(&c->engine, "CREATE TABLE IF NOT EXISTS passing (x)");
+    engine_exec(&c->engine, "DROP TABLE IF EXISTS passing");
+    cell_healed(c);
+}
+
+/* ---- a writer that dies ---------------------------------------------------------------------- */
 
 /* Its journal is hot: the next who opens the file has to roll back what it left. */
-bool strike_hot_journal(struct cell *c)
+void strike_hot_journal(struct cell *c)
 {
     const char *words[] = {"writer", strchr(c->engine.url, ':') + 1, NULL};
     pid_t writer;
@@ -90,7 +76,6 @@ bool strike_hot_journal(struct cell *c)
     kill(writer, SIGKILL);
     waitpid(writer, NULL, 0);
     cell_healed(c);
-    return true;
 }
 
 #ifdef TEST_HAVE_SQLITE

@@ -35,36 +35,32 @@ static void fail_over(struct cell *c, int to)
     recover(c);
 }
 
-bool strike_fail_over(struct cell *c)
+void strike_fail_over(struct cell *c)
 {
     fail_over(c, 0);
     followers_rebuild(c, 0);
-    return true;
 }
 
 /* The third has what the first had sent it, and nothing of the second. */
-bool strike_promote_twice(struct cell *c)
+void strike_promote_twice(struct cell *c)
 {
     fail_over(c, 0);
     fail_over(c, 1);
     followers_rebuild(c, 0);
     followers_rebuild(c, 1);
-    return true;
 }
 
 /* The first has all that it had when it died, and nothing of the second. */
-bool strike_fail_back(struct cell *c)
+void strike_fail_back(struct cell *c)
 {
     fail_over(c, 0);
     lose_primary(c);
     followers_fail_back(c, 0);
     recover(c);
     followers_rebuild(c, 0);
-    return true;
 }
 
-/* ---- both alive -------------------------------------------------------------------------------
- */
+/* ---- both alive ------------------------------------------------------------------------------ */
 
 /* Clients of the old server are killed; those who were started since reach the new one. */
 static void move_clients(struct cell *c, int first, int step)
@@ -78,7 +74,7 @@ static void move_clients(struct cell *c, int first, int step)
 
 /* Some clients are parted from the rest with the follower, which is promoted for them. Later the
  * old server dies with all who were left there. */
-bool strike_split(struct cell *c)
+void strike_split(struct cell *c)
 {
     cell_hurt(c);
     followers_stall(c);
@@ -95,14 +91,12 @@ bool strike_split(struct cell *c)
     cell_healed(c);
     cell_nap(c, c->lease_ms / 2, 2 * c->lease_ms);
     followers_rebuild(c, 0);
-    return true;
 }
 
-/* ---- a frozen one -----------------------------------------------------------------------------
- */
+/* ---- a frozen one ---------------------------------------------------------------------------- */
 
 /* It takes connections and answers nothing, until whoever promoted the other one ends it. */
-bool strike_freeze(struct cell *c)
+void strike_freeze(struct cell *c)
 {
     cell_hurt(c);
     engine_pause(&c->engine, true);
@@ -114,5 +108,4 @@ bool strike_freeze(struct cell *c)
     cell_healed(c);
     cell_nap(c, c->lease_ms / 2, 2 * c->lease_ms);
     followers_rebuild(c, 0);
-    return true;
 }

@@ -22,77 +22,70 @@ static int others_wanted(const struct cell *c)
     return c->fault->servers & SERVERS_THREE ? 2 : 1;
 }
 
-/* ---- copies -----------------------------------------------------------------------------------
- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 /* All that the primary has written at one moment, as a snapshot of its disk has it: a copy begins
  * with what a crash would leave. */
 static bool copy_data(struct engine *e, struct engine *primary)
 {
-    char from[256], to[256], command[600];
+    const char *from = engine_folder(primary), *to = engine_folder(e);
     bool fine;
 
-    engine_folder(primary, from);
-    engine_folder(e, to);
-    snprintf(command, sizeof command, "rm -rf '%s/data'", to);
-    if (system(command) != 0)
+    if (!shell("rm -rf '%s/data'", to))
         return false;
-    snprintf(command, sizeof command, "cp -a '%s/data' '%s/data'", from, to);
     engine_pause(primary, true);
     sleep_ms(STOPPED_MS); /* a processor may be in the middle of a call */
-    fine = system(command) == 0;
+    fine = shell("cp -a '%s/data' '%s/data'", from, to);
     engine_pause(primary, false);
     return fine;
 }
 
-static bool followers_are(struct cell *c, int n)
-{
-    return ops(c)->followers(&c->engine) >= n;
-}
-
-static bool await(struct cell *c, bool (*is)(struct cell *c, int n), int n)
+/* Until the primary answers with so much. */
+static bool await(struct cell *c, const char *sql, int64_t least)
 {
     int64_t end_us = now_us() + FOLLOW_MS * INT64_C(1000);
 
-    while (!is(c, n) && now_us() < end_us)
+    while (engine_number(&c->engine, "%s", sql) < least) {
+        if (now_us() > end_us)
+            return false;
         sleep_ms(10);
-    return is(c, n);
-}
-
-static bool synchronous(struct cell *c, int n)
-{
-    (void)n;
-    return ops(c)->is_synchronous(&c->engine);
+    }
+    return true;
 }
 
 static bool make_synchronous(struct cell *c)
 {
+    struct engine *e = &c->engine;
+
     if (!(c->fault->servers & SERVERS_SYNC))
         return true;
-    if (!ops(c)->ask_synchronous(&c->engine) || !await(c, synchronous, 0))
+    if (!engine_exec(e, "%s", ops(c)->ask_synchronous) ||
+        (ops(c)->reload && !engine_exec(e, "%s", ops(c)->reload)) ||
+        !await(c, ops(c)->is_synchronous, 1))
         return false;
     sleep_ms(ASKED_MS); /* what was asked to commit before that does not wait */
     return true;
 }
 
-/* How many follow by then. */
-static bool follow(struct cell *c, int i, int n)
+/* Beside those who follow by now. */
+static bool follow(struct cell *c, int i)
 {
     struct engine *e = &c->others[i];
+    int64_t n = engine_number(&c->engine, "%s", ops(c)->followers) + 1;
 
     return copy_data(e, &c->engine) && ops(c)->adapt(e, &c->engine) && engine_launch(e) &&
-           ops(c)->follow(e, &c->engine) && await(c, followers_are, n) && make_synchronous(c);
+           (!ops(c)->follow || ops(c)->follow(e, &c->engine)) && await(c, ops(c)->followers, n) &&
+           make_synchronous(c);
 }
 
 void followers_rebuild(struct cell *c, int i)
 {
-    if (!c->problem[0] && !follow(c, i, ops(c)->followers(&c->engine) + 1))
+    if (!c->problem[0] && !follow(c, i))
         cell_problem(c, "server %d does not follow server %d", c->others[i].number,
                      c->engine.number);
 }
 
-/* ---- begin and end ----------------------------------------------------------------------------
- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static void all_urls(struct cell *c)
 {
@@ -106,7 +99,7 @@ static void all_urls(struct cell *c)
 
 bool followers_start(struct cell *c)
 {
-    if (!ops(c)->prepare(&c->engine)) {
+    if (ops(c)->prepare && !ops(c)->prepare(&c->engine)) {
         cell_problem(c, "nobody can follow the primary");
         return false;
     }
@@ -131,8 +124,7 @@ void followers_stop(struct cell *c)
         }
 }
 
-/* ---- another takes over -----------------------------------------------------------------------
- */
+/* ---- another takes over ---------------------------------------------------------------------- */
 
 void followers_stall(struct cell *c)
 {

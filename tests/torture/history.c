@@ -11,6 +11,8 @@
 
 #include <sqlock/sqlock.h>
 
+#include "tests/torture/text.h"
+
 #define FIELDS "%" PRIu32 " %" PRIu32 " %" PRIu32 " %s %d %" PRId64 " %" PRId64 " %" PRId64
 #define TIMES  " %" PRId64 " %" PRId64
 
@@ -25,15 +27,20 @@ const char *history_verb_word(int verb)
     return verb >= 0 && verb < V_COUNT ? words[verb] : "?";
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+int history_verb_of(const char *word)
+{
+    for (int verb = 0; verb < V_COUNT; verb++)
+        if (strcmp(words[verb], word) == 0)
+            return verb;
+    return -1;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 int history_open(const char *folder, uint32_t process)
 {
-    char path[4096];
-
-    snprintf(path, sizeof path, "%s/%" PRIu32 ".history", folder, process);
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return open(text("%s/%" PRIu32 ".history", folder, process),
+                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
 /* A history with a hole proves nothing: who cannot write it must not go on. */
@@ -64,8 +71,7 @@ void history_return(int fd, struct event *e)
     put(fd, 'R', e);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct book {
     struct event *events;
@@ -87,14 +93,6 @@ static bool add(struct book *b, const struct event *e)
     return true;
 }
 
-static int verb_of(const char *word)
-{
-    for (int verb = 0; verb < V_COUNT; verb++)
-        if (strcmp(words[verb], word) == 0)
-            return verb;
-    return -1;
-}
-
 static bool parse(const char *line, char *kind, struct event *e)
 {
     char word[32];
@@ -106,7 +104,7 @@ static bool parse(const char *line, char *kind, struct event *e)
                kind, &e->thread, &e->op, &e->name, word, &e->outcome, &e->token, &e->deadline_us,
                &e->value, &e->invoke_us, &e->return_us, &end) != 11)
         return false;
-    e->verb = verb_of(word);
+    e->verb = history_verb_of(word);
     return (*kind == 'I' || *kind == 'R') && e->verb >= 0 && line[end] == '\n' && !line[end + 1];
 }
 
@@ -154,18 +152,20 @@ static bool read_file(struct book *b, const char *path, uint32_t process)
     return fine;
 }
 
-/* The same events come in the same order, whatever qsort() does with equal times. */
 static int by_invocation(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;
 
-    if (x->invoke_us != y->invoke_us)
-        return x->invoke_us < y->invoke_us ? -1 : 1;
-    if (x->process != y->process)
-        return x->process < y->process ? -1 : 1;
-    if (x->thread != y->thread)
-        return x->thread < y->thread ? -1 : 1;
-    return (x->op > y->op) - (x->op < y->op);
+    return order(x->invoke_us, y->invoke_us)
+               ?: order(x->process, y->process)
+               ?: order(x->thread, y->thread)
+               ?: order(x->op, y->op);
+}
+
+void history_sort(struct event *events, int64_t n)
+{
+    if (n > 0)
+        qsort(events, (size_t)n, sizeof *events, by_invocation);
 }
 
 int64_t history_read(const char *folder, struct event **out)
@@ -177,14 +177,12 @@ int64_t history_read(const char *folder, struct event **out)
     if (!dir)
         perror(folder);
     for (struct dirent *entry; fine && (entry = readdir(dir)) != NULL;) {
-        char path[8192];
         char *end = NULL;
         unsigned long process = strtoul(entry->d_name, &end, 10);
 
         if (strcmp(end, ".history") != 0 || end == entry->d_name)
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        fine = read_file(&b, path, (uint32_t)process);
+        fine = read_file(&b, text("%s/%s", folder, entry->d_name), (uint32_t)process);
     }
     if (dir)
         closedir(dir);
@@ -192,8 +190,7 @@ int64_t history_read(const char *folder, struct event **out)
         free(b.events);
         return -1;
     }
-    if (b.n)
-        qsort(b.events, (size_t)b.n, sizeof *b.events, by_invocation);
+    history_sort(b.events, b.n);
     *out = b.events;
     return b.n;
 }

@@ -10,6 +10,7 @@
 #ifndef SQLOCK_TESTS_TORTURE_HISTORY_H
 #define SQLOCK_TESTS_TORTURE_HISTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -79,8 +80,7 @@ struct event {
     int64_t value;
 };
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The file of a process in the history's folder; a descriptor, or -1 with errno. Many threads may
  * write to it. */
@@ -91,15 +91,33 @@ void history_invoke(int fd, struct event *e);
 /* What was answered: sets return_us to now. */
 void history_return(int fd, struct event *e);
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* All events of a folder, in the order of their invocations; an "I" without its "R" has
  * HISTORY_NOT_RETURNED. Returns how many and sets *out (free() it), or -1 and says on stderr which
  * line is not one. */
 int64_t history_read(const char *folder, struct event **out);
+/* By invocation. The same events come in the same order, whatever qsort() does with equal times. */
+void history_sort(struct event *events, int64_t n);
 /* One event, as a line for people. */
 void history_print(FILE *f, const struct event *e);
 const char *history_verb_word(int verb);
+int history_verb_of(const char *word); /* -1: none */
+/* Whether it was answered, and with yes. */
+static inline bool event_returned(const struct event *e)
+{
+    return e->return_us != HISTORY_NOT_RETURNED;
+}
+
+static inline bool event_ok(const struct event *e)
+{
+    return event_returned(e) && e->outcome == 0;
+}
+
+/* Below 0, 0 or above, for comparisons: order(...) ?: order(...) by one field, then by another. */
+static inline int order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
 
 #endif

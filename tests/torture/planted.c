@@ -46,38 +46,26 @@ void planted_begin(struct planted *p)
                                     .slack_ms = 2000}};
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* An event and how often it happens. */
 struct repeated {
     struct event e;
     bool has_deadline, token_rises;
     int times;
-    int64_t every_us;
+    int64_t every_ms;
 };
-
-static int verb_of(const char *word)
-{
-    for (int verb = 0; verb < V_COUNT; verb++)
-        if (strcmp(history_verb_word(verb), word) == 0)
-            return verb;
-    return -1;
-}
 
 static bool take_who(struct event *e, const char *word)
 {
-    if (strcmp(word, "cell") == 0) {
-        e->process = e->thread = CELL;
-        e->name = 7;
-        return true;
-    }
-    e->process = 1;
-    if (sscanf(word, "p%" SCNu32, &e->process) == 1) {
+    *e = (struct event){.process = 1};
+    if (strcmp(word, "cell") == 0)
+        *e = (struct event){.process = CELL, .thread = CELL, .name = 7};
+    else if (sscanf(word, "p%" SCNu32, &e->process) == 1)
         e->thread = e->process;
-        return true;
-    }
-    return sscanf(word, "%" SCNu32, &e->thread) == 1;
+    else
+        return sscanf(word, "%" SCNu32, &e->thread) == 1;
+    return true;
 }
 
 static bool take_times(struct event *e, const char *word)
@@ -85,11 +73,9 @@ static bool take_times(struct event *e, const char *word)
     int64_t from, to = 0;
     int n = sscanf(word, "%" SCNd64 "-%" SCNd64, &from, &to);
 
-    if (n < 1)
-        return false;
     e->invoke_us = from * 1000;
     e->return_us = n == 2 ? to * 1000 : HISTORY_NOT_RETURNED;
-    return true;
+    return n >= 1;
 }
 
 static bool take_answer(struct event *e, const char *word)
@@ -105,31 +91,20 @@ static bool take_answer(struct event *e, const char *word)
     return false;
 }
 
-static bool take_deadline(struct repeated *r, const char *ms)
-{
-    r->has_deadline = ms && sscanf(ms, "%" SCNd64, &r->e.deadline_us) == 1;
-    r->e.deadline_us *= 1000;
-    return r->has_deadline;
-}
-
 static bool take_word(struct repeated *r, const char *word, char **rest)
 {
-    switch (word[0]) {
-    case '#':
-        r->token_rises = strchr(word, '+') != NULL;
-        return sscanf(word, "#%" SCNd64, &r->e.token) == 1;
-    case '=':
-        return sscanf(word, "=%" SCNd64, &r->e.value) == 1;
-    case 'x':
-        if (sscanf(word, "x%d/%" SCNd64, &r->times, &r->every_us) != 2)
-            return false;
-        r->every_us *= 1000;
-        return true;
-    default:
-        if (strcmp(word, "until") == 0 || strcmp(word, "commit") == 0)
-            return take_deadline(r, strtok_r(NULL, " ", rest));
-        return sscanf(word, "n%" SCNu32, &r->e.name) == 1 || take_answer(&r->e, word);
+    if (strcmp(word, "until") == 0 || strcmp(word, "commit") == 0) {
+        const char *ms = strtok_r(NULL, " ", rest);
+
+        r->has_deadline = ms && sscanf(ms, "%" SCNd64, &r->e.deadline_us) == 1;
+        r->e.deadline_us *= 1000;
+        return r->has_deadline;
     }
+    r->token_rises = r->token_rises || (*word == '#' && strchr(word, '+'));
+    return sscanf(word, "#%" SCNd64, &r->e.token) == 1 ||
+           sscanf(word, "=%" SCNd64, &r->e.value) == 1 ||
+           sscanf(word, "x%d/%" SCNd64, &r->times, &r->every_ms) == 2 ||
+           sscanf(word, "n%" SCNu32, &r->e.name) == 1 || take_answer(&r->e, word);
 }
 
 static bool is_grant(const struct event *e)
@@ -148,25 +123,25 @@ static bool add(struct planted *p, const struct repeated *r)
         *e = r->e;
         e->op = (uint32_t)p->n;
         e->token += r->token_rises ? i : 0;
-        e->invoke_us += i * r->every_us;
+        e->invoke_us += i * r->every_ms * 1000;
         if (e->return_us != HISTORY_NOT_RETURNED)
-            e->return_us += i * r->every_us;
+            e->return_us += i * r->every_ms * 1000;
         if (is_grant(e) && !r->has_deadline)
             e->deadline_us = e->invoke_us + USABLE_MS * 1000;
         else if (r->has_deadline)
-            e->deadline_us += i * r->every_us;
+            e->deadline_us += i * r->every_ms * 1000;
     }
     return true;
 }
 
-static const char *take_event(struct planted *p, char *text)
+static const char *take_event(struct planted *p, char *line)
 {
     struct repeated r = {.times = 1};
-    char *rest = NULL, *word = strtok_r(text, " ", &rest);
+    char *rest = NULL, *word = strtok_r(line, " ", &rest);
 
     if (!word || !take_who(&r.e, word))
         return word ? word : "nothing";
-    if (!(word = strtok_r(NULL, " ", &rest)) || (r.e.verb = verb_of(word)) < 0)
+    if (!(word = strtok_r(NULL, " ", &rest)) || (r.e.verb = history_verb_of(word)) < 0)
         return word ? word : "no verb";
     if (!(word = strtok_r(NULL, " ", &rest)) || !take_times(&r.e, word))
         return word ? word : "no time";
@@ -176,51 +151,47 @@ static const char *take_event(struct planted *p, char *text)
     return add(p, &r) ? NULL : "too many events";
 }
 
-/* ---- rows and rules ---------------------------------------------------------------------------
- */
+/* ---- rows and rules -------------------------------------------------------------------------- */
 
-static const char *take_row(struct planted *p, char *text)
+/* "guarded 1 token 2" */
+static bool take_row(struct planted *p, const char *line)
 {
     struct check_row *row = &p->rows[0];
-    char *rest = NULL;
-    bool changes = false;
+    struct {
+        const char *word;
+        int64_t *place;
+    } fields[] = {{"guarded", &row->guarded}, {"token", &row->token},     {"row", &row->row},
+                  {"version", &row->version}, {"changes", &row->changes}, {NULL, NULL}};
+    char word[16];
+    int64_t number;
+    int used;
 
-    *row = (struct check_row){0};
+    *row = (struct check_row){.changes = CHECK_NOT_READ};
     p->rules.rows = p->rows;
     p->rules.n_rows = 1;
-    for (char *word; (word = strtok_r(text, " ", &rest)) != NULL; text = NULL) {
-        char *number = strtok_r(NULL, " ", &rest);
-        int64_t *place = strcmp(word, "guarded") == 0   ? &row->guarded
-                         : strcmp(word, "token") == 0   ? &row->token
-                         : strcmp(word, "row") == 0     ? &row->row
-                         : strcmp(word, "version") == 0 ? &row->version
-                         : strcmp(word, "changes") == 0 ? &row->changes
-                                                        : NULL;
+    for (; sscanf(line, "%15s %" SCNd64 "%n", word, &number, &used) == 2; line += used) {
+        int i = 0;
 
-        if (!place || !number)
-            return word;
-        *place = strtoll(number, NULL, 10);
-        changes = changes || place == &row->changes;
+        while (fields[i].word && strcmp(fields[i].word, word) != 0)
+            i++;
+        if (!fields[i].word)
+            return false;
+        *fields[i].place = number;
     }
-    if (!changes)
+    if (row->changes == CHECK_NOT_READ)
         row->changes = row->version;
-    return NULL;
+    return line[strspn(line, " ")] == '\0';
 }
 
-static const char *take_rule(struct planted *p, const char *text)
+static bool take_rule(struct planted *p, const char *line)
 {
     struct check_rules *r = &p->rules;
-    static char engine[32];
 
-    if (sscanf(text, "engine %31s", engine) == 1) {
-        r->engine = engine;
-        return NULL;
-    }
-    return sscanf(text, "min_rate %" SCNd64, &r->min_rate) == 1 ||
-                   sscanf(text, "min_grants %" SCNd64, &r->min_grants) == 1 ||
-                   sscanf(text, "min_faults %" SCNd64, &r->min_faults) == 1
-               ? NULL
-               : text;
+    if (sscanf(line, "engine %31s", p->engine) == 1)
+        return (r->engine = p->engine) != NULL;
+    return sscanf(line, "min_rate %" SCNd64, &r->min_rate) == 1 ||
+           sscanf(line, "min_grants %" SCNd64, &r->min_grants) == 1 ||
+           sscanf(line, "min_faults %" SCNd64, &r->min_faults) == 1;
 }
 
 const char *planted_line(struct planted *p, char *line)
@@ -229,10 +200,10 @@ const char *planted_line(struct planted *p, char *line)
     char *rest = NULL;
 
     if (strncmp(line, "rows ", 5) == 0)
-        return take_row(p, line + 5);
+        return take_row(p, line + 5) ? NULL : line;
     if (strncmp(line, "rules ", 6) == 0)
-        return take_rule(p, line + 6);
-    for (char *text; !wrong && (text = strtok_r(line, ";", &rest)) != NULL; line = NULL)
-        wrong = take_event(p, text);
+        return take_rule(p, line + 6) ? NULL : line;
+    for (char *one; !wrong && (one = strtok_r(line, ";", &rest)) != NULL; line = NULL)
+        wrong = take_event(p, one);
     return wrong;
 }

@@ -40,6 +40,7 @@ struct planted {
     int64_t n;
     struct check_row rows[PLANTED_NAMES];
     struct check_rules rules;
+    char engine[32];
 };
 
 /* Nothing has happened yet. */

@@ -9,8 +9,7 @@
 #define LEASE_US  (SIM_LEASE_MS * INT64_C(1000))
 #define USABLE_US (LEASE_US / 10 * 9)
 
-/* ---- the service ------------------------------------------------------------------------------
- */
+/* ---- the service ----------------------------------------------------------------------------- */
 
 /* An owner is the number of an acquire; 0: free. */
 struct holder {
@@ -106,130 +105,101 @@ static struct holder *make_place(struct row *r, const struct client *c)
     return place;
 }
 
-static void serve_acquire(struct row *r, struct client *c)
+static int serve_acquire(struct row *r, struct client *c)
 {
     const struct holder *other = in_the_way(r, c);
     struct holder *h;
 
     if (other) {
-        c->now.outcome = SQLOCK_EBUSY;
         c->now.token = other->token;
         c->now.deadline_us = other->ends_us - c->at_us; /* from when it is answered */
-        return;
+        return SQLOCK_EBUSY;
     }
     h = make_place(r, c);
     if (!holds(r, c))
         h->token = ++r->token;
-    h->owner = c->owner;
-    h->shared = c->shares;
-    h->ends_us = c->at_us + LEASE_US;
+    *h = (struct holder){c->owner, h->token, c->at_us + LEASE_US, c->shares};
     c->now.token = h->token;
     c->now.deadline_us = c->now.invoke_us + USABLE_US;
+    return 0;
 }
 
-static void serve_renew(struct row *r, struct client *c)
+static int serve_renew(struct row *r, struct client *c)
 {
-    if (!holds(r, c)) {
-        c->now.outcome = SQLOCK_ELOST;
-        return;
-    }
+    if (!holds(r, c))
+        return SQLOCK_ELOST;
     place_of(r, c->owner)->ends_us = c->at_us + LEASE_US;
     c->now.deadline_us = c->now.invoke_us + USABLE_US;
+    return 0;
 }
 
-static void serve_release(struct row *r, struct client *c)
+static int serve_release(struct row *r, struct client *c)
 {
     struct holder *h = place_of(r, c->owner);
 
-    if (!h && r->released != c->owner) {
-        c->now.outcome = c->now.token ? SQLOCK_ELOST : 0;
-        return;
-    }
+    if (!h && r->released != c->owner)
+        return c->now.token ? SQLOCK_ELOST : 0;
     if (h)
         h->owner = 0;
     r->released = c->owner;
+    return 0;
 }
 
-static void serve_break(struct row *r, struct client *c)
+static int serve_break(struct row *r, struct client *c)
 {
     for (int i = 0; i < SIM_THREADS_MAX; i++)
         if (r->holders[i].owner != 0 && r->holders[i].token == c->now.token) {
             r->holders[i].owner = 0;
-            return;
+            return 0;
         }
-    c->now.outcome = SQLOCK_ELOST;
+    return SQLOCK_ELOST;
 }
 
-static void serve_guarded(struct row *r, struct client *c)
+static int serve_guarded(struct row *r, struct client *c)
 {
-    if (!holds(r, c)) {
-        c->now.outcome = SQLOCK_ELOST;
-        return;
-    }
+    if (!holds(r, c))
+        return SQLOCK_ELOST;
     c->now.value = ++r->app.guarded;
     c->now.deadline_us = c->at_us;
     r->app.token = c->now.token;
+    return 0;
 }
 
-static void serve_cas(struct row *r, struct client *c)
+static int serve_row_lock(struct row *r, struct client *c)
 {
-    if (r->app.version != c->now.token) {
-        c->now.outcome = SQLOCK_CONFLICT;
-        return;
-    }
+    c->now.value = ++r->app.row;
+    return 0;
+}
+
+static int serve_cas(struct row *r, struct client *c)
+{
+    if (r->app.version != c->now.token)
+        return SQLOCK_CONFLICT;
     c->now.value = ++r->app.version;
     r->app.changes++;
+    return 0;
 }
 
 /* Settling an acquire does not ask for a new one here: it only looks. */
-static void serve_settle(struct row *r, struct client *c)
+static int serve_settle(struct row *r, struct client *c)
 {
-    if (c->releasing) {
-        serve_release(r, c);
-        c->now.value = c->now.outcome == 0 ? SQLOCK_WHY_RELEASED : SQLOCK_WHY_EXPIRED;
-    } else if (holds(r, c)) {
-        serve_acquire(r, c);
-    } else {
-        c->now.outcome = SQLOCK_ELOST;
-        c->now.value = SQLOCK_WHY_NOT_GRANTED;
-    }
+    int rc;
+
+    if (!c->releasing && holds(r, c))
+        return serve_acquire(r, c);
+    rc = c->releasing ? serve_release(r, c) : SQLOCK_ELOST;
+    c->now.value = !c->releasing ? SQLOCK_WHY_NOT_GRANTED
+                   : rc == 0     ? SQLOCK_WHY_RELEASED
+                                 : SQLOCK_WHY_EXPIRED;
+    return rc;
 }
 
-static void serve(struct row *r, struct client *c)
-{
-    switch (c->now.verb) {
-    case V_ACQUIRE:
-    case V_SHARE:
-        serve_acquire(r, c);
-        break;
-    case V_RENEW:
-        serve_renew(r, c);
-        break;
-    case V_RELEASE:
-        serve_release(r, c);
-        break;
-    case V_SETTLE:
-        serve_settle(r, c);
-        break;
-    case V_BREAK:
-        serve_break(r, c);
-        break;
-    case V_GUARDED:
-        serve_guarded(r, c);
-        break;
-    case V_ROW_LOCK:
-        c->now.value = ++r->app.row;
-        break;
-    case V_CAS:
-        serve_cas(r, c);
-        break;
-    default:
-        break;
-    }
-}
+static int (*const services[V_COUNT])(struct row *, struct client *) = {
+    [V_ACQUIRE] = serve_acquire, [V_SHARE] = serve_acquire,     [V_RENEW] = serve_renew,
+    [V_RELEASE] = serve_release, [V_SETTLE] = serve_settle,     [V_BREAK] = serve_break,
+    [V_GUARDED] = serve_guarded, [V_ROW_LOCK] = serve_row_lock, [V_CAS] = serve_cas};
 
-/* ---- the clients ------------------------------------------------------------------------------
- */
+/* ---- the clients ----------------------------------------------------------------------------- */
 
 static void note(struct world *w, const struct event *e)
 {
@@ -356,28 +326,22 @@ static void lose_reply(struct world *w, struct client *c, bool came)
     e->deadline_us = 0;
 }
 
-static void note_fault(struct world *w, int64_t at_us)
-{
-    struct event e = {.process = 1000000,
-                      .verb = V_FAULT,
-                      .name = 1,
-                      .invoke_us = at_us,
-                      .return_us = at_us + 500};
-
-    note(w, &e);
-}
-
 /* Killed, and another one started in its place. */
 static void die(struct world *w, struct client *c)
 {
     int64_t at_us = c->at_us;
+    const struct event fault = {.process = 1000000,
+                                .verb = V_FAULT,
+                                .name = 1,
+                                .invoke_us = at_us,
+                                .return_us = at_us + 500};
 
     c->now.outcome = 0;
     c->now.value = c->now.deadline_us = 0;
     if (acquires(c->now.verb) || c->now.verb == V_SETTLE)
         c->now.token = c->token;
     note(w, &c->now);
-    note_fault(w, at_us);
+    note(w, &fault);
     c->now.process = ++w->processes;
     c->now.op = 0;
     idle(w, c, at_us + 1000);
@@ -387,8 +351,8 @@ static void step(struct world *w, struct client *c)
 {
     bool lost = may_lose_reply(c->now.verb) && one_in(w, 50), came = !lost || one_in(w, 2);
 
-    if (came)
-        serve(&w->rows[c->now.name], c);
+    if (came && services[c->now.verb])
+        c->now.outcome = services[c->now.verb](&w->rows[c->now.name], c);
     if (one_in(w, 3000) && !w->sim->immortal) {
         die(w, c);
         return;
@@ -404,24 +368,7 @@ static void step(struct world *w, struct client *c)
     next(w, c);
 }
 
-/* ---- a history --------------------------------------------------------------------------------
- */
-
-static int by_invocation(const void *a, const void *b)
-{
-    const struct event *x = a, *y = b;
-
-    if (x->invoke_us != y->invoke_us)
-        return x->invoke_us < y->invoke_us ? -1 : 1;
-    if (x->process != y->process)
-        return x->process < y->process ? -1 : 1;
-    return (x->op > y->op) - (x->op < y->op);
-}
-
-void sim_sort(struct event *events, int64_t n)
-{
-    qsort(events, (size_t)n, sizeof *events, by_invocation);
-}
+/* ---- a history ------------------------------------------------------------------------------- */
 
 static struct client *first_due(struct world *w)
 {
@@ -477,6 +424,6 @@ void sim_run(struct sim *s)
                                     .slack_ms = 2000,
                                     .rows = s->rows,
                                     .n_rows = s->names};
-    sim_sort(s->events, s->n);
+    history_sort(s->events, s->n);
     free(w);
 }

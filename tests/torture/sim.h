@@ -25,7 +25,4 @@ struct sim {
 /* Makes exactly so many events (but for those that are never answered). An assertion of the test
  * fails if there is no memory. */
 void sim_run(struct sim *s);
-/* By invocation, as the checker wants them. */
-void sim_sort(struct event *events, int64_t n);
-
 #endif

@@ -12,7 +12,6 @@
 #include "tests/torture/cell.h"
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
-#include "tests/torture/short.h"
 
 enum { USAGE = 2 };
 
@@ -38,54 +37,41 @@ static int64_t number_of(const char *text)
     return *text && !*end && n > 0 ? n : -1;
 }
 
-struct cell_args {
-    const char *totals;
-    int64_t seconds, seed, share;
-};
-
-static bool read_args(struct cell_args *a, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i += 2) {
-        if (i + 1 == argc)
-            return false;
-        if (strcmp(argv[i], "--totals") == 0)
-            a->totals = argv[i + 1];
-        else if (strcmp(argv[i], "--seconds") == 0)
-            a->seconds = number_of(argv[i + 1]);
-        else if (strcmp(argv[i], "--seed") == 0)
-            a->seed = number_of(argv[i + 1]);
-        else if (strcmp(argv[i], "--share") == 0)
-            a->share = number_of(argv[i + 1]);
-        else
-            return false;
-    }
-    return a->seconds > 0 && a->seconds < 100000 && a->seed > 0 && a->share > 0 && a->share < 100;
-}
-
 static int cell_main(int argc, char **argv)
 {
     const struct engine_kind *kind = argc > 0 ? engine_kind_of(argv[0]) : NULL;
     const struct fault_kind *fault = argc > 1 ? fault_kind_of(argv[1]) : NULL;
-    struct cell_args args = {NULL, 16, 1, 1};
+    const char *totals = NULL;
     struct total total;
-    struct cell cell;
+    struct cell cell = {.kind = kind, .fault = fault, .seed = 1, .seconds = 16, .share = 1};
     int rc;
 
-    if (argc < 2 || !read_args(&args, argc - 2, argv + 2))
+    if (argc < 2 || argc % 2 != 0)
         return usage();
     if (!kind || !fault || !fault_exists(fault, kind)) {
         fprintf(stderr, "torture: there is no cell %s %s (torture list tells all)\n", argv[0],
                 argv[1]);
         return USAGE;
     }
+    for (int i = 2; i < argc; i += 2) {
+        int64_t n = number_of(argv[i + 1]);
+
+        if (strcmp(argv[i], "--totals") == 0)
+            totals = argv[i + 1];
+        else if (strcmp(argv[i], "--seed") == 0 && n > 0)
+            cell.seed = (uint64_t)n;
+        else if (strcmp(argv[i], "--seconds") == 0 && n > 0 && n < 100000)
+            cell.seconds = (int32_t)n;
+        else if (strcmp(argv[i], "--share") == 0 && n > 0 && n < 100)
+            cell.share = (int32_t)n;
+        else
+            return usage();
+    }
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody waits for the cell of a run that was ended */
-    cell = cell_of(kind, fault, (uint64_t)args.seed);
-    cell.seconds = (int32_t)args.seconds;
-    cell.share = (int32_t)args.share;
     rc = cell_run(&cell, &total, stdout);
-    if (args.totals && cell.engine.why[0])
-        totals_append_skip(args.totals, kind->name, fault->word, cell.engine.why);
-    else if (args.totals && total.date[0] && !totals_append(args.totals, &total))
+    if (totals && cell.engine.why[0])
+        totals_append_skip(totals, kind->name, fault->word, cell.engine.why);
+    else if (totals && total.date[0] && !totals_append(totals, &total))
         rc = 1;
     return rc;
 }
@@ -129,8 +115,6 @@ int main(int argc, char **argv)
         return kinds_main();
     if (strcmp(argv[1], "tables") == 0 && argc == 3)
         return client_tables(argv[2], CELL_NAMES) ? 0 : 1;
-    if (strcmp(argv[1], "lane") == 0 && argc == 4)
-        return short_lane(argv[2], argv[3]);
     if (strcmp(argv[1], "writer") == 0 && argc == 3)
         return fault_writer_main(argv[2]);
     return usage();

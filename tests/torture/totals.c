@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE = 1024 };
+#include "tests/torture/text.h"
 
 /* One write, so that cells that end at the same time do not mix their lines. */
 static bool append(const char *path, const char *line)
@@ -24,40 +23,27 @@ static bool append(const char *path, const char *line)
 
 bool totals_append(const char *path, const struct total *t)
 {
-    char line[LINE];
-    int n = snprintf(line, sizeof line, "%s\t%s\t%s\t%s", t->date, t->engine, t->version, t->fault);
+    const char *line = text("%s\t%s\t%s\t%s", t->date, t->engine, t->version, t->fault);
 
-#define TOTALS_PUT(name) n += snprintf(line + n, sizeof line - (size_t)n, "\t%" PRId64, t->name);
+#define TOTALS_PUT(name) line = text("%s\t%" PRId64, line, t->name);
     TOTALS_NUMBERS(TOTALS_PUT)
 #undef TOTALS_PUT
-    snprintf(line + n, sizeof line - (size_t)n, "\n");
-    return append(path, line);
+    return append(path, text("%s\n", line));
 }
 
 bool totals_append_skip(const char *path, const char *engine, const char *fault, const char *why)
 {
-    char line[LINE];
-
-    snprintf(line, sizeof line, "skip\t%s\t%s\t%.800s\n", engine, fault, why);
-    return append(path, line);
-}
-
-static bool is(const char *wanted, const char *got)
-{
-    return !wanted || strcmp(wanted, got) == 0;
+    return append(path, text("skip\t%s\t%s\t%.800s\n", engine, fault, why));
 }
 
 static bool add(char *line, const char *engine, const char *fault, struct total *out)
 {
-    const char *of_engine, *of_fault, *number;
+    const char *words[4], *number;
 
-    strsep(&line, "\t");
-    of_engine = strsep(&line, "\t");
-    strsep(&line, "\t");
-    of_fault = strsep(&line, "\t");
-    if (!of_fault)
-        return false;
-    if (!is(engine, of_engine) || !is(fault, of_fault))
+    for (int i = 0; i < 4; i++) /* the date, the engine, its version, the fault */
+        if (!(words[i] = strsep(&line, "\t")))
+            return false;
+    if ((engine && strcmp(engine, words[1]) != 0) || (fault && strcmp(fault, words[3]) != 0))
         return true;
     out->cells++;
 #define TOTALS_ADD(name)                                                                           \
@@ -72,7 +58,7 @@ static bool add(char *line, const char *engine, const char *fault, struct total 
 bool totals_sum(const char *path, const char *engine, const char *fault, struct total *out)
 {
     FILE *f = fopen(path, "r");
-    char line[LINE];
+    char line[1024];
     bool fine = true;
 
     *out = (struct total){.cells = 0};
