@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "tests/counted/driver.h"
-
 static sqlock_column key_of(const struct scene *s)
 {
     return (sqlock_column){"id", sqlock_int(s->row + 1), NULL};
@@ -15,8 +13,7 @@ static sqlock_row row_at(const struct scene *s, const sqlock_column *key)
     return (sqlock_row){sizeof(sqlock_row), s->place.schema, "app_row", key, 1};
 }
 
-/* ---- adopt, guard, rows ------------------------------------------------------------------------
- */
+/* ---- adopt, guard, rows ---------------------------------------------------------------------- */
 
 static int adopt(struct scene *s, sqlock_error *err)
 {
@@ -89,8 +86,7 @@ static int name_lock(struct scene *s, sqlock_error *err)
     return sqlock_name_lock(s->conn, s->name, &o, err);
 }
 
-/* ---- compare and set ---------------------------------------------------------------------------
- */
+/* ---- compare and set ------------------------------------------------------------------------- */
 
 static sqlock_row_version expected(int64_t version)
 {

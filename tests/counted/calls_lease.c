@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- acquire -----------------------------------------------------------------------------------
- */
+/* ---- acquire --------------------------------------------------------------------------------- */
 
 static int acquire_for(struct scene *s, int32_t wait_ms, sqlock_error *err)
 {
@@ -99,8 +98,7 @@ static void check_recovered(struct scene *s, int rc)
     assert_true(is_ours(s, s->theirs));
 }
 
-/* ---- import, renew -----------------------------------------------------------------------------
- */
+/* ---- import, renew --------------------------------------------------------------------------- */
 
 static int import(struct scene *s, sqlock_error *err)
 {
@@ -149,8 +147,7 @@ static void check_still_held(struct scene *s, int rc)
     assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
 }
 
-/* ---- release, settle ---------------------------------------------------------------------------
- */
+/* ---- release, settle ------------------------------------------------------------------------- */
 
 static int release(struct scene *s, sqlock_error *err)
 {
@@ -202,8 +199,7 @@ static void check_settled_import(struct scene *s, int rc)
     assert_true(is_ours(s, s->theirs));
 }
 
-/* ---- what needs no database --------------------------------------------------------------------
- */
+/* ---- what needs no database ------------------------------------------------------------------ */
 
 static int cancel_new(struct scene *s, sqlock_error *err)
 {

@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/counted/driver.h"
-
-/* ---- open --------------------------------------------------------------------------------------
- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static int open_it(struct scene *s, sqlock_error *err)
 {
@@ -24,8 +21,7 @@ static void check_opened(struct scene *s, int rc)
         assert_int_equal(faulty_open(), 0);
 }
 
-/* ---- seeing and breaking -----------------------------------------------------------------------
- */
+/* ---- seeing and breaking --------------------------------------------------------------------- */
 
 static int count(const sqlock_info *info, void *user)
 {
@@ -79,8 +75,7 @@ static void check_broken(struct scene *s, int rc)
         assert_true(ours);
 }
 
-/* ---- reaping -----------------------------------------------------------------------------------
- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 static sqlock_reap_report report;
 
@@ -130,8 +125,7 @@ static void heal_reaped(struct scene *s)
     check_dead(s, 1);
 }
 
-/* ---- registers and rows ------------------------------------------------------------------------
- */
+/* ---- registers and rows ---------------------------------------------------------------------- */
 
 #define NEW "after all"
 
@@ -218,8 +212,7 @@ static int ensure(struct scene *s, sqlock_error *err)
     return sqlock_ensure(s->m, s->name, err);
 }
 
-/* ---- scoped use, retries -----------------------------------------------------------------------
- */
+/* ---- scoped use, retries --------------------------------------------------------------------- */
 
 static int work(sqlock_lock *lock, void *user)
 {

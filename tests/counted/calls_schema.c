@@ -32,8 +32,7 @@ static void check_migrated(struct scene *s, int rc)
     mend(s);
 }
 
-/* ---- where there is a schema -------------------------------------------------------------------
- */
+/* ---- where there is a schema ----------------------------------------------------------------- */
 
 static int go_down(struct scene *s, sqlock_error *err)
 {

@@ -14,31 +14,20 @@ static const char idle[] = "sqlock_strerror sqlock_code_name sqlock_version "
                            "sqlock_row_opts_init sqlock_state_name sqlock_why_name "
                            "sqlock_migration_state_name sqlock_lock_state sqlock_lock_why "
                            "sqlock_is_held sqlock_lock_deadline_us sqlock_lock_token "
-                           "sqlock_lock_owner sqlock_lock_name ";
+                           "sqlock_lock_owner sqlock_lock_name";
 
 /* What is lent to drivers works within the calls, and drivers' own headers declare none. */
 static const char *const headers[] = {"sqlock", "error",    "import",      "async",
                                       "admin",  "migrate",  "transaction", "rows",
                                       "cas",    "register", "retry"};
 
-static bool has_word(const char *list, const char *word, size_t len)
-{
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += len)
-        if ((at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' '))
-            return true;
-    return false;
-}
-
 static bool is_covered(const char *name)
 {
-    static const struct call *const tables[] = {lease_calls, manager_calls, guest_calls,
-                                                schema_calls};
-
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        for (const struct call *c = tables[i]; c->name != NULL; c++)
-            if (has_word(c->covers, name, strlen(name)))
+    for (const struct call *const *table = call_tables; *table != NULL; table++)
+        for (const struct call *c = *table; c->name != NULL; c++)
+            if (is_word(c->covers, name))
                 return true;
-    return has_word(idle, name, strlen(name));
+    return is_word(idle, name);
 }
 
 static char *text_of(const char *header)

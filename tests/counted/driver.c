@@ -1,4 +1,4 @@
-#include "tests/counted/driver.h"
+#include "tests/counted/scene.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,8 +28,7 @@ int faulty_open(void)
     return atomic_load(&opened);
 }
 
-/* ---- what fails --------------------------------------------------------------------------------
- */
+/* ---- what fails ------------------------------------------------------------------------------ */
 
 static int lost(sqlock_error *err, unsigned flags)
 {
@@ -68,25 +67,35 @@ static int before(struct faulty *c, enum fault *fault, sqlock_error *err)
 }
 
 /* Behind it, when it was done. 1: it is done once more, to find the link broken. */
-static int behind(struct faulty *c, enum fault fault, int *rc, unsigned flags, sqlock_error *err)
+static int behind(struct faulty *c, enum fault *fault, int *rc, unsigned flags, sqlock_error *err)
 {
-    if (fault == FAULT_DIE_AFTER)
+    const bool loses = *fault == FAULT_LOSE_REPLY && *rc == 0;
+
+    if (*fault == FAULT_DIE_AFTER)
         fault_die();
-    if (fault != FAULT_LOSE_REPLY || *rc != 0)
-        return 0;
-    if (c->app != NULL && quirks->app->kill == NULL)
-        return 0;
-    if (c->app != NULL) {
-        quirks->app->kill(c->app);
-        return 1;
+    *fault = FAULT_NONE;
+    if (loses && c->app == NULL) {
+        fault_lost();
+        *rc = lost(err, flags);
     }
-    fault_lost();
-    *rc = lost(err, flags);
-    return 0;
+    if (!loses || c->app == NULL || quirks->app->kill == NULL)
+        return 0;
+    quirks->app->kill(c->app);
+    return 1;
 }
 
-/* ---- the slots ---------------------------------------------------------------------------------
- */
+/* The rest of a slot: the real one's call, with the fault before it or behind it, into rc. */
+#define THROUGH(call, flags)                                                                       \
+    enum fault fault;                                                                              \
+    int rc = before(c, &fault, err);                                                               \
+                                                                                                   \
+    if (rc != 0)                                                                                   \
+        return rc;                                                                                 \
+    do                                                                                             \
+        rc = (call);                                                                               \
+    while (behind(c, &fault, &rc, (flags), err))
+
+/* ---- the slots ------------------------------------------------------------------------------- */
 
 static int faulty_open_slot(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
                             sqlock_error *err)
@@ -147,15 +156,8 @@ static int faulty_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, 
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(real->run(c->real, stmt, values, n, deadline, rows, err), SQLOCK_MAYBE);
 
-    if (rc == 0)
-        rc = real->run(c->real, stmt, values, n, deadline, rows, err);
-    else
-        return rc;
-    if (behind(c, fault, &rc, SQLOCK_MAYBE, err))
-        rc = real->run(c->real, stmt, values, n, deadline, rows, err);
     if (rc != 0)
         sqlock_rows_cut(rows, had);
     return rc;
@@ -166,15 +168,8 @@ static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values,
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(real->adopter->run(c->real, stmt, values, deadline, rows, err), 0);
 
-    if (rc == 0)
-        rc = real->adopter->run(c->real, stmt, values, deadline, rows, err);
-    else
-        return rc;
-    if (behind(c, fault, &rc, 0, err))
-        rc = real->adopter->run(c->real, stmt, values, deadline, rows, err);
     if (rc != 0)
         sqlock_rows_cut(rows, had);
     return rc;
@@ -185,15 +180,8 @@ static int adopted_run_script(void *conn, const sqlock_script *script, const sql
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(real->adopter->run_script(c->real, script, values, deadline, rows, err), 0);
 
-    if (rc == 0)
-        rc = real->adopter->run_script(c->real, script, values, deadline, rows, err);
-    else
-        return rc;
-    if (behind(c, fault, &rc, 0, err))
-        rc = real->adopter->run_script(c->real, script, values, deadline, rows, err);
     if (rc != 0)
         sqlock_rows_cut(rows, had);
     return rc;
@@ -202,27 +190,22 @@ static int adopted_run_script(void *conn, const sqlock_script *script, const sql
 static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline, sqlock_error *err)
 {
     struct faulty *c = conn;
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(real->adopter->savepoint(c->real, what, deadline, err), 0);
 
-    if (rc != 0)
-        return rc;
-    rc = real->adopter->savepoint(c->real, what, deadline, err);
-    if (behind(c, fault, &rc, 0, err))
-        rc = real->adopter->savepoint(c->real, what, deadline, err);
     return rc;
 }
 
 static int faulty_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
     struct faulty *c = conn;
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(real->exec(c->real, sql, deadline, err), SQLOCK_MAYBE);
 
-    if (rc != 0)
-        return rc;
-    rc = real->exec(c->real, sql, deadline, err);
-    behind(c, fault, &rc, SQLOCK_MAYBE, err);
+    return rc;
+}
+
+static int in_tx_after(struct faulty *c, int rc, bool in_tx)
+{
+    c->in_tx = rc == 0 && in_tx;
     return rc;
 }
 
@@ -230,14 +213,8 @@ static int faulty_exec(void *conn, const char *sql, int64_t deadline, sqlock_err
 static int faulty_tx(struct faulty *c, int (*slot)(void *, int64_t, sqlock_error *), bool in_tx,
                      unsigned flags, int64_t deadline, sqlock_error *err)
 {
-    enum fault fault;
-    int rc = before(c, &fault, err);
+    THROUGH(in_tx_after(c, slot(c->real, deadline, err), in_tx), flags);
 
-    if (rc != 0)
-        return rc;
-    rc = slot(c->real, deadline, err);
-    c->in_tx = rc == 0 && in_tx;
-    behind(c, fault, &rc, flags, err);
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* Counted faults on the fake driver. */
 #include <sqlock/fake.h>
 
-#include "tests/counted/counted.h"
+#include "tests/counted/scene.h"
 #include "tests/lib/fake_quirks.h"
 
 int main(int argc, char **argv)

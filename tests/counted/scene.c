@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/counted/driver.h"
 #include "tests/counted/fault.h"
 
-/* ---- what others see ---------------------------------------------------------------------------
- */
+/* ---- what others see ------------------------------------------------------------------------- */
 
 bool is_ours(struct scene *s, sqlock_lock *lock)
 {
@@ -38,8 +36,7 @@ int64_t app_value(struct scene *s, const char *column, int row)
     return n;
 }
 
-/* ---- before ------------------------------------------------------------------------------------
- */
+/* ---- before ---------------------------------------------------------------------------------- */
 
 /* A request is short, for some faults are waited for so long, as the lease of a migrator that is
  * gone; but DDL takes its time. */
@@ -228,8 +225,7 @@ void scene_after_death(struct scene *s, const struct quirks *q, const struct pla
         s->others = open_others(s);
 }
 
-/* ---- after -------------------------------------------------------------------------------------
- */
+/* ---- after ----------------------------------------------------------------------------------- */
 
 static void judge_code(int rc, const sqlock_error *err)
 {

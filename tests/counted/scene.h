@@ -70,7 +70,7 @@ struct call {
     void (*heal)(struct scene *s);
 };
 
-/* The tables of calls; each ends with a name of NULL. */
+/* Each ends with a name of NULL. */
 extern const struct call lease_calls[], manager_calls[], guest_calls[], schema_calls[];
 
 /* The database of a group of tests, with the application's table. */
@@ -88,8 +88,26 @@ void scene_end(struct scene *s);
 /* Within one lease somebody else can be granted the lock, with a token above all earlier ones. */
 void scene_heal(struct scene *s);
 
-/* ---- what calls ask ----------------------------------------------------------------------------
- */
+/* ---- driver.c -------------------------------------------------------------------------------- */
+
+/* A driver that hands everything on to the real one, that of these quirks, and fails at the n-th
+ * request as fault.h says; one at a time. */
+const sqlock_driver *faulty_driver(const struct quirks *q);
+/* The connection of the application's that is adopted next. */
+void faulty_app(void *app);
+/* Connections of the library's own that are open. */
+int faulty_open(void);
+
+/* ---- counted.c ------------------------------------------------------------------------------- */
+
+/* A program: all calls, all faults, on one driver. Returns what main() returns. With arguments it
+ * is a process that is to be killed. */
+int counted_run(const struct quirks *q, int argc, char **argv);
+extern const struct call *const call_tables[]; /* then NULL */
+/* Whether a list of words with blanks between has this one. */
+bool is_word(const char *list, const char *word);
+
+/* ---- what calls ask -------------------------------------------------------------------------- */
 
 /* The row is this handle's. */
 bool is_ours(struct scene *s, sqlock_lock *lock);

@@ -1,7 +1,7 @@
 /* Counted faults on SQLite. */
 #include <sqlock/sqlite.h>
 
-#include "tests/counted/counted.h"
+#include "tests/counted/scene.h"
 #include "tests/lib/sqlite_quirks.h"
 
 int main(int argc, char **argv)

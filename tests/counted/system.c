@@ -17,27 +17,21 @@ void find_real(const char *name, void *out, size_t size)
     memcpy(out, &found, size);
 }
 
-int eventfd(unsigned count, int flags)
-{
-    int (*real)(unsigned, int);
+/* A function of two arguments that makes a descriptor, or refuses to. */
+#define DESCRIPTOR(name, type)                                                                     \
+    int name(type what, int flags)                                                                 \
+    {                                                                                              \
+        int (*real)(type, int);                                                                    \
+                                                                                                   \
+        find_real(#name, &real, sizeof real);                                                      \
+        if (fault_at(AT_SYSTEM) == FAULT_NONE)                                                     \
+            return real(what, flags);                                                              \
+        errno = EMFILE;                                                                            \
+        return -1;                                                                                 \
+    }
 
-    find_real("eventfd", &real, sizeof real);
-    if (fault_at(AT_SYSTEM) == FAULT_NONE)
-        return real(count, flags);
-    errno = EMFILE;
-    return -1;
-}
-
-int timerfd_create(clockid_t clock, int flags)
-{
-    int (*real)(clockid_t, int);
-
-    find_real("timerfd_create", &real, sizeof real);
-    if (fault_at(AT_SYSTEM) == FAULT_NONE)
-        return real(clock, flags);
-    errno = EMFILE;
-    return -1;
-}
+DESCRIPTOR(eventfd, unsigned)
+DESCRIPTOR(timerfd_create, clockid_t)
 
 int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {

@@ -11,8 +11,7 @@
 #include "tests/counted/fault.h"
 #include "tests/lib/check.h"
 
-/* ---- servers -----------------------------------------------------------------------------------
- */
+/* ---- servers --------------------------------------------------------------------------------- */
 
 /* The server has done what it was asked once it answers, or hangs up. */
 static void await_answer(int fd)
@@ -82,8 +81,7 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, si
     return sent;
 }
 
-/* ---- SQLite ------------------------------------------------------------------------------------
- */
+/* ---- SQLite ---------------------------------------------------------------------------------- */
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>
