@@ -12,7 +12,6 @@
 #include "tests/lib/check.h"
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
-#include "tests/torture/followers.h"
 
 enum {
     LEASE_MS = 400,

@@ -86,7 +86,7 @@ static void sweep_sessions(struct cell *c)
     int64_t end_us = now_us() + SETTLE_MS * INT64_C(1000);
     int n;
 
-    while ((n = engine_sessions(&c->engine, false)) != 0 && now_us() < end_us)
+    while ((n = c->kind->ops->sessions(&c->engine, false)) != 0 && now_us() < end_us)
         sleep_ms(20);
     if (n != 0)
         cell_problem(c, "%d sessions are left when all is over", n);

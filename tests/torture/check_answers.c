@@ -97,14 +97,6 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
                "token %" PRId64 " had ended, and its deadline moved on after that", g->token);
 }
 
-/* A release that is asked again says yes whoever has come since. Only the first one must have found
- * the grant. */
-static void judge_release(struct book *b, const struct grant *g, const struct event *e)
-{
-    if (e == g->release)
-        judge_yes(b, g, e);
-}
-
 /* If it says yes. */
 static bool tells_deadline(const struct event *e)
 {
@@ -119,8 +111,10 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
         judge_yes(b, g, e);
     if (e->verb == V_GUARDED)
         judge_guarded(b, g, e);
-    if (e->verb == V_RELEASE)
-        judge_release(b, g, e);
+    /* A release that is asked again says yes whoever has come since. Only the first one must have
+     * found the grant. */
+    if (e == g->release)
+        judge_yes(b, g, e);
     if (e->verb == V_HELD)
         judge_held(b, g, e);
     if (!by_command(g->told) && tells_deadline(e))

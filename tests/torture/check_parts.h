@@ -90,13 +90,7 @@ int32_t side_of(const struct book *b, uint32_t process);
 /* What was told at that time may have been forgotten when the other was asked for. */
 bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us);
 
-/* A question for a lock, exclusive or shared. */
-static inline bool event_acquires(const struct event *e)
-{
-    return e->verb == V_ACQUIRE || e->verb == V_SHARE;
-}
-
-/* ... that was told that somebody else has it. */
+/* A question for a lock that was told that somebody else has it. */
 static inline bool event_refused(const struct event *e)
 {
     return event_returned(e) && event_acquires(e) && e->outcome == SQLOCK_EBUSY;

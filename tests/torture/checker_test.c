@@ -11,7 +11,6 @@
 #include "tests/lib/check.h"
 #include "tests/lib/dice.h"
 #include "tests/torture/planted.h"
-#include "tests/torture/sim.h"
 
 /* ---- the cases ------------------------------------------------------------------------------- */
 

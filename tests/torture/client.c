@@ -67,6 +67,12 @@ bool hand_explain(struct hand *h, int code, const sqlock_error *err, const char 
     return explain(h->crew, h->now.thread, code, err, what);
 }
 
+bool hand_done(struct hand *h, int rc, const sqlock_error *err, int64_t deadline_us, int64_t value)
+{
+    hand_answer(h, rc, deadline_us, value);
+    return hand_explain(h, rc, err, history_verb_word(h->at->verb));
+}
+
 /* ---- choices --------------------------------------------------------------------------------- */
 
 bool hand_dares(struct hand *h, enum client_mix chance)
@@ -114,8 +120,7 @@ static void reap(struct hand *h)
     opts.cancel = h->crew->cancel;
     hand_ask(h, V_REAP, 0, 0);
     rc = sqlock_reap(h->m, &opts, &report, &err);
-    hand_answer(h, rc, 0, report.cleared + report.pruned);
-    hand_explain(h, rc, &err, "reap");
+    hand_done(h, rc, &err, 0, report.cleared + report.pruned);
 }
 
 static void step(struct hand *h)

@@ -157,8 +157,7 @@ static int release_once(struct hand *h, sqlock_lock *lock, uint32_t name)
         rc = sqlock_release(lock, &err);
     else if ((rc = sqlock_release_start(lock, &op, &err)) == 0)
         rc = finish_op(op, NULL, &err);
-    hand_answer(h, rc, 0, rc == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
-    hand_explain(h, rc, &err, "release");
+    hand_done(h, rc, &err, 0, rc == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
     return rc;
 }
 
@@ -214,8 +213,7 @@ static void break_it(struct hand *h, uint32_t name, int64_t token)
 
     hand_ask(h, V_BREAK, name, token);
     rc = sqlock_break(h->m, text("n%" PRIu32, name), token, &err);
-    hand_answer(h, rc, 0, 0);
-    hand_explain(h, rc, &err, "break");
+    hand_done(h, rc, &err, 0, 0);
 }
 
 static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquire_opts *opts,
@@ -258,8 +256,7 @@ void lease_take(struct hand *h, int way)
         h->at->token = holder.token;
         deadline_us = sqlock_now_us() + (holder.left_ms + 1) * 1000;
     }
-    hand_answer(h, rc, deadline_us, way);
-    hand_explain(h, rc, &err, "acquire");
+    hand_done(h, rc, &err, deadline_us, way);
     if (rc == SQLOCK_EBUSY && holder.token > 0 && hand_dares(h, CHANCE_BREAK))
         break_it(h, name, holder.token);
     if (lock == NULL)

@@ -1,4 +1,4 @@
-#include "tests/torture/client_plan.h"
+#include "tests/torture/client_hand.h"
 
 #include <limits.h>
 #include <stddef.h>

@@ -156,9 +156,8 @@ static int lock_row(struct hand *h, uint32_t name)
 
     opts.wait_ms = dice_below(&h->dice, 2) == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, 200);
     opts.cancel = h->crew->cancel;
-    rc = name % 2 == 0
-             ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
-             : sqlock_name_lock(h->conn, text("n%" PRIu32, name), &opts, &err);
+    rc = name % 2 == 0 ? sqlock_row_lock(h->conn, &row, 1, &opts, &err)
+                       : sqlock_name_lock(h->conn, text("n%" PRIu32, name), &opts, &err);
     return judge(h, rc, &err, name % 2 == 0 ? "row lock" : "name lock");
 }
 

@@ -305,8 +305,3 @@ void engine_stop(struct engine *e)
     e->server = 0;
     engine_machine_end(e);
 }
-
-int engine_sessions(struct engine *e, bool end)
-{
-    return e->kind->ops->sessions(e, end);
-}

@@ -24,7 +24,7 @@ enum {
 struct engine;
 
 /* What each database does in its own way; those that do not exist there are NULL. First what
- * servers do that follow one another (followers.h). */
+ * servers do that follow one another (followers.c). */
 struct follow_ops {
     bool (*prepare)(struct engine *primary); /* once: what followers need to be let in; NULL */
     /* These data were copied from a server that was stopped: what is to be changed before they are
@@ -49,6 +49,7 @@ struct engine_ops {
     bool (*create)(struct engine *e);
     /* What is to be done after the first start, and e->version. */
     bool (*prepare)(struct engine *e);
+    /* How many sessions clients have; end: end them as an administrator does. -1: no answer. */
     int (*sessions)(struct engine *e, bool end);
     void (*end)(void);               /* of what is before the server */
     const char *bulk[3];             /* statements that want room: make, fill, drop */
@@ -117,9 +118,6 @@ bool engine_exec(struct engine *e, const char *format, ...) __attribute__((forma
 int64_t engine_number(struct engine *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void engine_forget(struct engine *e);
-/* How many sessions clients have; end: end them as an administrator does. -1: nobody answers. */
-int engine_sessions(struct engine *e, bool end);
-
 /* The folder that a server's data, socket and log lie in: a text(). */
 const char *engine_folder(const struct engine *e);
 /* Lead e->front, which is made at the first time, to the folder of this one. False: e->why. */

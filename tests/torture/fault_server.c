@@ -45,7 +45,7 @@ void strike_clock(struct cell *c)
 void strike_end_sessions(struct cell *c)
 {
     cell_hurt(c);
-    if (engine_sessions(&c->engine, true) < 0)
+    if (c->kind->ops->sessions(&c->engine, true) < 0)
         cell_problem(c, "no session could be ended");
     cell_healed(c);
 }
@@ -102,7 +102,7 @@ static bool isolation(struct cell *c, const char *postgres, const char *mysql)
                     : engine_exec(e, "SET GLOBAL transaction_isolation = '%s'", mysql) ||
                           engine_exec(e, "SET GLOBAL tx_isolation = '%s'", mysql);
 
-    return engine_sessions(e, true) >= 0 && fine;
+    return c->kind->ops->sessions(e, true) >= 0 && fine;
 }
 
 void strike_serializable(struct cell *c)

@@ -1,7 +1,7 @@
 /* Pairs and triples of servers, of which one takes over. Each promotion is a fault of its own. */
 #include "tests/lib/check.h"
+#include "tests/torture/cell.h"
 #include "tests/torture/fault.h"
-#include "tests/torture/followers.h"
 
 /* What another server has when it takes over. */
 static bool lacks_commits(const struct cell *c)

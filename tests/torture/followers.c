@@ -1,4 +1,4 @@
-#include "tests/torture/followers.h"
+#include "tests/torture/cell.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tests/lib/check.h"
+#include "tests/torture/cell.h"
 #include "tests/torture/fault.h"
-#include "tests/torture/followers.h"
 
 enum { IDLE_MS = 1000, UP_MS = 10000 };
 

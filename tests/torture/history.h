@@ -114,6 +114,12 @@ static inline bool event_ok(const struct event *e)
     return event_returned(e) && e->outcome == 0;
 }
 
+/* A question for a lock, exclusive or shared. */
+static inline bool event_acquires(const struct event *e)
+{
+    return e->verb == V_ACQUIRE || e->verb == V_SHARE;
+}
+
 /* Below 0, 0 or above, for comparisons: order(...) ?: order(...) by one field, then by another. */
 static inline int order(int64_t a, int64_t b)
 {

@@ -109,8 +109,7 @@ static bool take_word(struct repeated *r, const char *word, char **rest)
 
 static bool is_grant(const struct event *e)
 {
-    return (e->verb == V_ACQUIRE || e->verb == V_SHARE) && e->outcome == 0 && e->value != 3 &&
-           e->return_us != HISTORY_NOT_RETURNED;
+    return event_acquires(e) && event_ok(e) && e->value != 3;
 }
 
 static bool add(struct planted *p, const struct repeated *r)

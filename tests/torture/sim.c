@@ -1,4 +1,4 @@
-#include "tests/torture/sim.h"
+#include "tests/torture/planted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +45,6 @@ struct world {
 static bool one_in(struct world *w, uint64_t n)
 {
     return dice_below(&w->dice, n) == 0;
-}
-
-static bool acquires(int verb)
-{
-    return verb == V_ACQUIRE || verb == V_SHARE;
 }
 
 /* Its place in the row, maybe past its end, or NULL. */
@@ -305,10 +300,9 @@ static void believe(struct client *c)
     c->unsure = false;
 }
 
-static bool may_lose_reply(int verb)
+static bool may_lose_reply(const struct event *e)
 {
-    return acquires(verb) || verb == V_RENEW || verb == V_RELEASE || verb == V_GUARDED ||
-           verb == V_ROW_LOCK || verb == V_CAS || verb == V_BREAK;
+    return services[e->verb] != NULL && e->verb != V_SETTLE;
 }
 
 /* The request came or it did not, and its client knows neither. */
@@ -319,9 +313,9 @@ static void lose_reply(struct world *w, struct client *c, bool came)
 
     if (!came && e->verb == V_GUARDED)
         e->value = app->guarded + 1;
-    if (acquires(e->verb))
+    if (event_acquires(e))
         e->token = 0;
-    c->unsure = acquires(e->verb) || e->verb == V_RELEASE;
+    c->unsure = event_acquires(e) || e->verb == V_RELEASE;
     e->outcome = SQLOCK_EUNSURE;
     e->deadline_us = 0;
 }
@@ -338,7 +332,7 @@ static void die(struct world *w, struct client *c)
 
     c->now.outcome = 0;
     c->now.value = c->now.deadline_us = 0;
-    if (acquires(c->now.verb) || c->now.verb == V_SETTLE)
+    if (event_acquires(&c->now) || c->now.verb == V_SETTLE)
         c->now.token = c->token;
     note(w, &c->now);
     note(w, &fault);
@@ -349,7 +343,7 @@ static void die(struct world *w, struct client *c)
 
 static void step(struct world *w, struct client *c)
 {
-    bool lost = may_lose_reply(c->now.verb) && one_in(w, 50), came = !lost || one_in(w, 2);
+    bool lost = may_lose_reply(&c->now) && one_in(w, 50), came = !lost || one_in(w, 2);
 
     if (came && services[c->now.verb])
         c->now.outcome = services[c->now.verb](&w->rows[c->now.name], c);
