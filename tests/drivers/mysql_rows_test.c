@@ -171,7 +171,8 @@ static void test_reaper_frees_a_guarded_row_and_the_guard_stands(void **state)
     guard_b();
     assert_int_equal(reap().cleared, 2);
     begun = now_us();
-    says(SQLOCK_EGUARDED, sqlock_acquire(test.m, "b", &once, &lock, &said));
+    says(test.skips ? SQLOCK_EGUARDED : SQLOCK_EBUSY,
+         sqlock_acquire(test.m, "b", &once, &lock, &said)); /* 5.6 does not show guards */
     assert_between(0, now_us() - begun,
                    patience_ms(test.skips ? AT_ONCE_MS : WAITED_MS) * INT64_C(1000));
     other("COMMIT");
