@@ -1,8 +1,6 @@
 /* P7, P8, P16, P18, P19 on the fake driver: which connection a request takes, what becomes of it
  * when none can be made, and who is cut for whom. */
-#include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "tests/drivers/fake_network.h"
 
@@ -25,7 +23,7 @@ static int make_connection(void *user, void **out_native, sqlock_error *err)
 }
 
 /* A manager that gets so many connections. */
-static sqlock *open_with(struct world *w, int allowed, const sqlock_open_opts *opts)
+static sqlock *open_allowed(struct world *w, int allowed, const sqlock_open_opts *opts)
 {
     const struct place before = w->place;
     sqlock *m;
@@ -48,18 +46,16 @@ static int never_called(sqlock_lock *lock, void *user)
 }
 
 /* P18: neither a success nor somebody who holds the lock. */
-static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
+TEST(test_factory_that_fails_without_a_word_grants_nothing)
 {
     const int codes[] = {SQLOCK_EUNREACH, SQLOCK_EDENIED, -1, 1};
     const int told[] = {SQLOCK_EUNREACH, SQLOCK_EDENIED, SQLOCK_EUNREACH, SQLOCK_EUNREACH};
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
 
     oo.request_ms = 200;
     for (int i = 0; i < 4; i++) {
-        sqlock *m = open_with(w, 1, &oo);
+        sqlock *m = open_allowed(w, 1, &oo);
         sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
-        sqlock_error err = {0};
         sqlock_lock *lock = NULL;
         int called = 0;
 
@@ -67,13 +63,12 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
         atomic_store(&factory.code, codes[i]);
         /* Finds that its link was cut. */
         if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0 || lock != NULL)
-            sqlock_lock_free(lock);
+            drop(lock);
         lock = NULL;
-        assert_code(told[i], sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-        assert_int_equal(err.code, told[i]);
+        says(told[i], sqlock_acquire(m, "nightly", &o, &lock, &said));
+        assert_int_equal(said.code, told[i]);
         assert_null(lock);
-        assert_code(told[i], sqlock_with(m, "nightly", &o, never_called, &called, NULL, &err),
-                    &err);
+        says(told[i], sqlock_with(m, "nightly", &o, never_called, &called, NULL, &said));
         assert_int_equal(called, 0);
         close_manager(w, m);
     }
@@ -82,34 +77,29 @@ static void test_factory_that_fails_without_a_word_grants_nothing(void **state)
 /* ---- the renewals' own connection ------------------------------------------------------------ */
 
 /* P16: told before anything is granted, not by the loss of the lock. */
-static void test_grant_that_could_not_be_renewed_is_not_asked_for(void **state)
+TEST(test_grant_that_could_not_be_renewed_is_not_asked_for)
 {
-    struct world *w = world(state);
-    sqlock *m = open_with(w, 1, NULL);
+    sqlock *m = open_allowed(w, 1, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
-    assert_code(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &said));
     assert_null(lock);
-    assert_non_null(strstr(err.text, "the reserved connection"));
+    assert_non_null(strstr(said.text, "the reserved connection"));
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 0);
     atomic_store(&factory.allowed, 1);
     give(take(m, "nightly"));
 }
 
 /* Who needs no renewals needs no second connection. */
-static void test_one_connection_is_enough_without_renewals(void **state)
+TEST(test_one_connection_is_enough_without_renewals)
 {
-    struct world *w = world(state);
-    sqlock *m = open_with(w, 1, NULL);
-    sqlock_error err = {0};
+    sqlock *m = open_allowed(w, 1, NULL);
     sqlock_lock *lock = take_for(m, "nightly", 0, SQLOCK_NO_RENEW);
 
-    assert_ok(sqlock_renew(lock, &err), &err);
-    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
-    assert_ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &err), &err);
-    sqlock_lock_free(lock);
+    ok(sqlock_renew(lock, &said));
+    ok(sqlock_list(m, NULL, ignore_info, NULL, &said));
+    ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
     assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
 }
 
@@ -120,10 +110,9 @@ static void break_renewals(struct world *w)
 }
 
 /* P7: a working connection idles. */
-static void test_renewals_borrow_a_connection_while_theirs_cannot_be_opened(void **state)
+TEST(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened)
 {
-    struct world *w = world(state);
-    sqlock *m = open_with(w, 2, NULL);
+    sqlock *m = open_allowed(w, 2, NULL);
     int32_t lease_ms = patience_ms(600);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
 
@@ -137,16 +126,15 @@ static void test_renewals_borrow_a_connection_while_theirs_cannot_be_opened(void
 }
 
 /* As when the server was started again: those that idle are of no use. */
-static void test_renewals_do_not_go_through_all_dead_connections(void **state)
+TEST(test_renewals_do_not_go_through_all_dead_connections)
 {
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m;
     sqlock_lock *lock;
     int32_t lease_ms = patience_ms(600);
 
     oo.connections = 3;
-    m = open_with(w, ALWAYS, &oo);
+    m = open_allowed(w, ALWAYS, &oo);
     lock = take_for(m, "nightly", lease_ms, 0);
     for (int i = 0; i < 3; i++) {
         sleep_ms(lease_ms / 2);
@@ -159,12 +147,11 @@ static void test_renewals_do_not_go_through_all_dead_connections(void **state)
 /* An endless acquire that is stuck in the server keeps the only connection of the calls. */
 static void hog_start(struct world *w, struct waiter *h, sqlock *m)
 {
-    sqlock_error err = {0};
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 
     *h = (struct waiter){
         .m = m, .name = "stuck", .wait_ms = SQLOCK_WAIT_FOREVER, .flags = SQLOCK_NO_RENEW};
-    assert_ok(sqlock_cancel_new(&h->cancel, &err), &err);
+    ok(sqlock_cancel_new(&h->cancel, &said));
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     wait_start(h);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
@@ -176,20 +163,19 @@ static void hog_end(struct waiter *h)
     pthread_join(h->thread, NULL);
     sqlock_cancel_free(h->cancel);
     assert_code(SQLOCK_EUNSURE, h->code, &h->err);
-    sqlock_lock_free(h->lock);
+    drop(h->lock);
 }
 
 /* Half of the time that is left would not be enough, however often it is tried. */
-static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **state)
+TEST(test_opening_that_takes_its_usual_time_is_not_thrown_away)
 {
-    struct world *w = world(state);
     sqlock *m;
     struct waiter hog;
     sqlock_lock *lock;
     int32_t lease_ms = patience_ms(1000);
 
     fault(w, SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_SLOW, ALWAYS, lease_ms * 3 / 10);
-    m = open_with(w, ALWAYS, NULL);
+    m = open_allowed(w, ALWAYS, NULL);
     lock = take_for(m, "nightly", lease_ms, 0);
     break_renewals(w);
     hog_start(w, &hog, m); /* no connection can be borrowed */
@@ -198,16 +184,12 @@ static void test_opening_that_takes_its_usual_time_is_not_thrown_away(void **sta
     give(lock);
 }
 
-/* ---- connections of the calls that are all in use ---------------------------------------------
- */
+/* ---- connections of the calls that are all in use -------------------------------------------- */
 
 /* P8: by one acquire that is stuck in the server. */
-static void test_release_does_not_starve_behind_an_acquire_that_is_stuck(void **state)
+TEST(test_release_does_not_starve_behind_an_acquire_that_is_stuck, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     struct waiter hog;
-    sqlock_error err = {0};
     sqlock_lock *by_hand = take_for(m, "by hand", 0, SQLOCK_NO_RENEW);
     sqlock_lock *first = take(m, "first"), *second = take(m, "second");
     sqlock_op *op = NULL;
@@ -215,47 +197,37 @@ static void test_release_does_not_starve_behind_an_acquire_that_is_stuck(void **
 
     hog_start(w, &hog, m);
     begun = now_us();
-    assert_ok(sqlock_release(first, &err), &err);
-    assert_ok(sqlock_renew(by_hand, &err), &err);
-    assert_ok(sqlock_release_start(second, &op, &err), &err);
-    assert_ok(sqlock_op_finish(op, NULL, &err), &err);
+    ok(sqlock_release(first, &said));
+    ok(sqlock_renew(by_hand, &said));
+    ok(sqlock_release_start(second, &op, &said));
+    ok(sqlock_op_finish(op, NULL, &said));
     assert_between(0, now_us() - begun, patience_ms(1500) * INT64_C(1000));
     hog_end(&hog);
     give(by_hand);
-    sqlock_lock_free(first);
-    sqlock_lock_free(second);
 }
 
 /* P7: what a release has been lent is taken back for the renewals, and not lent to it again. */
-static void test_stuck_release_does_not_keep_the_renewals_connection(void **state)
+TEST(test_stuck_release_does_not_keep_the_renewals_connection, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     struct waiter hog;
-    sqlock_error err = {0};
     sqlock_lock *held = take_for(m, "held", patience_ms(1500), 0), *stuck = take(m, "other");
     sqlock_op *op = NULL;
 
     hog_start(w, &hog, m);
     stall(w, SQLOCK_STMT_RELEASE, ALWAYS, 20000);
     stays_held(held, 100);
-    assert_ok(sqlock_release_start(stuck, &op, &err), &err);
+    ok(sqlock_release_start(stuck, &op, &said));
     stays_held(held, patience_ms(3000));
     sqlock_op_cancel(op);
-    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, NULL, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_op_finish(op, NULL, &said));
     hog_end(&hog);
-    sqlock_lock_free(stuck);
-    sqlock_lock_free(held);
 }
 
 /* A renewal that falls due meanwhile can wait for an answer that is on its way. */
-static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(void **state)
+TEST(test_release_on_the_renewals_connection_is_not_cut_for_a_renewal, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 6000, 0);
     struct waiter hog;
-    sqlock_error err = {0};
     sqlock_lock *held, *other = take(m, "other");
     long renewals, opens;
 
@@ -267,54 +239,42 @@ static void test_release_on_the_renewals_connection_is_not_cut_for_a_renewal(voi
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > renewals, patience_ms(3000));
     sleep_ms(350); /* the next one comes 600 ms after that, and the release is lent it after 100 */
     opens = spy_opens();
-    assert_ok(sqlock_release(other, &err), &err);
+    ok(sqlock_release(other, &said));
     assert_true(sqlock_is_held(held));
     assert_int_equal(spy_opens(), opens);
     hog_end(&hog);
-    sqlock_lock_free(other);
     give(held);
 }
 
 /* ---- who is cut ------------------------------------------------------------------------------ */
 
 /* P19: also while the renewals' connection, which was lost, says handshake again. */
-static void test_close_cuts_a_handshake_that_hangs(void **state)
+TEST(test_close_cuts_a_handshake_that_hangs)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 60000, 0);
-    sqlock *m;
-    sqlock_lock *lock;
+    sqlock *m = open_with(w, with.request_ms = 20000);
     long handshakes;
-    int64_t begun;
 
-    oo.request_ms = 20000;
     o.renew_ms = 100;
-    m = open_manager(w, &oo);
-    lock = take_with(m, "nightly", &o);
+    take_with(m, "nightly", &o);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(3000));
     handshakes = spy_runs(SQLOCK_STMT_HANDSHAKE);
     stall(w, SQLOCK_STMT_HANDSHAKE, ALWAYS, 20000);
     cut_links(w);
     assert_soon(spy_runs(SQLOCK_STMT_HANDSHAKE) > handshakes, patience_ms(3000));
     sleep_ms(20);
-    begun = now_us();
-    close_manager(w, m);
-    assert_between(0, now_us() - begun, late_ms(500) * INT64_C(1000));
-    sqlock_lock_free(lock);
+    assert_takes(0, late_ms(500), close_manager(w, m));
 }
 
 /* The driver with a hold on answers: they have come, but core has not heard of them. */
 static struct {
-    sqlock_driver table;
-    const sqlock_driver *real;
     atomic_int hold, held;
 } late;
 
 static int run_late(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
-    int rc = late.real->run(conn, stmt, values, n, deadline, rows, err);
+    int rc = spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
 
     if (stmt == SQLOCK_STMT_ACQUIRE && atomic_load(&late.hold)) {
         atomic_store(&late.held, 1);
@@ -324,58 +284,28 @@ static int run_late(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
     return rc;
 }
 
-static sqlock *open_late(struct world *w)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
-    sqlock *m = NULL;
-
-    late.real = spied_driver();
-    late.table = *late.real;
-    late.table.run = run_late;
-    atomic_store(&late.hold, 0);
-    atomic_store(&late.held, 0);
-    place_opts(w, &o);
-    assert_ok(sqlock_open(&late.table, NULL, &o, &m, &err), &err);
-    return m;
-}
-
 /* The cut comes in the very moment when the call ends. The next call on the connection is somebody
  * else's. */
-static void test_cancel_that_comes_with_the_answer_hits_no_other_call(void **state)
+TEST(test_cancel_that_comes_with_the_answer_hits_no_other_call)
 {
-    struct world *w = world(state);
-    sqlock *m = open_late(w);
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
+    sqlock *m;
 
+    w->driver.run = run_late;
+    m = open_changed(w, 5000);
+    atomic_store(&late.held, 0);
     atomic_store(&late.hold, 1);
-    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
     assert_soon(atomic_load(&late.held), patience_ms(3000));
     sqlock_op_cancel(op);
     atomic_store(&late.hold, 0);
-    assert_ok(sqlock_op_finish(op, &lock, &err), &err); /* it was granted, and is told so */
+    ok(sqlock_op_finish(op, &lock, &said)); /* it was granted, and is told so */
     fault(w, SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 1, 20);
-    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
+    ok(sqlock_list(m, NULL, ignore_info, NULL, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_LIST), 1);
     give(lock);
-    sqlock_close(m);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_factory_that_fails_without_a_word_grants_nothing),
-    cmocka_unit_test(test_grant_that_could_not_be_renewed_is_not_asked_for),
-    cmocka_unit_test(test_one_connection_is_enough_without_renewals),
-    cmocka_unit_test(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened),
-    cmocka_unit_test(test_renewals_do_not_go_through_all_dead_connections),
-    cmocka_unit_test(test_opening_that_takes_its_usual_time_is_not_thrown_away),
-    cmocka_unit_test(test_release_does_not_starve_behind_an_acquire_that_is_stuck),
-    cmocka_unit_test(test_stuck_release_does_not_keep_the_renewals_connection),
-    cmocka_unit_test(test_release_on_the_renewals_connection_is_not_cut_for_a_renewal),
-    cmocka_unit_test(test_close_cuts_a_handshake_that_hangs),
-    cmocka_unit_test(test_cancel_that_comes_with_the_answer_hits_no_other_call),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

@@ -1,41 +1,34 @@
 /* On the fake driver: a server that takes over and may lack commits grants nothing for a while, to
  * those who ask for that; one whose clock is behind is refused (P2); and it is told of leases that
  * are longer than any before. */
-#include <string.h>
-
 #include "tests/drivers/fake_network.h"
 
 enum { GRACE = 1500 };
 
 static sqlock *open_gracious(struct world *w, int32_t grace_ms)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    o.grace_ms = grace_ms;
-    return open_manager(w, &o);
+    return open_with(w, with.grace_ms = grace_ms);
 }
 
 /* ---- grace ----------------------------------------------------------------------------------- */
 
-static void test_nobody_is_granted_a_lock_in_the_grace_after_a_failover(void **state)
+TEST(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover)
 {
-    struct world *w = world(state);
     sqlock *m = open_gracious(w, GRACE), *eager = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(patience_ms(20000), 0, 0);
     sqlock_lock *kept = take_for(m, "kept", patience_ms(900), 0), *lock;
     int64_t token = sqlock_lock_token(kept), begun;
-    sqlock_error err = {0};
 
-    assert_ok(sqlock_renew(kept, &err), &err); /* the failover forgets each row's last change */
+    ok(sqlock_renew(kept, &said)); /* the failover forgets each row's last change */
     begun = now_us();
     sqlock_fake_failover(fake_at(&w->place));
     o.wait_ms = 0;
     lock = NULL;
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &lock, &said));
     assert_null(lock);
-    assert_true((err.flags & SQLOCK_RETRY) != 0);
-    assert_non_null(strstr(err.text, "the server took over from another"));
-    assert_non_null(strstr(err.text, "grace_ms"));
+    assert_true((said.flags & SQLOCK_RETRY) != 0);
+    assert_non_null(strstr(said.text, "the server took over from another"));
+    assert_non_null(strstr(said.text, "grace_ms"));
     assert_true(is_free(eager, "other"));
     o.wait_ms = patience_ms(20000);
     lock = take_with(m, "nightly", &o);
@@ -47,22 +40,18 @@ static void test_nobody_is_granted_a_lock_in_the_grace_after_a_failover(void **s
 }
 
 /* A wait that is over before the grace is says so, at once, by what it was told last. */
-static void test_wait_that_ends_in_a_grace_says_busy_on_time(void **state)
+TEST(test_wait_that_ends_in_a_grace_says_busy_on_time)
 {
-    struct world *w = world(state);
     sqlock *m = open_gracious(w, 60000);
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_holder holder = {.size = sizeof holder};
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
-    int64_t begun;
 
     sqlock_fake_failover(fake_at(&w->place));
     o.holder = &holder;
-    begun = now_us();
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-    assert_between(250000, now_us() - begun, (300 + late_ms(200)) * INT64_C(1000));
-    assert_non_null(strstr(err.text, "may have lost the lock's holder"));
+    assert_takes(250, 300 + late_ms(200),
+                 says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &lock, &said)));
+    assert_non_null(strstr(said.text, "may have lost the lock's holder"));
     assert_int_equal(holder.token, 0);
     assert_string_equal(holder.label, "");
     assert_between(20000, holder.left_ms,
@@ -70,14 +59,12 @@ static void test_wait_that_ends_in_a_grace_says_busy_on_time(void **state)
 }
 
 /* P5: its reply was lost with the server, and so was what it did. */
-static void test_unsure_acquire_is_settled_in_a_grace(void **state)
+TEST(test_unsure_acquire_is_settled_in_a_grace)
 {
-    struct world *w = world(state);
     static const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY};
 
     for (int i = 0; i < 2; i++) {
         sqlock_open_opts before = short_requests();
-        sqlock_error err = {0};
         sqlock *m;
         sqlock_lock *lock;
 
@@ -86,20 +73,16 @@ static void test_unsure_acquire_is_settled_in_a_grace(void **state)
         lock = take_unsure(w, m, faults[i], 0);
         sqlock_fake_failover(fake_at(&w->place));
         mend();
-        assert_code(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(10000), &err), &err);
-        assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-        assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NOT_GRANTED);
-        sqlock_lock_free(lock);
+        says(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(10000), &said));
+        assert_lost(lock, SQLOCK_WHY_NOT_GRANTED);
         sqlock_fake_step_clock(fake_at(&w->place), 3600000); /* the next has no grace to wait for */
     }
 }
 
 /* ... and one that the server still knows of is the caller's, grace or not. */
-static void test_unsure_grant_that_survived_is_settled_in_a_grace(void **state)
+TEST(test_unsure_grant_that_survived_is_settled_in_a_grace)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = short_requests();
-    sqlock_error err = {0};
     sqlock *m;
     sqlock_lock *lock;
 
@@ -107,29 +90,26 @@ static void test_unsure_grant_that_survived_is_settled_in_a_grace(void **state)
     m = open_fragile_with(w, &o);
     lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0);
     mend();
-    assert_ok(sqlock_settle(lock, patience_ms(10000), &err), &err);
-    sqlock_lock_free(lock);
+    ok(sqlock_settle(lock, patience_ms(10000), &said));
 }
 
 /* ---- the clock ------------------------------------------------------------------------------- */
 
-static void test_P2_clock_behind_the_tokens_is_refused_or_lifts_them(void **state)
+TEST(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
     int64_t token = sqlock_lock_token(lock);
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     give(lock);
     sqlock_fake_step_clock(fake_at(&w->place), -3600000);
     sqlock_fake_failover(fake_at(&w->place));
-    assert_code(SQLOCK_EREFUSED, open_here(w, &o, &m, &err), &err);
+    says(SQLOCK_EREFUSED, open_here(w, &o, &m, &said));
     assert_null(m);
-    assert_true((err.flags & SQLOCK_RETRY) != 0);
-    assert_non_null(strstr(err.text, "behind the last token"));
-    assert_non_null(strstr(err.text, "SQLOCK_OPEN_LIFT_TOKENS"));
+    assert_true((said.flags & SQLOCK_RETRY) != 0);
+    assert_non_null(strstr(said.text, "behind the last token"));
+    assert_non_null(strstr(said.text, "SQLOCK_OPEN_LIFT_TOKENS"));
     o.flags = SQLOCK_OPEN_LIFT_TOKENS;
     lock = take(open_manager(w, &o), "another"); /* it forgot the release of the first */
     assert_between(token + (INT64_C(1) << 32), sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
@@ -139,11 +119,9 @@ static void test_P2_clock_behind_the_tokens_is_refused_or_lifts_them(void **stat
 
 /* ---- the longest lease ----------------------------------------------------------------------- */
 
-static void test_server_is_told_of_a_longer_lease_before_it_is_granted(void **state)
+TEST(test_server_is_told_of_a_longer_lease_before_it_is_granted, m, other)
 {
-    struct world *w = world(state);
     sqlock_fake *db = fake_at(&w->place);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
 
     give(take(m, "nightly"));
     assert_int_equal(sqlock_fake_seen(db, SQLOCK_STMT_LONGEST), 0); /* as long as others before */
@@ -157,32 +135,19 @@ static void test_server_is_told_of_a_longer_lease_before_it_is_granted(void **st
 }
 
 /* Nothing was asked of the lock yet: whatever happens, there is nothing to be settled. */
-static void test_failure_to_tell_of_a_longer_lease_leaves_nothing_unsure(void **state)
+TEST_AFTER(begin_fragile, test_failure_to_tell_of_a_longer_lease_leaves_nothing_unsure, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_fragile(w), *other = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 2 * SQLOCK_LEASE_DEFAULT_MS, 0);
-    long seen = sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE);
-    sqlock_error err = {0};
+    long before = seen(w, SQLOCK_STMT_ACQUIRE);
     sqlock_lock *lock = NULL;
 
     fail_and_cut(w, SQLOCK_STMT_LONGEST, SQLOCK_FAULT_LOSE_REPLY, 0);
-    assert_code(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_acquire(fragile, "nightly", &o, &lock, &said));
     assert_null(lock);
-    assert_false(err.flags & SQLOCK_MAYBE);
-    assert_int_equal(sqlock_fake_seen(fake_at(&w->place), SQLOCK_STMT_ACQUIRE), seen);
+    assert_false(said.flags & SQLOCK_MAYBE);
+    assert_int_equal(seen(w, SQLOCK_STMT_ACQUIRE), before);
     assert_true(is_free(other, "nightly"));
     mend();
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover),
-    cmocka_unit_test(test_wait_that_ends_in_a_grace_says_busy_on_time),
-    cmocka_unit_test(test_unsure_acquire_is_settled_in_a_grace),
-    cmocka_unit_test(test_unsure_grant_that_survived_is_settled_in_a_grace),
-    cmocka_unit_test(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them),
-    cmocka_unit_test(test_server_is_told_of_a_longer_lease_before_it_is_granted),
-    cmocka_unit_test(test_failure_to_tell_of_a_longer_lease_leaves_nothing_unsure),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

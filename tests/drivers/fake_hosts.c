@@ -2,7 +2,6 @@
 #include "tests/drivers/fake_hosts.h"
 
 #include <poll.h>
-#include <string.h>
 #include <time.h>
 
 struct host hosts[HOSTS];
@@ -197,7 +196,7 @@ static const sqlock_driver *hosts_driver(void)
     return &d;
 }
 
-static void make(struct place *p)
+static void make_hosts(struct place *p)
 {
     p->url = "fake://h1,h2,h3";
     memset(&hosts_net, 0, sizeof hosts_net);
@@ -210,15 +209,18 @@ static void make(struct place *p)
     }
 }
 
-static void drop(struct place *p)
+static void drop_hosts(struct place *p)
 {
     (void)p;
     for (int i = 0; i < HOSTS; i++)
         sqlock_fake_free(hosts[i].own);
 }
 
-const struct quirks hosts_quirks = {
-    .name = "fake", .driver = hosts_driver, .born_migrated = true, .make = make, .drop = drop};
+const struct quirks hosts_quirks = {.name = "fake",
+                                    .driver = hosts_driver,
+                                    .born_migrated = true,
+                                    .make = make_hosts,
+                                    .drop = drop_hosts};
 
 void host_is(int host, enum mood mood)
 {
@@ -234,12 +236,11 @@ void host_cut(int host)
 void host_promoted(int host)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
     sqlock *m = NULL;
 
     o.connect = sqlock_fake_connect;
     o.connect_user = hosts[host].db;
-    assert_ok(sqlock_open(sqlock_driver_fake(), NULL, &o, &m, &err), &err);
+    ok(sqlock_open(sqlock_driver_fake(), NULL, &o, &m, &said));
     sqlock_close(m);
 }
 
@@ -251,6 +252,18 @@ int visits(void)
 int visited(int i)
 {
     return atomic_load(&hosts_net.visited[i]);
+}
+
+sqlock_lock *grant(sqlock *m, const char *name)
+{
+    sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
+
+    return take_with(m, name, &o);
+}
+
+long acquires(int host)
+{
+    return sqlock_fake_seen(hosts[host].db, SQLOCK_STMT_ACQUIRE);
 }
 
 int try_hosts(struct world *w, int32_t request_ms, sqlock **out, sqlock_error *err)
@@ -266,10 +279,6 @@ int try_hosts(struct world *w, int32_t request_ms, sqlock **out, sqlock_error *e
 
 sqlock *open_hosts(struct world *w, int32_t request_ms)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    o.request_ms = request_ms;
-    o.connections = 3;
-    return open_manager(w, &o);
+    return open_with(w, with.request_ms = request_ms, with.connections = 3);
 }
 #endif

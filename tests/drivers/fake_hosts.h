@@ -40,6 +40,9 @@ int visits(void);
 int visited(int i);
 /* A manager for all of them. What try_hosts() opened is the caller's to close. */
 sqlock *open_hosts(struct world *w, int32_t request_ms);
+/* A grant that is not renewed, at the first try. */
+sqlock_lock *grant(sqlock *m, const char *name);
+long acquires(int host); /* that it has seen */
 int try_hosts(struct world *w, int32_t request_ms, sqlock **out, sqlock_error *err);
 
 #endif

@@ -5,31 +5,29 @@
 static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms, sqlock_cancel *cancel)
 {
     sqlock_acquire_opts o = wait_opts(wait_ms, 60000, SQLOCK_NO_RENEW);
-    sqlock_error err = {0};
     sqlock_op *op = NULL;
 
     o.cancel = cancel;
-    assert_ok(sqlock_acquire_start(m, name, &o, &op, &err), &err);
+    ok(sqlock_acquire_start(m, name, &o, &op, &said));
     return op;
 }
 
 /* It ends with this code, that many milliseconds after it began. */
 static void ends(sqlock_op *op, int code, int64_t begun, int32_t least_ms, int32_t most_ms)
 {
-    sqlock_error err = {0};
     sqlock_lock *none = NULL;
 
     assert_true(readable_within(sqlock_op_fd(op), patience_ms(5000)));
     assert_between(least_ms * INT64_C(1000), now_us() - begun,
                    (most_ms + late_ms(100)) * INT64_C(1000));
-    assert_code(code, sqlock_op_finish(op, &none, &err), &err);
+    says(code, sqlock_op_finish(op, &none, &said));
     assert_null(none);
 }
 
 /* The worker does not come back: what waits for it ends on time all the same, and unsent. */
 static void waits_end_behind(sqlock *m)
 {
-    long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
+    long before = spy_runs(SQLOCK_STMT_ACQUIRE);
     sqlock_cancel *cancel = NULL;
     int64_t begun = now_us();
     sqlock_op *op = start(m, "waits", 200, NULL);
@@ -47,30 +45,23 @@ static void waits_end_behind(sqlock *m)
     sqlock_cancel_fire(cancel);
     ends(op, SQLOCK_ECANCELLED, begun, 0, 0);
     sqlock_cancel_free(cancel);
-    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), seen);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), before);
 }
 
-static void test_waits_end_on_time_behind_a_renewal_that_hangs(void **state)
+TEST(test_waits_end_on_time_behind_a_renewal_that_hangs, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 60000, 0);
-    sqlock_lock *lock;
 
     o.renew_ms = 100;
     stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);
-    lock = take_with(m, "nightly", &o);
+    take_with(m, "nightly", &o);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) == 1, patience_ms(3000));
     waits_end_behind(m);
     assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 1); /* nor was it cut */
-    sqlock_lock_free(lock);
 }
 
-static void test_waits_end_on_time_behind_an_acquire_that_hangs(void **state)
+TEST(test_waits_end_on_time_behind_an_acquire_that_hangs, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
     sqlock_op *op;
 
@@ -79,68 +70,49 @@ static void test_waits_end_on_time_behind_an_acquire_that_hangs(void **state)
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
     waits_end_behind(m);
     sqlock_op_cancel(op);
-    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &err), &err);
-    sqlock_lock_free(lock);
+    says(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &said));
+    drop(lock);
 }
 
 /* The call that makes room is not lost by that: it is asked again, and it had not failed. */
-static void test_acquire_that_hangs_makes_room_for_a_release(void **state)
+TEST(test_acquire_that_hangs_makes_room_for_a_release)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m;
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL, *held;
     sqlock_op *stuck, *op = NULL;
     int64_t begun;
+    sqlock *m = open_with(w, with.request_ms = 2000);
 
-    oo.request_ms = 2000;
-    m = open_manager(w, &oo);
     held = take_for(m, "held", 0, SQLOCK_NO_RENEW);
     stall(w, SQLOCK_STMT_ACQUIRE, 1, 20000);
     stuck = start(m, "stuck", SQLOCK_WAIT_FOREVER, NULL);
     sleep_ms(50);
     begun = now_us();
-    assert_ok(sqlock_release_start(held, &op, &err), &err);
+    ok(sqlock_release_start(held, &op, &said));
     ends(op, 0, begun, 300, 1100);
-    assert_int_equal(sqlock_lock_state(held), SQLOCK_RELEASED);
-    assert_ok(sqlock_op_finish(stuck, &lock, &err), &err);
+    assert_state(SQLOCK_RELEASED, held);
+    ok(sqlock_op_finish(stuck, &lock, &said));
     assert_true(sqlock_is_held(lock));
     give(lock);
-    sqlock_lock_free(held);
 }
 
 /* P5: it may have been applied, and nobody may take it for one that was not. */
-static void test_acquire_that_was_cut_for_others_is_unsure(void **state)
+TEST(test_acquire_that_was_cut_for_others_is_unsure)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m;
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL, *held;
     sqlock_op *stuck, *op = NULL;
+    sqlock *m = open_with(w, with.request_ms = 1000);
 
-    oo.request_ms = 1000;
-    m = open_manager(w, &oo);
     held = take_for(m, "held", 0, SQLOCK_NO_RENEW);
     fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 1, 20000);
     fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_ERROR, ALWAYS, 0);
     stuck = start(m, "stuck", patience_ms(900), NULL);
     sleep_ms(20);
-    assert_ok(sqlock_release_start(held, &op, &err), &err);
+    ok(sqlock_release_start(held, &op, &said));
     ends(op, 0, now_us(), 0, 1000);
-    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(stuck, &lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
-    assert_true(err.flags & SQLOCK_MAYBE);
-    sqlock_lock_free(lock);
-    sqlock_lock_free(held);
+    says(SQLOCK_EUNSURE, sqlock_op_finish(stuck, &lock, &said));
+    assert_state(SQLOCK_UNSURE, lock);
+    assert_true(said.flags & SQLOCK_MAYBE);
+    drop(lock);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_waits_end_on_time_behind_a_renewal_that_hangs),
-    cmocka_unit_test(test_waits_end_on_time_behind_an_acquire_that_hangs),
-    cmocka_unit_test(test_acquire_that_hangs_makes_room_for_a_release),
-    cmocka_unit_test(test_acquire_that_was_cut_for_others_is_unsure),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

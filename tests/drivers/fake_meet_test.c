@@ -1,13 +1,10 @@
 /* P4 to P7 on the fake driver: two things that meet. An event during a callback, a clock jump
  * between two renewals, a loss within a batch, a late grant whose giving back is lost. */
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/drivers/fake_network.h"
 
-/* ---- an event during a callback ---------------------------------------------------------------
- */
+/* ---- an event during a callback -------------------------------------------------------------- */
 
 struct told {
     atomic_int in_callback, stay, at_risk, lost, why;
@@ -44,51 +41,43 @@ static sqlock_lock *put_at_risk(struct world *w, sqlock *m, struct told *t)
     atomic_store(&t->stay, 1);
     sqlock_fake_down(fake_at(&w->place), 1);
     assert_soon(atomic_load(&t->in_callback), patience_ms(3000));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
+    assert_state(SQLOCK_AT_RISK, lock);
     return lock;
 }
 
-static void check_told_after(struct told *t, sqlock_lock *lock, sqlock_why why)
+static void check_told_after(struct told *t, sqlock_why why)
 {
     assert_int_equal(atomic_load(&t->at_risk) + atomic_load(&t->lost), 0);
     atomic_store(&t->stay, 0);
     assert_soon(atomic_load(&t->lost) == 1, patience_ms(1000));
     assert_int_equal(atomic_load(&t->at_risk), 1);
     assert_int_equal(atomic_load(&t->why), (int)why);
-    sqlock_lock_free(lock);
 }
 
-static void test_P6_a_break_during_a_callback_is_told_behind_it(void **state)
+TEST(test_P6_a_break_during_a_callback_is_told_behind_it, m, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
-    sqlock_error err = {0};
     struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     sqlock_fake_down(fake_at(&w->place), 0);
-    assert_ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &err), &err);
+    ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &said));
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(2000));
-    check_told_after(&t, lock, SQLOCK_WHY_BROKEN);
+    check_told_after(&t, SQLOCK_WHY_BROKEN);
 }
 
-static void test_P6_a_deadline_during_a_callback_is_told_behind_it(void **state)
+TEST(test_P6_a_deadline_during_a_callback_is_told_behind_it, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     await_loss(lock);
-    check_told_after(&t, lock, SQLOCK_WHY_EXPIRED);
+    check_told_after(&t, SQLOCK_WHY_EXPIRED);
     sqlock_fake_down(fake_at(&w->place), 0);
 }
 
 /* One lock's callback holds up those of others; none is left out. */
-static void test_P6_losses_during_the_callback_of_another_lock_are_all_told(void **state)
+TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_told, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_lock *locks[4];
     struct told t[4];
     char name[8];
@@ -104,34 +93,27 @@ static void test_P6_losses_during_the_callback_of_another_lock_are_all_told(void
     atomic_store(&t[0].stay, 0);
     for (int i = 0; i < 4; i++) {
         assert_soon(atomic_load(&t[i].lost) == 1, patience_ms(1000));
-        sqlock_lock_free(locks[i]);
     }
 }
 
-/* ---- a clock jump between two renewals --------------------------------------------------------
- */
+/* ---- a clock jump between two renewals ------------------------------------------------------- */
 
 /* The lease has 0.8 s left then, and its next renewal is planned 0.9 s later. */
-static void test_P4_a_clock_jump_that_leaves_time_is_answered_by_a_renewal(void **state)
+TEST(test_P4_a_clock_jump_that_leaves_time_is_answered_by_a_renewal, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", 3000, 0);
 
     sleep_ms(50);
     sqlock_fake_step_clock(fake_at(&w->place), 1900);
     /* it shows it, and wakes nobody */
-    assert_ok(sqlock_list(m, NULL, ignore_info, NULL, &err), &err);
+    ok(sqlock_list(m, NULL, ignore_info, NULL, &said));
     stays_held(lock, 3500);
     give(lock);
 }
 
 /* The same, and it is the renewal of another lock that shows it. */
-static void test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others(void **state)
+TEST(test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts often = wait_opts(0, 60000, 0);
     sqlock_lock *lock, *busy;
 
@@ -147,18 +129,14 @@ static void test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others(void **
     give(busy);
 }
 
-/* ---- losses within a batch --------------------------------------------------------------------
- */
+/* ---- losses within a batch ------------------------------------------------------------------- */
 
 enum { LOTS = 60 };
 
 /* Taken in another order than that of their keys; every seventh is broken, all at once. */
-static void test_P7_of_many_in_a_batch_those_are_lost_that_were_broken(void **state)
+TEST(test_P7_of_many_in_a_batch_those_are_lost_that_were_broken, m, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
     sqlock_lock *locks[LOTS];
-    sqlock_error err = {0};
     char name[16];
     long batches;
 
@@ -168,7 +146,7 @@ static void test_P7_of_many_in_a_batch_those_are_lost_that_were_broken(void **st
     }
     for (int i = 0; i < LOTS; i += 7) {
         snprintf(name, sizeof name, "%02d", i * 37 % LOTS);
-        assert_ok(sqlock_break(other, name, sqlock_lock_token(locks[i]), &err), &err);
+        ok(sqlock_break(other, name, sqlock_lock_token(locks[i]), &said));
     }
     batches = spy_runs(SQLOCK_STMT_RENEW);
     for (int64_t end = now_us() + patience_ms(3500) * INT64_C(1000); now_us() < end; sleep_ms(5))
@@ -177,21 +155,16 @@ static void test_P7_of_many_in_a_batch_those_are_lost_that_were_broken(void **st
     assert_between(1, spy_runs(SQLOCK_STMT_RENEW) - batches, LOTS);
     for (int i = 0; i < LOTS; i++) {
         if (i % 7 == 0)
-            assert_int_equal(sqlock_lock_why(locks[i]), SQLOCK_WHY_BROKEN);
-        sqlock_lock_free(locks[i]);
+            assert_lost(locks[i], SQLOCK_WHY_BROKEN);
     }
 }
 
-/* ---- a late grant whose giving back is lost ---------------------------------------------------
- */
+/* ---- a late grant whose giving back is lost -------------------------------------------------- */
 
 /* P5: the row may be ours for a whole lease still, so it is no plain time-out. */
-static void test_P5_a_late_grant_that_may_not_be_given_back_is_unsure(void **state)
+TEST(test_P5_a_late_grant_that_may_not_be_given_back_is_unsure, other)
 {
     const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY};
-    struct world *w = world(state);
-    sqlock *other = open_manager(w, NULL);
-    sqlock_error err = {0};
 
     for (int i = 0; i < 2; i++) {
         sqlock *m = open_manager(w, NULL);
@@ -201,26 +174,16 @@ static void test_P5_a_late_grant_that_may_not_be_given_back_is_unsure(void **sta
         assert_true(is_free(m, "nightly"));
         fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 3, 250);
         fault(w, SQLOCK_STMT_RELEASE, faults[i], 1, 0);
-        assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-        assert_true(err.flags & SQLOCK_MAYBE);
+        says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
+        assert_true(said.flags & SQLOCK_MAYBE);
         assert_non_null(lock);
-        assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+        assert_state(SQLOCK_UNSURE, lock);
         assert_int_equal(try_once(other, "nightly"), i == 0 ? SQLOCK_EBUSY : SQLOCK_OK);
-        assert_ok(sqlock_release(lock, &err), &err);
+        ok(sqlock_release(lock, &said));
         assert_true(is_free(other, "nightly"));
-        sqlock_lock_free(lock);
+        drop(lock);
         close_manager(w, m);
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_P6_a_break_during_a_callback_is_told_behind_it),
-    cmocka_unit_test(test_P6_a_deadline_during_a_callback_is_told_behind_it),
-    cmocka_unit_test(test_P6_losses_during_the_callback_of_another_lock_are_all_told),
-    cmocka_unit_test(test_P4_a_clock_jump_that_leaves_time_is_answered_by_a_renewal),
-    cmocka_unit_test(test_P4_a_clock_jump_in_a_renewals_answer_hurries_the_others),
-    cmocka_unit_test(test_P7_of_many_in_a_batch_those_are_lost_that_were_broken),
-    cmocka_unit_test(test_P5_a_late_grant_that_may_not_be_given_back_is_unsure),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

@@ -2,15 +2,11 @@
  * any call, that meets another one, or that comes late for its own lease. */
 #include "tests/drivers/suite.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include <sqlock/fake.h>
+#include "tests/lib/fake_quirks.h"
 
 extern const sqlock_dialect sqlock_fake_dialect;
 
-/* ---- a driver without transactional DDL, that knows one migration more -------------------------
- */
+/* ---- a driver without transactional DDL, that knows one migration more ----------------------- */
 
 enum { LATEST = 4 }; /* of that driver */
 
@@ -163,40 +159,35 @@ static int count_applied(const sqlock_migration_info *info, void *user)
 static int applied(const sqlock_driver *driver, sqlock_fake *db)
 {
     sqlock_open_opts o = opts_of(db);
-    sqlock_error err = {0};
     int n = 0;
 
-    assert_ok(sqlock_migration_status(driver, NULL, &o, count_applied, &n, &err), &err);
+    ok(sqlock_migration_status(driver, NULL, &o, count_applied, &n, &said));
     return n;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* The next one waits for the lease of the one that was cut off; here the server's clock is put on.
  */
 static void cut_everywhere(int version, unsigned flags, int expected)
 {
     long n = 1;
-    sqlock_error err = {0};
 
     for (;; n++) {
         sqlock_fake *db = sqlock_fake_new();
         const sqlock_driver *driver = stepwise(db);
 
-        assert_ok(
-            migrate_to(driver, db, version == 0 ? LATEST : 0, SQLOCK_MIGRATE_DOWN ^ flags, &err),
-            &err);
+        ok(migrate_to(driver, db, version == 0 ? LATEST : 0, SQLOCK_MIGRATE_DOWN ^ flags, &said));
         tap.calls = 0;
         tap.cut_after = n;
-        int rc = migrate_to(driver, db, version, flags, &err);
+        int rc = migrate_to(driver, db, version, flags, &said);
         bool was_cut = tap.calls >= n;
 
         tap.cut_after = -1;
         if (rc != 0)
-            assert_true(err.flags & SQLOCK_RECONNECT);
+            assert_true(said.flags & SQLOCK_RECONNECT);
         sqlock_fake_step_clock(db, 60000);
-        assert_ok(migrate_to(driver, db, version, flags, &err), &err);
+        ok(migrate_to(driver, db, version, flags, &said));
         assert_int_equal(applied(driver, db), expected);
         sqlock_fake_free(db);
         if (!was_cut)
@@ -205,15 +196,13 @@ static void cut_everywhere(int version, unsigned flags, int expected)
     assert_true(n > 8);
 }
 
-static void test_a_migrator_cut_off_behind_any_call_is_just_run_again(void **state)
+TEST(test_a_migrator_cut_off_behind_any_call_is_just_run_again)
 {
-    (void)state;
     cut_everywhere(LATEST, 0, LATEST);
     cut_everywhere(0, SQLOCK_MIGRATE_DOWN, 0);
 }
 
-/* ---- two at once -------------------------------------------------------------------------------
- */
+/* ---- two at once ----------------------------------------------------------------------------- */
 
 /* Another migrator of the same kind, whose calls nobody counts. */
 static int second_migrator(int32_t request_ms, sqlock_error *err)
@@ -228,22 +217,18 @@ static int second_migrator(int32_t request_ms, sqlock_error *err)
 
 static void come_too_early(void)
 {
-    sqlock_error err = {0};
-
-    assert_code(SQLOCK_ETIMEOUT, second_migrator(500, &err), &err);
-    assert_non_null(strstr(err.text, "another migration is running"));
+    says(SQLOCK_ETIMEOUT, second_migrator(500, &said));
+    assert_non_null(strstr(said.text, "another migration is running"));
 }
 
-static void test_a_migrator_waits_while_another_one_works(void **state)
+TEST(test_a_migrator_waits_while_another_one_works)
 {
     sqlock_fake *db = sqlock_fake_new();
     const sqlock_driver *driver = stepwise(db);
-    sqlock_error err = {0};
 
-    (void)state;
     tap.visit = come_too_early;
     tap.visit_at = 4; /* the lease, the version and the records come before */
-    assert_ok(migrate_to(driver, db, LATEST, 0, &err), &err);
+    ok(migrate_to(driver, db, LATEST, 0, &said));
     assert_true(tap.calls > 4);
     assert_int_equal(applied(driver, db), LATEST);
     sqlock_fake_free(db);
@@ -252,25 +237,21 @@ static void test_a_migrator_waits_while_another_one_works(void **state)
 /* To the server the first one's lease has run out, and the second one works, and ends. */
 static void take_over(void)
 {
-    sqlock_error err = {0};
-
     sqlock_fake_step_clock(tap.db, 60000);
-    assert_ok(second_migrator(1000, &err), &err);
+    ok(second_migrator(1000, &said));
     sleep_ms(120);
 }
 
-static void test_a_migrator_that_lost_its_lease_stops(void **state)
+TEST(test_a_migrator_that_lost_its_lease_stops)
 {
     sqlock_fake *db = sqlock_fake_new();
     const sqlock_driver *driver = stepwise(db);
     sqlock_open_opts o = opts_of(db);
-    sqlock_error err = {0};
 
-    (void)state;
     o.request_ms = 200;
     tap.visit = take_over;
     tap.visit_at = 4;
-    assert_code(SQLOCK_ELOST, sqlock_migrate(driver, NULL, &o, NULL, &err), &err);
+    says(SQLOCK_ELOST, sqlock_migrate(driver, NULL, &o, NULL, &said));
     assert_int_equal(applied(driver, db), LATEST - 1);
     sqlock_fake_free(db);
 }
@@ -284,38 +265,34 @@ static void lock_row(void)
 
 /* It goes on for as long as its lease lasts; what it asks for then must be over by the end of that.
  */
-static void test_no_statement_of_a_migrator_outlasts_its_lease(void **state)
+TEST(test_no_statement_of_a_migrator_outlasts_its_lease)
 {
     sqlock_fake *db = sqlock_fake_new();
     const sqlock_driver *driver = stepwise(db);
     sqlock_open_opts o = opts_of(db);
-    sqlock_error err = {0};
 
-    (void)state;
     o.request_ms = 200; /* and 300 for the lease */
     tap.visit = lock_row;
     tap.visit_at = 4;
-    if (sqlock_migrate(driver, NULL, &o, NULL, &err) != 0) /* on a slow machine it is too late */
-        print_message("%s\n", err.text);
+    if (sqlock_migrate(driver, NULL, &o, NULL, &said) != 0) /* on a slow machine it is too late */
+        print_message("%s\n", said.text);
     assert_true(tap.calls > 4);
     assert_int_equal(tap.beyond, 0);
     sqlock_fake_free(db);
 }
 
-static void test_P2_tokens_rise_over_steps_down_and_up(void **state)
+TEST(test_P2_tokens_rise_over_steps_down_and_up)
 {
     sqlock_fake *db = sqlock_fake_new();
     const sqlock_driver *driver = stepwise(db);
     sqlock_open_opts o = opts_of(db);
-    sqlock_error err = {0};
     int64_t largest = 0;
 
-    (void)state;
     for (int round = 0; round < 3; round++) {
         sqlock *m = NULL;
 
-        assert_ok(migrate_to(driver, db, LATEST, 0, &err), &err);
-        assert_ok(sqlock_open(driver, NULL, &o, &m, &err), &err);
+        ok(migrate_to(driver, db, LATEST, 0, &said));
+        ok(sqlock_open(driver, NULL, &o, &m, &said));
         for (int i = 0; i < 5; i++) {
             sqlock_lock *lock = take(m, "nightly");
 
@@ -324,17 +301,9 @@ static void test_P2_tokens_rise_over_steps_down_and_up(void **state)
             give(lock);
         }
         sqlock_close(m);
-        assert_ok(migrate_to(driver, db, 0, SQLOCK_MIGRATE_DOWN, &err), &err);
+        ok(migrate_to(driver, db, 0, SQLOCK_MIGRATE_DOWN, &said));
     }
     sqlock_fake_free(db);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_migrator_cut_off_behind_any_call_is_just_run_again),
-    cmocka_unit_test(test_a_migrator_waits_while_another_one_works),
-    cmocka_unit_test(test_a_migrator_that_lost_its_lease_stops),
-    cmocka_unit_test(test_no_statement_of_a_migrator_outlasts_its_lease),
-    cmocka_unit_test(test_P2_tokens_rise_over_steps_down_and_up),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_ON(fake)

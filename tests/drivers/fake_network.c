@@ -13,6 +13,11 @@ void stall(struct world *w, int stmt, int times, int32_t ms)
     fault(w, stmt, SQLOCK_FAULT_STALL, times, ms);
 }
 
+long seen(struct world *w, int stmt)
+{
+    return sqlock_fake_seen(fake_at(&w->place), stmt);
+}
+
 void cut_links(struct world *w)
 {
     sqlock_fake_down(fake_at(&w->place), 1);
@@ -82,6 +87,13 @@ sqlock *open_fragile(struct world *w)
     return open_fragile_with(w, &o);
 }
 
+sqlock *fragile;
+
+void begin_fragile(struct world *w)
+{
+    fragile = open_fragile(w);
+}
+
 sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o)
 {
     const struct place before = w->place;
@@ -112,33 +124,31 @@ void mend(void)
 /* An acquire that is told nothing, after this fault. */
 sqlock_lock *take_unsure(struct world *w, sqlock *m, sqlock_fault what, int32_t lease_ms)
 {
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, lease_ms, 0);
     sqlock_lock *lock = NULL;
     int64_t begun = now_us();
 
     fail_and_cut(w, SQLOCK_STMT_ACQUIRE, what, 0);
-    assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
     assert_between(0, now_us() - begun, (REQUEST_MS + late_ms(100)) * INT64_C(1000));
-    assert_int_equal(err.code, SQLOCK_EUNSURE);
-    assert_true(err.flags & SQLOCK_MAYBE);
+    assert_int_equal(said.code, SQLOCK_EUNSURE);
+    assert_true(said.flags & SQLOCK_MAYBE);
     assert_non_null(lock);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, lock);
     assert_false(sqlock_is_held(lock));
     assert_int_equal(sqlock_lock_token(lock), 0);
-    return lock;
+    return keep(lock);
 }
 
 /* A release that is told nothing, after this fault. */
 sqlock_lock *release_unsure(struct world *w, sqlock *m, sqlock_fault what, int32_t delay_ms,
                             int32_t lease_ms)
 {
-    sqlock_error err = {0};
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
 
     fail_and_cut(w, SQLOCK_STMT_RELEASE, what, delay_ms);
-    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    says(SQLOCK_EUNSURE, sqlock_release(lock, &said));
+    assert_state(SQLOCK_UNSURE, lock);
     assert_false(sqlock_is_held(lock));
     return lock;
 }

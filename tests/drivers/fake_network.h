@@ -12,6 +12,7 @@ enum { ALWAYS = 1000000 };
 /* The next requests of a kind have this fault. */
 void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms);
 void stall(struct world *w, int stmt, int times, int32_t ms);
+long seen(struct world *w, int stmt); /* by the server */
 /* All links break; the server goes on. */
 void cut_links(struct world *w);
 void stays_held(sqlock_lock *lock, int64_t ms);
@@ -41,6 +42,9 @@ enum { REQUEST_MS = 250 };
 sqlock_open_opts short_requests(void);
 /* A manager with them, on a network that can be cut. Other managers are not on it. */
 sqlock *open_fragile(struct world *w);
+/* The same for tests after this step. */
+extern sqlock *fragile;
+void begin_fragile(struct world *w);
 /* ... with other options. */
 sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o);
 /* The next request of this kind has that fault, and no connection comes after it until mend(). */

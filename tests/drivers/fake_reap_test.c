@@ -1,8 +1,6 @@
 /* Reaping when replies are lost, rows are kept locked, the server is gone or another one. */
 #include "tests/drivers/fake_network.h"
 
-#include <stdio.h>
-
 #define HOUR_MS INT64_C(3600000)
 
 enum { ROWS = 5 };
@@ -20,14 +18,12 @@ static sqlock_reap_opts at_once(int32_t batch)
 /* A manager that is quick to give up, and rows of holders that died. */
 static sqlock *leave_rows(struct world *w)
 {
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     char name[32];
 
-    oo.request_ms = 200;
-    sqlock *m = open_manager(w, &oo);
+    sqlock *m = open_with(w, with.request_ms = 200);
     for (int i = 0; i < ROWS; i++) {
         snprintf(name, sizeof name, "dead/%d", i);
-        sqlock_lock_free(take_for(m, name, 600000, SQLOCK_NO_RENEW));
+        drop(take_for(m, name, 600000, SQLOCK_NO_RENEW));
     }
     w->q->age(&w->place, HOUR_MS);
     return m;
@@ -41,106 +37,92 @@ static int count_one(const sqlock_info *info, void *user)
 
 static int held(sqlock *m)
 {
-    sqlock_error err = {0};
     int n = 0;
 
-    assert_ok(sqlock_list(m, NULL, count_one, &n, &err), &err);
+    ok(sqlock_list(m, NULL, count_one, &n, &said));
     return n;
 }
 
-static void test_lost_replies_and_requests_are_asked_again(void **state)
+TEST(test_lost_replies_and_requests_are_asked_again)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(2);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
     fault(w, SQLOCK_STMT_SWEEP, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     fault(w, SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 1, 0);
     fault(w, SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.cleared, ROWS - 2); /* what the lost reply told was not heard */
     assert_int_equal(r.seen, ROWS);
     assert_int_equal(held(m), 0);
 }
 
-static void test_lost_reply_to_the_lease_is_settled(void **state)
+TEST(test_lost_reply_to_the_lease_is_settled)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(100);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
     fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.ran, 1);
     assert_int_equal(r.cleared, ROWS);
     /* and was given back: nobody has to wait for the next */
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.ran, 1);
 }
 
 /* A row that cannot be changed, as where somebody keeps it locked and the database cannot step over
  * it, holds up none of the others. */
-static void test_row_that_fails_again_and_again_is_left_for_the_next_sweep(void **state)
+TEST(test_row_that_fails_again_and_again_is_left_for_the_next_sweep)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(1);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
     sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_ERROR, 1, 3, 0);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.cleared, ROWS - 1);
     assert_int_equal(held(m), 1);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.cleared, 1);
 }
 
-static void test_reap_tells_when_the_server_has_gone(void **state)
+TEST(test_reap_tells_when_the_server_has_gone)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(1);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
     sqlock *m = leave_rows(w);
 
     /* two statements go well, and then no request arrives any more */
     sqlock_fake_fault(fake_at(&w->place), SQLOCK_STMT_REAP, SQLOCK_FAULT_LOSE_REQUEST, 2, ALWAYS,
                       0);
-    assert_code(SQLOCK_EUNREACH, sqlock_reap(m, &o, &r, &err), &err);
+    says(SQLOCK_EUNREACH, sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.cleared, 2);
-    assert_int_equal(err.flags & SQLOCK_MAYBE, 0);
+    assert_int_equal(said.flags & SQLOCK_MAYBE, 0);
     assert_int_equal(held(m), ROWS - 2);
 }
 
-static void test_reap_does_not_hang_on_a_silent_server(void **state)
+TEST(test_reap_does_not_hang_on_a_silent_server)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(100);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
     sqlock *m = leave_rows(w);
     int64_t begun = now_us();
 
     stall(w, SQLOCK_STMT_SWEEP, ALWAYS, 60000);
-    assert_code(SQLOCK_ETIMEOUT, sqlock_reap(m, &o, &r, &err), &err);
+    says(SQLOCK_ETIMEOUT, sqlock_reap(m, &o, &r, &said));
     assert_between(150000, now_us() - begun, patience_ms(5000) * INT64_C(1000));
     assert_int_equal(r.cleared, 0);
 }
 
 /* P2: commits were lost, and with them the last token. What is left of the row is pruned: who makes
  * it again starts above all that may have been granted. */
-static void test_tokens_rise_over_a_failover_and_a_pruned_row(void **state)
+TEST(test_tokens_rise_over_a_failover_and_a_pruned_row, m)
 {
-    struct world *w = world(state);
     sqlock_reap_opts o = at_once(100);
     sqlock_reap_report r = {.size = sizeof r};
-    sqlock_error err = {0};
-    sqlock *m = open_manager(w, NULL);
     int64_t token = 0;
 
     o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
@@ -151,22 +133,13 @@ static void test_tokens_rise_over_a_failover_and_a_pruned_row(void **state)
     }
     sqlock_fake_failover(fake_at(&w->place));
     w->q->age(&w->place, 24 * HOUR_MS);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     assert_int_equal(r.cleared + r.pruned, 1); /* what the failover made of it */
     w->q->age(&w->place, 24 * HOUR_MS);
-    assert_ok(sqlock_reap(m, &o, &r, &err), &err);
+    ok(sqlock_reap(m, &o, &r, &said));
     sqlock_lock *lock = take(m, "nightly");
     assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
     give(lock);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_lost_replies_and_requests_are_asked_again),
-    cmocka_unit_test(test_lost_reply_to_the_lease_is_settled),
-    cmocka_unit_test(test_row_that_fails_again_and_again_is_left_for_the_next_sweep),
-    cmocka_unit_test(test_reap_tells_when_the_server_has_gone),
-    cmocka_unit_test(test_reap_does_not_hang_on_a_silent_server),
-    cmocka_unit_test(test_tokens_rise_over_a_failover_and_a_pruned_row),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

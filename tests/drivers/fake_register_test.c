@@ -3,7 +3,6 @@
 #include "tests/drivers/fake_network.h"
 
 #include <sqlock/register.h>
-#include <string.h>
 
 #define NAME "config"
 
@@ -14,34 +13,30 @@ static int set(sqlock *m, const char *value, int64_t expected, int64_t *version,
 
 static int64_t set_ok(sqlock *m, const char *value, int64_t expected)
 {
-    sqlock_error err = {0};
     int64_t version = -1;
 
-    assert_ok(set(m, value, expected, &version, &err), &err);
+    ok(set(m, value, expected, &version, &said));
     return version;
 }
 
 static int64_t get(sqlock *m, const char *value)
 {
     char buf[32];
-    sqlock_error err = {0};
     int64_t version = -1;
     size_t len;
 
-    assert_ok(sqlock_register_get(m, NAME, buf, sizeof buf, &len, &version, &err), &err);
+    ok(sqlock_register_get(m, NAME, buf, sizeof buf, &len, &version, &said));
     assert_int_equal(len, strlen(value));
     assert_memory_equal(buf, value, len);
     return version;
 }
 
 /* Whatever happens to an attempt, or to several in a row, the next one finds out. */
-static void test_set_is_made_once_whatever_happens_to_its_requests(void **state)
+TEST(test_set_is_made_once_whatever_happens_to_its_requests, m)
 {
     static const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY,
                                           SQLOCK_FAULT_LATE,         SQLOCK_FAULT_SLOW,
                                           SQLOCK_FAULT_STALL,        SQLOCK_FAULT_ERROR};
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     int64_t version = set_ok(m, "0", 0);
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
@@ -58,11 +53,8 @@ static void test_set_is_made_once_whatever_happens_to_its_requests(void **state)
 }
 
 /* The commit is forgotten with the server: no version comes twice. */
-static void test_version_that_a_failover_forgot_never_comes_again(void **state)
+TEST(test_version_that_a_failover_forgot_never_comes_again, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t kept = set_ok(m, "one", 0), forgotten, now, there = -1;
 
     kept = set_ok(m, "kept", kept);
@@ -71,7 +63,7 @@ static void test_version_that_a_failover_forgot_never_comes_again(void **state)
     assert_int_equal(get(m, "kept"), kept);
     now = set_ok(m, "other", kept);
     assert_true(now > forgotten);
-    assert_int_equal(set(m, "stale", forgotten, &there, &err), SQLOCK_CONFLICT);
+    assert_int_equal(set(m, "stale", forgotten, &there, &said), SQLOCK_CONFLICT);
     assert_int_equal(there, now);
     assert_int_equal(set_ok(m, "next", now), now + 1);
     sqlock_fake_failover(fake_at(&w->place));
@@ -80,10 +72,8 @@ static void test_version_that_a_failover_forgot_never_comes_again(void **state)
 }
 
 /* Its reply was lost with the server, and so was what it did: asked again, it is done. */
-static void test_set_that_a_failover_forgot_is_made_again(void **state)
+TEST(test_set_that_a_failover_forgot_is_made_again, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     int64_t version = set_ok(m, "one", 0);
 
     version = set_ok(m, "two", version);
@@ -93,41 +83,33 @@ static void test_set_that_a_failover_forgot_is_made_again(void **state)
     assert_int_equal(get(m, "two"), version);
 }
 
-static void test_register_that_was_deleted_begins_above_what_it_had(void **state)
+TEST(test_register_that_was_deleted_begins_above_what_it_had, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t version = set_ok(m, "one", 0), there = -1;
 
     for (int i = 0; i < 100; i++)
         version = set_ok(m, "one", version);
     fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_VANISH, 1, 0);
-    assert_int_equal(set(m, "stale", version, &there, &err), SQLOCK_CONFLICT);
+    assert_int_equal(set(m, "stale", version, &there, &said), SQLOCK_CONFLICT);
     assert_int_equal(there, 0);
     assert_int_equal(get(m, ""), 0);
     assert_true(set_ok(m, "new", 0) > version);
 }
 
 /* The row went before the answer to the second attempt came: nobody can tell. */
-static void test_set_of_a_register_that_vanished_after_a_lost_reply_is_unsure(void **state)
+TEST(test_set_of_a_register_that_vanished_after_a_lost_reply_is_unsure, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     int64_t version = set_ok(m, "one", 0), there = -1;
 
     fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_LOSE_REPLY, 1, 0);
     fault(w, SQLOCK_STMT_REGISTER_SET, SQLOCK_FAULT_VANISH, 1, 0);
-    assert_code(SQLOCK_EUNSURE, set(m, "two", version, &there, &err), &err);
+    says(SQLOCK_EUNSURE, set(m, "two", version, &there, &said));
     assert_int_equal(there, -1);
 }
 
 /* The server's clock was put on: not_after has passed to it, and the next request knows better. */
-static void test_set_learns_of_a_clock_that_jumped(void **state)
+TEST(test_set_learns_of_a_clock_that_jumped, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     int64_t version = set_ok(m, "one", 0);
 
     sqlock_fake_step_clock(fake_at(&w->place), 3600000);
@@ -137,35 +119,18 @@ static void test_set_learns_of_a_clock_that_jumped(void **state)
 }
 
 /* Each call that a lock could hang on ends by its own time. */
-static void test_register_behind_a_silent_server_ends_on_time(void **state)
+TEST(test_register_behind_a_silent_server_ends_on_time)
 {
-    struct world *w = world(state);
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_error err = {0};
-    int64_t begun, version = -1;
+    sqlock *m = open_with(w, with.request_ms = 200);
+    int64_t version = -1;
     size_t len;
-    sqlock *m;
 
-    o.request_ms = 200;
-    m = open_manager(w, &o);
     fault(w, -1, SQLOCK_FAULT_STALL, 100, 20000);
-    begun = now_us();
-    assert_code(SQLOCK_EUNSURE, set(m, "one", 0, &version, &err), &err);
-    assert_between(200000, now_us() - begun, 200000 + late_ms(300) * INT64_C(1000));
-    begun = now_us();
-    assert_code(SQLOCK_ETIMEOUT, sqlock_register_get(m, NAME, NULL, 0, &len, &version, &err), &err);
-    assert_between(200000, now_us() - begun, 200000 + late_ms(300) * INT64_C(1000));
+    assert_takes(200, 200 + late_ms(300), says(SQLOCK_EUNSURE, set(m, "one", 0, &version, &said)));
+    assert_takes(
+        200, 200 + late_ms(300),
+        says(SQLOCK_ETIMEOUT, sqlock_register_get(m, NAME, NULL, 0, &len, &version, &said)));
     assert_int_equal(version, -1);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_set_is_made_once_whatever_happens_to_its_requests),
-    cmocka_unit_test(test_version_that_a_failover_forgot_never_comes_again),
-    cmocka_unit_test(test_set_that_a_failover_forgot_is_made_again),
-    cmocka_unit_test(test_register_that_was_deleted_begins_above_what_it_had),
-    cmocka_unit_test(test_set_of_a_register_that_vanished_after_a_lost_reply_is_unsure),
-    cmocka_unit_test(test_set_learns_of_a_clock_that_jumped),
-    cmocka_unit_test(test_register_behind_a_silent_server_ends_on_time),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

@@ -1,15 +1,11 @@
 /* P4, P6, P7, P8 on the fake driver: servers that are slow, silent or down. */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "tests/drivers/fake_network.h"
 
 static sqlock *open_short(struct world *w, int32_t request_ms)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    o.request_ms = request_ms;
-    return open_manager(w, &o);
+    return open_with(w, with.request_ms = request_ms);
 }
 
 /* ---- slow and silent servers ----------------------------------------------------------------- */
@@ -25,12 +21,10 @@ static void note_loss(sqlock_lock *lock, sqlock_state state, void *user)
 }
 
 /* P6: while the renewal hangs. */
-static void test_loss_is_told_at_the_deadline_while_the_renewal_hangs(void **state)
+TEST(test_loss_is_told_at_the_deadline_while_the_renewal_hangs, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 500, 0);
-    int64_t deadline, begun;
+    int64_t deadline;
 
     atomic_store(&lost_us, 0);
     o.on_event = note_loss;
@@ -42,36 +36,22 @@ static void test_loss_is_told_at_the_deadline_while_the_renewal_hangs(void **sta
     assert_between(deadline, sqlock_now_us(), deadline + late_ms(100) * INT64_C(1000));
     assert_soon(atomic_load(&lost_us) != 0, patience_ms(1000));
     assert_between(deadline, atomic_load(&lost_us), deadline + late_ms(100) * INT64_C(1000));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
-    sqlock_lock_free(lock);
-    begun = now_us();
-    close_manager(w, m);
-    assert_between(0, now_us() - begun, late_ms(500) * INT64_C(1000));
+    assert_lost(lock, SQLOCK_WHY_EXPIRED);
+    assert_takes(0, late_ms(500), close_manager(w, m));
 }
 
-static void test_close_cuts_a_renewal_that_hangs(void **state)
+TEST(test_close_cuts_a_renewal_that_hangs, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_lock *lock;
-    int64_t begun;
-
     stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);
-    lock = take_for(m, "nightly", 4500, 0);
+    take_for(m, "nightly", 4500, 0);
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) == 1, patience_ms(8000));
     sleep_ms(20);
-    begun = now_us();
-    close_manager(w, m);
-    assert_between(0, now_us() - begun, late_ms(500) * INT64_C(1000));
-    sqlock_lock_free(lock);
+    assert_takes(0, late_ms(500), close_manager(w, m));
 }
 
 /* P4: from before the request, however long the answer took. */
-static void test_deadline_counts_from_before_a_slow_request(void **state)
+TEST(test_deadline_counts_from_before_a_slow_request, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_error err = {0};
     sqlock_acquire_opts o = wait_opts(0, 2000, SQLOCK_NO_RENEW);
     int64_t length = 2000000 - margin_us(2000), before = sqlock_now_us();
 
@@ -80,17 +60,15 @@ static void test_deadline_counts_from_before_a_slow_request(void **state)
     sqlock_lock *lock = take_with(m, "nightly", &o);
     assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
     before = sqlock_now_us();
-    assert_ok(sqlock_renew(lock, &err), &err);
+    ok(sqlock_renew(lock, &said));
     assert_between(before + length, sqlock_lock_deadline_us(lock), before + length + 200000);
     give(lock);
 }
 
 /* P4: a grant that came late is renewed before it is handed out. */
-static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
+TEST(test_late_grant_is_handed_out_with_half_of_its_lease, m)
 {
     const int slow_answers[] = {1, ALWAYS};
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
 
     for (int i = 0; i < 2; i++) {
         sqlock_acquire_opts o = wait_opts(2000, 600, SQLOCK_NO_RENEW);
@@ -106,24 +84,20 @@ static void test_late_grant_is_handed_out_with_half_of_its_lease(void **state)
 }
 
 /* P8: whatever the server does. */
-static void test_waits_end_on_time_while_the_server_stalls(void **state)
+TEST(test_waits_end_on_time_while_the_server_stalls)
 {
     const int32_t waits[] = {0, 200, 400};
-    struct world *w = world(state);
     sqlock *m = open_short(w, 300);
 
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     for (int i = 0; i < 3; i++) {
         int32_t wait_ms = waits[i] ? waits[i] : 300;
         sqlock_acquire_opts o = wait_opts(waits[i], 0, 0);
-        sqlock_error err = {0};
         sqlock_lock *lock = NULL;
-        int64_t begun = now_us();
 
-        assert_code(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &err), &err);
-        assert_between((wait_ms - 20) * INT64_C(1000), now_us() - begun,
-                       (wait_ms + late_ms(100)) * INT64_C(1000));
-        sqlock_lock_free(lock);
+        assert_takes(wait_ms - 20, wait_ms + late_ms(100),
+                     says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said)));
+        drop(lock);
     }
 }
 
@@ -139,14 +113,12 @@ static int64_t fire_and_join(struct waiter *t)
 }
 
 /* P8: the request may have been applied, so what is told is that nobody knows. */
-static void test_cancel_cuts_a_request_that_hangs(void **state)
+TEST(test_cancel_cuts_a_request_that_hangs)
 {
-    struct world *w = world(state);
     struct waiter t = {
         .name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_manager(w, NULL)};
-    sqlock_error err = {0};
 
-    assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
+    ok(sqlock_cancel_new(&t.cancel, &said));
     stall(w, SQLOCK_STMT_ACQUIRE, 1, 20000);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
@@ -154,19 +126,17 @@ static void test_cancel_cuts_a_request_that_hangs(void **state)
     int64_t took = fire_and_join(&t);
     assert_code(SQLOCK_EUNSURE, t.code, &t.err);
     assert_between(0, took, late_ms(200) * INT64_C(1000));
-    assert_ok(sqlock_release(t.lock, &err), &err);
-    sqlock_lock_free(t.lock);
+    ok(sqlock_release(t.lock, &said));
+    drop(t.lock);
 }
 
 /* P8: also while a connection is opened again. */
-static void test_cancel_cuts_a_connection_that_hangs(void **state)
+TEST(test_cancel_cuts_a_connection_that_hangs)
 {
-    struct world *w = world(state);
     struct waiter t = {.name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
-    sqlock_error err = {0};
     long handshakes;
 
-    assert_ok(sqlock_cancel_new(&t.cancel, &err), &err);
+    ok(sqlock_cancel_new(&t.cancel, &said));
     sqlock_fake_down(fake_at(&w->place), 1);
     assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
     sqlock_fake_down(fake_at(&w->place), 0);
@@ -188,29 +158,25 @@ static int stop_listing(const sqlock_info *info, void *user)
 }
 
 /* P18: the holder was told, then the manager's connection was busy until the wait ran out. */
-static void test_wait_that_was_refused_and_could_not_ask_again_says_busy(void **state)
+TEST(test_wait_that_was_refused_and_could_not_ask_again_says_busy, other)
 {
-    struct world *w = world(state);
-    sqlock *other = open_manager(w, NULL);
     sqlock_lock *lock = take(other, "nightly");
     struct waiter t = {.name = "nightly", .wait_ms = 600, .m = open_manager(w, NULL)};
-    sqlock_error err = {0};
 
     assert_int_equal(try_once(t.m, "nightly"), SQLOCK_EBUSY);
     wait_start(&t);
     sleep_ms(100);
     stall(w, SQLOCK_STMT_LIST, ALWAYS, 1500);
-    if (sqlock_list(t.m, NULL, stop_listing, NULL, &err) < 0)
-        assert_int_equal(err.code, SQLOCK_ETIMEOUT);
+    if (sqlock_list(t.m, NULL, stop_listing, NULL, &said) < 0)
+        assert_int_equal(said.code, SQLOCK_ETIMEOUT);
     pthread_join(t.thread, NULL);
     assert_code(SQLOCK_EBUSY, t.code, &t.err);
     give(lock);
 }
 
 /* P7: renewals have a connection of their own. */
-static void test_renewals_go_on_while_an_acquire_hangs(void **state)
+TEST(test_renewals_go_on_while_an_acquire_hangs)
 {
-    struct world *w = world(state);
     struct waiter t = {.name = "nightly", .wait_ms = 1200, .m = open_manager(w, NULL)};
     sqlock_lock *lock = take_for(t.m, "held", patience_ms(400), 0);
 
@@ -223,37 +189,32 @@ static void test_renewals_go_on_while_an_acquire_hangs(void **state)
     }
     pthread_join(t.thread, NULL);
     assert_int_equal(held, 1);
-    sqlock_lock_free(t.lock);
+    drop(t.lock);
     give(lock);
 }
 
 /* P7: the thread that renews is the one that drives requests of event loops. */
-static void test_renewals_go_on_while_a_loops_acquire_hangs(void **state)
+TEST(test_renewals_go_on_while_a_loops_acquire_hangs, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "held", patience_ms(600), 0), *unsure = NULL;
     sqlock_acquire_opts o = wait_opts(1200, 0, 0);
-    sqlock_error err = {0};
     sqlock_op *op = NULL;
     int held = 1;
 
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
-    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
     for (int64_t end = now_us() + 1500000; now_us() < end; sleep_ms(2))
         held = held && sqlock_is_held(lock);
-    assert_code(SQLOCK_EUNSURE, sqlock_op_finish(op, &unsure, &err), &err);
+    says(SQLOCK_EUNSURE, sqlock_op_finish(op, &unsure, &said));
     assert_int_equal(held, 1);
-    sqlock_lock_free(unsure);
+    drop(unsure);
     give(lock);
 }
 
 /* ---- servers that are down ------------------------------------------------------------------- */
 
-static void test_renewals_are_tried_until_the_deadline(void **state)
+TEST(test_renewals_are_tried_until_the_deadline, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", 1000, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     long opened = spy_opens();
@@ -263,19 +224,16 @@ static void test_renewals_are_tried_until_the_deadline(void **state)
     await_loss(lock);
     assert_between(deadline, sqlock_now_us(), INT64_MAX);
     assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(lock, SQLOCK_WHY_EXPIRED);
     assert_between(3, spy_opens() - opened, 50);
     sqlock_fake_down(fake_at(&w->place), 0);
-    sqlock_lock_free(lock);
     give(take(m, "nightly"));
 }
 
 /* The pauses double while renewals fail; the next failure, after one that went well, is the first
  * again. */
-static void test_failure_after_a_renewal_is_tried_again_at_once(void **state)
+TEST(test_failure_after_a_renewal_is_tried_again_at_once, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 16000, 0);
     struct patience at_once;
     sqlock_lock *lock;
@@ -291,10 +249,8 @@ static void test_failure_after_a_renewal_is_tried_again_at_once(void **state)
     give(lock);
 }
 
-static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state)
+TEST(test_lock_is_still_held_when_the_server_is_back_in_time, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     int32_t lease_ms = patience_ms(1500);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock), token = sqlock_lock_token(lock);
@@ -304,14 +260,13 @@ static void test_lock_is_still_held_when_the_server_is_back_in_time(void **state
     sqlock_fake_down(fake_at(&w->place), 0);
     stays_held(lock, lease_ms);
     assert_between(deadline + 1, sqlock_lock_deadline_us(lock), INT64_MAX);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_token(lock), token);
     give(lock);
 }
 
-static void test_wait_outlives_a_server_that_is_down(void **state)
+TEST(test_wait_outlives_a_server_that_is_down)
 {
-    struct world *w = world(state);
     struct waiter t = {
         .name = "nightly", .wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
 
@@ -324,46 +279,26 @@ static void test_wait_outlives_a_server_that_is_down(void **state)
     give(t.lock);
 }
 
-static void test_try_of_a_server_that_is_down_says_unreachable(void **state)
+TEST(test_try_of_a_server_that_is_down_says_unreachable)
 {
-    struct world *w = world(state);
     sqlock *m = open_short(w, 300), *none = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_error err = {0};
     sqlock_lock *lock = NULL;
 
     sqlock_fake_down(fake_at(&w->place), 1);
     for (int i = 0; i < 2; i++) { /* with a link that was cut, and without one */
         if (i == 0)
-            assert_code(SQLOCK_EUNREACH, open_here(w, NULL, &none, &err), &err);
+            says(SQLOCK_EUNREACH, open_here(w, NULL, &none, &said));
         o.wait_ms = i == 0 ? 0 : 100;
-        int rc = sqlock_acquire(m, "nightly", &o, &lock, &err);
+        int rc = sqlock_acquire(m, "nightly", &o, &lock, &said);
         /* The cut may have struck a request, for all the client can know. */
         if (rc != SQLOCK_EUNSURE)
-            assert_code(SQLOCK_EUNREACH, rc, &err);
-        assert_string_equal(rc == SQLOCK_EUNREACH ? err.sqlstate : "08001", "08001");
-        sqlock_lock_free(lock);
+            says(SQLOCK_EUNREACH, rc);
+        assert_string_equal(rc == SQLOCK_EUNREACH ? said.sqlstate : "08001", "08001");
+        drop(lock);
     }
     sqlock_fake_down(fake_at(&w->place), 0);
     give(take(m, "nightly"));
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_loss_is_told_at_the_deadline_while_the_renewal_hangs),
-    cmocka_unit_test(test_close_cuts_a_renewal_that_hangs),
-    cmocka_unit_test(test_deadline_counts_from_before_a_slow_request),
-    cmocka_unit_test(test_late_grant_is_handed_out_with_half_of_its_lease),
-    cmocka_unit_test(test_waits_end_on_time_while_the_server_stalls),
-    cmocka_unit_test(test_cancel_cuts_a_request_that_hangs),
-    cmocka_unit_test(test_cancel_cuts_a_connection_that_hangs),
-    cmocka_unit_test(test_wait_that_was_refused_and_could_not_ask_again_says_busy),
-    cmocka_unit_test(test_renewals_go_on_while_an_acquire_hangs),
-    cmocka_unit_test(test_renewals_go_on_while_a_loops_acquire_hangs),
-    cmocka_unit_test(test_renewals_are_tried_until_the_deadline),
-    cmocka_unit_test(test_failure_after_a_renewal_is_tried_again_at_once),
-    cmocka_unit_test(test_lock_is_still_held_when_the_server_is_back_in_time),
-    cmocka_unit_test(test_wait_outlives_a_server_that_is_down),
-    cmocka_unit_test(test_try_of_a_server_that_is_down_says_unreachable),
-};
-
-TEST_MAIN_ON(fake, tests)
+TEST_MAIN_ON(fake)

@@ -2,17 +2,15 @@
  * takes over. */
 #include "tests/drivers/fake_hosts.h"
 
-#include <pthread.h>
-
 #define NAME "nightly"
 
 enum { LEASE_MS = 3000 };
 
 static atomic_int told_at_risk, told_held, told_lost;
 
-static void note_event(sqlock_lock *lock, sqlock_state s, void *user)
+static void note_event(sqlock_lock *of, sqlock_state s, void *user)
 {
-    (void)lock;
+    (void)of;
     (void)user;
     atomic_fetch_add(s == SQLOCK_AT_RISK ? &told_at_risk
                      : s == SQLOCK_HELD  ? &told_held
@@ -31,170 +29,156 @@ static sqlock_acquire_opts watched(unsigned flags)
     return o;
 }
 
+/* Most tests': a manager, and its lease, which is renewed by itself. */
+static sqlock *m;
+static sqlock_lock *lock;
+
+static void begin_leased_for(struct world *w, int32_t request_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = watched(flags);
+
+    m = open_hosts(w, request_ms);
+    lock = take_with(m, NAME, &o);
+}
+
+static void begin_leased(struct world *w)
+{
+    begin_leased_for(w, 1000, 0);
+}
+
 /* The second host has what the first one had, but for the last change of each row: the grant, or a
  * renewal behind it. It is another server. */
-static void replicate(sqlock_lock *lock, bool has_it)
+static void replicate(bool has_it)
 {
-    sqlock_error err = {0};
-
     if (has_it)
-        assert_ok(sqlock_renew(lock, &err), &err);
+        ok(sqlock_renew(lock, &said));
     hosts[1].db = hosts[0].db;
     sqlock_fake_failover(hosts[1].db);
 }
 
-static void promote_second(sqlock_lock *lock, bool has_it)
+static void promote_second(bool has_it)
 {
     host_is(0, REFUSES);
-    replicate(lock, has_it);
+    replicate(has_it);
 }
 
 /* A request of another name finds the new server, long before the next renewal. */
-static void ask_for_another_name(sqlock *m)
+static void ask_for_another_name(void)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(2000), 0, SQLOCK_NO_RENEW);
 
     give(take_with(m, "another", &o));
 }
 
-static void test_P2_a_lease_that_the_new_server_has_goes_on(void **state)
+TEST_WITH(BARE, begin_leased, test_P2_a_lease_that_the_new_server_has_goes_on)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(0);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *lock = take_with(m, NAME, &o);
     int64_t token = sqlock_lock_token(lock), begun;
 
-    promote_second(lock, true);
+    promote_second(true);
     begun = now_us();
-    ask_for_another_name(m);
+    ask_for_another_name();
     assert_soon(atomic_load(&told_held) == 1, patience_ms(500));
     assert_true(now_us() - begun < LEASE_MS / 3 * 1000 || patience_ms(1) > 1);
     assert_int_equal(atomic_load(&told_lost), 0);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_token(lock), token);
     give(lock);
 }
 
 /* Whether it is still ours, only that one knows; it was granted to last until its deadline. */
-static void test_P6_a_lease_is_at_risk_until_the_new_server_confirms_it(void **state)
+TEST_WITH(BARE, begin_leased, test_P6_a_lease_is_at_risk_until_the_new_server_confirms_it)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(0);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *lock = take_with(m, NAME, &o);
-
-    promote_second(lock, true);
+    promote_second(true);
     sqlock_fake_fault(hosts[1].db, SQLOCK_STMT_RENEW, SQLOCK_FAULT_STALL, 0, 1, 300);
-    ask_for_another_name(m);
+    ask_for_another_name();
     assert_soon(atomic_load(&told_at_risk) == 1, 200);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
+    assert_state(SQLOCK_AT_RISK, lock);
     assert_true(sqlock_is_held(lock));
     assert_soon(atomic_load(&told_held) == 1, patience_ms(1000));
     give(lock);
 }
 
-static void test_P6_a_lease_that_the_new_server_has_not_is_lost_at_once(void **state)
+TEST_WITH(BARE, begin_leased, test_P6_a_lease_that_the_new_server_has_not_is_lost_at_once)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(0);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *lock = take_with(m, NAME, &o);
-
-    promote_second(lock, false);
-    ask_for_another_name(m);
+    promote_second(false);
+    ask_for_another_name();
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(500));
     assert_true(sqlock_now_us() < sqlock_lock_deadline_us(lock));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_FORGOTTEN);
+    assert_lost(lock, SQLOCK_WHY_FORGOTTEN);
     assert_soon(atomic_load(&told_lost) == 1, patience_ms(500));
-    sqlock_lock_free(lock);
 }
 
 /* Nobody renews it, and nobody is asked to. */
-static void test_P6_a_lease_that_is_not_renewed_is_looked_at(void **state)
+BARE_TEST(test_P6_a_lease_that_is_not_renewed_is_looked_at)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(SQLOCK_NO_RENEW);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *lock = take_with(m, NAME, &o);
-    int64_t deadline = sqlock_lock_deadline_us(lock);
+    int64_t deadline;
     long renewals;
 
-    promote_second(lock, true);
+    begin_leased_for(w, 1000, SQLOCK_NO_RENEW);
+    deadline = sqlock_lock_deadline_us(lock);
+    promote_second(true);
     renewals = sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW);
-    ask_for_another_name(m);
+    ask_for_another_name();
     assert_soon(atomic_load(&told_held) == 1, patience_ms(500));
     assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW), renewals);
     /* the renewal before it was lost with the old server */
     assert_between(deadline - 20000, sqlock_lock_deadline_us(lock), deadline + 2000);
     give(lock);
-    lock = take_with(m, NAME, &o);
+    lock = grant(m, NAME);
     host_is(2, PRIMARY);
     host_is(1, REFUSES);
     host_cut(1);
     sqlock_fake_failover(hosts[2].db);
     sqlock_fake_failover(hosts[2].db);
-    ask_for_another_name(m);
+    ask_for_another_name();
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(500));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_FORGOTTEN);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_FORGOTTEN);
 }
 
 /* Its links stay open, and say nothing: it must not use up the lease. */
-static void test_P7_a_lease_outlives_a_server_that_falls_silent(void **state)
+TEST_WITH(BARE, begin_leased, test_P7_a_lease_outlives_a_server_that_falls_silent)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(0);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *lock = take_with(m, NAME, &o);
-    sqlock_error err = {0};
     int64_t deadline;
 
-    assert_ok(sqlock_renew(lock, &err), &err); /* which the second host is to miss */
+    ok(sqlock_renew(lock, &said)); /* which the second host is to miss */
     host_is(0, SILENT);
-    replicate(lock, false);
+    replicate(false);
     deadline = sqlock_lock_deadline_us(lock);
     assert_soon(sqlock_lock_deadline_us(lock) > deadline, patience_ms(LEASE_MS));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(atomic_load(&told_lost), 0);
     assert_int_equal(atomic_load(&hosts[0].links), 0);
     give(lock);
 }
 
 /* After a move each lease is asked for: the one that is not renewed by itself, too. */
-static void test_P7_a_check_that_hangs_costs_no_other_lease(void **state)
+BARE_TEST(test_P7_a_check_that_hangs_costs_no_other_lease)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = wait_opts(0, 60000, SQLOCK_NO_RENEW), quick = watched(0);
-    sqlock *m = open_hosts(w, patience_ms(8000));
-    sqlock_lock *lock = take_with(m, NAME, &quick), *slow = take_with(m, "slow", &o);
-    sqlock_error err = {0};
+    sqlock_lock *slow;
 
-    assert_ok(sqlock_renew(slow, &err), &err);
+    begin_leased_for(w, patience_ms(8000), 0);
+    slow = take_for(m, "slow", 60000, SQLOCK_NO_RENEW);
+    ok(sqlock_renew(slow, &said));
     sqlock_fake_fault(hosts[0].db, SQLOCK_STMT_LEASE, SQLOCK_FAULT_STALL, 0, 1, 20000);
-    promote_second(lock, true);
-    ask_for_another_name(m);
+    promote_second(true);
+    ask_for_another_name();
     sleep_ms(2 * LEASE_MS);
     assert_int_equal(atomic_load(&told_lost), 0);
     assert_true(sqlock_is_held(lock));
-    sqlock_lock_free(slow);
     give(lock);
 }
 
 /* A request that hangs makes the manager look at the next host, which is not the one that grants.
  */
-static void test_P4_a_replicas_clock_ends_no_lease(void **state)
+BARE_TEST(test_P4_a_replicas_clock_ends_no_lease)
 {
-    struct world *w = world_bare(state);
-    sqlock_acquire_opts o = watched(0), once = wait_opts(0, 0, SQLOCK_NO_RENEW);
-    sqlock *m = open_hosts(w, 600);
-    sqlock_lock *lock = take_with(m, NAME, &o);
+    sqlock_acquire_opts once = wait_opts(patience_ms(3000), 0, SQLOCK_NO_RENEW);
 
+    begin_leased_for(w, 600, 0);
     host_is(1, REPLICA);
     host_is(2, REPLICA);
     atomic_store(&hosts_net.replica_ahead_us, 20 * LEASE_MS * INT64_C(1000));
     sqlock_fake_fault(hosts[0].db, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_STALL, 0, 1, 1000);
-    once.wait_ms = patience_ms(3000);
     give(take_with(m, "another", &once));
     assert_true(visits() > 1);
     atomic_store(&hosts_net.replica_ahead_us, 0);
@@ -203,21 +187,19 @@ static void test_P4_a_replicas_clock_ends_no_lease(void **state)
     give(lock);
 }
 
-static void test_all_connections_are_to_one_server(void **state)
+BARE_TEST(test_all_connections_are_to_one_server)
 {
-    struct world *w = world_bare(state);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock *m = open_hosts(w, 1000);
-    sqlock_lock *first = take_with(m, NAME, &o), *second;
+    sqlock_lock *second;
 
+    m = open_hosts(w, 1000);
+    take_with(m, NAME, &o);
     assert_int_equal(atomic_load(&hosts[0].links), 2);
     host_promoted(1);
     host_is(0, READ_ONLY); /* its links are well */
-    o.flags = SQLOCK_NO_RENEW;
-    second = take_with(m, "second", &o);
+    second = grant(m, "second");
     assert_int_equal(atomic_load(&hosts[0].links), 0);
     give(second);
-    sqlock_lock_free(first);
 }
 
 /* An opening that the old server answers when another one has been found. */
@@ -230,49 +212,48 @@ static void *acquire_late(void *arg)
 {
     struct late *l = arg;
     sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, SQLOCK_NO_RENEW);
-    sqlock_lock *lock = NULL;
+    sqlock_lock *got = NULL;
 
-    l->rc = sqlock_acquire(l->m, "late", &o, &lock, NULL);
+    l->rc = sqlock_acquire(l->m, "late", &o, &got, NULL);
     if (l->rc == 0)
-        l->rc = sqlock_release(lock, NULL);
-    sqlock_lock_free(lock);
+        l->rc = sqlock_release(got, NULL);
+    drop(got);
     return NULL;
 }
 
-static void test_P2_an_older_server_that_answers_late_is_not_believed(void **state)
+BARE_TEST(test_P2_an_older_server_that_answers_late_is_not_believed)
 {
-    struct world *w = world_bare(state);
     struct late late;
     pthread_t thread;
     long asked;
 
     hosts_net.n = 2;
     sqlock_fake_failover(hosts[1].db);
-    late.m = open_hosts(w, 2000);
+    late.m = m = open_hosts(w, 2000);
     host_cut(0);
     host_is(0, SLOW);
-    asked = sqlock_fake_seen(hosts[0].db, SQLOCK_STMT_ACQUIRE);
+    asked = acquires(0);
     assert_int_equal(pthread_create(&thread, NULL, acquire_late, &late), 0);
     assert_soon(visits() == 2, patience_ms(2000));
     sleep_ms(50);
     host_is(0, REFUSES);
     host_cut(1);
-    ask_for_another_name(late.m);
+    ask_for_another_name();
     host_is(0, PRIMARY);
     pthread_join(thread, NULL);
     assert_int_equal(late.rc, 0);
-    assert_int_equal(sqlock_fake_seen(hosts[0].db, SQLOCK_STMT_ACQUIRE), asked);
-    assert_true(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_ACQUIRE) >= 2);
+    assert_int_equal(acquires(0), asked);
+    assert_true(acquires(1) >= 2);
 }
 
 /* The token of a grant that is given back, on whatever server can be found. */
-static int64_t draw(sqlock *m)
+static int64_t draw(sqlock *by)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(2000), 0, SQLOCK_NO_RENEW);
-    sqlock_lock *lock = take_with(m, NAME, &o);
-    int64_t token = sqlock_lock_token(lock);
+    sqlock_lock *drawn = take_with(by, NAME, &o);
+    int64_t token = sqlock_lock_token(drawn);
 
-    give(lock);
+    give(drawn);
     return token;
 }
 
@@ -286,12 +267,13 @@ static void switch_over(int from, int to)
 /* Seen under Patroni 3.0.2, whose frozen leader woke up and took the key back from the new one: the
  * old primary, neither started anew nor rebuilt, grants again, and the new one's commits are gone.
  */
-static void test_P2_a_primary_that_was_overtaken_goes_on_above_the_other(void **state)
+BARE_TEST(test_P2_a_primary_that_was_overtaken_goes_on_above_the_other)
 {
-    struct world *w = world_bare(state);
-    sqlock *m = open_hosts(w, 1000), *fresh;
-    int64_t first = draw(m), second, third;
+    sqlock *fresh;
+    int64_t first, second, third;
 
+    m = open_hosts(w, 1000);
+    first = draw(m);
     host_is(2, REFUSES);
     switch_over(0, 1);
     second = draw(m);
@@ -303,17 +285,4 @@ static void test_P2_a_primary_that_was_overtaken_goes_on_above_the_other(void **
     assert_true(draw(fresh) > third);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_P2_a_lease_that_the_new_server_has_goes_on),
-    cmocka_unit_test(test_P6_a_lease_is_at_risk_until_the_new_server_confirms_it),
-    cmocka_unit_test(test_P6_a_lease_that_the_new_server_has_not_is_lost_at_once),
-    cmocka_unit_test(test_P6_a_lease_that_is_not_renewed_is_looked_at),
-    cmocka_unit_test(test_P7_a_lease_outlives_a_server_that_falls_silent),
-    cmocka_unit_test(test_P7_a_check_that_hangs_costs_no_other_lease),
-    cmocka_unit_test(test_P4_a_replicas_clock_ends_no_lease),
-    cmocka_unit_test(test_all_connections_are_to_one_server),
-    cmocka_unit_test(test_P2_an_older_server_that_answers_late_is_not_believed),
-    cmocka_unit_test(test_P2_a_primary_that_was_overtaken_goes_on_above_the_other),
-};
-
-TEST_MAIN_ON(hosts, tests)
+TEST_MAIN_ON(hosts)

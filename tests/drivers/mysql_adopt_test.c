@@ -2,9 +2,6 @@
  * what the application reads next. */
 #include <dlfcn.h>
 #include <mysql.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/drivers/mysql_guest.h"
 #include "tests/drivers/suite.h"
@@ -26,12 +23,11 @@ static int adopt_native(MYSQL *my, void (*library)(void))
 }
 
 /* It would go on in another session, without the transaction, and nobody would know. */
-static void test_connection_that_reconnects_is_refused(void **state)
+TEST_AFTER(begin_app, test_connection_that_reconnects_is_refused)
 {
     MYSQL *my = mysql_init(NULL);
     char on = 1;
 
-    begin_app(state);
     mysql_options(my, MYSQL_OPT_RECONNECT, &on);
     connect_native(my, 0, NULL);
     says(SQLOCK_ESTATE, adopt_native(my, NULL));
@@ -41,11 +37,10 @@ static void test_connection_that_reconnects_is_refused(void **state)
     mysql_close(my);
 }
 
-static void test_connection_that_is_not_connected_is_refused(void **state)
+TEST_AFTER(begin_app, test_connection_that_is_not_connected_is_refused)
 {
     MYSQL *my = mysql_init(NULL);
 
-    begin_app(state);
     says(SQLOCK_ESTATE, adopt_native(my, NULL));
     mysql_close(my);
 }
@@ -79,7 +74,7 @@ static void *load_another_copy(void)
         memcpy(&their_##function, &found, sizeof found);                                           \
     } while (0)
 
-static void test_other_copy_of_the_client_library_is_refused(void **state)
+TEST_AFTER(begin_app, test_other_copy_of_the_client_library_is_refused)
 {
     MYSQL *(*their_mysql_init)(MYSQL *) = NULL;
     MYSQL *(*their_mysql_real_connect)(MYSQL *, const char *, const char *, const char *,
@@ -87,7 +82,6 @@ static void test_other_copy_of_the_client_library_is_refused(void **state)
     void (*their_mysql_close)(MYSQL *) = NULL, *copy;
     MYSQL *my;
 
-    begin_app(state);
     copy = load_another_copy();
     FIND(mysql_init, copy);
     FIND(mysql_real_connect, copy);
@@ -102,11 +96,11 @@ static void test_other_copy_of_the_client_library_is_refused(void **state)
 }
 
 /* The application connects once more, by the same handle. */
-static void test_connection_that_was_made_anew_is_lost(void **state)
+TEST(test_connection_that_was_made_anew_is_lost)
 {
     static MYSQL my;
 
-    begin_mysql_as(state, &my, 0, NULL);
+    begin_mysql_as(w, &my, 0, NULL);
     mysql_close(&my);
     mysql_init(&my);
     connect_native(&my, 0, NULL);
@@ -120,15 +114,12 @@ static void test_connection_that_was_made_anew_is_lost(void **state)
     be_a_guest();
 }
 
-/* ---- the transaction's state -------------------------------------------------------------------
- */
+/* ---- the transaction's state ----------------------------------------------------------------- */
 
-static void test_autocommit_off_is_an_open_transaction(void **state)
+TEST_AFTER(begin_guest, test_autocommit_off_is_an_open_transaction)
 {
-    void *other;
+    void *other = app_connect();
 
-    begin_guest(state);
-    other = app_connect();
     app_exec(g.app, "SET autocommit = 0");
     be_a_guest(); /* its first statement */
     assert_int_equal(seen_by(other), 10);
@@ -143,9 +134,8 @@ static void test_autocommit_off_is_an_open_transaction(void **state)
     says(SQLOCK_ESTATE, run(OUR_WRITE));
 }
 
-static void test_statement_in_a_read_only_transaction_fails_alone(void **state)
+TEST_AFTER(begin_guest, test_statement_in_a_read_only_transaction_fails_alone)
 {
-    begin_guest(state);
     app_exec(g.app, "START TRANSACTION READ ONLY");
     point_ok(SQLOCK_SAVEPOINT_SET);
     says(SQLOCK_EREADONLY, run(OUR_WRITE));
@@ -155,8 +145,7 @@ static void test_statement_in_a_read_only_transaction_fails_alone(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-/* ---- what is under way -------------------------------------------------------------------------
- */
+/* ---- what is under way ----------------------------------------------------------------------- */
 
 static void send_and_guest(void)
 {
@@ -172,17 +161,15 @@ static void send_and_guest(void)
     be_a_guest();
 }
 
-static void test_statement_that_was_only_sent_is_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_statement_that_was_only_sent_is_left_alone)
 {
-    begin_in_transaction(state);
     send_and_guest();
 }
 
-static void test_answer_behind_another_is_left_alone(void **state)
+TEST(test_answer_behind_another_is_left_alone)
 {
-    begin_mysql_as(state, NULL, CLIENT_MULTI_STATEMENTS, NULL);
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "SELECT 7; SELECT 8");
+    begin_mysql_as(w, NULL, CLIENT_MULTI_STATEMENTS, NULL);
+    app_exec(g.app, "BEGIN", "SELECT 7; SELECT 8");
     assert_in_the_middle();
     assert_int_equal(mysql_next_result(native(g.app)), 0);
     mysql_free_result(mysql_store_result(native(g.app)));
@@ -200,12 +187,10 @@ static MYSQL_STMT *execute(const char *sql, unsigned long cursor)
     return stmt;
 }
 
-static void test_rows_of_a_prepared_statement_are_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_rows_of_a_prepared_statement_are_left_alone)
 {
-    MYSQL_STMT *stmt;
+    MYSQL_STMT *stmt = execute("SELECT n FROM app_row", CURSOR_TYPE_NO_CURSOR);
 
-    begin_in_transaction(state);
-    stmt = execute("SELECT n FROM app_row", CURSOR_TYPE_NO_CURSOR);
     assert_in_the_middle();
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
     assert_in_the_middle();
@@ -215,11 +200,10 @@ static void test_rows_of_a_prepared_statement_are_left_alone(void **state)
     be_a_guest();
 }
 
-static void test_cursor_of_the_application_goes_on(void **state)
+TEST_AFTER(begin_mysql, test_cursor_of_the_application_goes_on)
 {
     MYSQL_STMT *stmt;
 
-    begin_mysql(state);
     app_exec(g.app, "BEGIN");
     stmt = execute("SELECT id FROM app_row ORDER BY id", CURSOR_TYPE_READ_ONLY);
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
@@ -232,11 +216,10 @@ static void test_cursor_of_the_application_goes_on(void **state)
 
 /* Packets are numbered in one byte: an answer of so many rows ends with the number that a request
  * has. */
-static void test_answer_of_any_length_is_known_to_have_come(void **state)
+TEST_AFTER(begin_in_transaction, test_answer_of_any_length_is_known_to_have_come)
 {
     char sql[80];
 
-    begin_in_transaction(state);
     for (int n = 240; n < 262; n++) {
         snprintf(sql, sizeof sql, "SELECT 1 FROM information_schema.columns LIMIT %d", n);
         app_exec(g.app, sql);
@@ -245,8 +228,7 @@ static void test_answer_of_any_length_is_known_to_have_come(void **state)
     be_a_guest();
 }
 
-/* ---- what the application reads next -----------------------------------------------------------
- */
+/* ---- what the application reads next --------------------------------------------------------- */
 
 static void insert_and_guest(void)
 {
@@ -262,20 +244,17 @@ static void insert_and_guest(void)
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), (int64_t)id);
 }
 
-static void test_last_insert_id_is_given_back_by_library_and_server(void **state)
+TEST_AFTER(begin_mysql, test_last_insert_id_is_given_back_by_library_and_server)
 {
-    begin_mysql(state);
     app_exec(g.app, "BEGIN");
     insert_and_guest();
 }
 
-static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **state)
+TEST_AFTER(begin_mysql, test_last_insert_id_is_given_back_by_statements_that_set_it)
 {
     int64_t id;
 
-    begin_mysql(state);
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
+    app_exec(g.app, "BEGIN", "INSERT INTO app_new (n) VALUES (1)");
     id = app_number(g.app, "SELECT LAST_INSERT_ID()");
     ok(run("UPDATE app_row SET n = LAST_INSERT_ID(n + 1) WHERE id = 1;\n"
            "SELECT 0, LAST_INSERT_ID()"));
@@ -285,13 +264,11 @@ static void test_last_insert_id_is_given_back_by_statements_that_set_it(void **s
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), id);
 }
 
-static void test_last_error_and_warnings_are_given_back(void **state)
+TEST_AFTER(begin_mysql, test_last_error_and_warnings_are_given_back)
 {
     char text[MYSQL_ERRMSG_SIZE];
 
-    begin_mysql(state);
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
+    app_exec(g.app, "BEGIN", "INSERT INTO app_new (n) VALUES (1)");
     assert_false(g.side->exec(g.app, "INSERT INTO app_new (n) VALUES (1)"));
     snprintf(text, sizeof text, "%s", mysql_error(native(g.app)));
     be_a_guest();
@@ -305,11 +282,11 @@ static void test_last_error_and_warnings_are_given_back(void **state)
     assert_int_equal(mysql_errno(native(g.app)), 0);
 }
 
-static void test_compressed_connection_is_as_good(void **state)
+TEST(test_compressed_connection_is_as_good)
 {
     void *other;
 
-    begin_mysql_as(state, NULL, CLIENT_COMPRESS, NULL);
+    begin_mysql_as(w, NULL, CLIENT_COMPRESS, NULL);
     other = app_connect();
     app_exec(g.app, "BEGIN");
     insert_and_guest();
@@ -318,22 +295,4 @@ static void test_compressed_connection_is_as_good(void **state)
     assert_int_equal(seen_by(other), 210);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_connection_that_reconnects_is_refused),
-    cmocka_unit_test(test_connection_that_is_not_connected_is_refused),
-    cmocka_unit_test(test_other_copy_of_the_client_library_is_refused),
-    cmocka_unit_test(test_connection_that_was_made_anew_is_lost),
-    cmocka_unit_test(test_autocommit_off_is_an_open_transaction),
-    cmocka_unit_test(test_statement_in_a_read_only_transaction_fails_alone),
-    cmocka_unit_test(test_statement_that_was_only_sent_is_left_alone),
-    cmocka_unit_test(test_answer_behind_another_is_left_alone),
-    cmocka_unit_test(test_rows_of_a_prepared_statement_are_left_alone),
-    cmocka_unit_test(test_cursor_of_the_application_goes_on),
-    cmocka_unit_test(test_answer_of_any_length_is_known_to_have_come),
-    cmocka_unit_test(test_last_insert_id_is_given_back_by_library_and_server),
-    cmocka_unit_test(test_last_insert_id_is_given_back_by_statements_that_set_it),
-    cmocka_unit_test(test_last_error_and_warnings_are_given_back),
-    cmocka_unit_test(test_compressed_connection_is_as_good),
-};
-
-TEST_MAIN_ON(mysql, tests)
+TEST_MAIN_ON(mysql)

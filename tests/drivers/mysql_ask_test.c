@@ -1,9 +1,6 @@
 /* P14 on MariaDB and MySQL: what settings of the session do to a guest's statements, how they wait,
  * and what a deadlock or a dead link leaves. */
 #include <mysql.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/drivers/mysql_guest.h"
 #include "tests/drivers/suite.h"
@@ -22,8 +19,7 @@ static int64_t in_ms(int64_t ms)
     return sqlock_now_us() + ms * 1000;
 }
 
-/* ---- settings and values -----------------------------------------------------------------------
- */
+/* ---- settings and values --------------------------------------------------------------------- */
 
 /* Each makes something of ours go wrong that does not provide for it. They add up. */
 static const char *const hostile[] = {
@@ -38,17 +34,16 @@ static const char *const hostile[] = {
     "SET NAMES utf8mb4, character_set_results = NULL",
 };
 
-static void test_settings_of_the_session_change_no_answer(void **state)
+TEST(test_settings_of_the_session_change_no_answer)
 {
     const sqlock_value bytes = {SQLOCK_BYTES, 0, "'\"\\`\0\xbf\x5c", 7};
 
-    begin_mysql_as(state, NULL, CLIENT_FOUND_ROWS, NULL);
+    begin_mysql_as(w, NULL, CLIENT_FOUND_ROWS, NULL);
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         const void *got;
         size_t len = 0;
 
-        app_exec(g.app, hostile[i]);
-        app_exec(g.app, "START TRANSACTION");
+        app_exec(g.app, hostile[i], "START TRANSACTION");
         ok(ask("UPDATE app_row SET n = n + 1 WHERE id + 0 = 2", NULL, 0));
         ok(ask("SELECT ? FROM app_row a JOIN app_row b WHERE a.id + 0 = 1 AND b.n + 0 = 21", &bytes,
                1));
@@ -65,13 +60,11 @@ static void test_settings_of_the_session_change_no_answer(void **state)
 
 /* A 1 that begins with a NUL would be read as 0: a guard as lost, a change as not made. MySQL
  * sends digits as they are. */
-static void test_numbers_in_wide_characters_are_refused(void **state)
+TEST_AFTER(begin_mysql, test_numbers_in_wide_characters_are_refused)
 {
     int rc;
 
-    begin_mysql(state);
-    app_exec(g.app, "SET character_set_results = ucs2");
-    app_exec(g.app, "START TRANSACTION");
+    app_exec(g.app, "SET character_set_results = ucs2", "START TRANSACTION");
     rc = ask("SELECT 0, 1", NULL, 0);
     if (rc == 0 && !is_maria()) {
         assert_int_equal(rows_int(g.rows, 0, 1, -1), 1);
@@ -90,7 +83,7 @@ static sqlock_value text(const char *s)
 }
 
 /* In some of them a letter ends in the byte of a backslash. */
-static void test_text_is_read_in_the_character_set_of_the_session(void **state)
+TEST_AFTER(begin_guest, test_text_is_read_in_the_character_set_of_the_session)
 {
     static const char *const names[][2] = {{"SET NAMES gbk", "\xbf\x5c '"},
                                            {"SET NAMES sjis", "\x83\x5c' "},
@@ -100,16 +93,13 @@ static void test_text_is_read_in_the_character_set_of_the_session(void **state)
     static const char *const modes[] = {"SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI'",
                                         "SET sql_mode = ''"};
 
-    begin_guest(state);
     app_exec(g.app, "CREATE TABLE app_text (t VARCHAR(20) CHARACTER SET utf8mb4 PRIMARY KEY)");
     for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
         sqlock_value value = text(names[i / 2][1]);
         const void *got;
         size_t len = 0;
 
-        app_exec(g.app, modes[i % 2]);
-        app_exec(g.app, names[i / 2][0]);
-        app_exec(g.app, "BEGIN");
+        app_exec(g.app, modes[i % 2], names[i / 2][0], "BEGIN");
         ok(ask("INSERT INTO app_text VALUES (?)", &value, 1));
         ok(ask("SELECT t FROM app_text WHERE t = ?", &value, 1));
         assert_int_equal(sqlock_rows_count(g.rows), 1);
@@ -120,13 +110,11 @@ static void test_text_is_read_in_the_character_set_of_the_session(void **state)
     }
 }
 
-static void test_names_may_hold_what_parts_texts(void **state)
+TEST_AFTER(begin_guest, test_names_may_hold_what_parts_texts)
 {
     const sqlock_value value = {.type = SQLOCK_INT, .i = 7};
 
-    begin_guest(state);
-    app_exec(g.app, "CREATE TABLE `a?b``;\n?` (`;\n?` INT, n INT) ENGINE=InnoDB");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "CREATE TABLE `a?b``;\n?` (`;\n?` INT, n INT) ENGINE=InnoDB", "BEGIN");
     ok(ask("INSERT INTO `a?b``;\n?` (`;\n?`, n) VALUES (1, ?)", &value, 1));
     ok(ask("UPDATE `a?b``;\n?` SET `;\n?` = n;\n"
            "SELECT `;\n?` FROM `a?b``;\n?` WHERE n = ?",
@@ -134,12 +122,11 @@ static void test_names_may_hold_what_parts_texts(void **state)
     assert_int_equal(rows_int(g.rows, 0, 0, -1), 7);
 }
 
-static void test_number_that_does_not_fit_comes_as_it_is(void **state)
+TEST_AFTER(begin_in_transaction, test_number_that_does_not_fit_comes_as_it_is)
 {
     const char *bytes;
     size_t len = 0;
 
-    begin_in_transaction(state);
     ok(ask("SELECT 18446744073709551615, -9223372036854775808, 1.5, 9223372036854775807", NULL, 0));
     bytes = rows_bytes(g.rows, 0, 0, &len);
     assert_int_equal(len, 20);
@@ -152,9 +139,8 @@ static void test_number_that_does_not_fit_comes_as_it_is(void **state)
 
 /* The packet of a step is taken apart, for the connection need not take packets; what its
  * statements say to each other arrives all the same. */
-static void test_statements_of_a_step_know_of_each_other(void **state)
+TEST_AFTER(begin_mysql, test_statements_of_a_step_know_of_each_other)
 {
-    begin_mysql(state);
     app_exec(g.app, "BEGIN");
     ok(run("SET @sqlock_test = 5;\n"
            "UPDATE app_row SET n = n + @sqlock_test WHERE id <= 2;\n"
@@ -164,8 +150,7 @@ static void test_statements_of_a_step_know_of_each_other(void **state)
     assert_int_equal(seen_by(g.app), 15);
 }
 
-/* ---- a transaction that the server ends --------------------------------------------------------
- */
+/* ---- a transaction that the server ends ------------------------------------------------------ */
 
 static void *want_row_1(void *other)
 {
@@ -199,11 +184,11 @@ static void die_in_a_deadlock(void *other, int by_ours)
     app_exec(other, "ROLLBACK");
 }
 
-static void judge_deadlock(void **state, const char *begin, sqlock_tx_state after_rollback)
+static void judge_deadlock(struct world *w, const char *begin, sqlock_tx_state after_rollback)
 {
     void *other;
 
-    begin_mysql(state);
+    begin_mysql(w);
     other = app_connect();
     app_exec(g.app, begin);
     die_in_a_deadlock(other, 1);
@@ -220,26 +205,24 @@ static void judge_deadlock(void **state, const char *begin, sqlock_tx_state afte
     assert_int_equal(seen_by(other), 10);
 }
 
-static void test_deadlock_ends_the_transaction_and_is_told(void **state)
+TEST(test_deadlock_ends_the_transaction_and_is_told)
 {
-    judge_deadlock(state, "START TRANSACTION", SQLOCK_TX_IDLE);
+    judge_deadlock(w, "START TRANSACTION", SQLOCK_TX_IDLE);
 }
 
 /* The next statement would begin a new one, without what the application had done. */
-static void test_deadlock_with_autocommit_off_is_told_too(void **state)
+TEST(test_deadlock_with_autocommit_off_is_told_too)
 {
-    judge_deadlock(state, "SET autocommit = 0", SQLOCK_TX_ACTIVE);
+    judge_deadlock(w, "SET autocommit = 0", SQLOCK_TX_ACTIVE);
 }
 
 /* Of a transaction an error's answer says nothing: the library goes on showing the one that was
  * open. */
-static void test_transaction_that_died_before_is_not_worked_in(void **state)
+TEST_AFTER(begin_mysql, test_transaction_that_died_before_is_not_worked_in)
 {
     static const char read[] = "SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE";
-    void *other;
+    void *other = app_connect();
 
-    begin_mysql(state);
-    other = app_connect();
     for (int i = 0; i < 3; i++) {
         app_exec(g.app, "START TRANSACTION");
         die_in_a_deadlock(other, 0);
@@ -256,13 +239,11 @@ static void test_transaction_that_died_before_is_not_worked_in(void **state)
 
 /* There a timeout of InnoDB's ends the whole transaction. On MariaDB another timeout comes first.
  */
-static void test_rollback_on_timeout_takes_no_transaction_unseen(void **state)
+TEST_AFTER(begin_app, test_rollback_on_timeout_takes_no_transaction_unseen)
 {
-    void *other;
     int64_t stays;
+    void *other = app_connect();
 
-    begin_app(state);
-    other = app_connect();
     my_private_restart("--innodb-rollback-on-timeout=ON");
     my_private_exec("CREATE DATABASE IF NOT EXISTS %s", g.w->place.schema);
     for (int i = 0; i < 2; i++) {
@@ -276,20 +257,17 @@ static void test_rollback_on_timeout_takes_no_transaction_unseen(void **state)
     app_exec(g.app, "CREATE TABLE app_row (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
     app_exec(g.app, "INSERT INTO app_row VALUES (1, 10), (2, 20)");
     ok(adopt(g.app, &g.conn));
-    app_exec(other, "BEGIN");
-    app_exec(other, "UPDATE app_row SET n = 50 WHERE id = 1");
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "UPDATE app_row SET n = 21 WHERE id = 2");
+    app_exec(other, "BEGIN", "UPDATE app_row SET n = 50 WHERE id = 1");
+    app_exec(g.app, "BEGIN", "UPDATE app_row SET n = 21 WHERE id = 2");
     assert_true(run_until(OUR_WRITE, in_ms(1500)) < 0);
     assert_int_equal(tx(), stays ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), stays ? 21 : 20);
 }
 
-/* ---- waiting -----------------------------------------------------------------------------------
- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* On MySQL before 5.7.8 nothing ends a statement that computes: it is waited for. */
-static void test_statement_that_computes_is_cut_where_it_can_be(void **state)
+TEST_AFTER(begin_guest, test_statement_that_computes_is_cut_where_it_can_be)
 {
     static const char slow[] =
         "SELECT 0, 1 FROM (SELECT 1 FROM information_schema.collations LIMIT 100) c "
@@ -297,10 +275,8 @@ static void test_statement_that_computes_is_cut_where_it_can_be(void **state)
     int64_t begun;
     int rc, cut;
 
-    begin_guest(state);
     cut = is_maria() || mysql_get_server_version(native(g.app)) >= 50708;
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    app_exec(g.app, "BEGIN", "UPDATE app_row SET n = n + 1 WHERE id = 1");
     begun = now_us();
     rc = run_until(slow, in_ms(200));
     assert_int_equal(rc, cut ? SQLOCK_ETIMEOUT : 0);
@@ -311,17 +287,13 @@ static void test_statement_that_computes_is_cut_where_it_can_be(void **state)
 }
 
 /* A statement is cut for a look at cancel, and sent again. */
-static void test_statement_that_waits_for_long_is_done_once(void **state)
+TEST_AFTER(begin_mysql, test_statement_that_waits_for_long_is_done_once)
 {
     int64_t begun;
-    void *other;
+    void *other = app_connect();
 
-    begin_mysql(state);
-    other = app_connect();
-    app_exec(other, "BEGIN");
-    app_exec(other, "UPDATE app_row SET n = 50 WHERE id = 1");
-    app_exec(g.app, "SET innodb_lock_wait_timeout = 1");
-    app_exec(g.app, "BEGIN");
+    app_exec(other, "BEGIN", "UPDATE app_row SET n = 50 WHERE id = 1");
+    app_exec(g.app, "SET innodb_lock_wait_timeout = 1", "BEGIN");
     app_exec(g.app, "UPDATE app_row SET n = 21 WHERE id = 2");
     begun = now_us();
     exec_later(1200, other, "COMMIT");
@@ -335,22 +307,19 @@ static void test_statement_that_waits_for_long_is_done_once(void **state)
 
 /* The reply is held back for longer than anybody waits: the application must not read it as its
  * own. */
-static void test_link_that_is_silent_is_ended(void **state)
+TEST(test_link_that_is_silent_is_ended)
 {
     struct proxy *p = proxy_start_unix(my_socket_path());
     char path[256];
-    int64_t begun;
     void *other;
 
     assert_non_null(p);
     snprintf(path, sizeof path, "%s/.s.PGSQL.5432", proxy_dir(p));
-    begin_mysql_as(state, NULL, 0, path);
+    begin_mysql_as(w, NULL, 0, path);
     other = app_connect();
     app_exec(g.app, "BEGIN");
     proxy_mode_set(p, PROXY_HOLD_DOWN);
-    begun = now_us();
-    says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, in_ms(200)));
-    assert_between(200000, now_us() - begun, patience_ms(10000) * INT64_C(1000));
+    assert_takes(200, patience_ms(10000), says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, in_ms(200))));
     assert_int_equal(said.flags, SQLOCK_RECONNECT);
     assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
     proxy_mode_set(p, PROXY_PASS);
@@ -361,20 +330,4 @@ static void test_link_that_is_silent_is_ended(void **state)
     proxy_stop(p);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_settings_of_the_session_change_no_answer),
-    cmocka_unit_test(test_numbers_in_wide_characters_are_refused),
-    cmocka_unit_test(test_text_is_read_in_the_character_set_of_the_session),
-    cmocka_unit_test(test_names_may_hold_what_parts_texts),
-    cmocka_unit_test(test_number_that_does_not_fit_comes_as_it_is),
-    cmocka_unit_test(test_statements_of_a_step_know_of_each_other),
-    cmocka_unit_test(test_deadlock_ends_the_transaction_and_is_told),
-    cmocka_unit_test(test_deadlock_with_autocommit_off_is_told_too),
-    cmocka_unit_test(test_transaction_that_died_before_is_not_worked_in),
-    cmocka_unit_test(test_rollback_on_timeout_takes_no_transaction_unseen),
-    cmocka_unit_test(test_statement_that_computes_is_cut_where_it_can_be),
-    cmocka_unit_test(test_statement_that_waits_for_long_is_done_once),
-    cmocka_unit_test(test_link_that_is_silent_is_ended),
-};
-
-TEST_MAIN_ON(mysql, tests)
+TEST_MAIN_ON(mysql)

@@ -21,17 +21,17 @@ static void make_tables(void)
     app_exec(g.app, "CREATE TABLE app_new (id INT PRIMARY KEY AUTO_INCREMENT, n INT UNIQUE)");
 }
 
-void begin_mysql(void **state)
+void begin_mysql(struct world *w)
 {
-    begin_guest(state);
+    begin_guest(w);
     make_tables();
 }
 
-void begin_mysql_as(void **state, MYSQL *my, unsigned long flags, const char *socket)
+void begin_mysql_as(struct world *w, MYSQL *my, unsigned long flags, const char *socket)
 {
     struct mysql_app_conn *app;
 
-    begin_app(state);
+    begin_app(w);
     make_tables();
     app = g.app;
     mysql_close(app->my);

@@ -1,9 +1,6 @@
 /* P12 on MariaDB and MySQL: which indexes and values make a key, and what is locked without one. */
 #include <mysql.h>
 #include <sqlock/mysql.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/my.h"
@@ -13,9 +10,9 @@
 
 static int32_t wait_ms; /* none, where the server can tell so */
 
-static void set_stage(void **state)
+static void set_stage(struct world *w)
 {
-    set_row_stage(state);
+    set_row_stage(w);
     be_impatient(rs.other_app);
     wait_ms = my_skips_locked() ? 0 : SQLOCK_WAIT_FOREVER;
 }
@@ -35,9 +32,8 @@ static int lock(const char *column, sqlock_value value)
     return lock_in(NULL, "x", column, value);
 }
 
-static void test_values_of_another_kind_are_refused(void **state)
+TEST_AFTER(set_stage, test_values_of_another_kind_are_refused)
 {
-    set_stage(state);
     app_exec(g.app, "CREATE TABLE x (i INT PRIMARY KEY, t VARCHAR(20) CHARACTER SET utf8mb4 UNIQUE,"
                     " l VARCHAR(20) CHARACTER SET latin1 UNIQUE, m VARCHAR(20) CHARACTER SET utf8 "
                     "UNIQUE, b VARBINARY(20) UNIQUE, d DATETIME UNIQUE) ENGINE=InnoDB");
@@ -57,7 +53,7 @@ static void test_values_of_another_kind_are_refused(void **state)
     says(SQLOCK_EREFUSED, lock("d", sqlock_text("2026-01-01")));
 }
 
-static void test_indexes_that_do_not_make_a_key(void **state)
+TEST_AFTER(set_stage, test_indexes_that_do_not_make_a_key)
 {
     static const char *const bad[] = {
         "CREATE TABLE x (k VARCHAR(40), UNIQUE (k(10))) ENGINE=InnoDB",
@@ -69,10 +65,8 @@ static void test_indexes_that_do_not_make_a_key(void **state)
         "CREATE TABLE x (K INT PRIMARY KEY) ENGINE=InnoDB",
     };
 
-    set_stage(state);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        app_exec(g.app, bad[i]);
-        app_exec(g.app, "BEGIN");
+        app_exec(g.app, bad[i], "BEGIN");
         if (lock("k", sqlock_int(1)) != SQLOCK_EREFUSED)
             fail_msg("%s: %s", bad[i], said.text);
         app_exec(g.app, "ROLLBACK");
@@ -81,36 +75,29 @@ static void test_indexes_that_do_not_make_a_key(void **state)
 }
 
 /* What is refused, done by hand: the twin of all refusals. */
-static void test_lock_without_an_index_is_on_the_whole_table(void **state)
+TEST_AFTER(set_stage, test_lock_without_an_index_is_on_the_whole_table)
 {
-    set_stage(state);
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "SELECT id FROM app_row WHERE n = 10 FOR UPDATE");
+    app_exec(g.app, "BEGIN", "SELECT id FROM app_row WHERE n = 10 FOR UPDATE");
     assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 21 WHERE id = 2"));
-    app_exec(g.app, "ROLLBACK");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "ROLLBACK", "BEGIN");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     app_exec(rs.other_app, "UPDATE app_row SET n = 21 WHERE id = 2");
     assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
 }
 
 /* The row, not only the index's entry. */
-static void test_lock_by_a_second_key_is_on_the_row(void **state)
+TEST_AFTER(set_stage, test_lock_by_a_second_key_is_on_the_row)
 {
-    set_stage(state);
-    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)", "BEGIN");
     ok(lock_in(NULL, "app_row", "n", sqlock_int(10)));
     assert_false(g.side->exec(rs.other_app, "DELETE FROM app_row WHERE id = 1"));
     app_exec(rs.other_app, "DELETE FROM app_row WHERE id = 2");
 }
 
 /* It is remembered, and fails: it does not lock the table. */
-static void test_index_that_has_gone_since_is_an_error_and_locks_nothing(void **state)
+TEST_AFTER(set_stage, test_index_that_has_gone_since_is_an_error_and_locks_nothing)
 {
-    set_stage(state);
-    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "CREATE UNIQUE INDEX by_n ON app_row (n)", "BEGIN");
     ok(lock_in(g.w->place.schema, "app_row", "n", sqlock_int(10)));
     app_exec(g.app, "COMMIT");
     app_exec(rs.other_app, "DROP INDEX by_n ON app_row");
@@ -121,25 +108,20 @@ static void test_index_that_has_gone_since_is_an_error_and_locks_nothing(void **
 }
 
 /* As the header says, and no wider than that. */
-static void test_absent_row_leaves_a_gap_locked_but_in_read_committed(void **state)
+TEST_AFTER(set_stage, test_absent_row_leaves_a_gap_locked_but_in_read_committed)
 {
-    set_stage(state);
-    app_exec(g.app, "INSERT INTO app_row VALUES (10, 100)");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "INSERT INTO app_row VALUES (10, 100)", "BEGIN");
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
     assert_false(g.side->exec(rs.other_app, "INSERT INTO app_row VALUES (5, 0)"));
     app_exec(rs.other_app, "INSERT INTO app_row VALUES (11, 0)");
-    app_exec(g.app, "ROLLBACK");
-    app_exec(g.app, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
-    app_exec(g.app, "BEGIN");
+    app_exec(g.app, "ROLLBACK", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN");
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(5)), SQLOCK_ABSENT);
     app_exec(rs.other_app, "INSERT INTO app_row VALUES (5, 0)");
 }
 
 /* The catalogue and the lock make no snapshot: what is read then is as new as the lock. */
-static void test_first_read_under_the_lock_is_new(void **state)
+TEST_AFTER(set_stage, test_first_read_under_the_lock_is_new)
 {
-    set_stage(state);
     app_exec(g.app, "BEGIN");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(2)));
     assert_int_equal(lock_in(NULL, "app_row", "id", sqlock_int(99)), SQLOCK_ABSENT);
@@ -148,9 +130,8 @@ static void test_first_read_under_the_lock_is_new(void **state)
     assert_int_equal(seen_by(g.app), 55);
 }
 
-static void test_lock_works_with_autocommit_off(void **state)
+TEST_AFTER(set_stage, test_lock_works_with_autocommit_off)
 {
-    set_stage(state);
     app_exec(g.app, "SET autocommit = 0");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     assert_false(g.side->exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1"));
@@ -158,9 +139,8 @@ static void test_lock_works_with_autocommit_off(void **state)
     app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
 }
 
-static void test_selected_database_is_followed(void **state)
+TEST_AFTER(set_stage, test_selected_database_is_followed)
 {
-    set_stage(state);
     app_exec(g.app, "BEGIN");
     ok(lock_in(NULL, "app_row", "id", sqlock_int(1)));
     app_exec(g.app, "USE information_schema");
@@ -168,22 +148,14 @@ static void test_selected_database_is_followed(void **state)
     ok(lock_in(g.w->place.schema, "app_row", "id", sqlock_int(1)));
 }
 
-static void test_lock_wait_timeout_of_the_application_does_not_end_a_wait(void **state)
+TEST_AFTER(set_stage, test_lock_wait_timeout_of_the_application_does_not_end_a_wait)
 {
-    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    int64_t began;
-
-    set_stage(state);
     if (wait_ms == SQLOCK_WAIT_FOREVER)
         skip(); /* it knows no bounded wait */
-    app_exec(rs.other_app, "BEGIN");
-    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
-    app_exec(g.app, "SET innodb_lock_wait_timeout = 1");
-    app_exec(g.app, "BEGIN");
-    o.wait_ms = 2500;
-    began = sqlock_now_us();
-    says(SQLOCK_EBUSY, lock_row_opts(rs.conn, 1, &o));
-    assert_in_range(sqlock_now_us() - began, 2500000, 2500000 + patience_ms(2000) * 1000);
+    app_exec(rs.other_app, "BEGIN", "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "SET innodb_lock_wait_timeout = 1", "BEGIN");
+    assert_takes(2500, 2500 + patience_ms(2000),
+                 says(SQLOCK_EBUSY, lock_row_with(rs.conn, 1, 0, 2500)));
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
 }
 
@@ -204,17 +176,14 @@ static void say(MYSQL *my, const char *sql)
 }
 
 /* With innodb_rollback_on_timeout MariaDB's NOWAIT ends the transaction of who finds a busy row. */
-static void test_busy_row_never_ends_the_transaction(void **state)
+TEST(test_busy_row_never_ends_the_transaction)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "x", key, 1};
     sqlock_conn *conn;
     sqlock *m;
     MYSQL *app, *other;
     int busy;
 
-    (void)state;
     my_private_url();
     my_private_restart("--innodb-rollback-on-timeout=ON");
     ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &said));
@@ -232,7 +201,7 @@ static void test_busy_row_never_ends_the_transaction(void **state)
                ? SQLOCK_EREFUSED
                : SQLOCK_EBUSY;
     for (o.wait_ms = 0; o.wait_ms <= 200; o.wait_ms += 200)
-        says(busy, sqlock_row_lock(conn, &row, 1, &o, &said));
+        says(busy, sqlock_row_lock(conn, ROW("x", 1), 1, &o, &said));
     say(app, "COMMIT");
     assert_int_equal(my_private_number("SELECT n FROM test.x WHERE id = 2"), 21);
     sqlock_conn_free(conn);
@@ -244,7 +213,7 @@ static void test_busy_row_never_ends_the_transaction(void **state)
 
 /* A manager whose user may not know of others' sessions: nobody is told, and nothing else is
  * different. */
-static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
+TEST_AFTER(set_stage, test_blocker_is_not_told_to_a_user_without_rights)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
     sqlock_blocker b = {.size = sizeof b};
@@ -252,7 +221,6 @@ static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
     sqlock_conn *conn;
     sqlock *m = NULL;
 
-    set_stage(state);
     if (wait_ms == SQLOCK_WAIT_FOREVER)
         skip(); /* it knows no bounded wait */
     snprintf(sql, sizeof sql,
@@ -264,8 +232,7 @@ static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
              my_socket_path());
     ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &said));
     conn = adopted(m, g.app);
-    app_exec(rs.other_app, "BEGIN");
-    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "BEGIN", "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(g.app, "BEGIN");
     o.wait_ms = 700;
     o.blocker = &b;
@@ -273,24 +240,9 @@ static void test_blocker_is_not_told_to_a_user_without_rights(void **state)
     assert_int_equal(b.sessions, 0);
     assert_int_equal(seen_by(g.app), 10);
     app_exec(g.app, "ROLLBACK");
-    sqlock_conn_free(conn);
+    let_go(conn);
     sqlock_close(m);
     my_exec("DROP USER modest@localhost");
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_blocker_is_not_told_to_a_user_without_rights),
-    cmocka_unit_test(test_busy_row_never_ends_the_transaction),
-    cmocka_unit_test(test_lock_wait_timeout_of_the_application_does_not_end_a_wait),
-    cmocka_unit_test(test_values_of_another_kind_are_refused),
-    cmocka_unit_test(test_indexes_that_do_not_make_a_key),
-    cmocka_unit_test(test_lock_without_an_index_is_on_the_whole_table),
-    cmocka_unit_test(test_lock_by_a_second_key_is_on_the_row),
-    cmocka_unit_test(test_index_that_has_gone_since_is_an_error_and_locks_nothing),
-    cmocka_unit_test(test_absent_row_leaves_a_gap_locked_but_in_read_committed),
-    cmocka_unit_test(test_first_read_under_the_lock_is_new),
-    cmocka_unit_test(test_lock_works_with_autocommit_off),
-    cmocka_unit_test(test_selected_database_is_followed),
-};
-
-TEST_MAIN_ON(mysql, tests)
+TEST_MAIN_ON(mysql)

@@ -1,8 +1,6 @@
 /* P11 on MariaDB and MySQL: an adopted connection may be in another database than the manager's,
  * which may have locks of its own. */
 #include <mysql.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <sqlock/mysql.h>
 #include <sqlock/transaction.h>
@@ -10,6 +8,7 @@
 #include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
+#include "tests/lib/mysql_quirks.h"
 
 /* A manager to which the URL alone tells the database, and its lock. */
 static sqlock_lock *take_in(const char *database, sqlock **out_m)
@@ -30,7 +29,7 @@ static void say(MYSQL *my, const char *sql)
         fail_msg("%s: %s", sql, mysql_error(my));
 }
 
-static void test_guard_does_not_find_the_same_name_in_another_database(void **state)
+TEST(test_guard_does_not_find_the_same_name_in_another_database)
 {
     char *database = my_database_new(), *elsewhere = my_database_new(), use[200];
     sqlock *m = NULL, *other = NULL;
@@ -38,7 +37,6 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     sqlock_conn *conn = NULL;
     MYSQL *my;
 
-    (void)state;
     if (!my_skips_locked())
         skip();
     lock = take_in(database, &m);
@@ -61,15 +59,15 @@ static void test_guard_does_not_find_the_same_name_in_another_database(void **st
     say(my, "ROLLBACK");
     sqlock_conn_free(conn);
     mysql_close(my);
-    sqlock_lock_free(lock);
-    sqlock_lock_free(others);
-    sqlock_lock_free(thiefs);
+    drop(lock);
+    drop(others);
+    drop(thiefs);
     sqlock_close(m);
     sqlock_close(other);
 }
 
 /* A copy has the lease's row, and its locks keep nobody out of ours. */
-static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state)
+TEST(test_P11_a_guard_on_a_copy_on_another_server_is_refused)
 {
     char *database = my_database_new(), url[400], hex[2 * SQLOCK_OWNER_SIZE + 1];
     sqlock *m = NULL;
@@ -77,7 +75,6 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
     sqlock_conn *conn = NULL;
     MYSQL *my;
 
-    (void)state;
     if (!my_skips_locked())
         skip();
     lock = take_in(database, &m);
@@ -102,14 +99,9 @@ static void test_P11_a_guard_on_a_copy_on_another_server_is_refused(void **state
     sqlock_conn_free(conn);
     mysql_close(my);
     ok(sqlock_release(lock, &said));
-    sqlock_lock_free(lock);
+    drop(lock);
     sqlock_close(m);
     my_private_exec("DROP DATABASE `%s`", database);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_P11_a_guard_on_a_copy_on_another_server_is_refused),
-    cmocka_unit_test(test_guard_does_not_find_the_same_name_in_another_database),
-};
-
-TEST_MAIN(tests)
+TEST_MAIN_ON(mysql)

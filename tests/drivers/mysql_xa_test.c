@@ -19,12 +19,11 @@ static struct {
 static void strike(void)
 {
     sqlock_conn_free(s.conn);
-    sqlock_lock_free(s.lock);
 }
 
-static void begin(void **state)
+static void begin(struct world *w)
 {
-    begin_mysql(state);
+    begin_mysql(w);
     s.m = open_manager(g.w, NULL);
     s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
     ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &said));
@@ -37,11 +36,11 @@ static int guard(void)
 }
 
 /* A guard as it is written by hand keeps nobody out there: so this is what is refused. */
-static void test_prepared_transaction_of_mariadb_lets_go_of_share_locks(void **state)
+TEST(test_prepared_transaction_of_mariadb_lets_go_of_share_locks)
 {
     sqlock_lock *thiefs;
 
-    begin(state);
+    begin(w);
     if (strstr(mysql_get_server_info(native(g.app)), "MariaDB") == NULL)
         skip();
     app_exec(g.app, "XA START 'order'");
@@ -50,31 +49,23 @@ static void test_prepared_transaction_of_mariadb_lets_go_of_share_locks(void **s
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
     ok(sqlock_release(s.lock, &said));
     assert_int_equal(try_once(s.m, "sale"), SQLOCK_EGUARDED);
-    app_exec(g.app, "XA END 'order'");
-    app_exec(g.app, "XA PREPARE 'order'");
+    app_exec(g.app, "XA END 'order'", "XA PREPARE 'order'");
     thiefs = take(s.m, "sale");
     app_exec(g.app, "XA COMMIT 'order'");
     assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 1);
     give(thiefs);
 }
 
-static void test_guard_is_refused_in_an_xa_transaction_which_goes_on(void **state)
+TEST(test_guard_is_refused_in_an_xa_transaction_which_goes_on)
 {
-    begin(state);
+    begin(w);
     app_exec(g.app, "XA START 'order'");
     says(SQLOCK_EREFUSED, guard()); /* nothing was said in it yet */
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1)");
     says(SQLOCK_EREFUSED, guard());
-    app_exec(g.app, "INSERT INTO app_new (n) VALUES (2)");
-    app_exec(g.app, "XA END 'order'");
-    app_exec(g.app, "XA PREPARE 'order'");
+    app_exec(g.app, "INSERT INTO app_new (n) VALUES (2)", "XA END 'order'", "XA PREPARE 'order'");
     app_exec(g.app, "XA COMMIT 'order'");
     assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_new"), 2);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_prepared_transaction_of_mariadb_lets_go_of_share_locks),
-    cmocka_unit_test(test_guard_is_refused_in_an_xa_transaction_which_goes_on),
-};
-
-TEST_MAIN_ON(mysql, tests)
+TEST_MAIN_ON(mysql)

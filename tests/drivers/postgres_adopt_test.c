@@ -1,9 +1,5 @@
 /* P14 on PostgreSQL: what only libpq has. Notices, notifications, modes of a connection, settings
  * that change what a text means. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <sqlock/postgres.h>
 #include <sqlock/transaction.h>
 
@@ -30,18 +26,17 @@ static void receive_notice(void *arg, const PGresult *res)
 }
 
 /* An application whose transaction is open, and which can shout. */
-static void begin_shouting(void **state)
+static void begin_shouting(struct world *w)
 {
-    begin_guest(state);
+    begin_guest(w);
     n_notices = 0;
     app_exec(g.app, "CREATE FUNCTION shout() RETURNS int LANGUAGE plpgsql AS "
                     "$$ BEGIN RAISE NOTICE 'hey'; RETURN 1; END $$");
     app_exec(g.app, "BEGIN");
 }
 
-static void test_notice_processor_of_the_application_hears_nothing_of_ours(void **state)
+TEST_AFTER(begin_shouting, test_notice_processor_of_the_application_hears_nothing_of_ours)
 {
-    begin_shouting(state);
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
     be_a_guest();
     ok(run("SELECT 0, 1 FROM shout()"));
@@ -56,9 +51,8 @@ static void test_notice_processor_of_the_application_hears_nothing_of_ours(void 
 }
 
 /* libpq does not tell its argument: once replaced it could not be put back. */
-static void test_notice_receiver_of_the_application_stays_in_its_place(void **state)
+TEST_AFTER(begin_shouting, test_notice_receiver_of_the_application_stays_in_its_place)
 {
-    begin_shouting(state);
     PQsetNoticeReceiver(native(g.app), receive_notice, &n_notices);
     be_a_guest();
     assert_int_equal(n_notices, 0);
@@ -69,9 +63,8 @@ static void test_notice_receiver_of_the_application_stays_in_its_place(void **st
 }
 
 /* They came while nothing of ours was under way, so they are the application's. */
-static void test_last_words_of_the_server_are_handed_on(void **state)
+TEST_AFTER(begin_shouting, test_last_words_of_the_server_are_handed_on)
 {
-    begin_shouting(state);
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
     g.side->kill(g.app);
     assert_true(run(OUR_READ) < 0);
@@ -92,13 +85,11 @@ static bool notified(PGconn *pg)
     return came;
 }
 
-static void test_notifications_reach_the_application(void **state)
+TEST_AFTER(begin_guest, test_notifications_reach_the_application)
 {
-    PGconn *pg;
     char listen[80];
+    PGconn *pg = native(g.app);
 
-    begin_guest(state);
-    pg = native(g.app);
     snprintf(listen, sizeof listen, "LISTEN %s", g.w->place.schema);
     app_exec(g.app, listen);
     pg_exec("NOTIFY %s", g.w->place.schema);
@@ -115,9 +106,8 @@ static void test_notifications_reach_the_application(void **state)
 
 /* ---- modes of a connection ------------------------------------------------------------------- */
 
-static void test_mode_of_waiting_is_as_before(void **state)
+TEST_AFTER(begin_guest, test_mode_of_waiting_is_as_before)
 {
-    begin_guest(state);
     for (int nonblocking = 0; nonblocking < 2; nonblocking++) {
         assert_int_equal(PQsetnonblocking(native(g.app), nonblocking), 0);
         app_exec(g.app, "BEGIN");
@@ -132,19 +122,17 @@ static void test_mode_of_waiting_is_as_before(void **state)
 }
 
 /* Behind our savepoint they are ours for a moment; what it changed is kept when it is released. */
-static void test_time_limits_of_the_application_are_put_back(void **state)
+TEST_AFTER(begin_guest, test_time_limits_of_the_application_are_put_back)
 {
     static const char *const limits[] = {
         "SET LOCAL lock_timeout = '1ms'; SET LOCAL statement_timeout = '7s'",
         "SET lock_timeout = '3h'; SET statement_timeout = '2147483647ms'",
         "SET LOCAL statement_timeout = '90min'"};
 
-    begin_guest(state);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         char *before;
 
-        app_exec(g.app, "BEGIN");
-        app_exec(g.app, limits[i]);
+        app_exec(g.app, "BEGIN", limits[i]);
         before = g.side->settings(g.app);
         be_a_guest();
         still_tells(before, g.side->settings);
@@ -166,12 +154,10 @@ static void refused_as_busy(void)
     assert_null(conn);
 }
 
-static void test_copy_in_progress_is_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_copy_in_progress_is_left_alone)
 {
-    PGresult *res;
+    PGresult *res = PQexec(native(g.app), "COPY app_row FROM STDIN");
 
-    begin_in_transaction(state);
-    res = PQexec(native(g.app), "COPY app_row FROM STDIN");
     assert_int_equal(PQresultStatus(res), PGRES_COPY_IN);
     PQclear(res);
     refused_as_busy();
@@ -187,9 +173,8 @@ static void test_copy_in_progress_is_left_alone(void **state)
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20);
 }
 
-static void test_statement_that_was_only_sent_is_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_statement_that_was_only_sent_is_left_alone)
 {
-    begin_in_transaction(state);
     assert_true(PQsendQuery(native(g.app), "SELECT pg_catalog.generate_series(1, 3)"));
     refused_as_busy();
     assert_int_equal(g.side->read_rest(g.app), 0); /* three rows in one result */
@@ -198,9 +183,8 @@ static void test_statement_that_was_only_sent_is_left_alone(void **state)
 
 #ifdef LIBPQ_HAS_PIPELINING
 /* Also where nothing is in it: libpq takes no other statement there. */
-static void test_pipeline_is_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_pipeline_is_left_alone)
 {
-    begin_in_transaction(state);
     assert_int_equal(PQenterPipelineMode(native(g.app)), 1);
     refused_as_busy();
     assert_int_equal(PQexitPipelineMode(native(g.app)), 1);
@@ -208,12 +192,11 @@ static void test_pipeline_is_left_alone(void **state)
 }
 #endif
 
-static void test_connection_that_is_not_connected_is_refused(void **state)
+TEST_AFTER(begin_app, test_connection_that_is_not_connected_is_refused)
 {
     struct postgres_app_conn app = {NULL, NULL};
     void *conn = NULL;
 
-    begin_app(state);
     app.pg = PQconnectStart(g.w->place.url);
     says(SQLOCK_ESTATE, adopt(&app, &conn));
     PQfinish(app.pg);
@@ -225,12 +208,10 @@ static void test_connection_that_is_not_connected_is_refused(void **state)
 
 /* The unnamed one is the only one that a client which leaves nothing behind can use. None of ours
  * may be run in its place. */
-static void test_unnamed_statement_is_gone_and_never_ours(void **state)
+TEST_AFTER(begin_in_transaction, test_unnamed_statement_is_gone_and_never_ours)
 {
-    PGresult *res;
+    PGresult *res = PQprepare(native(g.app), "", "SELECT 42", 0, NULL);
 
-    begin_in_transaction(state);
-    res = PQprepare(native(g.app), "", "SELECT 42", 0, NULL);
     assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
     PQclear(res);
     be_a_guest();
@@ -239,9 +220,8 @@ static void test_unnamed_statement_is_gone_and_never_ours(void **state)
     PQclear(res);
 }
 
-static void test_cursor_of_the_application_goes_on(void **state)
+TEST_AFTER(begin_in_transaction, test_cursor_of_the_application_goes_on)
 {
-    begin_in_transaction(state);
     app_exec(g.app, "DECLARE c CURSOR FOR SELECT * FROM generate_series(1, 9)");
     for (int i = 1; i <= 9; i++) {
         assert_int_equal(app_number(g.app, "FETCH c"), i);
@@ -277,14 +257,12 @@ static sqlock_conn *adopt_here(sqlock *m)
     return conn;
 }
 
-static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
+TEST_AFTER(begin_app, test_guard_works_whatever_is_set_and_leaves_it_so)
 {
-    sqlock *m;
     sqlock_lock *lock;
     sqlock_conn *conn;
+    sqlock *m = open_manager(g.w, NULL);
 
-    begin_app(state);
-    m = open_manager(g.w, NULL);
     lock = take(m, "gr\xc3\xb6\xc3\x9f"
                    "e \\ ' \"");
     conn = adopt_here(m);
@@ -292,32 +270,26 @@ static void test_guard_works_whatever_is_set_and_leaves_it_so(void **state)
     for (size_t i = 0; i < sizeof session_settings / sizeof *session_settings; i++) {
         char *before;
 
-        app_exec(g.app, session_settings[i]);
-        app_exec(g.app, "BEGIN");
+        app_exec(g.app, session_settings[i], "BEGIN");
         before = g.side->settings(g.app);
         n_notices = 0;
         ok(sqlock_guard(lock, conn, &said));
         assert_int_equal(n_notices, 0);
         still_tells(before, g.side->settings);
-        app_exec(g.app, "COMMIT");
-        app_exec(g.app, "RESET ALL");
+        app_exec(g.app, "COMMIT", "RESET ALL");
     }
     sqlock_conn_free(conn);
     give(lock);
 }
 
 /* Applications' tests put functions of their own before those of pg_catalog, to stop the clock. */
-static void test_functions_before_those_of_pg_catalog_are_not_called(void **state)
+TEST_AFTER(begin_app, test_functions_before_those_of_pg_catalog_are_not_called)
 {
-    sqlock *m;
-    sqlock_lock *lock;
-    sqlock_conn *conn;
     char sql[128];
+    sqlock *m = open_manager(g.w, NULL);
+    sqlock_lock *lock = take(m, "nightly");
+    sqlock_conn *conn = adopt_here(m);
 
-    begin_app(state);
-    m = open_manager(g.w, NULL);
-    lock = take(m, "nightly");
-    conn = adopt_here(m);
     app_exec(g.app, "CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
                     "$$ SELECT '2100-01-01'::timestamptz $$");
     app_exec(g.app, "CREATE FUNCTION current_setting(text) RETURNS text LANGUAGE sql AS "
@@ -335,12 +307,11 @@ static void test_functions_before_those_of_pg_catalog_are_not_called(void **stat
 }
 
 /* The server would read another name. */
-static void test_name_that_the_encoding_would_change_is_refused(void **state)
+TEST_AFTER(begin_guest, test_name_that_the_encoding_would_change_is_refused)
 {
     const char *sql = "SELECT 0, 1 FROM \"gr\xc3\xb6\xc3\x9f"
                       "e\"";
 
-    begin_guest(state);
     app_exec(g.app, "CREATE TABLE \"gr\xc3\xb6\xc3\x9f"
                     "e\" AS SELECT 1 AS n");
     app_exec(g.app, "BEGIN");
@@ -354,9 +325,8 @@ static void test_name_that_the_encoding_would_change_is_refused(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static void test_error_of_another_encoding_is_told_in_utf8(void **state)
+TEST_AFTER(begin_guest, test_error_of_another_encoding_is_told_in_utf8)
 {
-    begin_guest(state);
     app_exec(g.app, "CREATE FUNCTION fail() RETURNS int LANGUAGE plpgsql AS "
                     "$$ BEGIN RAISE EXCEPTION 'gr\xc3\xb6\xc3\x9f"
                     "e'; END $$");
@@ -372,25 +342,4 @@ static void test_error_of_another_encoding_is_told_in_utf8(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_time_limits_of_the_application_are_put_back),
-    cmocka_unit_test(test_notice_processor_of_the_application_hears_nothing_of_ours),
-    cmocka_unit_test(test_notice_receiver_of_the_application_stays_in_its_place),
-    cmocka_unit_test(test_last_words_of_the_server_are_handed_on),
-    cmocka_unit_test(test_notifications_reach_the_application),
-    cmocka_unit_test(test_mode_of_waiting_is_as_before),
-    cmocka_unit_test(test_copy_in_progress_is_left_alone),
-    cmocka_unit_test(test_statement_that_was_only_sent_is_left_alone),
-#ifdef LIBPQ_HAS_PIPELINING
-    cmocka_unit_test(test_pipeline_is_left_alone),
-#endif
-    cmocka_unit_test(test_connection_that_is_not_connected_is_refused),
-    cmocka_unit_test(test_unnamed_statement_is_gone_and_never_ours),
-    cmocka_unit_test(test_cursor_of_the_application_goes_on),
-    cmocka_unit_test(test_guard_works_whatever_is_set_and_leaves_it_so),
-    cmocka_unit_test(test_functions_before_those_of_pg_catalog_are_not_called),
-    cmocka_unit_test(test_name_that_the_encoding_would_change_is_refused),
-    cmocka_unit_test(test_error_of_another_encoding_is_told_in_utf8),
-};
-
-TEST_MAIN_ON(postgres, tests)
+TEST_MAIN_ON(postgres)

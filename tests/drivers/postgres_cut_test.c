@@ -1,8 +1,6 @@
 /* P14 on PostgreSQL: what ends a statement on an adopted connection, and what is left then:
  * timeouts, cancels, sessions that end, links and servers that fall silent. */
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 
 #include <sqlock/postgres.h>
 
@@ -18,16 +16,12 @@ enum { CUT_MS = 2000 };
 
 /* ---- statements that somebody else ends ------------------------------------------------------ */
 
-static void test_timeouts_of_the_application_end_ours_and_not_its_transaction(void **state)
+TEST_AFTER(begin_guest, test_timeouts_of_the_application_end_ours_and_not_its_transaction)
 {
-    void *other;
+    void *other = app_connect();
 
-    begin_guest(state);
-    other = app_connect();
-    app_exec(other, "BEGIN");
-    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "SET LOCAL statement_timeout = '100ms'");
+    app_exec(other, "BEGIN", "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(g.app, "BEGIN", "SET LOCAL statement_timeout = '100ms'");
     point_ok(SQLOCK_SAVEPOINT_SET);
     assert_true(run(g.side->slow) < 0);
     assert_string_equal(said.sqlstate, "57014");
@@ -42,11 +36,10 @@ static void test_timeouts_of_the_application_end_ours_and_not_its_transaction(vo
     app_exec(g.app, "COMMIT");
 }
 
-static void test_session_that_ends_during_a_statement_is_told(void **state)
+TEST_AFTER(begin_in_transaction, test_session_that_ends_during_a_statement_is_told)
 {
     int rc;
 
-    begin_in_transaction(state);
     do_later(200, g.side->kill, g.app);
     rc = run(g.side->slow);
     await_later();
@@ -96,13 +89,12 @@ static void *cancel_late(void *app)
     return NULL;
 }
 
-static void test_cancel_never_hits_a_statement_of_the_application(void **state)
+TEST_AFTER(begin_guest, test_cancel_never_hits_a_statement_of_the_application)
 {
     enum { TIMES = 200 };
     pthread_t thread;
     bool survived;
 
-    begin_guest(state);
     assert_between(1, run_close_to_the_deadline(TIMES), TIMES - 1);
     /* As a cancel would that is still on its way when the call returns. */
     assert_int_equal(pthread_create(&thread, NULL, cancel_late, g.app), 0);
@@ -136,12 +128,11 @@ static void begin_behind(struct proxy *proxy)
 }
 
 /* Nothing of ours is read by the application when the network is back. */
-static void test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left(void **state)
+TEST_AFTER(begin_guest, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left)
 {
     const proxy_mode modes[] = {PROXY_HOLD_DOWN, PROXY_HOLD_UP, PROXY_HOLD};
     struct proxy *proxy = proxy_start_pg();
 
-    begin_guest(state);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         int64_t begun;
         int rc;
@@ -162,13 +153,12 @@ static void test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left(void *
     proxy_stop(proxy);
 }
 
-static void test_network_that_refuses_the_cancel_costs_the_link(void **state)
+TEST_AFTER(begin_guest, test_network_that_refuses_the_cancel_costs_the_link)
 {
     struct proxy *proxy = proxy_start_pg();
     int64_t begun;
     int rc;
 
-    begin_guest(state);
     begin_behind(proxy);
     proxy_refuse(proxy, 1);
     begun = sqlock_now_us();
@@ -180,12 +170,11 @@ static void test_network_that_refuses_the_cancel_costs_the_link(void **state)
 }
 
 /* It ends by itself before it is given up. */
-static void test_statement_that_ends_a_little_late_is_answered(void **state)
+TEST_AFTER(begin_guest, test_statement_that_ends_a_little_late_is_answered)
 {
     struct proxy *proxy = proxy_start_pg();
     int rc;
 
-    begin_guest(state);
     begin_behind(proxy);
     proxy_refuse(proxy, 1);
     rc = run_until("SELECT 0, 1 FROM pg_catalog.pg_sleep(1)", sqlock_now_us() + 100000);
@@ -198,7 +187,7 @@ static void test_statement_that_ends_a_little_late_is_answered(void **state)
 }
 
 /* The kernel of a server whose processes are stopped goes on accepting connections. */
-static void test_server_that_is_stopped_is_not_waited_for(void **state)
+TEST_AFTER(begin_guest, test_server_that_is_stopped_is_not_waited_for)
 {
     pid_t postmaster =
         (pid_t)private_number("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int");
@@ -206,7 +195,6 @@ static void test_server_that_is_stopped_is_not_waited_for(void **state)
     int64_t begun;
     int rc;
 
-    begin_guest(state);
     g.w->place.url = private_url();
     private_exec("CREATE SCHEMA IF NOT EXISTS %s", g.w->place.schema);
     g.app = app_connect();
@@ -229,14 +217,4 @@ static void test_server_that_is_stopped_is_not_waited_for(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_timeouts_of_the_application_end_ours_and_not_its_transaction),
-    cmocka_unit_test(test_session_that_ends_during_a_statement_is_told),
-    cmocka_unit_test(test_cancel_never_hits_a_statement_of_the_application),
-    cmocka_unit_test(test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left),
-    cmocka_unit_test(test_network_that_refuses_the_cancel_costs_the_link),
-    cmocka_unit_test(test_statement_that_ends_a_little_late_is_answered),
-    cmocka_unit_test(test_server_that_is_stopped_is_not_waited_for),
-};
-
-TEST_MAIN_ON(postgres, tests)
+TEST_MAIN_ON(postgres)

@@ -3,91 +3,69 @@
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
 
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/drivers/suite_guest.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_quirks.h"
 
 #define SLEEPS "SELECT 0, 1 FROM pg_catalog.pg_sleep(0.3)"
 
-/* A request of the test's own, by a role whose waits end after 50 ms, and statements after 150. */
-static struct limited {
-    char role[64];
-    void *conn;
-    sqlock_step step;
-    sqlock_script scripts[SQLOCK_STMT_COUNT];
-} limited;
+static char role[64];
+static void *own;
 
+/* A connection of ours, by a role whose waits end after 50 ms, and statements after 150. */
 static void connect_limited(unsigned flags)
 {
-    sqlock_conn_opts o = {
-        .size = sizeof o, .flags = flags, .scripts = limited.scripts, .wake_fd = -1};
+    sqlock_conn_opts o = {.size = sizeof o, .flags = flags, .scripts = g.scripts, .wake_fd = -1};
     char url[600];
 
-    snprintf(limited.role, sizeof limited.role, "%s_limited", g.w->place.schema);
-    pg_exec("CREATE ROLE %s SUPERUSER LOGIN", limited.role);
-    pg_exec("ALTER ROLE %s SET lock_timeout = '50ms'", limited.role);
-    pg_exec("ALTER ROLE %s SET statement_timeout = '150ms'", limited.role);
-    snprintf(url, sizeof url, "%s%cuser=%s", pg_url(), strchr(pg_url(), '?') ? '&' : '?',
-             limited.role);
+    snprintf(role, sizeof role, "%s_limited", g.w->place.schema);
+    pg_exec("CREATE ROLE %s SUPERUSER LOGIN", role);
+    pg_exec("ALTER ROLE %s SET lock_timeout = '50ms'", role);
+    pg_exec("ALTER ROLE %s SET statement_timeout = '150ms'", role);
+    snprintf(url, sizeof url, "%s%cuser=%s", pg_url(), strchr(pg_url(), '?') ? '&' : '?', role);
     o.url = url;
-    ok(g.driver->open(&o, soon(), &limited.conn, &said));
+    ok(g.driver->open(&o, soon(), &own, &said));
 }
 
 static void disconnect_limited(void)
 {
-    g.driver->close(limited.conn);
-    pg_exec("DROP ROLE %s", limited.role);
-}
-
-static int run_limited(const char *sql, sqlock_error *err)
-{
-    limited.step = (sqlock_step){.sql = sql};
-    limited.scripts[SQLOCK_STMT_GUARDED] =
-        (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &limited.step};
-    rows_clear(g.rows);
-    return g.driver->run(limited.conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, err);
+    g.driver->close(own);
+    pg_exec("DROP ROLE %s", role);
 }
 
 /* A row that is locked for longer than the role may wait. */
-static int run_meanwhile_locked(sqlock_error *err)
+static int run_meanwhile_locked(void)
 {
     char sql[200];
     int rc;
 
     snprintf(sql, sizeof sql, "UPDATE %s.app_row SET n = n + 1 WHERE id = 1 RETURNING 0, 1",
              g.w->place.schema);
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(g.app, "BEGIN", "UPDATE app_row SET n = 11 WHERE id = 1");
     exec_later(400, g.app, "COMMIT");
-    rc = run_limited(sql, err);
+    rc = run_own(own, sql);
     await_later();
     return rc;
 }
 
-static void test_limits_of_a_role_do_not_bind_our_connections(void **state)
+TEST_AFTER(begin_app, test_limits_of_a_role_do_not_bind_our_connections)
 {
-    begin_app(state);
     connect_limited(0);
-    ok(run_meanwhile_locked(&said));
+    ok(run_meanwhile_locked());
     assert_int_equal(seen_by(g.app), 12);
-    ok(run_limited(SLEEPS, &said));
+    ok(run_own(own, SLEEPS));
     disconnect_limited();
 }
 
 /* The twin of both: nothing is set there, so that the limits rule. The one says that somebody has
  * the row, the other nothing of the kind. */
-static void test_limits_where_nothing_may_be_set_are_told(void **state)
+TEST_AFTER(begin_app, test_limits_where_nothing_may_be_set_are_told)
 {
-    begin_app(state);
     connect_limited(SQLOCK_OPEN_UNPREPARED);
-    says(SQLOCK_EDB, run_meanwhile_locked(&said));
+    says(SQLOCK_EDB, run_meanwhile_locked());
     assert_string_equal(said.sqlstate, "55P03");
     assert_int_equal(said.flags, SQLOCK_RETRY);
-    says(SQLOCK_EDB, run_limited(SLEEPS, &said));
+    says(SQLOCK_EDB, run_own(own, SLEEPS));
     assert_string_equal(said.sqlstate, "57014");
     assert_int_equal(said.flags, SQLOCK_RETRY);
     disconnect_limited();
@@ -101,18 +79,13 @@ static int64_t waiting(void)
 }
 
 /* Nobody hears what comes of them, and each is a session less for others. */
-static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **state)
+TEST_AFTER(begin_guest, test_sessions_of_requests_that_were_given_up_do_not_wait_on)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     int64_t version;
-    sqlock *m;
+    sqlock *m = open_with(g.w, with.request_ms = 500);
 
-    begin_guest(state);
-    o.request_ms = 500;
-    m = open_manager(g.w, &o);
     ok(sqlock_register_set(m, "r", "x", 1, 0, &version, &said));
-    app_exec(g.app, "BEGIN");
-    app_exec(g.app, "SELECT 1 FROM sqlock_register FOR UPDATE");
+    app_exec(g.app, "BEGIN", "SELECT 1 FROM sqlock_register FOR UPDATE");
     for (int i = 0; i < 3; i++)
         assert_true(sqlock_register_set(m, "r", "y", 1, version, NULL, &said) < 0);
     assert_soon(waiting() == 0, patience_ms(6000));
@@ -120,10 +93,4 @@ static void test_sessions_of_requests_that_were_given_up_do_not_wait_on(void **s
     ok(sqlock_register_set(m, "r", "z", 1, version, &version, &said));
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_sessions_of_requests_that_were_given_up_do_not_wait_on),
-    cmocka_unit_test(test_limits_of_a_role_do_not_bind_our_connections),
-    cmocka_unit_test(test_limits_where_nothing_may_be_set_are_told),
-};
-
-TEST_MAIN_ON(postgres, tests)
+TEST_MAIN_ON(postgres)

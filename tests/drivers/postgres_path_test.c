@@ -16,6 +16,7 @@
 #include <sqlock/rows.h>
 
 #include "tests/drivers/suite.h"
+#include "tests/lib/postgres_quirks.h"
 #include "tests/lib/private.h"
 
 #define STRIKES                                                                                    \
@@ -151,8 +152,6 @@ static void make_hostile(void)
     PQfinish(pg);
 }
 
-#define OK(call) ok(call)
-
 static int see(const sqlock_info *info, void *user)
 {
     (void)info;
@@ -175,30 +174,30 @@ static void use_leases(sqlock *m)
     int n = 0;
 
     o.wait_ms = 0;
-    OK(sqlock_acquire(m, "a", &o, &lock, &said));
+    ok(sqlock_acquire(m, "a", &o, &lock, &said));
     says(SQLOCK_EBUSY, sqlock_acquire(m, "a", &o, &other, &said));
-    OK(sqlock_renew(lock, &said));
-    OK(sqlock_import(m, "a", sqlock_lock_owner(lock), sqlock_lock_token(lock), &o, &import, &said));
-    OK(sqlock_settle(import, 0, &said));
-    OK(sqlock_list(m, NULL, see, &n, &said));
+    ok(sqlock_renew(lock, &said));
+    ok(sqlock_import(m, "a", sqlock_lock_owner(lock), sqlock_lock_token(lock), &o, &import, &said));
+    ok(sqlock_settle(import, 0, &said));
+    ok(sqlock_list(m, NULL, see, &n, &said));
     assert_int_equal(n, 1);
-    OK(sqlock_release(lock, &said));
+    ok(sqlock_release(lock, &said));
     sqlock_lock_free(import);
     sqlock_lock_free(lock);
-    OK(sqlock_acquire(m, "a", &o, &lock, &said));
-    OK(sqlock_break(m, "a", sqlock_lock_token(lock), &said));
+    ok(sqlock_acquire(m, "a", &o, &lock, &said));
+    ok(sqlock_break(m, "a", sqlock_lock_token(lock), &said));
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     sqlock_lock_free(lock);
     o.lease_ms = 200;
     o.flags = SQLOCK_NO_RENEW;
-    OK(sqlock_acquire(m, "short", &o, &lock, &said));
+    ok(sqlock_acquire(m, "short", &o, &lock, &said));
     sqlock_lock_free(lock);
     sleep_ms(300);
     reap.grace_ms = 0;
     reap.idle_ms = 7200000;
-    OK(sqlock_reap(m, &reap, NULL, &said));
+    ok(sqlock_reap(m, &reap, NULL, &said));
     private_exec("UPDATE ours.sqlock_lock SET idle_since = idle_since - 8000000000");
-    OK(sqlock_reap(m, &reap, NULL, &said));
+    ok(sqlock_reap(m, &reap, NULL, &said));
 }
 
 static void use_registers(sqlock *m)
@@ -207,11 +206,11 @@ static void use_registers(sqlock *m)
     size_t len;
     int64_t version;
 
-    OK(sqlock_register_set(m, "r", "x", 1, 0, &version, &said));
-    OK(sqlock_register_set(m, "r", "y", 1, version, &version, &said));
+    ok(sqlock_register_set(m, "r", "x", 1, 0, &version, &said));
+    ok(sqlock_register_set(m, "r", "y", 1, version, &version, &said));
     assert_int_equal(sqlock_register_set(m, "r", "z", 1, 1, NULL, &said), SQLOCK_CONFLICT);
-    OK(sqlock_register_get(m, "r", buf, sizeof buf, &len, &version, &said));
-    OK(sqlock_ensure(m, "row", &said));
+    ok(sqlock_register_get(m, "r", buf, sizeof buf, &len, &version, &said));
+    ok(sqlock_ensure(m, "row", &said));
 }
 
 static const sqlock_column key[] = {{.name = "id", .value = {SQLOCK_INT, 1, NULL, 0}},
@@ -224,8 +223,8 @@ static void use_rows(sqlock_conn *conn, PGconn *pg, sqlock_conn *rival, PGconn *
     sqlock_blocker blocker = {.size = sizeof blocker};
 
     o.wait_ms = 0;
-    OK(sqlock_name_lock(conn, "row", NULL, &said));
-    OK(sqlock_row_lock(conn, &thing, 1, &o, &said));
+    ok(sqlock_name_lock(conn, "row", NULL, &said));
+    ok(sqlock_row_lock(conn, &thing, 1, &o, &said));
     o.blocker = &blocker;
     say(rivals, "BEGIN");
     says(SQLOCK_EBUSY, sqlock_row_lock(rival, &thing, 1, &o, &said));
@@ -243,12 +242,12 @@ static void use_versions(sqlock_conn *conn, const char *column, unsigned flags)
 
     assert_int_equal(sqlock_cas_insert(conn, &thing, &v, &note, 1, &said), SQLOCK_CONFLICT);
     v.expected = v.found;
-    OK(sqlock_cas_update(conn, &thing, &v, &note, 1, &said));
+    ok(sqlock_cas_update(conn, &thing, &v, &note, 1, &said));
     assert_int_equal(sqlock_cas_update(conn, &thing, &v, &note, 1, &said), SQLOCK_CONFLICT);
     v.expected = v.found;
-    OK(sqlock_cas_delete(conn, &thing, &v, &said));
-    OK(sqlock_cas_insert(conn, &thing, &v, &note, 1, &said));
-    OK(sqlock_fence(conn, &thing, "fence", 5, &said));
+    ok(sqlock_cas_delete(conn, &thing, &v, &said));
+    ok(sqlock_cas_insert(conn, &thing, &v, &note, 1, &said));
+    ok(sqlock_fence(conn, &thing, "fence", 5, &said));
     says(SQLOCK_ELOST, sqlock_fence(conn, &thing, "fence", 4, &said));
 }
 
@@ -257,8 +256,8 @@ static sqlock_conn *adopt_one(sqlock *m, PGconn **out_pg)
     sqlock_conn *conn = NULL;
     void *pg = NULL;
 
-    OK(connect_here(NULL, &pg, &said));
-    OK(sqlock_adopt(m, pg, 0, (void (*)(void))PQlibVersion, &conn, &said));
+    ok(connect_here(NULL, &pg, &said));
+    ok(sqlock_adopt(m, pg, 0, (void (*)(void))PQlibVersion, &conn, &said));
     *out_pg = pg;
     return conn;
 }
@@ -269,9 +268,9 @@ static void use_transactions(sqlock *m)
     sqlock_conn *conn = adopt_one(m, &pg), *rival = adopt_one(m, &rivals);
     sqlock_lock *lock = NULL;
 
-    OK(sqlock_acquire(m, "guarded", NULL, &lock, &said));
+    ok(sqlock_acquire(m, "guarded", NULL, &lock, &said));
     say(pg, "BEGIN");
-    OK(sqlock_guard(lock, conn, &said));
+    ok(sqlock_guard(lock, conn, &said));
     says(SQLOCK_EGUARDED, sqlock_release(lock, &said));
     sqlock_lock_free(lock);
     say(pg, "COMMIT; BEGIN; INSERT INTO app.thing VALUES (1, 'k') ON CONFLICT DO NOTHING; COMMIT;"
@@ -298,25 +297,24 @@ static void use_all(const char *path, unsigned flags)
     o.connect = connect_here;
     o.flags = flags;
     o.schema = "ours";
-    OK(sqlock_migrate(d, NULL, &o, NULL, &said));
-    OK(sqlock_migrate_to(d, NULL, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &said));
-    OK(sqlock_migrate(d, NULL, &o, NULL, &said));
-    OK(sqlock_migration_status(d, NULL, &o, migrations, &n, &said));
-    OK(sqlock_migration_verify(d, NULL, &o, &said));
-    OK(sqlock_migration_baseline(d, NULL, &o, SQLOCK_SCHEMA_LATEST, &said));
-    OK(sqlock_open(d, NULL, &o, &m, &said));
+    ok(sqlock_migrate(d, NULL, &o, NULL, &said));
+    ok(sqlock_migrate_to(d, NULL, &o, 1, SQLOCK_MIGRATE_DOWN, NULL, &said));
+    ok(sqlock_migrate(d, NULL, &o, NULL, &said));
+    ok(sqlock_migration_status(d, NULL, &o, migrations, &n, &said));
+    ok(sqlock_migration_verify(d, NULL, &o, &said));
+    ok(sqlock_migration_baseline(d, NULL, &o, SQLOCK_SCHEMA_LATEST, &said));
+    ok(sqlock_open(d, NULL, &o, &m, &said));
     use_leases(m);
     use_registers(m);
     use_transactions(m);
     sqlock_close(m);
-    OK(sqlock_migrate_to(d, NULL, &o, 0, SQLOCK_MIGRATE_DOWN, NULL, &said));
+    ok(sqlock_migrate_to(d, NULL, &o, 0, SQLOCK_MIGRATE_DOWN, NULL, &said));
     private_exec("DROP TABLE ours.sqlock_meta, ours.sqlock_migration");
     assert_int_equal(private_number("SELECT is_called::int FROM public.ran"), 0);
 }
 
-static void test_nothing_of_a_stranger_runs_whatever_is_asked(void **state)
+BARE_TEST(test_nothing_of_a_stranger_runs_whatever_is_asked)
 {
-    (void)state;
     private_url();
     make_hostile();
     private_exec("CREATE SCHEMA ours");
@@ -327,10 +325,4 @@ static void test_nothing_of_a_stranger_runs_whatever_is_asked(void **state)
     }
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_of_a_stranger_runs_whatever_is_asked)};
-
-    return cmocka_run_group_tests_name("postgres_path", tests, NULL, NULL);
-}
+TEST_MAIN_ON(postgres)

@@ -2,11 +2,7 @@
  * on the application's. Whoever stalls a link may sit on it: he takes what comes after, and asks
  * for a password. */
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -83,11 +79,11 @@ static void thief_stop(void)
 }
 
 /* The application in a transaction, on a link whose next connections are the thief's. */
-static struct proxy *begin_watched(void **state)
+static struct proxy *begin_watched(struct world *w)
 {
     struct proxy *proxy = proxy_start_pg();
 
-    begin_guest(state);
+    begin_guest(w);
     g.w->place.url = proxy_url(proxy);
     g.app = app_connect();
     g.adopter->close(g.conn);
@@ -125,15 +121,14 @@ static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, pro
     assert_int_equal(thief.met, 0);
 }
 
-static void test_statement_whose_time_is_over_needs_no_other_connection(void **state)
+TEST(test_statement_whose_time_is_over_needs_no_other_connection)
 {
-    struct proxy *proxy = begin_watched(state);
+    struct proxy *proxy = begin_watched(w);
     void *other;
 
     g.w->place.url = pg_url();
     other = app_connect();
-    app_exec(other, "BEGIN");
-    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(other, "BEGIN", "UPDATE app_row SET n = 0 WHERE id = 1");
     times_out(proxy, OUR_WRITE, 100, PROXY_PASS);
     undo_failed();
     times_out(proxy, OUR_WRITE, 700, PROXY_PASS);
@@ -145,9 +140,9 @@ static void test_statement_whose_time_is_over_needs_no_other_connection(void **s
 }
 
 /* The key of this very session, perhaps; never a name or a password. */
-static void test_cancel_says_no_name_and_no_password(void **state)
+TEST(test_cancel_says_no_name_and_no_password)
 {
-    struct proxy *proxy = begin_watched(state);
+    struct proxy *proxy = begin_watched(w);
     int rc;
 
     point_ok(SQLOCK_SAVEPOINT_SET);
@@ -165,9 +160,4 @@ static void test_cancel_says_no_name_and_no_password(void **state)
     end_watched(proxy);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_statement_whose_time_is_over_needs_no_other_connection),
-    cmocka_unit_test(test_cancel_says_no_name_and_no_password),
-};
-
-TEST_MAIN_ON(postgres, tests)
+TEST_MAIN_ON(postgres)

@@ -1,6 +1,5 @@
 /* P13: compare and set on a table whose triggers change what was written (PostgreSQL). */
 #include <sqlock/postgres.h>
-#include <stdio.h>
 
 #include "tests/drivers/suite_cas.h"
 #include "tests/lib/postgres_quirks.h"
@@ -21,24 +20,17 @@ static void trigger(const char *body)
 }
 
 /* Whoever has read the row before would not see that it was changed. */
-static void test_version_that_a_trigger_puts_back_asks_for_a_restart(void **state)
+TEST_AFTER(set_cas_stage, test_version_that_a_trigger_puts_back_asks_for_a_restart)
 {
-    set_cas_stage(state);
     trigger("NEW.version = OLD.version; RETURN NEW");
     says(SQLOCK_ETXRESTART, set_price(cas.conn, 1, sqlock_int(1000), 11));
 }
 
-static void test_row_that_a_trigger_keeps_is_refused(void **state)
+TEST_AFTER(set_cas_stage, test_row_that_a_trigger_keeps_is_refused)
 {
-    set_cas_stage(state);
     trigger("RETURN NULL");
     says(SQLOCK_EREFUSED, set_price(cas.conn, 1, sqlock_int(1000), 11));
     assert_int_equal(price_of(g.app, 1), 10);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_version_that_a_trigger_puts_back_asks_for_a_restart),
-    cmocka_unit_test(test_row_that_a_trigger_keeps_is_refused),
-};
-
-TEST_MAIN_ON(postgres, tests)
+TEST_MAIN_ON(postgres)

@@ -1,9 +1,6 @@
 /* P14 on SQLite: what only SQLite does to a guest on an application's connection. The slots are
  * called by themselves; suite_adopt.c has what all drivers share. Each test that depends on the
  * journal is made with WAL and without. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,11 +29,11 @@ static void use_journal(const char *mode)
 
 /* Two connections of the application's without a busy timeout, of which the first one is adopted.
  * Returns the other one. */
-static void *begin(void **state, const char *mode)
+static void *begin(struct world *w, const char *mode)
 {
     void *other;
 
-    begin_app(state);
+    begin_app(w);
     other = app_connect();
     sqlite3_busy_timeout(native(g.app), 0);
     sqlite3_busy_timeout(native(other), 0);
@@ -55,27 +52,20 @@ static int let_go_of(void *other, int count)
 
 /* P6: a guard that waited for the file has extended the lease from its end, not from its beginning.
  */
-static void test_guard_that_waited_extends_the_lease_from_its_answer(void **state)
+TEST_AFTER(begin_app, test_guard_that_waited_extends_the_lease_from_its_answer)
 {
-    sqlock_lock *lock;
-    sqlock_conn *conn;
-    void *other;
-    sqlock *m;
+    sqlock *m = open_manager(g.w, NULL);
+    sqlock_lock *lock = take_for(m, "sale", 2000, SQLOCK_NO_RENEW);
+    sqlock_conn *conn = adopted(m, g.app);
+    void *other = app_connect();
 
-    begin_app(state);
-    m = open_manager(g.w, NULL);
-    lock = take_for(m, "sale", 2000, SQLOCK_NO_RENEW);
-    conn = adopted(m, g.app);
-    other = app_connect();
     app_exec(other, "BEGIN IMMEDIATE");
     app_exec(g.app, "BEGIN");
     sqlite3_busy_handler(native(g.app), let_go_of, other);
     ok(sqlock_guard(lock, conn, &said));
     sleep_ms(1400); /* 2.6 s after it was sent */
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, lock);
     app_exec(g.app, "ROLLBACK");
-    sqlock_conn_free(conn);
-    sqlock_lock_free(lock);
 }
 
 /* WAL at the end: a file leaves it only for its last connection. */
@@ -126,9 +116,9 @@ static int read_on(sqlite3_stmt *stmt)
 }
 
 /* Of the very table that we change and roll back under it. */
-static void test_select_that_is_read_half_goes_on_after_our_undo(void **state)
+TEST(test_select_that_is_read_half_goes_on_after_our_undo)
 {
-    void *other = begin(state, "DELETE");
+    void *other = begin(w, "DELETE");
 
     for (size_t j = 0; j < JOURNALS; j++) {
         sqlite3_stmt *reading;
@@ -144,12 +134,11 @@ static void test_select_that_is_read_half_goes_on_after_our_undo(void **state)
 }
 
 /* SQLite takes no savepoint beside a statement that writes and has not ended. */
-static void test_writing_statement_at_a_row_refuses_the_savepoint(void **state)
+TEST(test_writing_statement_at_a_row_refuses_the_savepoint)
 {
-    void *other;
     sqlite3_stmt *writing;
+    void *other = begin(w, "WAL");
 
-    other = begin(state, "WAL");
     app_exec(g.app, "BEGIN");
     writing = begin_reading("UPDATE app_row SET n = n + 1 RETURNING id");
     says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
@@ -171,12 +160,11 @@ static int on_busy(void *user, int tries)
 }
 
 /* It cannot be read back, so it must not be replaced. It has its way with our statements too. */
-static void test_busy_handler_of_the_application_stays(void **state)
+TEST(test_busy_handler_of_the_application_stays)
 {
-    void *other;
     int calls = 0;
+    void *other = begin(w, "WAL");
 
-    other = begin(state, "WAL");
     sqlite3_busy_handler(native(g.app), on_busy, &calls);
     app_exec(other, "BEGIN IMMEDIATE");
     app_exec(g.app, "BEGIN");
@@ -189,9 +177,9 @@ static void test_busy_handler_of_the_application_stays(void **state)
 }
 
 /* It can be read back: so it makes neither our deadline nor a cancel wait. */
-static void test_busy_timeout_of_the_application_stays_and_delays_nothing(void **state)
+TEST(test_busy_timeout_of_the_application_stays_and_delays_nothing)
 {
-    void *other = begin(state, "DELETE");
+    void *other = begin(w, "DELETE");
     int64_t begun;
 
     for (size_t j = 0; j < JOURNALS; j++) {
@@ -220,11 +208,11 @@ static int on_progress(void *user)
 }
 
 /* SQLite ends the transaction of a writing statement that its application interrupts. */
-static void test_progress_handler_stays_and_what_it_stops_is_told(void **state)
+TEST(test_progress_handler_stays_and_what_it_stops_is_told)
 {
     int calls = 0;
 
-    begin(state, "WAL");
+    begin(w, "WAL");
     app_exec(g.app, "BEGIN; UPDATE app_row SET n = 11 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     sqlite3_progress_handler(native(g.app), 1, on_progress, &calls);
@@ -254,11 +242,11 @@ static int on_authorize(void *user, int action, const char *a, const char *b, co
     return action == z->denied ? SQLITE_DENY : SQLITE_OK;
 }
 
-static void test_authorizer_stays_and_its_refusal_is_told(void **state)
+TEST(test_authorizer_stays_and_its_refusal_is_told)
 {
     struct authorizer z = {.denied = SQLITE_UPDATE};
 
-    begin(state, "WAL");
+    begin(w, "WAL");
     sqlite3_set_authorizer(native(g.app), on_authorize, &z);
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
@@ -275,9 +263,9 @@ static void test_authorizer_stays_and_its_refusal_is_told(void **state)
 }
 
 /* Codes as fine as we need them, though the application has not asked for them. */
-static void test_extended_result_codes_stay_off(void **state)
+TEST(test_extended_result_codes_stay_off)
 {
-    begin(state, "WAL");
+    begin(w, "WAL");
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused("UPDATE main.app_row SET n = 7 WHERE id = 1", SQLOCK_EDB, "23514");
@@ -286,9 +274,9 @@ static void test_extended_result_codes_stay_off(void **state)
     assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 7"), SQLITE_CONSTRAINT);
 }
 
-static void test_last_insert_rowid_is_given_back(void **state)
+TEST(test_last_insert_rowid_is_given_back)
 {
-    begin(state, "WAL");
+    begin(w, "WAL");
     app_exec(g.app, "BEGIN; INSERT INTO app_row VALUES (50, 0)");
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(run("INSERT INTO main.app_row VALUES (60, 0)"));
@@ -302,9 +290,9 @@ static void test_last_insert_rowid_is_given_back(void **state)
 /* ---- transactions that cannot go on ---------------------------------------------------------- */
 
 /* Nothing was read yet: the lock is worth waiting for, and the wait leaves nothing behind. */
-static void test_transaction_that_has_read_nothing_may_try_again(void **state)
+TEST(test_transaction_that_has_read_nothing_may_try_again)
 {
-    void *other = begin(state, "DELETE");
+    void *other = begin(w, "DELETE");
 
     for (size_t j = 0; j < JOURNALS; j++) {
         use_journal(journals[j]);
@@ -331,9 +319,9 @@ static void only_a_restart_helps(void)
     assert_int_equal(seen_by(g.app), 10);
 }
 
-static void test_transaction_that_has_read_meets_a_writer_and_has_to_restart(void **state)
+TEST(test_transaction_that_has_read_meets_a_writer_and_has_to_restart)
 {
-    void *other = begin(state, "DELETE");
+    void *other = begin(w, "DELETE");
 
     for (size_t j = 0; j < JOURNALS; j++) {
         use_journal(journals[j]);
@@ -351,10 +339,10 @@ static void test_transaction_that_has_read_meets_a_writer_and_has_to_restart(voi
     }
 }
 
-static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(void **state)
+TEST(test_transaction_that_has_read_what_is_old_by_now_has_to_restart)
 {
     void *other;
-    other = begin(state, "WAL");
+    other = begin(w, "WAL");
     app_exec(g.app, "BEGIN");
     assert_int_equal(seen_by(g.app), 10);
     app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
@@ -362,9 +350,9 @@ static void test_transaction_that_has_read_what_is_old_by_now_has_to_restart(voi
     assert_int_equal(said.code, SQLOCK_EDB);
 }
 
-static void test_transaction_that_a_full_disk_ended_is_told(void **state)
+TEST(test_transaction_that_a_full_disk_ended_is_told)
 {
-    void *other = begin(state, "DELETE");
+    void *other = begin(w, "DELETE");
 
     for (size_t j = 0; j < JOURNALS; j++) {
         use_journal(journals[j]);
@@ -384,9 +372,9 @@ static void test_transaction_that_a_full_disk_ended_is_told(void **state)
 }
 
 /* SQLite would say that it has rolled back, and leave our change where it is. */
-static void test_connection_without_a_journal_is_refused(void **state)
+TEST(test_connection_without_a_journal_is_refused)
 {
-    begin(state, "OFF");
+    begin(w, "OFF");
     app_exec(g.app, "BEGIN");
     says(SQLOCK_EREFUSED, point(SQLOCK_SAVEPOINT_SET));
     assert_non_null(strstr(said.text, "journal_mode"));
@@ -396,11 +384,11 @@ static void test_connection_without_a_journal_is_refused(void **state)
 
 /* Its SQLSTATE would give up a connection of ours: here a folder lies where the journal is to be.
  */
-static void test_failed_read_does_not_spend_the_connection(void **state)
+TEST(test_failed_read_does_not_spend_the_connection)
 {
     char journal[4300];
 
-    begin(state, "DELETE");
+    begin(w, "DELETE");
     snprintf(journal, sizeof journal, "%s-journal", database_file(g.app));
     app_exec(g.app, "BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
@@ -417,9 +405,9 @@ static void test_failed_read_does_not_spend_the_connection(void **state)
 
 /* ---- which connections ----------------------------------------------------------------------- */
 
-static void test_file_that_was_replaced_is_told(void **state)
+TEST(test_file_that_was_replaced_is_told)
 {
-    begin(state, "DELETE");
+    begin(w, "DELETE");
     assert_int_equal(unlink(database_file(g.app)), 0);
     app_exec(g.app, "BEGIN");
     says(SQLOCK_EDB, run(OUR_WRITE));
@@ -427,9 +415,9 @@ static void test_file_that_was_replaced_is_told(void **state)
     assert_non_null(strstr(said.text, "replaced"));
 }
 
-static void test_connection_that_can_only_read_is_told(void **state)
+TEST(test_connection_that_can_only_read_is_told)
 {
-    begin(state, "DELETE");
+    begin(w, "DELETE");
     app_exec(g.app, "PRAGMA query_only = 1; BEGIN");
     point_ok(SQLOCK_SAVEPOINT_SET);
     refused(OUR_WRITE, SQLOCK_EREADONLY, "25006");
@@ -438,12 +426,12 @@ static void test_connection_that_can_only_read_is_told(void **state)
 }
 
 /* Its locks are on tables, and it waits for none. */
-static void test_connections_that_share_a_cache_keep_each_other_out(void **state)
+TEST(test_connections_that_share_a_cache_keep_each_other_out)
 {
     void *other;
 
     sqlite3_enable_shared_cache(1);
-    other = begin(state, "DELETE");
+    other = begin(w, "DELETE");
     sqlite3_enable_shared_cache(0);
     app_exec(other, "BEGIN; UPDATE app_row SET n = 0 WHERE id = 1");
     app_exec(g.app, "BEGIN");
@@ -457,25 +445,4 @@ static void test_connections_that_share_a_cache_keep_each_other_out(void **state
     assert_int_equal(seen_by(other), 100);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_guard_that_waited_extends_the_lease_from_its_answer),
-    cmocka_unit_test(test_select_that_is_read_half_goes_on_after_our_undo),
-    cmocka_unit_test(test_writing_statement_at_a_row_refuses_the_savepoint),
-    cmocka_unit_test(test_busy_handler_of_the_application_stays),
-    cmocka_unit_test(test_busy_timeout_of_the_application_stays_and_delays_nothing),
-    cmocka_unit_test(test_progress_handler_stays_and_what_it_stops_is_told),
-    cmocka_unit_test(test_authorizer_stays_and_its_refusal_is_told),
-    cmocka_unit_test(test_extended_result_codes_stay_off),
-    cmocka_unit_test(test_last_insert_rowid_is_given_back),
-    cmocka_unit_test(test_transaction_that_has_read_nothing_may_try_again),
-    cmocka_unit_test(test_transaction_that_has_read_meets_a_writer_and_has_to_restart),
-    cmocka_unit_test(test_transaction_that_has_read_what_is_old_by_now_has_to_restart),
-    cmocka_unit_test(test_transaction_that_a_full_disk_ended_is_told),
-    cmocka_unit_test(test_connection_without_a_journal_is_refused),
-    cmocka_unit_test(test_failed_read_does_not_spend_the_connection),
-    cmocka_unit_test(test_file_that_was_replaced_is_told),
-    cmocka_unit_test(test_connection_that_can_only_read_is_told),
-    cmocka_unit_test(test_connections_that_share_a_cache_keep_each_other_out),
-};
-
-TEST_MAIN_ON(sqlite, tests)
+TEST_MAIN_ON(sqlite)

@@ -2,9 +2,6 @@
  * those without locks, those of a second copy of SQLite, and those of a child that a manager was
  * forked into. */
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <sqlock/sqlite.h>
 
@@ -23,13 +20,12 @@ static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
     return g.adopter->adopt(&o, out_conn, &said);
 }
 
-static void test_connection_without_locks_is_refused(void **state)
+TEST_AFTER(begin_guest, test_connection_without_locks_is_refused)
 {
     char url[4300];
     sqlite3 *db = NULL;
     void *conn;
 
-    begin_guest(state);
     snprintf(url, sizeof url, "file:%s?nolock=1", database_file(g.app));
     assert_int_equal(sqlite3_open_v2(url, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL),
                      SQLITE_OK);
@@ -38,12 +34,11 @@ static void test_connection_without_locks_is_refused(void **state)
     sqlite3_close(db);
 }
 
-static void test_connection_that_did_not_open_is_refused(void **state)
+TEST_AFTER(begin_guest, test_connection_that_did_not_open_is_refused)
 {
     sqlite3 *db = NULL;
     void *conn;
 
-    begin_guest(state);
     assert_int_equal(sqlite3_open_v2("/no/such/folder/db", &db, SQLITE_OPEN_READWRITE, NULL),
                      SQLITE_CANTOPEN);
     says(SQLOCK_ESTATE, adopt_by(NULL, db, &conn));
@@ -107,12 +102,10 @@ static int adopt_from_a_second_copy(void *arg)
     return 0;
 }
 
-static void test_connection_of_a_second_copy_is_refused(void **state)
+TEST_AFTER(begin_guest, test_connection_of_a_second_copy_is_refused)
 {
-    int result;
+    int result = child_wait(child_start(adopt_from_a_second_copy, NULL), patience_ms(20000));
 
-    begin_guest(state);
-    result = child_wait(child_start(adopt_from_a_second_copy, NULL), patience_ms(20000));
     end_guest();
     if (result == NOT_HERE) {
         print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
@@ -131,18 +124,10 @@ static int adopt_in_a_child(void *arg)
 }
 
 /* SQLite believes there in locks that it has not: nothing that is guarded so is safe. */
-static void test_child_of_a_process_with_a_manager_adopts_nothing(void **state)
+TEST_AFTER(begin_guest, test_child_of_a_process_with_a_manager_adopts_nothing)
 {
-    begin_guest(state);
     open_manager(g.w, NULL);
     assert_int_equal(child_wait(child_start(adopt_in_a_child, NULL), patience_ms(10000)), 0);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_connection_without_locks_is_refused),
-    cmocka_unit_test(test_connection_that_did_not_open_is_refused),
-    cmocka_unit_test(test_connection_of_a_second_copy_is_refused),
-    cmocka_unit_test(test_child_of_a_process_with_a_manager_adopts_nothing),
-};
-
-TEST_MAIN_ON(sqlite, tests)
+TEST_MAIN_ON(sqlite)

@@ -4,8 +4,6 @@
 #include <sqlock/sqlite.h>
 
 #include <sqlock/cas.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/sqlite_quirks.h"
@@ -26,7 +24,7 @@ static int64_t raised(const char *schema, const char *table, sqlock_column key, 
 }
 
 /* To `=` both names are one, by the column's collation; to the index they are two. */
-static void test_key_is_compared_as_its_index_compares(void **state)
+TEST_AFTER(set_row_stage, test_key_is_compared_as_its_index_compares)
 {
     static const char *const makes[] = {
         "CREATE TABLE x (k TEXT COLLATE NOCASE, version INTEGER);"
@@ -37,10 +35,8 @@ static void test_key_is_compared_as_its_index_compares(void **state)
     };
     int rc;
 
-    set_row_stage(state);
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
-        app_exec(g.app, makes[i]);
-        app_exec(g.app, "INSERT INTO x VALUES ('a', 1), ('A', 1)");
+        app_exec(g.app, makes[i], "INSERT INTO x VALUES ('a', 1), ('A', 1)");
         assert_int_equal(raised("main", "x", (sqlock_column){"k", sqlock_text("a"), NULL},
                                 "SELECT count(*) FROM x WHERE version = 2", &rc),
                          1);
@@ -51,13 +47,12 @@ static void test_key_is_compared_as_its_index_compares(void **state)
 
 /* main.pair is unique on one column; the table's own index of that name, in the file that was
  * attached, on two. */
-static void test_index_of_the_same_name_in_another_file_is_another(void **state)
+TEST_AFTER(set_row_stage, test_index_of_the_same_name_in_another_file_is_another)
 {
     sqlock_column id = {"id", sqlock_int(1), NULL};
     static const char count[] = "SELECT count(*) FROM there WHERE version = 2";
     int rc;
 
-    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE here (id INTEGER); CREATE UNIQUE INDEX pair ON here (id);"
                     "ATTACH ':memory:' AS beside;"
                     "CREATE TABLE beside.there (id INTEGER, n INTEGER, version INTEGER);"
@@ -74,13 +69,12 @@ static void test_index_of_the_same_name_in_another_file_is_another(void **state)
 }
 
 /* What SQLite itself would take: temp before main before what was attached. */
-static void test_table_without_a_schema_is_the_one_that_sqlite_takes(void **state)
+TEST_AFTER(set_row_stage, test_table_without_a_schema_is_the_one_that_sqlite_takes)
 {
     sqlock_column id = {"id", sqlock_int(1), NULL};
     static const char count[] = "SELECT count(*) FROM x WHERE version = 2";
     int rc;
 
-    set_row_stage(state);
     app_exec(g.app, "ATTACH ':memory:' AS beside;"
                     "CREATE TABLE beside.x (id INTEGER PRIMARY KEY, version INTEGER);"
                     "INSERT INTO beside.x VALUES (1, 1)");
@@ -95,7 +89,7 @@ static void test_table_without_a_schema_is_the_one_that_sqlite_takes(void **stat
 }
 
 /* Our names of tables are UTF-8, whatever the file's texts are. */
-static void test_table_is_found_in_a_file_of_utf_16(void **state)
+TEST_AFTER(set_row_stage, test_table_is_found_in_a_file_of_utf_16)
 {
     sqlock_column key = {"s", sqlock_text("\xC3\xA4"), NULL};
     sqlock_row row = {sizeof row, NULL, "\xC3\xA4", &key, 1};
@@ -105,7 +99,6 @@ static void test_table_is_found_in_a_file_of_utf_16(void **state)
     sqlock *m;
     sqlock_conn *conn;
 
-    set_row_stage(state);
     snprintf(url, sizeof url, "%s.utf16", g.w->place.url);
     assert_int_equal(sqlite3_open(strchr(url, ':') + 1, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
@@ -127,12 +120,11 @@ static void test_table_is_found_in_a_file_of_utf_16(void **state)
 }
 
 /* Each statement that changes something gives a row then. */
-static void test_application_may_have_its_changes_counted(void **state)
+TEST_AFTER(set_row_stage, test_application_may_have_its_changes_counted)
 {
     sqlock_column id = {"id", sqlock_int(1), NULL};
     int rc;
 
-    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE x (id INTEGER PRIMARY KEY, version INTEGER);"
                     "INSERT INTO x VALUES (1, 1); PRAGMA count_changes = 1");
     assert_int_equal(raised("main", "x", id, "SELECT count(*) FROM x WHERE version = 2", &rc), 1);
@@ -143,12 +135,4 @@ static void test_application_may_have_its_changes_counted(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_table_is_found_in_a_file_of_utf_16),
-    cmocka_unit_test(test_application_may_have_its_changes_counted),
-    cmocka_unit_test(test_key_is_compared_as_its_index_compares),
-    cmocka_unit_test(test_index_of_the_same_name_in_another_file_is_another),
-    cmocka_unit_test(test_table_without_a_schema_is_the_one_that_sqlite_takes),
-};
-
-TEST_MAIN_ON(sqlite, tests)
+TEST_MAIN_ON(sqlite)

@@ -15,32 +15,69 @@ _Thread_local sqlock_error said;
 
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
+static struct suite_test *all_tests;
+
+void suite_add(struct suite_test *t)
+{
+    t->next = all_tests;
+    all_tests = t;
+}
+
+/* What cmocka keeps for a test: what is run, and on what; then its world. */
+struct run {
+    const struct suite_test *test;
+    const struct quirks *q;
+    struct world w;
+};
+
+/* The test's, and its locks', which callbacks may drop. */
+static struct world *here;
+static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static int world_begin(void **state)
 {
-    struct world *w = calloc(1, sizeof *w);
+    struct run *r = *state;
 
-    if (!w)
-        return -1;
-    w->q = *state;
-    *state = w;
+    r->w = (struct world){.q = r->q};
+    here = &r->w;
     said = (sqlock_error){0};
     return 0;
 }
 
+/* In the test, not in its setup: cmocka takes a skip there for an error. */
+static void world_run(void **state)
+{
+    struct run *r = *state;
+    struct world *w = &r->w;
+
+    late_begin();
+    spy_start(w->q);
+    w->driver = *spied_driver();
+    w->q->make(&w->place);
+    w->made = true;
+    if (!(r->test->needs & BARE))
+        ok(migrate_here(w, NULL, &said));
+    if (r->test->stage)
+        r->test->stage(w);
+    r->test->run(w);
+}
+
 static int world_end(void **state)
 {
-    struct world *w = *state;
+    struct world *w = &((struct run *)*state)->w;
 
     child_end_all(); /* first: they may hold row locks, as these do */
     while (w->n_ends > 0)
         w->ends[--w->n_ends]();
     for (size_t i = 0; i < w->n_apps; i++)
         w->q->app->close(w->apps[i]);
+    for (size_t i = 0; i < w->n_locks; i++)
+        sqlock_lock_free(w->locks[i]);
+    free(w->locks);
     for (size_t i = 0; i < w->n_managers; i++)
         sqlock_close(w->managers[i]);
     if (w->made)
         w->q->drop(&w->place);
-    free(w);
     return 0;
 }
 
@@ -48,26 +85,6 @@ void at_end(struct world *w, void (*end)(void))
 {
     assert_in_range(w->n_ends, 0, WORLD_ENDS - 1);
     w->ends[w->n_ends++] = end;
-}
-
-struct world *world_bare(void **state)
-{
-    struct world *w = *state;
-
-    late_begin();
-    spy_start(w->q);
-    w->q->make(&w->place);
-    w->made = true;
-    return w;
-}
-
-struct world *world(void **state)
-{
-    struct world *w = world_bare(state);
-    sqlock_error err = {0};
-
-    assert_ok(migrate_here(w, NULL, &err), &err);
-    return w;
 }
 
 void place_opts(const struct world *w, sqlock_open_opts *opts)
@@ -85,6 +102,18 @@ int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sql
         o = *opts;
     place_opts(w, &o);
     return sqlock_open(spied_driver(), w->place.url, &o, out_m, err);
+}
+
+sqlock *open_changed(struct world *w, int32_t request_ms)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+
+    o.request_ms = request_ms;
+    place_opts(w, &o);
+    ok(sqlock_open(&w->driver, w->place.url, &o, &m, &said));
+    assert_in_range(w->n_managers, 0, WORLD_MANAGERS - 1);
+    return w->managers[w->n_managers++] = m;
 }
 
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err)
@@ -108,13 +137,6 @@ sqlock *open_manager(struct world *w, const sqlock_open_opts *opts)
         assert_ok(open_here(w, opts, &m, &err), &err);
     w->managers[w->n_managers++] = m;
     return m;
-}
-
-sqlock *manager(void **state)
-{
-    struct world *w = *state;
-
-    return open_manager(w->made ? w : world(state), NULL);
 }
 
 void close_manager(struct world *w, sqlock *m)
@@ -142,6 +164,36 @@ sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags)
     return o;
 }
 
+sqlock_lock *keep(sqlock_lock *lock)
+{
+    struct world *w = here;
+
+    pthread_mutex_lock(&locks_mutex);
+    w->locks = realloc(w->locks, (w->n_locks + 1) * sizeof *w->locks);
+    w->locks[w->n_locks++] = lock;
+    pthread_mutex_unlock(&locks_mutex);
+    return lock;
+}
+
+sqlock_lock *forget(sqlock_lock *lock)
+{
+    struct world *w = here;
+    size_t i = 0;
+
+    pthread_mutex_lock(&locks_mutex);
+    while (i < w->n_locks && w->locks[i] != lock)
+        i++;
+    if (i < w->n_locks)
+        w->locks[i] = w->locks[--w->n_locks];
+    pthread_mutex_unlock(&locks_mutex);
+    return lock;
+}
+
+void drop(sqlock_lock *lock)
+{
+    sqlock_lock_free(forget(lock));
+}
+
 sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts)
 {
     sqlock_error err = {0};
@@ -149,7 +201,7 @@ sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *o
 
     assert_ok(sqlock_acquire(m, name, opts, &lock, &err), &err);
     assert_non_null(lock);
-    return lock;
+    return keep(lock);
 }
 
 sqlock_lock *take_for(sqlock *m, const char *name, int32_t lease_ms, unsigned flags)
@@ -169,7 +221,7 @@ void give(sqlock_lock *lock)
     sqlock_error err = {0};
 
     assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
+    drop(lock);
 }
 
 int try_once(sqlock *m, const char *name)
@@ -190,6 +242,28 @@ bool is_free(sqlock *m, const char *name)
 void await_loss(sqlock_lock *lock)
 {
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(5000));
+}
+
+void check_state(sqlock_state expected, sqlock_lock *lock, const char *what, const char *file,
+                 int line)
+{
+    sqlock_state state = sqlock_lock_state(lock);
+
+    if (state == expected)
+        return;
+    print_error("%s is %s (%s), not %s\n", what, sqlock_state_name(state),
+                sqlock_why_name(sqlock_lock_why(lock)), sqlock_state_name(expected));
+    _fail(file, line);
+}
+
+void check_lost(sqlock_lock *lock, sqlock_why why, const char *what, const char *file, int line)
+{
+    check_state(SQLOCK_LOST, lock, what, file, line);
+    if (sqlock_lock_why(lock) == why)
+        return;
+    print_error("%s is lost: %s, not: %s\n", what, sqlock_why_name(sqlock_lock_why(lock)),
+                sqlock_why_name(why));
+    _fail(file, line);
 }
 
 void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element))
@@ -258,18 +332,57 @@ static int run_executed(const struct quirks *q)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* A mark, never called: each test of the suite has world_begin() in its place. */
-int decided_in_core(void **state)
+/* What there is. A server is asked for guards only if it is to be tested: else there may be none.
+ */
+static unsigned has(const struct quirks *q)
 {
-    (void)state;
-    return -1;
+    const struct adopt_app *app = q->app;
+    /* In a hurry one database shows what core decides, and nothing waits for other processes. */
+    bool quick = getenv("SQLOCK_TEST_QUICK") != NULL && !q->born_migrated;
+    bool guards = app && test_wants(q->name) && (!q->guards || q->guards());
+
+    return (q->tries_core && !quick ? CORE_TRIED : 0) | (q->born_migrated ? 0 : EMPTY) |
+           (q->execute ? SQL : 0) | (q->leave ? DEAD_ROWS : 0) |
+           (q->between_processes ? PROCESSES : 0) |
+           (q->opens_after_fork ? FORK_OPENS : FORK_REFUSED) |
+           (q->driver()->caps & SQLOCK_CAP_ONE_WRITER ? ONE_WRITER : MANY_WRITERS) |
+           (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |
+           (app && app->slow ? SLOW_STEP : 0) | (app && app->kill ? KILLS : 0) |
+           (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE;
 }
 
-int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
-                    size_t n)
+enum { TESTS_MOST = 400 };
+
+static int by_line(const void *a, const void *b)
 {
-    struct CMUnitTest *run;
-    int failed, code = 0;
+    const struct run *x = a, *y = b;
+
+    return x->test->line - y->test->line;
+}
+
+/* Put the file's tests that fit behind the n that are there; how many there are then. */
+static size_t add_file(const struct quirks *q, unsigned there, const char *file, struct run *runs,
+                       size_t n)
+{
+    size_t begin = n;
+
+    for (const struct suite_test *t = all_tests; t; t = t->next) {
+        if (strcmp(t->file, file) != 0 || (t->needs & ~there))
+            continue;
+        if (n == TESTS_MOST) {
+            fprintf(stderr, "there are too many tests for their table\n");
+            exit(1);
+        }
+        runs[n++] = (struct run){.test = t, .q = q};
+    }
+    qsort(runs + begin, n - begin, sizeof *runs, by_line);
+    return n;
+}
+
+static int run_all(const struct quirks *q, const char *name, struct run *runs, size_t n)
+{
+    struct CMUnitTest tests[TESTS_MOST];
+    int code = 0;
 
     if (q->missing && q->missing(&code))
         return code;
@@ -277,97 +390,89 @@ int suite_run_tests(const struct quirks *q, const char *name, const struct CMUni
         printf("SKIP: %s is not among the drivers to test\n", q->name);
         return 0;
     }
-    run = calloc(n, sizeof *run);
-    for (size_t i = 0; run && i < n; i++) {
-        run[i] = tests[i];
-        run[i].setup_func = world_begin;
-        run[i].teardown_func = world_end;
-        run[i].initial_state = (void *)(uintptr_t)q;
-    }
-    failed = run ? _cmocka_run_group_tests(name, run, n, NULL, NULL) : 1;
-    free(run);
-    return failed == 0 ? 0 : 1;
+    for (size_t i = 0; i < n; i++)
+        tests[i] =
+            (struct CMUnitTest){runs[i].test->name, world_run, world_begin, world_end, &runs[i]};
+    return _cmocka_run_group_tests(name, tests, n, NULL, NULL) == 0 ? 0 : 1;
 }
+
+int suite_run_file(const struct quirks *q, const char *file)
+{
+    static struct run runs[TESTS_MOST];
+
+    return run_all(q, file, runs, add_file(q, has(q), file, runs, 0));
+}
+
+#define SUITE(name) "tests/drivers/suite_" name ".c"
 
 static int run_suite(const struct quirks *q)
 {
-    bool one_writer = q->driver()->caps & SQLOCK_CAP_ONE_WRITER;
-    bool asks = q->app != NULL && test_wants(q->name); /* who is left out may have no server */
-    bool guards = asks && (q->guards == NULL || q->guards());
-    /* In a hurry one database shows what core decides, and nothing waits for other processes. */
-    bool quick = getenv("SQLOCK_TEST_QUICK") != NULL && !q->born_migrated;
+    static struct run runs[TESTS_MOST];
     /* Who forks comes first. libtsan maps 1.2 MB at each dlclose() and never unmaps them, the
      * driver for SQLite looks at every library when it connects, and a child of a process with more
      * in one piece than the machine's memory is refused. */
     const struct {
-        const struct part *part;
-        bool fits;
-    } parts[] = {{&suite_names, true},
-                 {&suite_fork, true},
-                 {&suite_processes, q->between_processes && !quick},
-                 {&suite_executed, q->between_processes},
-                 {&suite_child_opens, q->between_processes && q->opens_after_fork},
-                 {&suite_child_refused, q->between_processes && !q->opens_after_fork},
-                 {&suite_stale, guards && q->between_processes},
-                 {&suite_stale_inside, guards && q->between_processes && !one_writer},
-                 {&suite_lease, true},
-                 {&suite_ended, true},
-                 {&suite_unsure, true},
-                 {&suite_import, true},
-                 {&suite_loss, true},
-                 {&suite_renewal, true},
-                 {&suite_wait, true},
-                 {&suite_arguments, true},
-                 {&suite_threads, true},
-                 {&suite_async, true},
-                 {&suite_scope, true},
-                 {&suite_list, true},
-                 {&suite_schema, true},
-                 {&suite_versions, true},
-                 {&suite_reap, true},
-                 {&suite_register, true},
-                 {&suite_register_lost, true},
-                 {&suite_migration, !q->born_migrated},
-                 {&suite_sql, q->execute != NULL},
-                 {&suite_reap_sql, q->execute != NULL},
-                 {&suite_reap_locked, guards && !one_writer},
-                 {&suite_load, q->leave != NULL && !quick},
-                 {&suite_adopt, q->app != NULL},
-                 {&suite_adopt_cut, q->app != NULL},
-                 {&suite_adopt_slow, q->app != NULL && q->app->slow != NULL},
-                 {&suite_guard, guards},
-                 {&suite_guard_renewed, guards && !one_writer},
-                 {&suite_guard_alone, guards && one_writer},
-                 {&suite_guard_refused, q->app != NULL && !guards},
-                 {&suite_rowlock, guards},
-                 {&suite_rowlock_keys, guards},
-                 {&suite_rowlock_wait, guards},
-                 {&suite_rowlock_blockers, guards},
-                 {&suite_rowlock_server, guards && q->app->kill != NULL},
-                 {&suite_rowlock_deadlock, guards && q->app->kill != NULL},
-                 {&suite_deadlock, guards && q->meets_deadlocks},
-                 {&suite_matrix, guards},
-                 {&suite_cas, q->app != NULL},
-                 {&suite_cas_columns, q->app != NULL},
-                 {&suite_cas_race, q->app != NULL},
-                 {&suite_fence, q->app != NULL},
-                 {&suite_retry, true},
-                 {&suite_rowlock_refused, q->app != NULL},
-                 {&suite_rowlock_race, q->app != NULL}};
-    struct CMUnitTest tests[380];
+        const char *file;
+        unsigned needs;
+    } files[] = {
+        {SUITE("names"), 0},
+        {SUITE("fork"), 0},
+        {SUITE("processes"), PROCESSES | LEISURE},
+        {SUITE("child"), PROCESSES},
+        {SUITE("stale"), GUARDS | PROCESSES},
+        {SUITE("lease"), 0},
+        {SUITE("ended"), 0},
+        {SUITE("unsure"), 0},
+        {SUITE("import"), 0},
+        {SUITE("loss"), 0},
+        {SUITE("renewal"), 0},
+        {SUITE("wait"), 0},
+        {SUITE("arguments"), 0},
+        {SUITE("threads"), 0},
+        {SUITE("async"), 0},
+        {SUITE("scope"), 0},
+        {SUITE("list"), 0},
+        {SUITE("schema"), 0},
+        {SUITE("versions"), 0},
+        {SUITE("reap"), 0},
+        {SUITE("register"), 0},
+        {SUITE("register_lost"), 0},
+        {SUITE("reap_sql"), SQL},
+        {SUITE("load"), DEAD_ROWS | LEISURE},
+        {SUITE("adopt"), ADOPTION},
+        {SUITE("adopt_cut"), ADOPTION},
+        {SUITE("guard"), ADOPTION},
+        {SUITE("rowlock"), GUARDS},
+        {SUITE("rowlock_keys"), GUARDS},
+        {SUITE("rowlock_wait"), ADOPTION},
+        {SUITE("rowlock_blockers"), GUARDS},
+        {SUITE("deadlock"), GUARDS | DEADLOCKS},
+        {SUITE("matrix"), GUARDS},
+        {SUITE("cas"), ADOPTION},
+        {SUITE("cas_columns"), ADOPTION},
+        {SUITE("cas_race"), ADOPTION},
+        {SUITE("fence"), ADOPTION},
+        {SUITE("retry"), 0},
+        {SUITE("rowlock_race"), ADOPTION},
+    };
+    enum { FILES = sizeof files / sizeof *files };
+    unsigned there = has(q);
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (size_t j = 0; parts[i].fits && j < parts[i].part->n; j++) {
-            if (parts[i].part->tests[j].setup_func == decided_in_core && (quick || !q->tries_core))
-                continue;
-            if (n == sizeof tests / sizeof *tests) {
-                fprintf(stderr, "the suite has too many tests for its table\n");
-                return 1;
-            }
-            tests[n++] = parts[i].part->tests[j];
+    for (const struct suite_test *t = all_tests; t; t = t->next) {
+        size_t i = 0;
+
+        while (i < FILES && strcmp(t->file, files[i].file) != 0)
+            i++;
+        if (i == FILES && strncmp(t->file, SUITE(""), strlen("tests/drivers/suite_")) == 0) {
+            fprintf(stderr, "%s is not in the suite's list\n", t->file);
+            return 1;
         }
-    return suite_run_tests(q, q->name, tests, n);
+    }
+    for (size_t i = 0; i < FILES; i++)
+        if ((files[i].needs & ~there) == 0)
+            n = add_file(q, there, files[i].file, runs, n);
+    return run_all(q, q->name, runs, n);
 }
 
 /* What asks the server what it can do is a use of the client library already. */

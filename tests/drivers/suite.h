@@ -7,9 +7,13 @@
 #ifndef SQLOCK_TESTS_DRIVERS_SUITE_H
 #define SQLOCK_TESTS_DRIVERS_SUITE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/place.h"
@@ -18,22 +22,119 @@
 #include <sqlock/import.h>
 #include <sqlock/sqlock.h>
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- worlds ---------------------------------------------------------------------------------- */
 
-/* All tests that fit the driver, or those given. Returns what main() returns. */
-int suite_run(const struct quirks *q);
-int suite_run_tests(const struct quirks *q, const char *name, const struct CMUnitTest *tests,
-                    size_t n);
-/* The main() of a program with tests on one database: fake, sqlite, or another one with quirks. */
-#define TEST_MAIN_ON(server, tests)                                                                \
-    int main(void)                                                                                 \
+enum { WORLD_MANAGERS = 32, WORLD_APPS = 8, WORLD_ENDS = 4 };
+
+struct world {
+    const struct quirks *q;
+    struct place place;
+    sqlock_driver driver; /* a copy of the one that managers use, for a test to change */
+    bool made;
+    sqlock *managers[WORLD_MANAGERS];
+    size_t n_managers;
+    sqlock_lock **locks; /* what was taken: freed when the test ends */
+    size_t n_locks;
+    void *apps[WORLD_APPS]; /* the application's own connections (adopt_app.h) */
+    size_t n_apps;
+    void (*ends[WORLD_ENDS])(void);
+    size_t n_ends;
+};
+
+/* ---- tests -------------------------------------------------------------------------------------
+ * A test stands where it is written, and registers itself. It is run with w, its world, and with
+ * one or two managers, if it names them:
+ *
+ *     TEST(test_one_holder_at_a_time, a, b)
+ *     {
+ *         sqlock_lock *lock = take(a, "nightly");
+ *
+ * suite.c lists the suite's files. The tests of another program, which ends with TEST_MAIN_ON, are
+ * those of its file. */
+
+/* What a test needs. A guard needs an application's connection that can be adopted, and a server
+ * that can keep one. */
+enum {
+    CORE_TRIED = 1 << 0, /* quirks have tries_core */
+    EMPTY = 1 << 1,      /* an empty database has no schema */
+    SQL = 1 << 2,        /* it can be run past the library */
+    DEAD_ROWS = 1 << 3,  /* they can be made by the thousand */
+    PROCESSES = 1 << 4,  /* they meet in one database */
+    FORK_OPENS = 1 << 5, /* a child of a process with a manager may open one, or may not */
+    FORK_REFUSED = 1 << 6,
+    ONE_WRITER = 1 << 7, /* a transaction keeps everybody out, or only from its rows */
+    MANY_WRITERS = 1 << 8,
+    ADOPTION = 1 << 9,
+    GUARDS = 1 << 10,
+    NO_GUARDS = 1 << 11,
+    SLOW_STEP = 1 << 12, /* a statement that can be cut */
+    KILLS = 1 << 13,     /* the server can end a session */
+    DEADLOCKS = 1 << 14, /* a request of ours can meet one */
+    LEISURE = 1 << 15,   /* not in a hurry (make quick), but on the fake database */
+    BARE = 1 << 16       /* no need: the world begins without a schema */
+};
+
+struct suite_test {
+    const char *name, *file;
+    int line;
+    void (*run)(struct world *w);
+    void (*stage)(struct world *w); /* called before the test; NULL: nothing */
+    unsigned needs;
+    struct suite_test *next;
+};
+void suite_add(struct suite_test *t);
+
+/* In the place of check.h's, whose tests have no world. */
+#undef TEST
+#define TEST(...)              TEST_WITH(0, NULL, __VA_ARGS__)
+#define TEST_IF(needs, ...)    TEST_WITH(needs, NULL, __VA_ARGS__)
+#define TEST_AFTER(stage, ...) TEST_WITH(0, stage, __VA_ARGS__)
+#define BARE_TEST(...)         TEST_WITH(BARE, NULL, __VA_ARGS__)
+/* Of what core decides whatever the driver does: arguments, options, states, callbacks, loops. It
+ * is run where quirks have tries_core; on servers it would only last longer. */
+#define CORE_TEST(...) TEST_WITH(CORE_TRIED, NULL, __VA_ARGS__)
+
+#define TEST_WITH(needs, stage, ...)                                                               \
+    TEST_PICK(__VA_ARGS__, TEST_OF_TWO, TEST_OF_ONE, TEST_OF_NONE, )(needs, stage, __VA_ARGS__)
+#define TEST_PICK(f, a, b, macro, ...) macro
+#define TEST_OF_NONE(needs, stage, f)                                                              \
+    static void f(struct world *w);                                                                \
+    TEST_ADD(needs, stage, f, f)                                                                   \
+    static void f(__attribute__((unused)) struct world *w)
+#define TEST_OF_ONE(needs, stage, f, m)                                                            \
+    static void f(struct world *w, sqlock *m);                                                     \
+    static void f##_of_one(struct world *w)                                                        \
     {                                                                                              \
-        return suite_run_tests(&server##_quirks, __FILE__, tests, sizeof tests / sizeof *tests);   \
+        f(w, open_manager(w, NULL));                                                               \
+    }                                                                                              \
+    TEST_ADD(needs, stage, f, f##_of_one)                                                          \
+    static void f(__attribute__((unused)) struct world *w, sqlock *m)
+#define TEST_OF_TWO(needs, stage, f, a, b)                                                         \
+    static void f(struct world *w, sqlock *a, sqlock *b);                                          \
+    static void f##_of_two(struct world *w)                                                        \
+    {                                                                                              \
+        sqlock *first = open_manager(w, NULL);                                                     \
+        f(w, first, open_manager(w, NULL));                                                        \
+    }                                                                                              \
+    TEST_ADD(needs, stage, f, f##_of_two)                                                          \
+    static void f(__attribute__((unused)) struct world *w, sqlock *a, sqlock *b)
+#define TEST_ADD(needs, stage, f, run)                                                             \
+    __attribute__((constructor)) static void f##_is_a_test(void)                                   \
+    {                                                                                              \
+        static struct suite_test t = {#f, __FILE__, __LINE__, run, stage, needs, NULL};            \
+        suite_add(&t);                                                                             \
     }
 
-/* ---- what a call said -------------------------------------------------------------------------
- */
+/* What main() returns: all tests of the suite that fit the driver, or those of a file. */
+int suite_run(const struct quirks *q);
+int suite_run_file(const struct quirks *q, const char *file);
+#define TEST_MAIN_ON(server)                                                                       \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return suite_run_file(&server##_quirks, __FILE__);                                         \
+    }
+
+/* ---- what a call said ------------------------------------------------------------------------ */
 
 /* The error of the test's calls. Each thread has its own, empty when a test begins. */
 extern _Thread_local sqlock_error said;
@@ -42,25 +143,16 @@ extern _Thread_local sqlock_error said;
 #define ok(call)             check_code(SQLOCK_OK, (call), &said, #call, __FILE__, __LINE__)
 #define says(expected, call) check_code((expected), (call), &said, #call, __FILE__, __LINE__)
 
-/* ---- worlds ---------------------------------------------------------------------------------- */
+/* The call takes from low to high milliseconds. */
+#define assert_takes(low_ms, high_ms, call)                                                        \
+    do {                                                                                           \
+        int64_t takes_begun = now_us();                                                            \
+        call;                                                                                      \
+        check_between((low_ms)*INT64_C(1000), now_us() - takes_begun, (high_ms)*INT64_C(1000),     \
+                      "the time of " #call, __FILE__, __LINE__);                                   \
+    } while (0)
 
-enum { WORLD_MANAGERS = 32, WORLD_APPS = 8, WORLD_ENDS = 4 };
-
-struct world {
-    const struct quirks *q;
-    struct place place;
-    bool made;
-    sqlock *managers[WORLD_MANAGERS];
-    size_t n_managers;
-    void *apps[WORLD_APPS]; /* the application's own connections (adopt_app.h) */
-    size_t n_apps;
-    void (*ends[WORLD_ENDS])(void);
-    size_t n_ends;
-};
-
-/* The test's world with its schema, and without. First line of every test. */
-struct world *world(void **state);
-struct world *world_bare(void **state);
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Call this when the test ends, however it does: the last one first, before connections and
  * managers are closed. */
@@ -69,25 +161,43 @@ void at_end(struct world *w, void (*end)(void));
 /* Open a manager; opts may be NULL. Where it is comes from the world. It is closed when the test
  * ends, unless close_manager() did it before. */
 sqlock *open_manager(struct world *w, const sqlock_open_opts *opts);
+/* With these options: open_with(w, with.request_ms = 300, with.connections = 3). */
+#define open_with(w, ...)                                                                          \
+    ({                                                                                             \
+        sqlock_open_opts with = SQLOCK_OPEN_OPTS_INIT;                                             \
+        (void)(__VA_ARGS__);                                                                       \
+        open_manager((w), &with);                                                                  \
+    })
 void close_manager(struct world *w, sqlock *m);
-/* One in the test's world, which is made if this is the first. */
-sqlock *manager(void **state);
 /* The same for whoever looks at the result, and need not close what failed. */
 int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
+/* By way of w->driver, as the test has changed it. */
+sqlock *open_changed(struct world *w, int32_t request_ms);
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err);
 /* Where the world is, over what opts says of it. */
 void place_opts(const struct world *w, sqlock_open_opts *opts);
 /* The driver that all managers of worlds use: the real one, and counts what goes through it. */
 const sqlock_driver *spied_driver(void);
 
-/* Acquire, and fail the test if that fails; it may wait ten seconds. lease_ms 0: the default. */
+/* Acquire, and fail the test if that fails; it may wait ten seconds. lease_ms 0: the default. The
+ * handle is freed when the test ends, unless give() or drop() did it before. */
 sqlock_lock *take(sqlock *m, const char *name);
 sqlock_lock *take_for(sqlock *m, const char *name, int32_t lease_ms, unsigned flags);
 sqlock_lock *take_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts);
+sqlock_lock *forget(sqlock_lock *lock);    /* it is freed by someone else */
+sqlock_lock *keep(sqlock_lock *lock);      /* one that was got in another way: the same for it */
 void give(sqlock_lock *lock);              /* release and free */
+void drop(sqlock_lock *lock);              /* free */
 int try_once(sqlock *m, const char *name); /* the code of a try; what it got is given back */
 bool is_free(sqlock *m, const char *name); /* a try gets it, and no refusal */
 void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few seconds at most */
+/* Which state a lock is in; that it is lost, and why; that it will be, as await_loss() says. */
+#define assert_state(state, lock) check_state((state), (lock), #lock, __FILE__, __LINE__)
+#define assert_lost(lock, why)    check_lost((lock), (why), #lock, __FILE__, __LINE__)
+#define await_lost(lock, why)     (await_loss(lock), assert_lost(lock, why))
+void check_state(sqlock_state expected, sqlock_lock *lock, const char *what, const char *file,
+                 int line);
+void check_lost(sqlock_lock *lock, sqlock_why why, const char *what, const char *file, int line);
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
 /* exec this program again, in the place of this process: it tries to get the lock in w's place and
@@ -125,44 +235,5 @@ void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element
 int64_t margin_us(int32_t lease_ms);
 /* When fd becomes readable, at most so late: true. */
 bool readable_within(int fd, int32_t ms);
-
-/* ---- the suite's parts ----------------------------------------------------------------------- */
-
-struct part {
-    const struct CMUnitTest *tests;
-    size_t n;
-};
-
-extern const struct part suite_lease, suite_ended, suite_unsure, suite_import, suite_loss,
-    suite_renewal, suite_wait, suite_names, suite_arguments, suite_fork, suite_threads, suite_async,
-    suite_scope, suite_list, suite_schema, suite_versions, suite_reap, suite_register,
-    suite_register_lost;
-/* Where processes meet in one database; then those where a child of a process with a manager may
- * open one, and where it may not. */
-extern const struct part suite_processes, suite_executed, suite_child_opens, suite_child_refused;
-extern const struct part suite_migration; /* where an empty database has no schema */
-extern const struct part suite_sql, suite_reap_sql,
-    suite_reap_locked;               /* where SQL can be run past the library */
-extern const struct part suite_load; /* where rows can be made by the thousand */
-/* Where an application's connection can be adopted; then where a statement on it can be cut, and
- * whether renewals go on beside its transactions, or they keep everybody out. */
-extern const struct part suite_adopt, suite_adopt_cut, suite_adopt_slow, suite_guard;
-extern const struct part suite_matrix, suite_cas, suite_cas_columns, suite_cas_race, suite_fence,
-    suite_retry;
-extern const struct part suite_guard_renewed, suite_guard_alone, suite_stale, suite_stale_inside;
-extern const struct part suite_guard_refused; /* where the server cannot keep one */
-extern const struct part suite_rowlock, suite_rowlock_keys, suite_rowlock_wait,
-    suite_rowlock_blockers;
-extern const struct part suite_rowlock_server, suite_rowlock_deadlock;
-extern const struct part suite_deadlock; /* the same, of a request of ours; MySQL */
-/* Also where a server knows no NOWAIT. */
-extern const struct part suite_rowlock_race, suite_rowlock_refused;
-
-/* A test of what core decides whatever the driver does: arguments, options, states, callbacks,
- * loops. It is run where quirks have tries_core; on servers it would only last longer. */
-#define core_test(f) cmocka_unit_test_setup(f, decided_in_core)
-int decided_in_core(void **state);
-
-#define PART(name, array) const struct part name = {array, sizeof(array) / sizeof(*(array))}
 
 #endif

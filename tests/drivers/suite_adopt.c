@@ -2,17 +2,13 @@
  * application finds its transaction, its answers and its session as they were. */
 #include "tests/drivers/suite_guest.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- adopting -------------------------------------------------------------------------------- */
 
-static void test_adopting_asks_for_the_callers_view_of_the_library(void **state)
+TEST_AFTER(begin_app, test_adopting_asks_for_the_callers_view_of_the_library)
 {
     sqlock_adopt_opts o = {.size = sizeof o, .scripts = g.scripts}, other;
     void *conn = NULL;
 
-    begin_app(state);
     g.side->offer(g.app, &o);
     other = o;
     other.library = (void (*)(void))abort;
@@ -30,15 +26,13 @@ static void test_adopting_asks_for_the_callers_view_of_the_library(void **state)
     says(SQLOCK_EINVAL, g.adopter->adopt(&other, &conn, &said));
 }
 
-static void test_adopted_connection_is_closed_after_the_applications_own(void **state)
+TEST_AFTER(begin_guest, test_adopted_connection_is_closed_after_the_applications_own)
 {
-    begin_guest(state);
     g.side->close(g.w->apps[--g.w->n_apps]);
 }
 
-static void test_state_follows_the_application(void **state)
+TEST_AFTER(begin_guest, test_state_follows_the_application)
 {
-    begin_guest(state);
     assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
@@ -55,11 +49,10 @@ static void test_state_follows_the_application(void **state)
 
 /* ---- the application's transaction ----------------------------------------------------------- */
 
-static void test_requests_are_part_of_the_applications_transaction(void **state)
+TEST_AFTER(begin_guest, test_requests_are_part_of_the_applications_transaction)
 {
     int64_t n = 10;
 
-    begin_guest(state);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
         be_a_guest();
@@ -74,9 +67,8 @@ static void test_requests_are_part_of_the_applications_transaction(void **state)
     }
 }
 
-static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **state)
+TEST_AFTER(begin_in_transaction, test_undo_takes_back_only_what_was_done_since_the_savepoint)
 {
-    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(run(OUR_WRITE));
@@ -87,12 +79,9 @@ static void test_undo_takes_back_only_what_was_done_since_the_savepoint(void **s
     assert_int_equal(seen_by(g.app), 11);
 }
 
-static void test_savepoints_of_the_application_survive(void **state)
+TEST_AFTER(begin_in_transaction, test_savepoints_of_the_application_survive)
 {
-    begin_in_transaction(state);
-    app_exec(g.app, "SAVEPOINT a");
-    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
-    app_exec(g.app, "SAVEPOINT b");
+    app_exec(g.app, "SAVEPOINT a", "UPDATE app_row SET n = n + 1 WHERE id = 1", "SAVEPOINT b");
     be_a_guest();
     assert_int_equal(seen_by(g.app), 111);
     app_exec(g.app, "ROLLBACK TO SAVEPOINT b"); /* reaches behind what we did */
@@ -106,9 +95,8 @@ static void test_savepoints_of_the_application_survive(void **state)
 }
 
 /* Its name is ours by its beginning only: an application may have the same. */
-static void test_no_savepoint_of_ours_is_left(void **state)
+TEST_AFTER(begin_in_transaction, test_no_savepoint_of_ours_is_left)
 {
-    begin_in_transaction(state);
     be_a_guest();
     point_ok(SQLOCK_SAVEPOINT_SET);
     point_ok(SQLOCK_SAVEPOINT_RELEASE);
@@ -131,7 +119,7 @@ static int64_t asked(void)
     return rows_int(g.rows, 0, SQLOCK_COL_TOKEN, -1);
 }
 
-static void test_values_are_fitted_to_the_columns_of_the_application(void **state)
+TEST_AFTER(begin_app, test_values_are_fitted_to_the_columns_of_the_application)
 {
     const unsigned char bytes[] = {0, 255, '\'', '\\'};
     const sqlock_value insert[] = {text("it's \\ \"a\""),
@@ -141,7 +129,6 @@ static void test_values_are_fitted_to_the_columns_of_the_application(void **stat
                                    {.type = SQLOCK_BYTES, .data = bytes, .len = sizeof bytes}};
     const sqlock_value more = number(1000);
 
-    begin_app(state);
     app_exec(g.app, g.side->table_of_types);
     ok(adopt(g.app, &g.conn));
     app_exec(g.app, g.side->begins[0]);
@@ -158,11 +145,10 @@ static void test_values_are_fitted_to_the_columns_of_the_application(void **stat
     assert_int_equal(app_number(g.app, "SELECT b FROM app_types"), 1000 - 32768);
 }
 
-static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
+TEST_AFTER(begin_in_transaction, test_asking_in_a_transaction_leaves_it_as_running_does)
 {
     const sqlock_value values[] = {number(5), number(1)};
 
-    begin_in_transaction(state);
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2));
     assert_int_equal(seen_by(g.app), 5);
@@ -176,11 +162,10 @@ static void test_asking_in_a_transaction_leaves_it_as_running_does(void **state)
 /* ---- what the application reads next --------------------------------------------------------- */
 
 /* While an answer has not been read to its end there is no room for a request. */
-static void test_half_read_answer_is_left_alone(void **state)
+TEST_AFTER(begin_in_transaction, test_half_read_answer_is_left_alone)
 {
     void *conn = NULL;
 
-    begin_in_transaction(state);
     g.side->start_reading(g.app);
     if (g.side->one_answer) {
         assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
@@ -196,11 +181,10 @@ static void test_half_read_answer_is_left_alone(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static void test_settings_and_handlers_are_as_before(void **state)
+TEST_AFTER(begin_app, test_settings_and_handlers_are_as_before)
 {
     char *before;
 
-    begin_app(state);
     app_exec(g.app, g.side->begins[0]);
     before = g.side->settings(g.app);
     assert_true(strlen(before) > 0);
@@ -214,9 +198,8 @@ static void test_settings_and_handlers_are_as_before(void **state)
     still_tells(before, g.side->settings);
 }
 
-static void test_prepared_statement_of_the_application_survives(void **state)
+TEST_AFTER(begin_guest, test_prepared_statement_of_the_application_survives)
 {
-    begin_guest(state);
     g.side->prepare(g.app);
     app_exec(g.app, g.side->begins[0]);
     be_a_guest();
@@ -225,31 +208,13 @@ static void test_prepared_statement_of_the_application_survives(void **state)
     assert_int_equal(g.side->run_prepared(g.app), 42);
 }
 
-static void test_what_is_told_of_the_last_statement_is_given_back(void **state)
+TEST_AFTER(begin_in_transaction, test_what_is_told_of_the_last_statement_is_given_back)
 {
     char *before;
 
-    begin_in_transaction(state);
     app_exec(g.app, "INSERT INTO app_row VALUES (2, 20), (3, 30)");
     before = g.side->last(g.app);
     be_a_guest();
     still_tells(before, g.side->last);
     app_exec(g.app, "COMMIT");
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_adopting_asks_for_the_callers_view_of_the_library),
-    cmocka_unit_test(test_adopted_connection_is_closed_after_the_applications_own),
-    cmocka_unit_test(test_state_follows_the_application),
-    cmocka_unit_test(test_requests_are_part_of_the_applications_transaction),
-    cmocka_unit_test(test_undo_takes_back_only_what_was_done_since_the_savepoint),
-    cmocka_unit_test(test_savepoints_of_the_application_survive),
-    cmocka_unit_test(test_no_savepoint_of_ours_is_left),
-    cmocka_unit_test(test_values_are_fitted_to_the_columns_of_the_application),
-    cmocka_unit_test(test_asking_in_a_transaction_leaves_it_as_running_does),
-    cmocka_unit_test(test_half_read_answer_is_left_alone),
-    cmocka_unit_test(test_settings_and_handlers_are_as_before),
-    cmocka_unit_test(test_prepared_statement_of_the_application_survives),
-    cmocka_unit_test(test_what_is_told_of_the_last_statement_is_given_back),
-};
-PART(suite_adopt, tests);

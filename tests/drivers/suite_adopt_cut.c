@@ -11,11 +11,10 @@ static void goes_on(void)
     assert_int_equal(seen_by(g.app), 11);
 }
 
-static void test_statement_is_cut_at_the_deadline(void **state)
+TEST_WITH(SLOW_STEP, begin_in_transaction, test_statement_is_cut_at_the_deadline)
 {
     int64_t begun;
 
-    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     begun = sqlock_now_us();
@@ -24,9 +23,8 @@ static void test_statement_is_cut_at_the_deadline(void **state)
     goes_on();
 }
 
-static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
+TEST_AFTER(begin_in_transaction, test_nothing_is_sent_when_the_deadline_has_passed)
 {
-    begin_in_transaction(state);
     says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1));
     assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
     assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
@@ -34,12 +32,11 @@ static void test_nothing_is_sent_when_the_deadline_has_passed(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static void test_statement_is_cut_by_cancel(void **state)
+TEST_WITH(SLOW_STEP, begin_in_transaction, test_statement_is_cut_by_cancel)
 {
     int64_t begun = sqlock_now_us();
     int rc;
 
-    begin_in_transaction(state);
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
     point_ok(SQLOCK_SAVEPOINT_SET);
     do_later(200, g.adopter->cancel, g.conn);
@@ -51,9 +48,8 @@ static void test_statement_is_cut_by_cancel(void **state)
 }
 
 /* Savepoints are not cut: what was begun must be undone. */
-static void test_cancel_cuts_the_next_run_and_no_other(void **state)
+TEST_AFTER(begin_in_transaction, test_cancel_cuts_the_next_run_and_no_other)
 {
-    begin_in_transaction(state);
     g.adopter->cancel(g.conn);
     point_ok(SQLOCK_SAVEPOINT_SET);
     says(SQLOCK_ECANCELLED, run(OUR_WRITE));
@@ -64,15 +60,12 @@ static void test_cancel_cuts_the_next_run_and_no_other(void **state)
 }
 
 /* Another client has locked what our statement needs. */
-static void test_wait_for_a_row_ends_at_the_deadline(void **state)
+TEST_AFTER(begin_guest, test_wait_for_a_row_ends_at_the_deadline)
 {
-    void *other;
     int64_t begun;
+    void *other = app_connect();
 
-    begin_guest(state);
-    other = app_connect();
-    app_exec(other, g.side->begins[0]);
-    app_exec(other, "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(other, g.side->begins[0], "UPDATE app_row SET n = 0 WHERE id = 1");
     app_exec(g.app, g.side->begins[0]);
     point_ok(SQLOCK_SAVEPOINT_SET);
     begun = sqlock_now_us();
@@ -82,14 +75,12 @@ static void test_wait_for_a_row_ends_at_the_deadline(void **state)
     undo_failed();
     assert_int_equal(seen_by(g.app), 10);
     app_exec(other, "ROLLBACK");
-    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
-    app_exec(g.app, "COMMIT");
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1", "COMMIT");
     assert_int_equal(seen_by(other), 11);
 }
 
-static void test_end_of_the_session_is_told(void **state)
+TEST_AFTER(begin_guest, test_end_of_the_session_is_told)
 {
-    begin_guest(state);
     if (g.side->kill) {
         app_exec(g.app, g.side->begins[0]);
         point_ok(SQLOCK_SAVEPOINT_SET);
@@ -100,17 +91,3 @@ static void test_end_of_the_session_is_told(void **state)
         assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_nothing_is_sent_when_the_deadline_has_passed),
-    cmocka_unit_test(test_cancel_cuts_the_next_run_and_no_other),
-    cmocka_unit_test(test_wait_for_a_row_ends_at_the_deadline),
-    cmocka_unit_test(test_end_of_the_session_is_told),
-};
-PART(suite_adopt_cut, tests);
-
-static const struct CMUnitTest slow_tests[] = {
-    cmocka_unit_test(test_statement_is_cut_at_the_deadline),
-    cmocka_unit_test(test_statement_is_cut_by_cancel),
-};
-PART(suite_adopt_slow, slow_tests);

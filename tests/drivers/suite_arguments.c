@@ -2,8 +2,6 @@
 #include "tests/drivers/suite.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -29,10 +27,8 @@ static void refused_open(struct world *w, const sqlock_open_opts *opts)
         refused_open((w), &refused_o);                                                             \
     } while (0)
 
-static void test_open_refuses_bad_numbers(void **state)
+CORE_TEST(test_open_refuses_bad_numbers)
 {
-    struct world *w = world(state);
-
     REFUSED(w, connections, 1);
     REFUSED(w, connections, 0);
     REFUSED(w, connections, -1);
@@ -53,12 +49,11 @@ static void test_open_refuses_bad_numbers(void **state)
     REFUSED(w, size, 3);
 }
 
-static void test_open_refuses_urls_of_others(void **state)
+CORE_TEST(test_open_refuses_urls_of_others)
 {
     static const char *const bad[] = {"",          "nosuch:///x",  "nosuch:",
                                       "x",         "://x",         ":x",
                                       " sqlite:x", "/tmp/file.db", "oracle://root:secret@db/x"};
-    struct world *w = world(state);
     sqlock *m = NULL;
     long opens = spy_opens();
 
@@ -68,7 +63,6 @@ static void test_open_refuses_urls_of_others(void **state)
         assert_null(strstr(said.text, "secret")); /* a password is nobody's business */
     }
     assert_int_equal(spy_opens(), opens);
-    (void)w;
 }
 
 static int connect_never(void *user, void **out_native, sqlock_error *err)
@@ -78,9 +72,8 @@ static int connect_never(void *user, void **out_native, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_EUNREACH, 0, "the factory was called");
 }
 
-static void test_open_wants_a_driver_and_either_url_or_factory(void **state)
+CORE_TEST(test_open_wants_a_driver_and_either_url_or_factory)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
     char url[64];
@@ -95,7 +88,6 @@ static void test_open_wants_a_driver_and_either_url_or_factory(void **state)
     says(SQLOCK_EINVAL, sqlock_open(spied_driver(), url, &o, &m, &said));
     assert_null(m);
     assert_int_equal(spy_opens(), opens);
-    (void)w;
 }
 
 static char noted_url[256];
@@ -117,9 +109,8 @@ static void in_capitals(char *out, size_t size, const char *url)
 }
 
 /* RFC 3986, section 3.1. What follows the scheme is left alone. */
-static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
+TEST(test_scheme_of_a_url_is_understood_in_any_case)
 {
-    struct world *w = world(state);
     sqlock *m = NULL;
     sqlock_driver noting = *spied_driver();
     char plain[256], loud[256];
@@ -146,9 +137,8 @@ static void test_scheme_of_a_url_is_understood_in_any_case(void **state)
 }
 
 /* What a factory says is what open says. */
-static void test_open_tells_why_the_factory_failed(void **state)
+CORE_TEST(test_open_tells_why_the_factory_failed)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
 
@@ -156,21 +146,16 @@ static void test_open_tells_why_the_factory_failed(void **state)
     says(SQLOCK_EUNREACH, sqlock_open(spied_driver(), NULL, &o, &m, &said));
     assert_null(m);
     assert_non_null(strstr(said.text, "the factory was called"));
-    (void)w;
 }
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static void test_largest_durations_are_no_trouble(void **state)
+TEST(test_largest_durations_are_no_trouble)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(INT32_MAX, SQLOCK_LEASE_MAX_MS, 0);
     int64_t begun = sqlock_now_us(), week = SQLOCK_LEASE_MAX_MS * INT64_C(1000);
-    sqlock *m;
+    sqlock *m = open_with(w, with.lease_ms = SQLOCK_LEASE_MAX_MS);
 
-    oo.lease_ms = SQLOCK_LEASE_MAX_MS;
-    m = open_manager(w, &oo);
     o.renew_ms = SQLOCK_LEASE_MAX_MS / 2;
     o.max_hold_ms = INT32_MAX;
     sqlock_lock *lock = take_with(m, "nightly", &o);
@@ -189,9 +174,8 @@ static int count_info(const sqlock_info *info, void *user)
 }
 
 /* A program that was built with an older header: what its struct lacks is taken as the default. */
-static void test_older_and_smaller_options_are_read_no_further_than_their_size(void **state)
+CORE_TEST(test_older_and_smaller_options_are_read_no_further_than_their_size, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o;
     sqlock_list_opts lo;
     sqlock_lock *lock = NULL;
@@ -213,9 +197,8 @@ static void test_older_and_smaller_options_are_read_no_further_than_their_size(v
     assert_int_equal(seen, 0); /* they are free */
 }
 
-static void test_other_calls_refuse_bad_arguments(void **state)
+CORE_TEST(test_other_calls_refuse_bad_arguments, m)
 {
-    sqlock *m = manager(state);
     sqlock_list_opts lo = SQLOCK_LIST_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 1000, 0);
     sqlock_lock *lock = take(m, "nightly"), *none = (sqlock_lock *)m; /* must not stay */
@@ -245,9 +228,8 @@ static void test_other_calls_refuse_bad_arguments(void **state)
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* P18: written on failure, left alone on success, and nobody must pass one. */
-static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
+CORE_TEST(test_error_is_left_alone_on_success_and_may_be_null, m)
 {
-    sqlock *m = manager(state);
     sqlock_error err, before;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = NULL, *none = NULL;
@@ -262,14 +244,13 @@ static void test_error_is_left_alone_on_success_and_may_be_null(void **state)
     assert_memory_equal(&err, &before, sizeof err);
     assert_int_equal(sqlock_renew(lock, NULL), SQLOCK_ESTATE);
     assert_int_equal(sqlock_acquire(m, "", &o, &none, NULL), SQLOCK_EINVAL);
-    sqlock_lock_free(lock);
+    drop(lock);
 }
 
 /* A handle that was there before is not one after a failure: whoever finishes or frees it then
  * would do so twice. */
-static void test_failed_start_leaves_no_handle(void **state)
+CORE_TEST(test_failed_start_leaves_no_handle, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     sqlock_op *op = (sqlock_op *)&said;
     long before = spy_runs(-1);
@@ -285,16 +266,15 @@ static void test_failed_start_leaves_no_handle(void **state)
     says(SQLOCK_EINVAL, sqlock_acquire_start(m, "x", NULL, NULL, &said));
     says(SQLOCK_EINVAL, sqlock_renew_start(lock, NULL, &said));
     says(SQLOCK_EINVAL, sqlock_release_start(lock, NULL, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD); /* no release has begun */
+    assert_state(SQLOCK_HELD, lock); /* no release has begun */
     says(SQLOCK_EINVAL, sqlock_list(m, NULL, NULL, NULL, &said));
     says(SQLOCK_EINVAL, sqlock_cancel_new(NULL, &said));
     assert_int_equal(spy_runs(-1), before);
     give(lock);
 }
 
-static void test_null_handles_are_let_go(void **state)
+CORE_TEST(test_null_handles_are_let_go)
 {
-    struct world *w = world(state);
     sqlock_lock *none = NULL;
 
     sqlock_close(NULL);
@@ -303,20 +283,4 @@ static void test_null_handles_are_let_go(void **state)
     assert_int_equal(sqlock_renew(NULL, NULL), SQLOCK_EINVAL);
     assert_int_equal(sqlock_release(NULL, NULL), SQLOCK_EINVAL);
     assert_int_equal(sqlock_acquire(NULL, "nightly", NULL, &none, NULL), SQLOCK_EINVAL);
-    (void)w;
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_open_refuses_bad_numbers),
-    core_test(test_open_refuses_urls_of_others),
-    core_test(test_open_wants_a_driver_and_either_url_or_factory),
-    cmocka_unit_test(test_scheme_of_a_url_is_understood_in_any_case),
-    core_test(test_open_tells_why_the_factory_failed),
-    cmocka_unit_test(test_largest_durations_are_no_trouble),
-    core_test(test_older_and_smaller_options_are_read_no_further_than_their_size),
-    core_test(test_other_calls_refuse_bad_arguments),
-    core_test(test_error_is_left_alone_on_success_and_may_be_null),
-    core_test(test_failed_start_leaves_no_handle),
-    core_test(test_null_handles_are_let_go),
-};
-PART(suite_arguments, tests);

@@ -2,8 +2,6 @@
 #include "tests/drivers/suite.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 /* As an event loop does it. */
 static int loop_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
@@ -25,9 +23,8 @@ static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms)
     return op;
 }
 
-static void test_loop_acquires_renews_and_releases(void **state)
+CORE_TEST(test_loop_acquires_renews_and_releases, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
     int64_t deadline;
@@ -42,14 +39,13 @@ static void test_loop_acquires_renews_and_releases(void **state)
     ok(sqlock_release_start(lock, &op, &said));
     assert_false(sqlock_is_held(lock));
     ok(loop_finish(op, NULL, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
-    sqlock_lock_free(lock);
+    assert_state(SQLOCK_RELEASED, lock);
+    drop(lock);
     assert_true(is_free(m, "nightly"));
 }
 
-static void test_loop_that_waits_is_woken_by_the_grant(void **state)
+CORE_TEST(test_loop_that_waits_is_woken_by_the_grant, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly"), *next = NULL;
     sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
 
@@ -60,9 +56,8 @@ static void test_loop_that_waits_is_woken_by_the_grant(void **state)
     give(next);
 }
 
-static void test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock(void **state)
+CORE_TEST(test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *none = NULL;
@@ -99,12 +94,11 @@ static void finish_cut(sqlock_op *op, bool closed)
     assert_false(sqlock_is_held(unsure));
     if (!closed)
         says(SQLOCK_EBUSY, sqlock_settle(unsure, patience_ms(10000), &said));
-    sqlock_lock_free(unsure);
+    drop(unsure);
 }
 
-static void test_loop_cancels_a_waiting_acquire(void **state)
+CORE_TEST(test_loop_cancels_a_waiting_acquire, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
 
@@ -116,9 +110,8 @@ static void test_loop_cancels_a_waiting_acquire(void **state)
     assert_true(is_free(b, "nightly"));
 }
 
-static void test_cancel_after_the_end_changes_nothing(void **state)
+CORE_TEST(test_cancel_after_the_end_changes_nothing, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = NULL;
     sqlock_op *op = start(m, "nightly", 0);
 
@@ -130,9 +123,8 @@ static void test_cancel_after_the_end_changes_nothing(void **state)
 }
 
 /* As sqlock_lock_free() does: the row's lease runs out by itself. */
-static void test_finish_without_a_place_for_the_lock_frees_it(void **state)
+CORE_TEST(test_finish_without_a_place_for_the_lock_frees_it, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 300, 0);
     sqlock_op *op = NULL;
 
@@ -142,9 +134,8 @@ static void test_finish_without_a_place_for_the_lock_frees_it(void **state)
 }
 
 /* A loop has nothing but the descriptor to wait for: also for an answer that was known before. */
-static void test_second_release_wakes_the_loop_too(void **state)
+CORE_TEST(test_second_release_wakes_the_loop_too, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     sqlock_op *op = NULL;
 
@@ -152,14 +143,12 @@ static void test_second_release_wakes_the_loop_too(void **state)
         ok(sqlock_release_start(lock, &op, &said));
         ok(loop_finish(op, NULL, &said));
     }
-    sqlock_lock_free(lock);
 }
 
 enum { AT_ONCE = 20 };
 
-static void test_many_requests_are_under_way_at_once(void **state)
+CORE_TEST(test_many_requests_are_under_way_at_once, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *locks[AT_ONCE] = {NULL};
     sqlock_op *ops[AT_ONCE];
     char name[32];
@@ -174,14 +163,13 @@ static void test_many_requests_are_under_way_at_once(void **state)
         ok(sqlock_release_start(locks[i], &ops[i], &said));
     for (int i = 0; i < AT_ONCE; i++) {
         ok(loop_finish(ops[i], NULL, &said));
-        sqlock_lock_free(locks[i]);
+        drop(locks[i]);
     }
 }
 
 /* P7: the same thread does both. */
-static void test_waiting_requests_do_not_keep_renewals_waiting(void **state)
+CORE_TEST(test_waiting_requests_do_not_keep_renewals_waiting, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *busy = take(a, "busy"), *held = take_for(b, "held", patience_ms(600), 0);
     sqlock_op *ops[5];
 
@@ -226,9 +214,8 @@ static sqlock_lock *take_with_slow_callback(sqlock *m)
 }
 
 /* P8: a loop that waited for its own program's callback would stand still with it. */
-static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
+CORE_TEST(test_start_of_a_release_does_not_wait_for_a_callback, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_with_slow_callback(m);
     sqlock_op *op = NULL;
     int64_t begun = now_us();
@@ -237,28 +224,24 @@ static void test_start_of_a_release_does_not_wait_for_a_callback(void **state)
     ok(loop_finish(op, NULL, &said));
     assert_between(0, now_us() - begun, late_ms(300) * INT64_C(1000));
     assert_int_equal(atomic_load(&slow.ended), 0);
-    sqlock_lock_free(lock);
+    drop(lock);
     assert_int_equal(atomic_load(&slow.ended), 1);
     assert_int_equal(atomic_load(&slow.begun), 1); /* of the loss nothing was told */
 }
 
 /* Whoever waits for the lock does not wait for the callback; who released it does. */
-static void test_release_gives_the_lock_back_before_it_waits_for_a_callback(void **state)
+CORE_TEST(test_release_gives_the_lock_back_before_it_waits_for_a_callback, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_with_slow_callback(m);
 
     ok(sqlock_release(lock, &said)); /* its lease ends before the callback does */
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, lock);
     assert_int_equal(atomic_load(&slow.ended), 1);
-    sqlock_lock_free(lock);
 }
 
 /* The request cannot be made any more; its handle still has to be finished. */
-static void test_close_ends_what_is_under_way(void **state)
+CORE_TEST(test_close_ends_what_is_under_way, a, b)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *lock = take(a, "nightly");
     sqlock_op *op = start(b, "nightly", SQLOCK_WAIT_FOREVER);
 
@@ -267,19 +250,3 @@ static void test_close_ends_what_is_under_way(void **state)
     finish_cut(op, true);
     give(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_loop_acquires_renews_and_releases),
-    core_test(test_loop_that_waits_is_woken_by_the_grant),
-    core_test(test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock),
-    core_test(test_loop_cancels_a_waiting_acquire),
-    core_test(test_cancel_after_the_end_changes_nothing),
-    core_test(test_finish_without_a_place_for_the_lock_frees_it),
-    core_test(test_second_release_wakes_the_loop_too),
-    core_test(test_many_requests_are_under_way_at_once),
-    core_test(test_waiting_requests_do_not_keep_renewals_waiting),
-    core_test(test_start_of_a_release_does_not_wait_for_a_callback),
-    core_test(test_release_gives_the_lock_back_before_it_waits_for_a_callback),
-    core_test(test_close_ends_what_is_under_way),
-};
-PART(suite_async, tests);

@@ -1,17 +1,12 @@
 /* P13: compare and set on a row of the application's own table, in its own transaction. */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/drivers/suite_cas.h"
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
-static void test_row_is_changed_only_from_its_expected_version(void **state)
+TEST_AFTER(set_cas_stage, test_row_is_changed_only_from_its_expected_version)
 {
     int64_t version = 1000;
 
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++, version++) {
         go_in(g.app, way);
         said.code = 12345;
@@ -36,11 +31,10 @@ static void test_row_is_changed_only_from_its_expected_version(void **state)
 }
 
 /* Whatever the level: nobody is told to read again where reading shows the old version for ever. */
-static void test_conflict_is_told_only_where_reading_again_helps(void **state)
+TEST_AFTER(set_cas_stage, test_conflict_is_told_only_where_reading_again_helps)
 {
     int conflicts = 0, restarts = 0;
 
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         int64_t version, now;
         int rc;
@@ -75,9 +69,8 @@ static void test_conflict_is_told_only_where_reading_again_helps(void **state)
 }
 
 /* The same for a row that came, or went, behind the snapshot's back. */
-static void test_row_that_a_snapshot_does_not_know_of_is_no_conflict(void **state)
+TEST_AFTER(set_cas_stage, test_row_that_a_snapshot_does_not_know_of_is_no_conflict)
 {
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         int rc;
 
@@ -105,9 +98,8 @@ static void test_row_that_a_snapshot_does_not_know_of_is_no_conflict(void **stat
     }
 }
 
-static void test_missing_version_is_a_version(void **state)
+TEST_AFTER(set_cas_stage, test_missing_version_is_a_version)
 {
-    set_cas_stage(state);
     app_exec(g.app, g.side->begins[0]);
     assert_int_equal(set_price(cas.conn, 2, sqlock_int(0), 1), SQLOCK_CONFLICT);
     assert_int_equal(cas.version.found.type, SQLOCK_NULL);
@@ -122,18 +114,14 @@ static void test_missing_version_is_a_version(void **state)
 
 static int erase(int64_t id, sqlock_value expected)
 {
-    sqlock_column key = {"id", sqlock_int(id), NULL};
-    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
-
-    return sqlock_cas_delete(cas.conn, &row, expect_version(expected), &said);
+    return sqlock_cas_delete(cas.conn, ROW("app_offer", id), expect_version(expected), &said);
 }
 
 /* Deleted and inserted, a row is another one: who read the first must not change the second. */
-static void test_deleted_rows_versions_do_not_come_back(void **state)
+TEST_AFTER(set_cas_stage, test_deleted_rows_versions_do_not_come_back)
 {
     int64_t first;
 
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         go_in(g.app, way);
         assert_int_equal(erase(1, sqlock_int(999)), SQLOCK_CONFLICT);
@@ -152,9 +140,8 @@ static void test_deleted_rows_versions_do_not_come_back(void **state)
     }
 }
 
-static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
+TEST_AFTER(set_cas_stage, test_insert_meets_a_row_of_its_key_or_of_another)
 {
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         go_in(g.app, way);
         assert_int_equal(insert_offer(1, 8), SQLOCK_CONFLICT);
@@ -171,9 +158,8 @@ static void test_insert_meets_a_row_of_its_key_or_of_another(void **state)
 
 /* ---- the transaction and the session --------------------------------------------------------- */
 
-static void test_failure_leaves_the_transaction_as_it_was(void **state)
+TEST_AFTER(set_cas_stage, test_failure_leaves_the_transaction_as_it_was)
 {
-    set_cas_stage(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         go_in(g.app, way);
         app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
@@ -192,11 +178,10 @@ static void test_failure_leaves_the_transaction_as_it_was(void **state)
 /* ---- others at the same row ------------------------------------------------------------------ */
 
 /* It waits for whoever is changing the row, and then sees what they made of it. */
-static void test_change_under_way_is_waited_for_and_then_compared(void **state)
+TEST_AFTER(set_cas_stage, test_change_under_way_is_waited_for_and_then_compared)
 {
     int rc;
 
-    set_cas_stage(state);
     app_exec(cas.other, g.side->begins[0]);
     app_exec(cas.other, "UPDATE app_offer SET price = 5, version = version + 1 WHERE id = 1");
     app_exec(g.app, g.side->begins[0]);
@@ -209,13 +194,11 @@ static void test_change_under_way_is_waited_for_and_then_compared(void **state)
     assert_int_equal(price_of(cas.other, 1), 5);
 }
 
-static void test_row_that_stays_locked_is_given_up_in_time(void **state)
+TEST_AFTER(set_brief_cas_stage, test_row_that_stays_locked_is_given_up_in_time)
 {
     int64_t before;
 
-    set_brief_cas_stage(state);
-    app_exec(cas.other, g.side->begins[0]);
-    app_exec(cas.other, "UPDATE app_offer SET price = 5 WHERE id = 1");
+    app_exec(cas.other, g.side->begins[0], "UPDATE app_offer SET price = 5 WHERE id = 1");
     for (const struct way *way = g.side->ways; way->name; way++) {
         if (way->begin && strcmp(way->begin, "BEGIN IMMEDIATE") == 0)
             continue;
@@ -228,16 +211,3 @@ static void test_row_that_stays_locked_is_given_up_in_time(void **state)
         go_out(g.app, way, "COMMIT");
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_row_is_changed_only_from_its_expected_version),
-    cmocka_unit_test(test_conflict_is_told_only_where_reading_again_helps),
-    cmocka_unit_test(test_row_that_a_snapshot_does_not_know_of_is_no_conflict),
-    cmocka_unit_test(test_missing_version_is_a_version),
-    cmocka_unit_test(test_deleted_rows_versions_do_not_come_back),
-    cmocka_unit_test(test_insert_meets_a_row_of_its_key_or_of_another),
-    cmocka_unit_test(test_failure_leaves_the_transaction_as_it_was),
-    cmocka_unit_test(test_change_under_way_is_waited_for_and_then_compared),
-    cmocka_unit_test(test_row_that_stays_locked_is_given_up_in_time),
-};
-PART(suite_cas, tests);

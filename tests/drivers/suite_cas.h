@@ -17,9 +17,9 @@ struct cas_stage {
 };
 extern struct cas_stage cas;
 
-/* First line of every test. The other one's requests have REQUEST_MS. */
-void set_cas_stage(void **state);
-void set_brief_cas_stage(void **state);
+/* Before every test. The other one's requests have REQUEST_MS. */
+void set_cas_stage(struct world *w);
+void set_brief_cas_stage(struct world *w);
 
 sqlock_row_version *expect_version(sqlock_value expected);
 int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t price);

@@ -1,16 +1,11 @@
 /* P13: which columns, values and names compare and set takes, and what it makes of them. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/drivers/suite_cas.h"
 
-static void test_assignments_are_values_or_expressions(void **state)
+TEST_AFTER(set_cas_stage, test_assignments_are_values_or_expressions)
 {
     static const char hostile[] = "'); DROP TABLE app_offer; -- \\' \" ` ? $1 {table} {next}";
     char *note;
 
-    set_cas_stage(state);
     app_exec(g.app, g.side->begins[0]);
     ok(assign("price", sqlock_null(), "price * 2 + 1"));
     assert_int_equal(price_of(g.app, 1), 21);
@@ -25,7 +20,7 @@ static void test_assignments_are_values_or_expressions(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static void test_arguments_are_judged_before_anything_is_sent(void **state)
+TEST_AFTER(set_cas_stage, test_arguments_are_judged_before_anything_is_sent)
 {
     static char long_name[65537];
     sqlock_column key = {"id", sqlock_int(1), NULL}, set = {"price", sqlock_int(1), NULL};
@@ -33,7 +28,6 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     sqlock_row_version v, bad[5];
     const char *const names[] = {"", "\n", "\xFF", "a\xC3", long_name, NULL};
 
-    set_cas_stage(state);
     memset(long_name, 'x', sizeof long_name - 1);
     app_exec(g.app, g.side->begins[0]);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -80,14 +74,13 @@ static void test_arguments_are_judged_before_anything_is_sent(void **state)
     app_exec(g.app, "COMMIT");
 }
 
-static void test_hostile_names_name_what_they_say_and_nothing_else(void **state)
+TEST_AFTER(set_cas_stage, test_hostile_names_name_what_they_say_and_nothing_else)
 {
     static const char *const names[] = {
         "select",  "a b",         "a\"b`c'd", "x; DROP TABLE app_offer; --", "why?", "$1", "{next}",
         "/* a */", "caf\xC3\xA9", "A.b"};
     char table[80], key_name[80], version_name[80], note_name[80], sql[512];
 
-    set_cas_stage(state);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char id[40], ver[40], note[40];
 
@@ -126,22 +119,18 @@ static void test_hostile_names_name_what_they_say_and_nothing_else(void **state)
 
 static int raise_in(const char *column, unsigned flags, sqlock_value expected)
 {
-    sqlock_column key = {"id", sqlock_int(1), NULL};
-    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
-
     expect_version(expected);
     cas.version.column = column;
     cas.version.flags = flags;
-    return sqlock_cas_update(cas.conn, &row, &cas.version, NULL, 0, &said);
+    return sqlock_cas_update(cas.conn, ROW("app_offer", 1), &cas.version, NULL, 0, &said);
 }
 
-static void test_columns_that_cannot_count_are_refused(void **state)
+TEST_AFTER(set_cas_stage, test_columns_that_cannot_count_are_refused)
 {
     sqlock_column code = {"price", sqlock_int(10), NULL};
     sqlock_row by_price = {sizeof by_price, NULL, "app_offer", &code, 1};
     sqlock_row nowhere = {sizeof nowhere, NULL, "no_such_table", &code, 1};
 
-    set_cas_stage(state);
     app_exec(g.app, "UPDATE app_offer SET version = 9223372036854775807 WHERE id = 1");
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EREFUSED, raise_in("note", 0, sqlock_int(1)));
@@ -159,12 +148,11 @@ static void test_columns_that_cannot_count_are_refused(void **state)
     assert_int_equal(price_of(cas.other, 2), 5);
 }
 
-static void test_timestamps_rise_whatever_the_clock_says(void **state)
+TEST_AFTER(set_cas_stage, test_timestamps_rise_whatever_the_clock_says)
 {
     char sql[200];
     int64_t version, before = 0;
 
-    set_cas_stage(state);
     if (g.side->timestamp == NULL) {
         app_exec(g.app, "CREATE TABLE app_stamp (id INTEGER PRIMARY KEY, version TIMESTAMP)");
         app_exec(g.app, "INSERT INTO app_stamp VALUES (1, '2026-01-01')");
@@ -172,8 +160,7 @@ static void test_timestamps_rise_whatever_the_clock_says(void **state)
         snprintf(sql, sizeof sql,
                  "CREATE TABLE app_stamp (id INTEGER PRIMARY KEY, version %s NULL)",
                  g.side->timestamp);
-        app_exec(g.app, sql);
-        app_exec(g.app, "INSERT INTO app_stamp VALUES (1, NULL)");
+        app_exec(g.app, sql, "INSERT INTO app_stamp VALUES (1, NULL)");
     }
 
     sqlock_column key = {"id", sqlock_int(1), NULL};
@@ -207,12 +194,3 @@ static void test_timestamps_rise_whatever_the_clock_says(void **state)
     assert_int_equal(before, app_number(g.app, sql));
     app_exec(g.app, "COMMIT");
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_assignments_are_values_or_expressions),
-    cmocka_unit_test(test_arguments_are_judged_before_anything_is_sent),
-    cmocka_unit_test(test_hostile_names_name_what_they_say_and_nothing_else),
-    cmocka_unit_test(test_columns_that_cannot_count_are_refused),
-    cmocka_unit_test(test_timestamps_rise_whatever_the_clock_says),
-};
-PART(suite_cas_columns, tests);

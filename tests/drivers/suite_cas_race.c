@@ -3,8 +3,6 @@
 #include <sqlock/cas.h>
 #include <sqlock/retry.h>
 
-#include <stdio.h>
-
 #include "tests/drivers/suite_guest.h"
 
 enum { CLIENTS = 6, ADDED = 12 };
@@ -92,7 +90,7 @@ static int64_t race(const struct way *way, bool compares, int *out_conflicts)
     run_threads(CLIENTS, clients, sizeof *clients, add_all);
     for (int i = 0; i < CLIENTS; i++) {
         *out_conflicts += clients[i].conflicts + clients[i].restarts;
-        sqlock_conn_free(clients[i].conn);
+        let_go(clients[i].conn);
         g.side->close(clients[i].app);
         assert_int_equal(clients[i].failed, 0);
     }
@@ -100,19 +98,18 @@ static int64_t race(const struct way *way, bool compares, int *out_conflicts)
     return app_number(g.app, "SELECT n FROM app_count WHERE id = 1");
 }
 
-static void begin_race(void **state)
+static void begin_race(struct world *w)
 {
-    begin_app(state);
+    begin_app(w);
     app_exec(g.app, "CREATE TABLE app_count (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, "
                     "version BIGINT NOT NULL)");
     app_exec(g.app, "INSERT INTO app_count VALUES (1, 0, 1)");
 }
 
-static void test_no_change_is_lost_between_many_who_compare_and_set(void **state)
+TEST_AFTER(begin_race, test_no_change_is_lost_between_many_who_compare_and_set)
 {
     int conflicts;
 
-    begin_race(state);
     for (const struct way *way = g.side->ways; way->name; way++) {
         if (way->begin == NULL) /* one that reads here has a transaction already */
             continue;
@@ -122,17 +119,10 @@ static void test_no_change_is_lost_between_many_who_compare_and_set(void **state
     }
 }
 
-static void test_twin_that_does_not_compare_loses_changes(void **state)
+TEST_AFTER(begin_race, test_twin_that_does_not_compare_loses_changes)
 {
     int conflicts;
 
-    begin_race(state);
     assert_true(race(&g.side->ways[0], false, &conflicts) < CLIENTS * ADDED);
     assert_int_equal(app_number(g.app, "SELECT version FROM app_count"), 1 + CLIENTS * ADDED);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_no_change_is_lost_between_many_who_compare_and_set),
-    cmocka_unit_test(test_twin_that_does_not_compare_loses_changes),
-};
-PART(suite_cas_race, tests);

@@ -1,39 +1,27 @@
 #include "tests/drivers/suite_cas.h"
 
-#include <stdio.h>
-
 struct cas_stage cas;
 
-static void strike(void)
+static void set_stage(struct world *w, int32_t request_ms)
 {
-    sqlock_conn_free(cas.conn);
-    cas.conn = NULL;
-}
-
-static void set_stage(void **state, int32_t request_ms)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    begin_app(state);
-    o.request_ms = request_ms;
+    begin_app(w);
     app_exec(g.app, "CREATE TABLE app_offer (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, "
                     "note VARCHAR(99), version BIGINT, code INTEGER UNIQUE, small SMALLINT)");
     app_exec(g.app, "INSERT INTO app_offer (id, price, version, code) VALUES (1, 10, 1000, 7)");
     app_exec(g.app, "INSERT INTO app_offer (id, price, code) VALUES (2, 20, 9)");
-    cas.m = open_manager(g.w, &o);
+    cas.m = open_with(g.w, with.request_ms = request_ms);
     cas.conn = adopted(cas.m, g.app);
     cas.other = app_connect_impatient();
-    at_end(g.w, strike);
 }
 
-void set_cas_stage(void **state)
+void set_cas_stage(struct world *w)
 {
-    set_stage(state, patience_ms(10000));
+    set_stage(w, patience_ms(10000));
 }
 
-void set_brief_cas_stage(void **state)
+void set_brief_cas_stage(struct world *w)
 {
-    set_stage(state, REQUEST_MS);
+    set_stage(w, REQUEST_MS);
 }
 
 sqlock_row_version *expect_version(sqlock_value expected)
@@ -44,28 +32,23 @@ sqlock_row_version *expect_version(sqlock_value expected)
 
 int set_price(sqlock_conn *conn, int64_t id, sqlock_value expected, int64_t price)
 {
-    sqlock_column key = {"id", sqlock_int(id), NULL};
     sqlock_column set = {"price", sqlock_int(price), NULL};
-    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_update(conn, &row, expect_version(expected), &set, 1, &said);
+    return sqlock_cas_update(conn, ROW("app_offer", id), expect_version(expected), &set, 1, &said);
 }
 
 int insert_offer(int64_t id, int64_t code)
 {
-    sqlock_column key = {"id", sqlock_int(id), NULL};
     sqlock_column set[] = {{"price", sqlock_int(77), NULL}, {"code", sqlock_int(code), NULL}};
-    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
 
-    return sqlock_cas_insert(cas.conn, &row, expect_version(sqlock_null()), set, 2, &said);
+    return sqlock_cas_insert(cas.conn, ROW("app_offer", id), expect_version(sqlock_null()), set, 2,
+                             &said);
 }
 
 int assign_from(int64_t version, sqlock_column set)
 {
-    sqlock_column key = {"id", sqlock_int(1), NULL};
-    sqlock_row row = {sizeof row, NULL, "app_offer", &key, 1};
-
-    return sqlock_cas_update(cas.conn, &row, expect_version(sqlock_int(version)), &set, 1, &said);
+    return sqlock_cas_update(cas.conn, ROW("app_offer", 1), expect_version(sqlock_int(version)),
+                             &set, 1, &said);
 }
 
 int assign(const char *column, sqlock_value value, const char *expression)

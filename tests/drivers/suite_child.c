@@ -2,8 +2,6 @@
 #include "tests/drivers/suite.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct family {
@@ -38,14 +36,14 @@ static int open_own(void *arg)
 }
 
 /* It works in the child, and ends without a trace in the parent. */
-static void test_child_opens_a_manager_of_its_own(void **state)
+TEST_IF(FORK_OPENS, test_child_opens_a_manager_of_its_own)
 {
 #ifdef __SANITIZE_THREAD__
     print_error(
         "SKIP: the thread sanitizer bears no threads in a child of a program with threads\n");
     skip();
 #endif
-    struct family f = {.w = world(state)};
+    struct family f = {.w = w};
 
     f.inherited = open_manager(f.w, NULL);
     sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
@@ -85,9 +83,9 @@ static int be_refused_after_closing(void *arg)
     return child_wait(child_start(be_refused, arg), patience_ms(10000)); /* a child of the child */
 }
 
-static void test_child_of_a_process_with_a_manager_is_refused_one(void **state)
+TEST_IF(FORK_REFUSED, test_child_of_a_process_with_a_manager_is_refused_one)
 {
-    struct family f = {.w = world(state)};
+    struct family f = {.w = w};
 
     f.inherited = open_manager(f.w, NULL);
     sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
@@ -120,9 +118,9 @@ static int open_first_and_last(void *arg)
 }
 
 /* What counts is what was open at the fork: nothing that the parent does later mends it. */
-static void test_child_that_comes_after_the_last_close_may_open_a_manager(void **state)
+TEST_IF(FORK_REFUSED, test_child_that_comes_after_the_last_close_may_open_a_manager)
 {
-    struct family f = {.w = world(state)};
+    struct family f = {.w = w};
     sqlock *m = open_manager(f.w, NULL);
     pid_t early, late;
 
@@ -150,9 +148,9 @@ static int execute_tries(void *arg)
     return 99;
 }
 
-static void test_executed_program_opens_a_manager_of_its_own(void **state)
+TEST(test_executed_program_opens_a_manager_of_its_own)
 {
-    struct family f = {.w = world(state)};
+    struct family f = {.w = w};
 
     f.inherited = open_manager(f.w, NULL);
     sqlock_lock *lock = take(f.inherited, "nightly");
@@ -174,26 +172,9 @@ static int execute_with(void *arg)
     return 99;
 }
 
-static void test_P19_a_manager_leaves_signals_locale_and_environment_alone(void **state)
+TEST(test_P19_a_manager_leaves_signals_locale_and_environment_alone)
 {
-    struct family f = {.w = world(state)};
+    struct family f = {.w = w};
 
     assert_int_equal(child_wait(child_start(execute_with, &f), patience_ms(20000)), 0);
 }
-
-static const struct CMUnitTest own[] = {
-    cmocka_unit_test(test_child_opens_a_manager_of_its_own),
-};
-PART(suite_child_opens, own);
-
-static const struct CMUnitTest refused[] = {
-    cmocka_unit_test(test_child_of_a_process_with_a_manager_is_refused_one),
-    cmocka_unit_test(test_child_that_comes_after_the_last_close_may_open_a_manager),
-};
-PART(suite_child_refused, refused);
-
-static const struct CMUnitTest executed[] = {
-    cmocka_unit_test(test_executed_program_opens_a_manager_of_its_own),
-    cmocka_unit_test(test_P19_a_manager_leaves_signals_locale_and_environment_alone),
-};
-PART(suite_executed, executed);

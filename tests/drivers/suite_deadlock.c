@@ -1,9 +1,6 @@
 /* P18: a request of ours that the server ends to end a deadlock. Somebody was in its way, and so it
  * is told; not that the database fails. On MariaDB and MySQL: elsewhere a request waits for one row
  * alone. */
-#include <pthread.h>
-#include <string.h>
-
 #include "tests/drivers/suite_guest.h"
 
 /* An acquire on a thread of its own. */
@@ -58,13 +55,11 @@ static void meet(sqlock *m, int32_t wait_ms)
 }
 
 /* Its client stood still when that came, and its time is over when it goes on. */
-static void test_victim_whose_time_is_over_is_told_who_is_in_the_way(void **state)
+TEST_AFTER(begin_app, test_victim_whose_time_is_over_is_told_who_is_in_the_way)
 {
     const int32_t wait_ms = 700;
-    sqlock *m;
+    sqlock *m = open_manager(g.w, NULL);
 
-    begin_app(state);
-    m = open_manager(g.w, NULL);
     spy_stop_failures(SQLOCK_STMT_ACQUIRE, sqlock_now_us() + (wait_ms + 20) * INT64_C(1000));
     meet(m, wait_ms);
     pthread_join(v.thread, NULL);
@@ -75,12 +70,10 @@ static void test_victim_whose_time_is_over_is_told_who_is_in_the_way(void **stat
 }
 
 /* The twin, which has the time. */
-static void test_victim_of_a_deadlock_asks_again(void **state)
+TEST_AFTER(begin_app, test_victim_of_a_deadlock_asks_again)
 {
-    sqlock *m;
+    sqlock *m = open_manager(g.w, NULL);
 
-    begin_app(state);
-    m = open_manager(g.w, NULL);
     meet(m, patience_ms(10000));
     app_exec(g.app, "ROLLBACK");
     pthread_join(v.thread, NULL);
@@ -88,9 +81,3 @@ static void test_victim_of_a_deadlock_asks_again(void **state)
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 2);
     give(v.lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_victim_whose_time_is_over_is_told_who_is_in_the_way),
-    cmocka_unit_test(test_victim_of_a_deadlock_asks_again),
-};
-PART(suite_deadlock, tests);

@@ -1,32 +1,28 @@
 /* P3, P5: calls on a grant that has ended, and what the caller is told of how it ended. */
 #include "tests/drivers/suite.h"
 
-#include <string.h>
-
 /* P3, P5 */
-static void test_release_asked_again_says_released_and_frees_nobody(void **state)
+CORE_TEST(test_release_asked_again_says_released_and_frees_nobody, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly"), *next;
 
     ok(sqlock_release(lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
     next = take(m, "nightly");
     ok(sqlock_release(lock, &said));
     says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, lock);
     assert_false(sqlock_is_held(lock));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
-    sqlock_lock_free(lock);
     give(next);
 }
 
 /* A call says that the lock is lost, and the handle why. */
-#define assert_lost(call, lock, reason)                                                            \
+#define loses(call, lock, reason)                                                                  \
     do {                                                                                           \
         says(SQLOCK_ELOST, call(lock, &said));                                                     \
-        assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);                                    \
+        assert_state(SQLOCK_LOST, lock);                                                           \
         assert_int_equal(sqlock_lock_why(lock), reason);                                           \
     } while (0)
 
@@ -36,9 +32,9 @@ struct broken {
 };
 
 /* A lock of a that has been broken; NO_RENEW, so that nobody has told its holder. */
-static struct broken broken_lock(void **state)
+static struct broken broken_lock(struct world *w)
 {
-    struct broken s = {.a = manager(state), .b = manager(state)};
+    struct broken s = {.a = open_manager(w, NULL), .b = open_manager(w, NULL)};
 
     s.lock = take_for(s.a, "nightly", 20000, SQLOCK_NO_RENEW);
     ok(sqlock_break(s.b, "nightly", sqlock_lock_token(s.lock), &said));
@@ -63,7 +59,7 @@ static sqlock_lock *others(sqlock *m)
 
 /* P3, P6: the row remembers the last grant that ended. Once that is another one, all it can tell is
  * that somebody else has been granted the lock. */
-static void test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody(void **state)
+TEST(test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody)
 {
     int (*const calls[])(sqlock_lock *, sqlock_error *) = {sqlock_release, sqlock_renew};
     enum { NOBODY, NEXT, OTHERS, FOLLOWERS };
@@ -71,15 +67,14 @@ static void test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody(void *
     for (int i = 0; i < 2 * FOLLOWERS; i++) {
         int followers = i / 2;
         sqlock_why why = followers == OTHERS ? SQLOCK_WHY_TAKEN : SQLOCK_WHY_BROKEN;
-        struct broken s = broken_lock(state);
+        struct broken s = broken_lock(w);
         sqlock_lock *next = followers == NOBODY ? NULL
                             : followers == NEXT ? take(s.b, "nightly")
                                                 : others(s.b);
 
-        assert_lost(calls[i % 2], s.lock, why);
-        assert_lost(calls[i % 2], s.lock, why);
+        loses(calls[i % 2], s.lock, why);
+        loses(calls[i % 2], s.lock, why);
         says(SQLOCK_ELOST, sqlock_settle(s.lock, 0, &said));
-        sqlock_lock_free(s.lock);
         if (next)
             expect_holder(s.a, next);
         assert_true(is_free(s.a, "nightly"));
@@ -88,43 +83,38 @@ static void test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody(void *
 }
 
 /* P5: asked again, it finds others there; but it is not its own doing that they are. */
-static void test_release_whose_reply_was_lost_after_break_and_others_says_broken(void **state)
+TEST(test_release_whose_reply_was_lost_after_break_and_others_says_broken)
 {
-    struct broken s = broken_lock(state);
+    struct broken s = broken_lock(w);
     sqlock_lock *next = others(s.b);
 
     spy_lose_reply(SQLOCK_STMT_RELEASE);
-    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    loses(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
     assert_int_equal(spy_runs(SQLOCK_STMT_RELEASE), 3); /* with that of the other one */
-    sqlock_lock_free(s.lock);
     expect_holder(s.a, next);
 }
 
 /* P5: as long as it cannot be asked for, it is not told that it was released. */
-static void test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break(void **state)
+TEST(test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break)
 {
-    struct broken s = broken_lock(state);
+    struct broken s = broken_lock(w);
     sqlock_lock *next = others(s.b);
 
     spy_lose_reply(SQLOCK_STMT_RELEASE);
     spy_find_dead(SQLOCK_STMT_WAS_BROKEN, 0);
-    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    loses(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
     assert_int_equal(spy_runs(SQLOCK_STMT_WAS_BROKEN), 2);
-    sqlock_lock_free(s.lock);
     expect_holder(s.a, next);
 }
 
 /* P5: nobody else can have let them in. The release that was applied comes from another handle of
  * the grant, to have others come before it is asked again. */
-static void
-test_release_whose_reply_was_lost_says_released_after_others_without_a_break(void **state)
+TEST(test_release_whose_reply_was_lost_says_released_after_others_without_a_break, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take(b, "nightly"), *lock, *same, *next;
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
 
     ok(sqlock_break(a, "nightly", sqlock_lock_token(old), &said));
-    sqlock_lock_free(old); /* an earlier break is no matter */
     lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     o.owner = sqlock_lock_owner(lock);
     same = take_with(b, "nightly", &o);
@@ -133,87 +123,76 @@ test_release_whose_reply_was_lost_says_released_after_others_without_a_break(voi
     next = others(b);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
     ok(sqlock_release(lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
-    sqlock_lock_free(lock);
+    assert_state(SQLOCK_RELEASED, lock);
     expect_holder(a, next);
 }
 
 /* P5: each break has a note of its own. */
-static void test_release_whose_reply_was_lost_after_two_breaks_says_broken(void **state)
+TEST(test_release_whose_reply_was_lost_after_two_breaks_says_broken)
 {
-    struct broken s = broken_lock(state);
+    struct broken s = broken_lock(w);
     sqlock_lock *second = take_for(s.b, "nightly", 20000, SQLOCK_NO_RENEW);
     sqlock_lock *next;
 
     ok(sqlock_break(s.a, "nightly", sqlock_lock_token(second), &said));
     next = others(s.a);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
-    assert_lost(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
+    loses(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
     spy_lose_reply(SQLOCK_STMT_RELEASE);
-    assert_lost(sqlock_release, second, SQLOCK_WHY_BROKEN);
-    sqlock_lock_free(s.lock);
-    sqlock_lock_free(second);
+    loses(sqlock_release, second, SQLOCK_WHY_BROKEN);
     expect_holder(s.b, next);
 }
 
 /* P4: after the deadline nobody need be asked. */
-static void test_renew_after_the_deadline_says_expired_without_a_request(void **state)
+CORE_TEST(test_renew_after_the_deadline_says_expired_without_a_request)
 {
-    sqlock_lock *lock = take_for(manager(state), "nightly", 200, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_for(open_manager(w, NULL), "nightly", 200, SQLOCK_NO_RENEW);
 
     await_loss(lock);
-    assert_lost(sqlock_renew, lock, SQLOCK_WHY_EXPIRED);
+    loses(sqlock_renew, lock, SQLOCK_WHY_EXPIRED);
     assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
-    sqlock_lock_free(lock);
 }
 
 /* It merely ran out: nobody renewed it, and nobody was kept from that. */
-static void test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold(void **state)
+CORE_TEST(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), 300, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     o.max_hold_ms = 100;
-    lock = take_with(manager(state), "nightly", &o);
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
-    sqlock_lock_free(lock);
+    lock = take_with(open_manager(w, NULL), "nightly", &o);
+    await_lost(lock, SQLOCK_WHY_EXPIRED);
 }
 
 /* P7 */
-static void test_renew_by_hand_ends_with_the_longest_hold(void **state)
+CORE_TEST(test_renew_by_hand_ends_with_the_longest_hold)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), patience_ms(600), SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     o.max_hold_ms = patience_ms(200);
-    lock = take_with(manager(state), "nightly", &o);
+    lock = take_with(open_manager(w, NULL), "nightly", &o);
     ok(sqlock_renew(lock, &said));
     sleep_ms(o.max_hold_ms + 10);
     says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_true(sqlock_is_held(lock));
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
-    sqlock_lock_free(lock);
+    await_lost(lock, SQLOCK_WHY_MAX_HOLD);
 }
 
 /* P3: the reason that was told first stays. */
-static void test_release_after_expiry_and_take_over_says_lost(void **state)
+TEST(test_release_after_expiry_and_take_over_says_lost, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW), *next = take(b, "nightly");
 
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
-    assert_lost(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_EXPIRED);
+    loses(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
     expect_holder(a, next);
 }
 
 /* P5: the owner's number lets another program settle what a dead one asked for. A request that was
  * stuck on its way, and comes after its owner's release, grants nothing. */
-static void test_owner_is_granted_the_same_grant_and_none_after_its_release(void **state)
+TEST(test_owner_is_granted_the_same_grant_and_none_after_its_release, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW), *again = NULL;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
@@ -229,53 +208,31 @@ static void test_owner_is_granted_the_same_grant_and_none_after_its_release(void
     says(SQLOCK_ELOST, sqlock_acquire(b, "nightly", &o, &again, &said));
     assert_null(again);
     assert_true(is_free(b, "nightly"));
-    sqlock_lock_free(lock);
 }
 
 /* P5 */
-static void test_settle_without_a_doubt_tells_the_state(void **state)
+CORE_TEST(test_settle_without_a_doubt_tells_the_state, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     long before = spy_runs(-1);
 
     ok(sqlock_settle(lock, 0, &said));
     ok(sqlock_settle(lock, SQLOCK_WAIT_FOREVER, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(spy_runs(-1), before);
     ok(sqlock_release(lock, &said));
     ok(sqlock_settle(lock, 0, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
-    sqlock_lock_free(lock);
+    assert_state(SQLOCK_RELEASED, lock);
 }
 
 /* Those who wait for a lock that was lost need not wait for the rest of its row's lease. */
-static void test_release_of_an_expired_lock_gives_back_what_is_left(void **state)
+TEST(test_release_of_an_expired_lock_gives_back_what_is_left, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 2000, SQLOCK_NO_RENEW);
     int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(2000);
 
     await_loss(lock);
-    assert_lost(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
+    loses(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
     assert_int_equal(try_once(m, "nightly"), SQLOCK_OK);
     assert_between(0, sqlock_now_us(), end_us + late_ms(0) * INT64_C(1000));
-    sqlock_lock_free(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_release_asked_again_says_released_and_frees_nobody),
-    cmocka_unit_test(test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody),
-    cmocka_unit_test(test_release_whose_reply_was_lost_after_break_and_others_says_broken),
-    cmocka_unit_test(test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break),
-    cmocka_unit_test(test_release_whose_reply_was_lost_says_released_after_others_without_a_break),
-    cmocka_unit_test(test_release_whose_reply_was_lost_after_two_breaks_says_broken),
-    core_test(test_renew_after_the_deadline_says_expired_without_a_request),
-    core_test(test_expiry_of_what_is_renewed_by_hand_is_not_called_too_long_a_hold),
-    core_test(test_renew_by_hand_ends_with_the_longest_hold),
-    cmocka_unit_test(test_release_after_expiry_and_take_over_says_lost),
-    cmocka_unit_test(test_owner_is_granted_the_same_grant_and_none_after_its_release),
-    core_test(test_settle_without_a_doubt_tells_the_state),
-    cmocka_unit_test(test_release_of_an_expired_lock_gives_back_what_is_left),
-};
-PART(suite_ended, tests);

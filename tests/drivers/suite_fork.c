@@ -6,9 +6,6 @@
 #include <signal.h>
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +38,7 @@ static int use_dead_handles(void *arg)
     sqlock_lock *none = NULL;
     sqlock_op *op = NULL;
 
-    assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(f->lock), SQLOCK_WHY_FORK);
+    assert_lost(f->lock, SQLOCK_WHY_FORK);
     assert_int_equal(sqlock_is_held(f->lock), 0);
     says(SQLOCK_EFORK, sqlock_lock_fd(f->lock, &said));
     says(SQLOCK_EFORK, sqlock_acquire(f->m, "other", NULL, &none, &said));
@@ -68,17 +64,17 @@ static int use_dead_handles(void *arg)
     says(SQLOCK_EFORK, sqlock_with(f->m, "x", NULL, work_never, NULL, NULL, &said));
     assert_int_equal(said.code, SQLOCK_EFORK);
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
-        sqlock_lock_free(f->lock);
-        sqlock_lock_free(f->imported);
+        drop(f->lock);
+        drop(f->imported);
         sqlock_close(f->m);
     }
-    assert_int_equal(sqlock_lock_state(f->lock), SQLOCK_LOST);
+    assert_state(SQLOCK_LOST, f->lock);
     return 0;
 }
 
-static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state)
+TEST(test_handles_are_dead_in_a_child_and_live_in_the_parent)
 {
-    struct forked f = {.w = world(state)};
+    struct forked f = {.w = w};
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     long renewals;
 
@@ -93,9 +89,9 @@ static void test_handles_are_dead_in_a_child_and_live_in_the_parent(void **state
     assert_soon(spy_runs(SQLOCK_STMT_RENEW) >= renewals + 5, patience_ms(5000));
     ok(sqlock_renew(f.lock, &said));
     assert_int_equal(try_once(f.m, "nightly"), SQLOCK_EBUSY);
-    assert_int_equal(sqlock_lock_state(f.imported), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, f.imported);
     ok(sqlock_settle(f.imported, 0, &said));
-    sqlock_lock_free(f.imported);
+    drop(f.imported);
     give(f.lock);
 }
 
@@ -122,7 +118,7 @@ static int use_dead_handles_as_number_one(void *arg)
     assert_int_equal(status, 0);
     ok(sqlock_renew(f->lock, &said));
     give(f->lock);
-    sqlock_lock_free(f->imported);
+    drop(f->imported);
     sqlock_close(f->m);
     return 0;
 }
@@ -141,14 +137,14 @@ static int be_number_one(void *arg)
     return status == 0 ? 0 : 1;
 }
 
-static void test_handles_are_dead_in_a_child_with_the_parents_pid(void **state)
+CORE_TEST(test_handles_are_dead_in_a_child_with_the_parents_pid)
 {
 #ifdef __SANITIZE_THREAD__
     print_error(
         "SKIP: the thread sanitizer bears no threads in a child of a program with threads\n");
     skip();
 #endif
-    struct forked f = {.w = world(state)};
+    struct forked f = {.w = w};
     int result = child_wait(child_start(be_number_one, &f), patience_ms(30000));
 
     if (result == NOT_ALLOWED) {
@@ -168,9 +164,9 @@ static int scope_ends(void *arg)
     return 0;
 }
 
-static void test_scope_that_ends_in_a_child_releases_nothing(void **state)
+CORE_TEST(test_scope_that_ends_in_a_child_releases_nothing)
 {
-    struct forked f = {.w = world(state)};
+    struct forked f = {.w = w};
 
     f.m = open_manager(f.w, NULL);
     f.lock = take(f.m, "nightly");
@@ -191,9 +187,9 @@ static int finish_parents_request(void *arg)
     return 0;
 }
 
-static void test_child_cannot_finish_a_request_of_the_parent(void **state)
+CORE_TEST(test_child_cannot_finish_a_request_of_the_parent)
 {
-    struct forked f = {.w = world(state)};
+    struct forked f = {.w = w};
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *next = NULL;
 
@@ -214,9 +210,9 @@ static int fire_parents_cancel(void *arg)
     return 0;
 }
 
-static void test_cancel_fired_in_a_child_cuts_nothing_of_the_parent(void **state)
+CORE_TEST(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent)
 {
-    struct forked f = {.w = world(state)};
+    struct forked f = {.w = w};
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *next = NULL;
 
@@ -272,12 +268,11 @@ static int inherited(const char *dir, char *out_text, size_t size)
     return lines;
 }
 
-static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
+TEST(test_no_descriptor_is_inherited_by_an_executed_program, m)
 {
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     char *dir = temp_dir(), before[8192], after[8192];
     int n = inherited(dir, before, sizeof before);
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(600), 0), *next = NULL;
     sqlock_op *op = NULL;
 
@@ -292,13 +287,3 @@ static void test_no_descriptor_is_inherited_by_an_executed_program(void **state)
     ok(sqlock_op_finish(op, &next, &said));
     give(next);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_handles_are_dead_in_a_child_and_live_in_the_parent),
-    core_test(test_handles_are_dead_in_a_child_with_the_parents_pid),
-    core_test(test_scope_that_ends_in_a_child_releases_nothing),
-    core_test(test_child_cannot_finish_a_request_of_the_parent),
-    core_test(test_cancel_fired_in_a_child_cuts_nothing_of_the_parent),
-    cmocka_unit_test(test_no_descriptor_is_inherited_by_an_executed_program),
-};
-PART(suite_fork, tests);

@@ -1,6 +1,4 @@
 /* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
-#include <string.h>
-
 #include <sqlock/rows.h>
 #include <sqlock/transaction.h>
 
@@ -16,24 +14,14 @@ static struct stage {
     bool one_writer;
 } s;
 
-static void strike(void)
+static void set_stage(struct world *w, int32_t lease_ms, unsigned flags)
 {
-    sqlock_conn_free(s.conn);
-    sqlock_lock_free(s.lock);
-}
-
-static void set_stage(void **state, int32_t lease_ms, unsigned flags)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-
-    begin_app(state);
-    o.request_ms = 400;
+    begin_app(w);
     s.m = open_manager(g.w, NULL);
-    s.thief = open_manager(g.w, &o);
+    s.thief = open_with(g.w, with.request_ms = 400);
     s.lock = take_for(s.m, "sale", lease_ms, flags);
     s.conn = adopted(s.m, g.app);
     s.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
-    at_end(g.w, strike);
 }
 
 static int guard(void)
@@ -41,9 +29,15 @@ static int guard(void)
     return sqlock_guard(s.lock, s.conn, &said);
 }
 
-static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state)
+static void begin_guarded(const char *begin)
 {
-    set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
+    app_exec(g.app, begin);
+    ok(guard());
+}
+
+TEST_IF(GUARDS, test_nobody_is_granted_a_guarded_name_before_the_commit)
+{
+    set_stage(w, LEASE_MS, SQLOCK_NO_RENEW);
     for (int i = 0; g.side->begins[i]; i++) {
         app_exec(g.app, g.side->begins[i]);
         ok(guard());
@@ -54,33 +48,27 @@ static void test_nobody_is_granted_a_guarded_name_before_the_commit(void **state
         assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EGUARDED);
         app_exec(g.app, i % 2 ? "ROLLBACK" : "COMMIT"); /* nobody has been there in between */
         assert_true(is_free(s.thief, "sale"));
-        sqlock_lock_free(s.lock);
         s.lock = take_for(s.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
     }
 }
 
 /* The third classical mistake. */
-static void test_release_before_the_commit_admits_nobody(void **state)
+TEST_IF(GUARDS, test_release_before_the_commit_admits_nobody)
 {
-    sqlock_state after;
-
-    set_stage(state, 10000, 0);
-    app_exec(g.app, g.side->begins[0]);
-    ok(guard());
+    set_stage(w, 10000, 0);
+    begin_guarded(g.side->begins[0]);
     says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
-    after = s.one_writer ? SQLOCK_UNSURE : SQLOCK_RELEASED;
-    assert_int_equal(sqlock_lock_state(s.lock), after);
+    assert_state(s.one_writer ? SQLOCK_UNSURE : SQLOCK_RELEASED, s.lock);
     assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(s.lock, &said));
     assert_true(is_free(s.thief, "sale"));
 }
 
-static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
+TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_nobody)
 {
-    set_stage(state, 10000, 0);
-    app_exec(g.app, g.side->begins[0]);
-    ok(guard());
+    set_stage(w, 10000, 0);
+    begin_guarded(g.side->begins[0]);
     says(SQLOCK_EGUARDED, sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
     app_exec(g.app, "COMMIT");
@@ -89,8 +77,7 @@ static void test_break_of_a_guarded_lock_says_so_and_admits_nobody(void **state)
     assert_true(is_free(s.thief, "sale"));
 }
 
-/* ---- and nobody guards --------------------------------------------------------------------------
- */
+/* ---- and nobody guards ----------------------------------------------------------------------- */
 
 enum { TRIERS = 8, TRIES = 25, TRYING_MS = 500 };
 
@@ -127,7 +114,7 @@ static void *try_main(void *arg)
             t->other++;
         if (rc != 0 && holder.token == 0)
             t->err = err;
-        sqlock_lock_free(lock);
+        drop(lock);
     }
     return NULL;
 }
@@ -159,22 +146,21 @@ static struct trier try_all(struct world *w)
 }
 
 /* P9: a refusal says by whom, and of a guard only where there is one. */
-static void test_those_who_merely_try_are_told_of_each_other_and_of_no_guard(void **state)
+TEST_IF(GUARDS | MANY_WRITERS, test_those_who_merely_try_are_told_of_each_other_and_of_no_guard)
 {
-    struct trier sum = try_all(world(state));
+    struct trier sum = try_all(w);
 
     assert_int_equal(sum.guarded, 0);
     assert_true(sum.granted > 10 && sum.busy > 50);
 }
 
 /* P11: nor do they take each other for somebody who writes the row. */
-static void test_those_who_try_beside_a_guard_are_all_told_of_it(void **state)
+TEST_IF(GUARDS | MANY_WRITERS, test_those_who_try_beside_a_guard_are_all_told_of_it)
 {
     struct trier sum;
 
-    set_stage(state, 10000, SQLOCK_NO_RENEW);
-    app_exec(g.app, g.side->begins[0]);
-    ok(guard());
+    set_stage(w, 10000, SQLOCK_NO_RENEW);
+    begin_guarded(g.side->begins[0]);
     says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
     sum = try_all(g.w);
     assert_int_equal(sum.granted + sum.busy, 0);
@@ -185,19 +171,18 @@ static void test_those_who_try_beside_a_guard_are_all_told_of_it(void **state)
 
 /* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
  * grant back too, the next holder guards his. */
-static void test_release_is_not_told_of_the_next_holders_guard(void **state)
+TEST_IF(GUARDS, test_release_is_not_told_of_the_next_holders_guard)
 {
     sqlock_lock *first = NULL, *thiefs;
     sqlock_conn *theirs;
     void *app;
 
-    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    set_stage(w, 10000, SQLOCK_NO_RENEW);
     app = app_connect();
     theirs = adopted(s.thief, app);
     ok(sqlock_import(s.m, "sale", sqlock_lock_owner(s.lock), sqlock_lock_token(s.lock), NULL,
                      &first, &said));
-    app_exec(g.app, g.side->begins[0]);
-    ok(guard());
+    begin_guarded(g.side->begins[0]);
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(first, &said));
     thiefs = take(s.thief, "sale");
@@ -207,8 +192,7 @@ static void test_release_is_not_told_of_the_next_holders_guard(void **state)
         ok(sqlock_release(s.lock, &said));
     app_exec(app, "COMMIT");
     give(thiefs);
-    sqlock_lock_free(first);
-    sqlock_conn_free(theirs);
+    drop(first);
 }
 
 /* To begin anew would not help: the loss is in any snapshot that is taken now. */
@@ -221,11 +205,11 @@ static void fail_to_guard(void)
     }
 }
 
-static void test_stale_holder_cannot_guard(void **state)
+TEST_IF(GUARDS, test_stale_holder_cannot_guard)
 {
     sqlock_lock *thiefs;
 
-    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    set_stage(w, 10000, SQLOCK_NO_RENEW);
     ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
     thiefs = take(s.thief, "sale");
     assert_true(sqlock_is_held(s.lock)); /* it does not know yet */
@@ -234,13 +218,13 @@ static void test_stale_holder_cannot_guard(void **state)
 }
 
 /* Its owner was granted the name again, by another program: then the first grant is as stale. */
-static void test_guard_is_for_the_exact_grant(void **state)
+TEST_IF(GUARDS, test_guard_is_for_the_exact_grant)
 {
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_acquire_opts o = wait_opts(0, 10000, SQLOCK_NO_RENEW);
     sqlock_lock *second;
 
-    set_stage(state, 10000, SQLOCK_NO_RENEW);
+    set_stage(w, 10000, SQLOCK_NO_RENEW);
     memcpy(owner, sqlock_lock_owner(s.lock), sizeof owner);
     o.owner = owner;
     ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
@@ -251,22 +235,20 @@ static void test_guard_is_for_the_exact_grant(void **state)
     give(second);
 }
 
-static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
+TEST_IF(GUARDS, test_guard_wants_an_open_transaction_and_a_held_lock)
 {
     sqlock_conn *others;
 
-    set_stage(state, 10000, 0);
+    set_stage(w, 10000, 0);
     says(SQLOCK_ESTATE, guard());
     app_exec(g.app, g.side->begins[0]);
     if (g.side->fails_whole) {
         assert_false(g.side->exec(g.app, OUR_WRONG));
         says(SQLOCK_ESTATE, guard());
-        app_exec(g.app, "ROLLBACK");
-        app_exec(g.app, g.side->begins[0]);
+        app_exec(g.app, "ROLLBACK", g.side->begins[0]);
     }
     others = adopted(s.thief, g.app);
     says(SQLOCK_EINVAL, sqlock_guard(s.lock, others, &said));
-    sqlock_conn_free(others);
     says(SQLOCK_EINVAL, sqlock_guard(NULL, s.conn, &said));
     says(SQLOCK_EINVAL, sqlock_guard(s.lock, NULL, &said));
     ok(sqlock_release(s.lock, &said));
@@ -274,11 +256,10 @@ static void test_guard_wants_an_open_transaction_and_a_held_lock(void **state)
 }
 
 /* Three leases long. */
-static void test_renewals_go_on_in_a_guarded_transaction(void **state)
+TEST_IF(GUARDS | MANY_WRITERS, test_renewals_go_on_in_a_guarded_transaction)
 {
-    set_stage(state, LEASE_MS, 0);
-    app_exec(g.app, g.side->begins[0]);
-    ok(guard());
+    set_stage(w, LEASE_MS, 0);
+    begin_guarded(g.side->begins[0]);
     for (int i = 0; i < 3 * LEASE_MS / 50; i++) {
         sleep_ms(50);
         assert_true(sqlock_is_held(s.lock));
@@ -295,12 +276,11 @@ static void await_state(sqlock_state wanted, int ms)
 }
 
 /* The guard has extended the lease, which nobody could renew meanwhile. */
-static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state)
+TEST_IF(GUARDS | ONE_WRITER, test_lease_is_unsure_while_its_only_writer_is_the_guard)
 {
-    set_stage(state, 1000, 0);
+    set_stage(w, 1000, 0);
     sleep_ms(300);
-    app_exec(g.app, "BEGIN IMMEDIATE");
-    ok(guard());
+    begin_guarded("BEGIN IMMEDIATE");
     await_state(SQLOCK_UNSURE, 2000);
     assert_false(sqlock_is_held(s.lock));
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_NONE);
@@ -309,21 +289,19 @@ static void test_lease_is_unsure_while_its_only_writer_is_the_guard(void **state
     assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
 
     /* longer than the guard's extension: others may have it afterwards */
-    app_exec(g.app, "BEGIN IMMEDIATE");
-    ok(guard());
+    begin_guarded("BEGIN IMMEDIATE");
     await_state(SQLOCK_UNSURE, 2500);
     sleep_ms(400);
     app_exec(g.app, "COMMIT");
     await_state(SQLOCK_LOST, 1000);
-    assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
 }
 
-static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
+TEST_IF(GUARDS | ONE_WRITER, test_settling_tells_what_became_of_a_guarded_lease)
 {
-    set_stage(state, 1000, SQLOCK_NO_RENEW);
+    set_stage(w, 1000, SQLOCK_NO_RENEW);
     sleep_ms(300);
-    app_exec(g.app, "BEGIN IMMEDIATE");
-    ok(guard());
+    begin_guarded("BEGIN IMMEDIATE");
     await_state(SQLOCK_UNSURE, 2000);
     says(SQLOCK_EGUARDED, sqlock_settle(s.lock, 100, &said));
     app_exec(g.app, "COMMIT");
@@ -333,38 +311,36 @@ static void test_settling_tells_what_became_of_a_guarded_lease(void **state)
 }
 
 /* P6: nobody renews it, so nobody but the clock can tell. */
-static void test_guarded_lease_that_is_not_renewed_is_told_lost(void **state)
+TEST_IF(GUARDS | ONE_WRITER, test_guarded_lease_that_is_not_renewed_is_told_lost)
 {
     int fd;
 
-    set_stage(state, LEASE_MS, SQLOCK_NO_RENEW);
+    set_stage(w, LEASE_MS, SQLOCK_NO_RENEW);
     assert_true((fd = sqlock_lock_fd(s.lock, &said)) >= 0);
-    app_exec(g.app, "BEGIN IMMEDIATE");
-    ok(guard());
+    begin_guarded("BEGIN IMMEDIATE");
     app_exec(g.app, "COMMIT");
     await_state(SQLOCK_LOST, 2 * LEASE_MS);
     assert_true(readable_within(fd, LEASE_MS));
-    assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
     assert_true(is_free(s.thief, "sale"));
 }
 
 /* P5: the release was not applied, which its answer alone may tell. */
-static void test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold(void **state)
+TEST_IF(GUARDS | ONE_WRITER, test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold)
 {
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
 
-    set_stage(state, 10000, 0);
-    sqlock_lock_free(s.lock);
+    set_stage(w, 10000, 0);
+    drop(s.lock);
     o.lease_ms = 10000;
     o.max_hold_ms = 1;
     s.lock = take_with(s.m, "order", &o);
-    app_exec(g.app, "BEGIN IMMEDIATE");
-    ok(guard());
+    begin_guarded("BEGIN IMMEDIATE");
     says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
-    assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, s.lock);
     app_exec(g.app, "COMMIT");
     ok(sqlock_settle(s.lock, 400, &said));
-    assert_int_equal(sqlock_lock_state(s.lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, s.lock);
     assert_true(is_free(s.thief, "order"));
 }
 
@@ -379,70 +355,35 @@ static int guard_and_commit(sqlock_lock *lock, void *other)
     return 0;
 }
 
-static void test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer(void **state)
+TEST_IF(GUARDS | ONE_WRITER, test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer)
 {
     void *other;
 
-    set_stage(state, 10000, 0);
+    set_stage(w, 10000, 0);
     other = app_connect();
     ok(sqlock_with(s.m, "order", NULL, guard_and_commit, other, NULL, &said));
     await_later();
     assert_true(is_free(s.thief, "order"));
 }
 
-static void test_handles_may_be_freed_in_any_order(void **state)
+TEST_IF(GUARDS, test_handles_may_be_freed_in_any_order)
 {
-    set_stage(state, 10000, 0);
+    set_stage(w, 10000, 0);
     close_manager(g.w, s.m);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_ESTATE, guard()); /* the manager is closed */
     says(SQLOCK_ESTATE, sqlock_name_lock(s.conn, "job", NULL, &said));
     app_exec(g.app, "ROLLBACK");
-    sqlock_lock_free(s.lock);
-    sqlock_conn_free(s.conn);
+    drop(s.lock);
+    let_go(s.conn);
     sqlock_conn_free(NULL);
-    s.lock = NULL;
-    s.conn = NULL;
 }
 
 /* P16 */
-static void test_guard_is_refused_where_it_cannot_be_kept(void **state)
+TEST_IF(NO_GUARDS, test_guard_is_refused_where_it_cannot_be_kept)
 {
-    set_stage(state, 10000, 0);
+    set_stage(w, 10000, 0);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EREFUSED, guard());
     app_exec(g.app, "COMMIT");
 }
-
-static const struct CMUnitTest refused[] = {
-    cmocka_unit_test(test_guard_is_refused_where_it_cannot_be_kept),
-};
-PART(suite_guard_refused, refused);
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_nobody_is_granted_a_guarded_name_before_the_commit),
-    cmocka_unit_test(test_release_before_the_commit_admits_nobody),
-    cmocka_unit_test(test_break_of_a_guarded_lock_says_so_and_admits_nobody),
-    cmocka_unit_test(test_release_is_not_told_of_the_next_holders_guard),
-    cmocka_unit_test(test_stale_holder_cannot_guard),
-    cmocka_unit_test(test_guard_is_for_the_exact_grant),
-    cmocka_unit_test(test_guard_wants_an_open_transaction_and_a_held_lock),
-    cmocka_unit_test(test_handles_may_be_freed_in_any_order),
-};
-PART(suite_guard, tests);
-
-static const struct CMUnitTest beside_renewals[] = {
-    cmocka_unit_test(test_renewals_go_on_in_a_guarded_transaction),
-    cmocka_unit_test(test_those_who_merely_try_are_told_of_each_other_and_of_no_guard),
-    cmocka_unit_test(test_those_who_try_beside_a_guard_are_all_told_of_it),
-};
-PART(suite_guard_renewed, beside_renewals);
-
-static const struct CMUnitTest alone[] = {
-    cmocka_unit_test(test_lease_is_unsure_while_its_only_writer_is_the_guard),
-    cmocka_unit_test(test_settling_tells_what_became_of_a_guarded_lease),
-    cmocka_unit_test(test_guarded_lease_that_is_not_renewed_is_told_lost),
-    cmocka_unit_test(test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold),
-    cmocka_unit_test(test_scope_of_a_guarded_lock_gives_it_back_beside_another_writer),
-};
-PART(suite_guard_alone, alone);

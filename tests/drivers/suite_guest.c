@@ -1,10 +1,5 @@
 #include "tests/drivers/suite_guest.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct guest g;
 
 void *app_connect(void)
@@ -17,10 +12,11 @@ void *app_connect(void)
     return app;
 }
 
-void app_exec(void *app, const char *sql)
+void app_exec_all(void *app, const char *const *sql)
 {
-    if (!g.side->exec(app, sql))
-        fail_msg("the application's statement failed: %s", sql);
+    for (; *sql; sql++)
+        if (!g.side->exec(app, *sql))
+            fail_msg("the application's statement failed: %s", *sql);
 }
 
 static struct later {
@@ -142,7 +138,19 @@ sqlock_conn *adopted(sqlock *m, void *app)
 
     g.side->offer(app, &o);
     ok(sqlock_adopt(m, o.native, o.native_size, o.library, &conn, &said));
-    return conn;
+    assert_in_range(g.n_conns, 0, GUEST_CONNS - 1);
+    return g.conns[g.n_conns++] = conn;
+}
+
+void let_go(sqlock_conn *conn)
+{
+    size_t i = 0;
+
+    while (i < g.n_conns && g.conns[i] != conn)
+        i++;
+    assert_in_range(i, 0, g.n_conns - 1);
+    g.conns[i] = g.conns[--g.n_conns];
+    sqlock_conn_free(conn);
 }
 
 void still_tells(char *before, char *(*tell)(void *app))
@@ -179,13 +187,15 @@ static void free_guest(void)
     join_later(); /* an assertion that failed may have jumped over that */
     if (g.conn)
         g.adopter->close(g.conn);
+    for (size_t i = 0; i < g.n_conns; i++)
+        sqlock_conn_free(g.conns[i]);
     rows_free(g.rows);
     memset(&g, 0, sizeof g);
 }
 
-void begin_app(void **state)
+void begin_app(struct world *w)
 {
-    g.w = world(state);
+    g.w = w;
     at_end(g.w, free_guest);
     g.side = g.w->q->app;
     g.driver = g.w->q->driver();
@@ -196,15 +206,15 @@ void begin_app(void **state)
     app_exec(g.app, "INSERT INTO app_row VALUES (1, 10)");
 }
 
-void begin_guest(void **state)
+void begin_guest(struct world *w)
 {
-    begin_app(state);
+    begin_app(w);
     ok(adopt(g.app, &g.conn));
 }
 
-void begin_in_transaction(void **state)
+void begin_in_transaction(struct world *w)
 {
-    begin_guest(state);
+    begin_guest(w);
     app_exec(g.app, g.side->begins[0]);
 }
 
@@ -215,15 +225,24 @@ void end_guest(void)
     g.conn = NULL;
 }
 
-int run_until(const char *sql, int64_t deadline)
+static void prepare_step(const char *sql, uint8_t flags)
 {
-    int writes = strncmp(sql, "SELECT", 6) != 0;
-
-    g.step = (sqlock_step){.sql = sql, .flags = writes ? SQLOCK_STEP_WRITE : 0};
+    g.step = (sqlock_step){.sql = sql, .flags = flags};
     g.scripts[SQLOCK_STMT_GUARDED] =
         (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &g.step};
     rows_clear(g.rows);
+}
+
+int run_until(const char *sql, int64_t deadline)
+{
+    prepare_step(sql, strncmp(sql, "SELECT", 6) != 0 ? SQLOCK_STEP_WRITE : 0);
     return g.adopter->run(g.conn, SQLOCK_STMT_GUARDED, NULL, deadline, g.rows, &said);
+}
+
+int run_own(void *conn, const char *sql)
+{
+    prepare_step(sql, 0);
+    return g.driver->run(conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, &said);
 }
 
 int64_t soon(void)

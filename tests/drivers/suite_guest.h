@@ -5,6 +5,7 @@
 
 #include <sqlock/adopt.h>
 #include <sqlock/transaction.h>
+#include <sqlock/value.h>
 
 #include "tests/drivers/suite.h"
 #include "tests/lib/adopt_app.h"
@@ -15,6 +16,8 @@
 #define OUR_READ  "SELECT 0, 1"
 #define OUR_WRONG "SELECT 0, 1 FROM no_such_table"
 
+enum { GUEST_CONNS = 8 };
+
 /* The test's one. */
 struct guest {
     const struct adopt_app *side;
@@ -23,6 +26,8 @@ struct guest {
     struct world *w;
     void *app;
     void *conn;
+    sqlock_conn *conns[GUEST_CONNS];
+    size_t n_conns;
     sqlock_rows *rows;
     sqlock_step step;
     sqlock_script scripts[SQLOCK_STMT_COUNT];
@@ -31,18 +36,25 @@ extern struct guest g;
 
 /* First line of every test: an application with a table app_row, whose row 1 has n = 10, and no
  * transaction; not adopted yet, or adopted. */
-void begin_app(void **state);
-void begin_guest(void **state);
-void begin_in_transaction(void **state); /* adopted, and the transaction has begun */
+void begin_app(struct world *w);
+void begin_guest(struct world *w);
+void begin_in_transaction(struct world *w); /* adopted, and the transaction has begun */
 int adopt(void *app, void **out_conn);
 void end_guest(void); /* before the test ends, which does it by itself */
 
-/* The application's connection, adopted through the public header. */
+/* The application's connection, adopted through the public header; freed when the test ends, or by
+ * let_go() before. */
 sqlock_conn *adopted(sqlock *m, void *app);
+void let_go(sqlock_conn *conn);
 
 /* The application's connection still tells the same: settings() or last(). It takes `before`, which
  * may be NULL. */
 void still_tells(char *before, char *(*tell)(void *app));
+
+/* The row of a table that has this id. */
+#define ROW(table, id)                                                                             \
+    (&(sqlock_row){sizeof(sqlock_row), NULL, (table),                                              \
+                   &(sqlock_column){"id", sqlock_int(id), NULL}, 1})
 
 /* Into a transaction, and out of it. */
 void go_in(void *app, const struct way *way);
@@ -55,7 +67,9 @@ void *app_connect(void);
  * now on. */
 void *app_connect_impatient(void);
 void be_impatient(void *app);
-void app_exec(void *app, const char *sql);
+/* Statements, one after the other. */
+#define app_exec(app, ...) app_exec_all((app), (const char *const[]){__VA_ARGS__, NULL})
+void app_exec_all(void *app, const char *const *sql);
 /* So much later, on a thread of its own: this, or a statement; one at a time. It has been done when
  * await_later() returns, or the test fails. */
 void do_later(int32_t ms, void (*what)(void *arg), void *arg);
@@ -69,6 +83,7 @@ int64_t soon(void);
 /* Run this step as a request, until soon() or the deadline. */
 int run(const char *sql);
 int run_until(const char *sql, int64_t deadline);
+int run_own(void *conn, const char *sql); /* on a connection that the driver has opened */
 /* Ask with a text about the application's tables. It is written with `?`, in the order of the
  * values;
  * `$N` is put there where the dialect has it. */

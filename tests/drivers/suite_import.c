@@ -3,8 +3,6 @@
 #include "tests/drivers/suite.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What another process would have been told. */
 struct grant {
@@ -26,7 +24,7 @@ static sqlock_lock *import_with(sqlock *m, const struct grant *g, const sqlock_a
 
     ok(sqlock_import(m, "nightly", g->owner, g->token, opts, &lock, &said));
     assert_non_null(lock);
-    return lock;
+    return keep(lock);
 }
 
 static sqlock_lock *import_for(sqlock *m, const struct grant *g, int32_t lease_ms, unsigned flags)
@@ -44,9 +42,9 @@ struct pair {
     struct grant grant;
 };
 
-static struct pair pair(void **state, int32_t lease_ms)
+static struct pair pair(struct world *w, int32_t lease_ms)
 {
-    struct pair p = {.w = world(state)};
+    struct pair p = {.w = w};
 
     p.a = open_manager(p.w, NULL);
     p.b = open_manager(p.w, NULL);
@@ -57,14 +55,14 @@ static struct pair pair(void **state, int32_t lease_ms)
 
 /* ---- before it is settled -------------------------------------------------------------------- */
 
-static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
+CORE_TEST(test_imported_grant_is_unsure_and_nothing_was_sent)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     long before = spy_runs(-1);
     sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
     int fd = sqlock_lock_fd(lock, &said);
 
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
     assert_int_equal(sqlock_is_held(lock), 0);
     assert_int_equal(sqlock_lock_deadline_us(lock), 0);
@@ -74,15 +72,14 @@ static void test_imported_grant_is_unsure_and_nothing_was_sent(void **state)
     assert_false(readable_within(fd, 50));
     says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_int_equal(spy_runs(-1), before);
-    sqlock_lock_free(lock);
+    drop(lock);
     assert_int_equal(spy_runs(-1), before);
     ok(sqlock_renew(p.first, &said)); /* and the grant is as it was */
     give(p.first);
 }
 
-static void test_import_of_what_cannot_be_is_refused_before_any_request(void **state)
+CORE_TEST(test_import_of_what_cannot_be_is_refused_before_any_request, m)
 {
-    sqlock *m = manager(state);
     const unsigned char owner[SQLOCK_OWNER_SIZE] = {1};
     const int64_t tokens[] = {0, -1, SQLOCK_TOKEN_MAX + 1, INT64_MAX, INT64_MIN};
     sqlock_acquire_opts bad = wait_opts(0, SQLOCK_LEASE_MIN_MS - 1, 0);
@@ -105,29 +102,28 @@ static void test_import_of_what_cannot_be_is_refused_before_any_request(void **s
     assert_int_equal(spy_runs(-1), before);
 }
 
-static void test_unsettled_import_is_lost_with_its_manager(void **state)
+CORE_TEST(test_unsettled_import_is_lost_with_its_manager)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     sqlock_lock *lock = import_for(p.b, &p.grant, 20000, 0);
 
     close_manager(p.w, p.b);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
+    assert_lost(lock, SQLOCK_WHY_CLOSED);
     says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
-    sqlock_lock_free(lock);
+    drop(lock);
     give(p.first);
 }
 
 /* ---- settled --------------------------------------------------------------------------------- */
 
-static void test_settled_import_is_the_same_grant_for_a_full_lease(void **state)
+TEST(test_settled_import_is_the_same_grant_for_a_full_lease)
 {
-    struct pair p = pair(state, 5000);
+    struct pair p = pair(w, 5000);
     sqlock_lock *lock = import_for(p.b, &p.grant, 30000, 0);
     int64_t length = 30000000 - margin_us(30000), before = sqlock_now_us();
 
     ok(sqlock_settle(lock, 0, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_token(lock), p.grant.token);
     assert_between(before + length - p.w->q->grain_ms * 1000, sqlock_lock_deadline_us(lock),
                    sqlock_now_us() + length);
@@ -136,38 +132,34 @@ static void test_settled_import_is_the_same_grant_for_a_full_lease(void **state)
     ok(sqlock_renew(lock, &said));
     give(lock);
     assert_true(is_free(p.a, "nightly"));
-    sqlock_lock_free(p.first);
 }
 
 /* P7 */
-static void test_settled_import_is_renewed_when_its_first_holder_is_gone(void **state)
+CORE_TEST(test_settled_import_is_renewed_when_its_first_holder_is_gone)
 {
     const int32_t lease_ms = patience_ms(400);
-    struct pair p = pair(state, lease_ms);
+    struct pair p = pair(w, lease_ms);
     sqlock_lock *lock = import_for(p.b, &p.grant, lease_ms, 0);
 
     ok(sqlock_settle(lock, 0, &said));
     close_manager(p.w, p.a);
-    sqlock_lock_free(p.first);
     for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
         assert_true(sqlock_is_held(lock));
     assert_int_equal(try_once(p.b, "nightly"), SQLOCK_EBUSY);
     give(lock);
 }
 
-static void test_settled_import_that_is_not_to_be_renewed_runs_out(void **state)
+CORE_TEST(test_settled_import_that_is_not_to_be_renewed_runs_out)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     sqlock_lock *lock = import_for(p.b, &p.grant, 200, SQLOCK_NO_RENEW);
     int fd = sqlock_lock_fd(lock, &said);
 
     ok(sqlock_settle(lock, 0, &said));
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    await_lost(lock, SQLOCK_WHY_EXPIRED);
     assert_true(readable_within(fd, 1000));
     assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 1);
-    sqlock_lock_free(lock);
-    sqlock_lock_free(p.first);
+    drop(lock);
     give(take(p.a, "nightly")); /* the lease that settling set has run out in the row too */
 }
 
@@ -178,9 +170,9 @@ static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
 }
 
 /* P6 */
-static void test_loss_of_a_settled_import_is_told(void **state)
+CORE_TEST(test_loss_of_a_settled_import_is_told)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     atomic_int told = 0;
     sqlock_acquire_opts o = wait_opts(0, 300, 0);
     sqlock_lock *lock;
@@ -190,50 +182,41 @@ static void test_loss_of_a_settled_import_is_told(void **state)
     lock = import_with(p.b, &p.grant, &o);
     ok(sqlock_settle(lock, 0, &said));
     ok(sqlock_break(p.a, "nightly", p.grant.token, &said));
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    await_lost(lock, SQLOCK_WHY_BROKEN);
     assert_soon(atomic_load(&told) == SQLOCK_LOST, patience_ms(2000));
-    sqlock_lock_free(lock);
-    sqlock_lock_free(p.first);
+    drop(lock);
 }
 
 /* ---- released -------------------------------------------------------------------------------- */
 
-static void test_import_is_released_without_being_settled(void **state)
+TEST(test_import_is_released_without_being_settled)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     sqlock_lock *lock = import_for(p.b, &p.grant, 0, 0), *again;
 
     ok(sqlock_release(lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, lock);
     assert_true(is_free(p.a, "nightly"));
-    sqlock_lock_free(lock);
-    sqlock_lock_free(p.first);
+    drop(lock);
     /* P5: who asks once more is told the same, from a handle of its own too. */
     p.first = take_for(p.a, "nightly", 20000, SQLOCK_NO_RENEW);
     p.grant = grant_of(p.first);
     for (int i = 0; i < 2; i++) {
         again = import_for(p.b, &p.grant, 0, 0);
         ok(sqlock_release(again, &said));
-        sqlock_lock_free(again);
     }
-    sqlock_lock_free(p.first);
 }
 
 /* All handles of a grant are one hold. */
-static void test_holder_learns_that_another_handle_released_its_grant(void **state)
+TEST(test_holder_learns_that_another_handle_released_its_grant, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *renewed = take_for(a, "nightly", 400, 0), *lock;
     struct grant g = grant_of(renewed);
 
     lock = import_for(b, &g, 0, 0);
     ok(sqlock_release(lock, &said));
-    await_loss(renewed);
-    assert_int_equal(sqlock_lock_why(renewed), SQLOCK_WHY_RELEASED);
+    await_lost(renewed, SQLOCK_WHY_RELEASED);
     assert_string_equal(sqlock_why_name(SQLOCK_WHY_RELEASED), "released by another handle");
-    sqlock_lock_free(lock);
-    sqlock_lock_free(renewed);
 }
 
 /* ---- stale ----------------------------------------------------------------------------------- */
@@ -246,26 +229,22 @@ static void check_stale(const struct pair *p, const struct grant *g, sqlock_why 
     sqlock_lock *settled = import_for(p->b, g, 20000, 0), *released = import_for(p->b, g, 0, 0);
 
     says(SQLOCK_ELOST, sqlock_settle(settled, 0, &said));
-    assert_int_equal(sqlock_lock_state(settled), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(settled), why);
+    assert_lost(settled, why);
     assert_int_equal(sqlock_lock_deadline_us(settled), 0);
     says(SQLOCK_ELOST, sqlock_settle(settled, 0, &said));
     if (why != SQLOCK_WHY_RELEASED && why != SQLOCK_WHY_EXPIRED) {
         says(SQLOCK_ELOST, sqlock_release(released, &said));
-        assert_int_equal(sqlock_lock_state(released), SQLOCK_LOST);
-        assert_int_equal(sqlock_lock_why(released), why);
+        assert_lost(released, why);
     }
     if (holder != NULL) {
         assert_int_equal(try_once(p->b, "nightly"), SQLOCK_EBUSY);
         ok(sqlock_renew(holder, &said));
     }
-    sqlock_lock_free(settled);
-    sqlock_lock_free(released);
 }
 
-static void test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody(void **state)
+TEST(test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     sqlock_lock *next;
 
     give(p.first);
@@ -276,15 +255,14 @@ static void test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody(
     p.grant = grant_of(next);
     ok(sqlock_break(p.a, "nightly", p.grant.token, &said));
     check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, NULL);
-    sqlock_lock_free(next);
     next = take(p.a, "nightly");
     check_stale(&p, &p.grant, SQLOCK_WHY_BROKEN, next);
     give(next);
 }
 
-static void test_import_of_an_expired_grant_does_not_raise_it(void **state)
+TEST(test_import_of_an_expired_grant_does_not_raise_it)
 {
-    struct pair p = pair(state, 200);
+    struct pair p = pair(w, 200);
     sqlock_lock *next;
 
     await_loss(p.first);
@@ -294,13 +272,12 @@ static void test_import_of_an_expired_grant_does_not_raise_it(void **state)
     assert_between(p.grant.token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
     ok(sqlock_renew(next, &said));
     give(next);
-    sqlock_lock_free(p.first);
 }
 
 /* P3: owner and token, both. */
-static void test_import_with_one_wrong_part_is_lost_and_frees_nobody(void **state)
+TEST(test_import_with_one_wrong_part_is_lost_and_frees_nobody)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     struct grant wrong_owner = p.grant, wrong_token = p.grant;
 
     wrong_owner.owner[SQLOCK_OWNER_SIZE - 1] ^= 1;
@@ -310,36 +287,19 @@ static void test_import_with_one_wrong_part_is_lost_and_frees_nobody(void **stat
     give(p.first);
 }
 
-static void test_import_of_a_name_that_never_was_is_gone_and_makes_no_row(void **state)
+TEST(test_import_of_a_name_that_never_was_is_gone_and_makes_no_row)
 {
-    struct pair p = pair(state, 20000);
+    struct pair p = pair(w, 20000);
     sqlock_lock *lock = NULL;
 
     ok(sqlock_import(p.b, "never", p.grant.owner, 1, NULL, &lock, &said));
     says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_GONE);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_GONE);
+    drop(lock);
     ok(sqlock_import(p.b, "never", p.grant.owner, 1, NULL, &lock, &said));
     says(SQLOCK_ELOST, sqlock_release(lock, &said));
-    sqlock_lock_free(lock);
+    drop(lock);
     lock = take(p.a, "never");
     give(lock);
     give(p.first);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_imported_grant_is_unsure_and_nothing_was_sent),
-    core_test(test_import_of_what_cannot_be_is_refused_before_any_request),
-    core_test(test_unsettled_import_is_lost_with_its_manager),
-    cmocka_unit_test(test_settled_import_is_the_same_grant_for_a_full_lease),
-    core_test(test_settled_import_is_renewed_when_its_first_holder_is_gone),
-    core_test(test_settled_import_that_is_not_to_be_renewed_runs_out),
-    core_test(test_loss_of_a_settled_import_is_told),
-    cmocka_unit_test(test_import_is_released_without_being_settled),
-    cmocka_unit_test(test_holder_learns_that_another_handle_released_its_grant),
-    cmocka_unit_test(test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody),
-    cmocka_unit_test(test_import_of_an_expired_grant_does_not_raise_it),
-    cmocka_unit_test(test_import_with_one_wrong_part_is_lost_and_frees_nobody),
-    cmocka_unit_test(test_import_of_a_name_that_never_was_is_gone_and_makes_no_row),
-};
-PART(suite_import, tests);

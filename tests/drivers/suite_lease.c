@@ -2,15 +2,13 @@
 #include "tests/drivers/suite.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 /* P1 */
-static void test_one_holder_at_a_time(void **state)
+TEST(test_one_holder_at_a_time, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
     assert_true(sqlock_is_held(lock));
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
@@ -19,9 +17,8 @@ static void test_one_holder_at_a_time(void **state)
 }
 
 /* P1: an owner is of an acquisition, not of a program or thread. */
-static void test_second_acquire_by_the_same_program_is_busy(void **state)
+CORE_TEST(test_second_acquire_by_the_same_program_is_busy, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
 
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY);
@@ -30,9 +27,8 @@ static void test_second_acquire_by_the_same_program_is_busy(void **state)
 }
 
 /* P3 */
-static void test_owners_differ_from_grant_to_grant(void **state)
+CORE_TEST(test_owners_differ_from_grant_to_grant, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *one = take(m, "one"), *two = take(m, "two");
     unsigned char first[SQLOCK_OWNER_SIZE];
 
@@ -46,10 +42,8 @@ static void test_owners_differ_from_grant_to_grant(void **state)
 }
 
 /* P2: each way in which a grant can end, and each way in which a client can come back. */
-static void test_tokens_rise_whatever_ends_a_grant(void **state)
+TEST(test_tokens_rise_whatever_ends_a_grant, a, b)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     sqlock_lock *lock = take(a, "nightly");
     int64_t last = sqlock_lock_token(lock);
 
@@ -60,7 +54,6 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
     assert_between(last + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
     last = sqlock_lock_token(lock);
     ok(sqlock_break(a, "nightly", last, &said));
-    sqlock_lock_free(lock);
 
     lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW); /* after a break */
     assert_between(last + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
@@ -69,7 +62,6 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
     sqlock_lock *next = take(b, "nightly"); /* after the lease ran out */
     assert_between(last + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
     last = sqlock_lock_token(next);
-    sqlock_lock_free(lock);
     give(next);
     close_manager(w, a);
     close_manager(w, b);
@@ -81,17 +73,15 @@ static void test_tokens_rise_whatever_ends_a_grant(void **state)
 }
 
 /* P10: nobody sweeps here. P4: the next grant comes after the deadline of the one before. */
-static void test_expired_lock_is_taken_over_without_a_reaper(void **state)
+TEST(test_expired_lock_is_taken_over_without_a_reaper, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take_for(a, "nightly", 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(old);
     sqlock_lock *new = take(b, "nightly");
 
     assert_between(deadline, sqlock_now_us(), deadline + patience_ms(1500) * INT64_C(1000));
-    assert_int_equal(sqlock_lock_state(old), SQLOCK_LOST);
+    assert_state(SQLOCK_LOST, old);
     assert_true(sqlock_is_held(new));
-    sqlock_lock_free(old);
     give(new);
 }
 
@@ -126,7 +116,7 @@ static bool take_turn(struct turns *t)
     atomic_store(t->counter, seen + 1);
     atomic_fetch_sub(t->inside, 1);
     t->code = sqlock_release(lock, &t->err);
-    sqlock_lock_free(lock);
+    drop(lock);
     return t->code == 0 && !t->what;
 }
 
@@ -140,9 +130,8 @@ static void *take_turns(void *arg)
 }
 
 /* P1, P2: two managers, two threads on each; tokens rise in the order of real time. */
-static void test_threads_take_turns_and_tokens_rise(void **state)
+TEST(test_threads_take_turns_and_tokens_rise)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     atomic_int inside = 0;
     _Atomic int64_t counter = 0, last_token = 0;
@@ -166,44 +155,30 @@ static void test_threads_take_turns_and_tokens_rise(void **state)
 }
 
 /* P3: what a stranger's name, a stranger's token or a stranger's time does: nothing. */
-static void test_late_release_does_not_free_successor(void **state)
+TEST(test_late_release_does_not_free_successor, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *old = take_for(a, "nightly", 200, SQLOCK_NO_RENEW);
     sqlock_lock *new = take(b, "nightly");
 
     says(SQLOCK_ELOST, sqlock_release(old, &said));
-    assert_int_equal(sqlock_lock_state(old), SQLOCK_LOST);
+    assert_state(SQLOCK_LOST, old);
     assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
     ok(sqlock_renew(new, &said));
     assert_true(sqlock_is_held(new));
-    sqlock_lock_free(old); /* nor does that */
+    drop(old); /* nor does that */
     assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
     give(new);
 }
 
 /* P4, P7: a handle that is freed is not released; its lease runs out by itself. */
-static void test_freed_handle_keeps_the_lock_for_its_lease(void **state)
+CORE_TEST(test_freed_handle_keeps_the_lock_for_its_lease, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
 
-    sqlock_lock_free(lock);
+    drop(lock);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
     lock = take(b, "nightly");
     assert_between(deadline, sqlock_now_us(), deadline + patience_ms(2000) * INT64_C(1000));
     give(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_one_holder_at_a_time),
-    core_test(test_second_acquire_by_the_same_program_is_busy),
-    core_test(test_owners_differ_from_grant_to_grant),
-    cmocka_unit_test(test_tokens_rise_whatever_ends_a_grant),
-    cmocka_unit_test(test_expired_lock_is_taken_over_without_a_reaper),
-    cmocka_unit_test(test_threads_take_turns_and_tokens_rise),
-    cmocka_unit_test(test_late_release_does_not_free_successor),
-    core_test(test_freed_handle_keeps_the_lock_for_its_lease),
-};
-PART(suite_lease, tests);

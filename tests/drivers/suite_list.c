@@ -1,8 +1,6 @@
 /* Seeing locks, and breaking them. */
 #include "tests/drivers/suite.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SEEN_MAX = 2048 };
@@ -51,17 +49,16 @@ static void look(sqlock *m, const char *prefix, unsigned flags)
     ok(sqlock_list(m, &o, note, &seen, &said));
 }
 
-static void test_list_tells_what_is_held_in_byte_order(void **state)
+TEST(test_list_tells_what_is_held_in_byte_order, m)
 {
     static const char *const names[] = {"b", "a b", "B", "\xC3\xA4", "a", "aa", "a\x01"};
     static const char *const order[] = {"B", "a", "a\x01", "a b", "aa", "b", "\xC3\xA4"};
     enum { N = sizeof names / sizeof *names };
-    sqlock *m = manager(state);
     sqlock_lock *locks[N];
 
     for (size_t i = 0; i < N; i++)
         locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
-    look(manager(state), NULL, 0);
+    look(open_manager(w, NULL), NULL, 0);
     assert_int_equal(seen.n, N);
     for (size_t i = 0; i < N; i++) {
         assert_string_equal(seen.all[i].name, order[i]);
@@ -72,15 +69,11 @@ static void test_list_tells_what_is_held_in_byte_order(void **state)
         give(locks[i]);
 }
 
-static void test_list_tells_the_holder(void **state)
+TEST(test_list_tells_the_holder)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     char who[64];
-    sqlock *m;
+    sqlock *m = open_with(w, with.label = "billing");
 
-    oo.label = "billing";
-    m = open_manager(w, &oo);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
     sleep_ms(100);
     look(m, NULL, 0);
@@ -95,9 +88,8 @@ static void test_list_tells_the_holder(void **state)
     give(lock);
 }
 
-static void test_list_tells_free_rows_only_when_asked(void **state)
+TEST(test_list_tells_free_rows_only_when_asked, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "free");
     int64_t token = sqlock_lock_token(lock);
 
@@ -116,21 +108,18 @@ static void test_list_tells_free_rows_only_when_asked(void **state)
     give(lock);
 }
 
-static void test_list_tells_a_lease_that_ran_out(void **state)
+TEST(test_list_tells_a_lease_that_ran_out, m)
 {
-    sqlock *m = manager(state);
-    sqlock_lock *lock = take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
-
+    take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
     sleep_ms(250);
     look(m, NULL, 0);
     assert_int_equal(seen.n, 1);
     assert_int_equal(seen.all[0].held, 1);
     assert_between(-patience_ms(5000), seen.all[0].left_ms, 0);
-    sqlock_lock_free(lock);
 }
 
 /* The prefix is bytes: no pattern. */
-static void test_list_by_prefix(void **state)
+TEST(test_list_by_prefix)
 {
     static const char *const names[] = {"a%",  "a_x", "ab", "abc",       "abd",
                                         "b/a", "b/b", "b0", "\xC3\xA4x", "\xC3\xA5"};
@@ -139,23 +128,19 @@ static void test_list_by_prefix(void **state)
         size_t n;
     } asked[] = {{"", 10}, {"a", 5},  {"ab", 3}, {"abc", 1}, {"abcd", 0},    {"a%", 1},
                  {"%", 0}, {"a_", 1}, {"b/", 2}, {"c", 0},   {"\xC3\xA4", 1}};
-    sqlock *m = manager(state);
-    sqlock_lock *locks[sizeof names / sizeof *names];
+    sqlock *m = open_manager(w, NULL);
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        locks[i] = take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
+        take_for(m, names[i], 60000, SQLOCK_NO_RENEW);
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         look(m, asked[i].prefix, 0);
         if (seen.n != asked[i].n)
             fail_msg("prefix \"%s\": %zu names, not %zu", asked[i].prefix, seen.n, asked[i].n);
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        sqlock_lock_free(locks[i]);
 }
 
-static void test_list_stops_when_it_is_told_to(void **state)
+CORE_TEST(test_list_stops_when_it_is_told_to, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *locks[3] = {take(m, "a"), take(m, "b"), take(m, "c")};
 
     memset(&seen, 0, sizeof seen);
@@ -166,14 +151,11 @@ static void test_list_stops_when_it_is_told_to(void **state)
         give(locks[i]);
 }
 
-static void test_list_keeps_to_its_namespace(void **state)
+TEST(test_list_keeps_to_its_namespace)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock *plain = open_manager(w, NULL), *tenant;
 
-    oo.ns = "tenant";
-    tenant = open_manager(w, &oo);
+    tenant = open_with(w, with.ns = "tenant");
     sqlock_lock *a = take(plain, "a"), *b = take(tenant, "b");
     look(plain, NULL, SQLOCK_LIST_FREE);
     assert_int_equal(seen.n, 1);
@@ -187,14 +169,13 @@ static void test_list_keeps_to_its_namespace(void **state)
 
 enum { MANY = 1200 };
 
-static void test_list_goes_over_many_pages(void **state)
+TEST(test_list_goes_over_many_pages, m)
 {
-    sqlock *m = manager(state);
     char name[32];
 
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "page/%04d", (i * 7) % MANY);
-        sqlock_lock_free(take_for(m, name, 600000, SQLOCK_NO_RENEW));
+        drop(take_for(m, name, 600000, SQLOCK_NO_RENEW));
     }
     look(m, NULL, 0);
     assert_int_equal(seen.n, MANY);
@@ -208,9 +189,8 @@ static void test_list_goes_over_many_pages(void **state)
 
 /* ---- breaking -------------------------------------------------------------------------------- */
 
-static void test_one_lock_is_found_by_its_name(void **state)
+TEST(test_one_lock_is_found_by_its_name, m, other)
 {
-    sqlock *m = manager(state), *other = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 60000, SQLOCK_NO_RENEW);
     sqlock_info info = {.size = sizeof info};
 
@@ -234,9 +214,8 @@ static void test_one_lock_is_found_by_its_name(void **state)
 }
 
 /* A caller that was compiled against an older header. */
-static void test_find_writes_no_more_than_the_caller_has_room_for(void **state)
+CORE_TEST(test_find_writes_no_more_than_the_caller_has_room_for, m)
 {
-    sqlock *m = manager(state);
     sqlock_info info;
     uint32_t size = offsetof(sqlock_info, holder);
 
@@ -250,9 +229,8 @@ static void test_find_writes_no_more_than_the_caller_has_room_for(void **state)
         assert_int_equal(((const unsigned char *)&info)[i], 0x5A);
 }
 
-static void test_break_with_a_wrong_token_changes_nothing(void **state)
+TEST(test_break_with_a_wrong_token_changes_nothing, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly");
     int64_t token = sqlock_lock_token(lock);
 
@@ -271,24 +249,20 @@ static int break_it(const sqlock_info *info, void *user)
 }
 
 /* As an operator does: with the tokens that the list tells, in its callback. */
-static void test_break_frees_what_the_list_shows(void **state)
+TEST(test_break_frees_what_the_list_shows, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
-    sqlock_lock *one = take(a, "one"), *two = take(a, "two");
-    int64_t token = sqlock_lock_token(one);
+    int64_t token = sqlock_lock_token(take(a, "one"));
 
+    take(a, "two");
     ok(sqlock_list(b, NULL, break_it, b, &said));
     assert_true(is_free(b, "one"));
     assert_true(is_free(b, "two"));
     says(SQLOCK_ELOST, sqlock_break(b, "one", token, &said));
-    sqlock_lock_free(one);
-    sqlock_lock_free(two);
 }
 
 /* P5: what the second try finds may be its own doing, and may not. */
-static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state)
+TEST(test_break_whose_reply_was_lost_says_what_the_row_tells, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
@@ -301,13 +275,11 @@ static void test_break_whose_reply_was_lost_says_what_the_row_tells(void **state
     ok(sqlock_break(m, "nightly", token, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_BREAK_NOTED), 6);
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_BROKEN);
 }
 
-static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went(void **state)
+TEST(test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
@@ -317,14 +289,12 @@ static void test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_
     spy_lose_reply(SQLOCK_STMT_BREAK_NOTED);
     ok(sqlock_break(m, "nightly", token, &said));
     says(SQLOCK_ELOST, sqlock_break(m, "nightly", token, &said));
-    sqlock_lock_free(lock);
 }
 
 /* The row remembers one ended grant: after the next one ended nobody can tell how the first did,
  * but that it was not broken. */
-static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went(void **state)
+TEST(test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take(m, "nightly"), *next;
     int64_t token = sqlock_lock_token(lock);
 
@@ -340,22 +310,3 @@ static void test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went
     ok(sqlock_renew(next, &said));
     give(next);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_list_tells_what_is_held_in_byte_order),
-    cmocka_unit_test(test_list_tells_the_holder),
-    cmocka_unit_test(test_list_tells_free_rows_only_when_asked),
-    cmocka_unit_test(test_list_tells_a_lease_that_ran_out),
-    cmocka_unit_test(test_list_by_prefix),
-    core_test(test_list_stops_when_it_is_told_to),
-    cmocka_unit_test(test_one_lock_is_found_by_its_name),
-    core_test(test_find_writes_no_more_than_the_caller_has_room_for),
-    cmocka_unit_test(test_list_keeps_to_its_namespace),
-    cmocka_unit_test(test_list_goes_over_many_pages),
-    cmocka_unit_test(test_break_with_a_wrong_token_changes_nothing),
-    cmocka_unit_test(test_break_frees_what_the_list_shows),
-    cmocka_unit_test(test_break_whose_reply_was_lost_says_what_the_row_tells),
-    cmocka_unit_test(test_break_whose_reply_was_lost_finds_its_own_after_others_came_and_went),
-    cmocka_unit_test(test_break_whose_reply_was_lost_is_unsure_after_others_came_and_went),
-};
-PART(suite_list, tests);

@@ -3,11 +3,7 @@
  */
 #include "tests/drivers/suite.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CLIENTS = 8, NAMES = 16, CALLS_MAX = 2000000 };
 
@@ -62,7 +58,7 @@ static int work_once(struct client *c, const char *name)
         rc = sqlock_release(lock, &c->err);
         note(c, begun, p);
     }
-    sqlock_lock_free(lock);
+    drop(lock);
     return rc;
 }
 
@@ -207,12 +203,10 @@ static sqlock_reap_opts load_opts(void)
     return o;
 }
 
-static void test_reap_under_load_costs_clients_little_and_no_error(void **state)
+TEST(test_reap_under_load_costs_clients_little_and_no_error, m)
 {
-    struct world *w = world(state);
     const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
     sqlock_reap_opts o = load_opts();
-    sqlock *m = open_manager(w, NULL);
 
     w->q->leave(&w->place, rows);
     assert_int_equal(sweep_beside_clients(w, m, "reap", &o, rows).pruned, 0);
@@ -221,12 +215,10 @@ static void test_reap_under_load_costs_clients_little_and_no_error(void **state)
 }
 
 /* The same rows, cleared long ago: each is deleted, and the floor is raised before. */
-static void test_prune_under_load_costs_clients_little_and_no_error(void **state)
+TEST(test_prune_under_load_costs_clients_little_and_no_error, m)
 {
-    struct world *w = world(state);
     const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
     sqlock_reap_opts o = load_opts(), at_once = SQLOCK_REAP_OPTS_INIT;
-    sqlock *m = open_manager(w, NULL);
 
     w->q->leave(&w->place, rows);
     at_once.pause_ms = 0;
@@ -236,9 +228,3 @@ static void test_prune_under_load_costs_clients_little_and_no_error(void **state
     o.flags = SQLOCK_REAP_DRY_RUN;
     assert_int_equal(sweep(m, &o).pruned, 0);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_reap_under_load_costs_clients_little_and_no_error),
-    cmocka_unit_test(test_prune_under_load_costs_clients_little_and_no_error),
-};
-PART(suite_load, tests);

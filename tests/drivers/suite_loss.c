@@ -2,7 +2,6 @@
 #include "tests/drivers/suite.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 /* What callbacks saw; they run on the library's thread, so nothing is asserted in them. */
 struct told {
@@ -53,10 +52,9 @@ static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsig
 }
 
 /* P4 */
-static void test_deadline_counts_from_within_the_call(void **state)
+CORE_TEST(test_deadline_counts_from_within_the_call, m)
 {
     const int64_t length = 3000000 - margin_us(3000);
-    sqlock *m = manager(state);
 
     for (int i = 0; i < 5; i++) {
         int64_t before = sqlock_now_us();
@@ -72,9 +70,8 @@ static void test_deadline_counts_from_within_the_call(void **state)
 }
 
 /* P4: held never a microsecond after the deadline, lost not before it. */
-static void test_state_turns_lost_at_the_deadline_without_a_request(void **state)
+CORE_TEST(test_state_turns_lost_at_the_deadline_without_a_request, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock), before, after;
     long requests = spy_runs(-1), looks = 0;
@@ -92,17 +89,15 @@ static void test_state_turns_lost_at_the_deadline_without_a_request(void **state
     } while (now != SQLOCK_LOST);
     assert_between(2, looks, INT64_MAX);
     assert_false(sqlock_is_held(lock));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
+    assert_lost(lock, SQLOCK_WHY_EXPIRED);
     assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
     assert_int_equal(spy_runs(-1), requests);
     assert_true(readable_within(sqlock_lock_fd(lock, NULL), patience_ms(1000))); /* made by now */
-    sqlock_lock_free(lock);
 }
 
 /* P6: also for a holder that asks nothing. */
-static void test_loss_is_told_at_the_deadline(void **state)
+CORE_TEST(test_loss_is_told_at_the_deadline, m)
 {
-    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
@@ -121,13 +116,11 @@ static void test_loss_is_told_at_the_deadline(void **state)
     assert_int_equal(atomic_load(&t.token), sqlock_lock_token(lock));
     assert_int_equal(atomic_load(&t.fd), fd);
     assert_true(readable_within(fd, 0));
-    sqlock_lock_free(lock);
 }
 
 /* The descriptor tells it by itself, before any thread has looked; and a renewal moves it. */
-static void test_renewal_keeps_the_descriptor_quiet(void **state)
+CORE_TEST(test_renewal_keeps_the_descriptor_quiet, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 600, SQLOCK_NO_RENEW);
     int fd = sqlock_lock_fd(lock, &said);
     int64_t first = sqlock_lock_deadline_us(lock);
@@ -138,45 +131,40 @@ static void test_renewal_keeps_the_descriptor_quiet(void **state)
     assert_false(readable_within(fd, (int32_t)((first - sqlock_now_us()) / 1000) + 50));
     assert_true(readable_within(fd, patience_ms(3000)));
     assert_between(sqlock_lock_deadline_us(lock), sqlock_now_us(), INT64_MAX);
-    sqlock_lock_free(lock);
 }
 
 /* P6: after two thirds of the lease without a renewal. */
-static void test_risk_is_told_before_loss(void **state)
+CORE_TEST(test_risk_is_told_before_loss, m)
 {
-    sqlock *m = manager(state);
     struct told t;
     int64_t begun = sqlock_now_us();
     sqlock_lock *lock = take_told(m, &t, 1800, SQLOCK_NO_RENEW);
 
     assert_soon(atomic_load(&t.at_risk) == 1, patience_ms(3000));
     assert_between(begun + 1200000, sqlock_now_us(), sqlock_lock_deadline_us(lock));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_AT_RISK);
+    assert_state(SQLOCK_AT_RISK, lock);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NONE);
     assert_true(sqlock_is_held(lock));
     assert_int_equal(atomic_load(&t.lost), 0);
     assert_soon(atomic_load(&t.lost) == 1, patience_ms(3000));
     assert_int_equal(atomic_load(&t.at_risk), 1);
-    sqlock_lock_free(lock);
 }
 
 /* P6: a renewal turns it back. */
-static void test_renewal_ends_the_risk(void **state)
+CORE_TEST(test_renewal_ends_the_risk, m)
 {
-    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 1200, SQLOCK_NO_RENEW);
 
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
     ok(sqlock_renew(lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
+    assert_state(SQLOCK_HELD, lock);
     give(lock);
 }
 
 /* P6 */
-static void test_release_tells_nothing(void **state)
+CORE_TEST(test_release_tells_nothing, m)
 {
-    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, 0);
     int fd = sqlock_lock_fd(lock, NULL);
@@ -184,16 +172,15 @@ static void test_release_tells_nothing(void **state)
     ok(sqlock_release(lock, &said));
     assert_false(readable_within(fd, 500));
     assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
-    sqlock_lock_free(lock);
 }
 
 /* The timer is kept by another lock's callback when this one is lost and then released. */
-static void test_loss_that_was_not_told_before_the_release_is_not_told(void **state)
+CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
 {
-    sqlock *m = manager(state);
     struct told slow, t;
-    sqlock_lock *other = take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW), *lock;
+    sqlock_lock *lock;
 
+    take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW);
     atomic_store(&slow.stay, 1);
     lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
@@ -204,19 +191,16 @@ static void test_loss_that_was_not_told_before_the_release_is_not_told(void **st
     assert_soon(atomic_load(&slow.lost) == 1, patience_ms(3000));
     sleep_ms(50);
     assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
-    sqlock_lock_free(lock);
-    sqlock_lock_free(other);
 }
 
-static void test_free_waits_for_a_running_callback(void **state)
+CORE_TEST(test_free_waits_for_a_running_callback, m)
 {
-    sqlock *m = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
 
     atomic_store(&t.hold_up_ms, 100);
     assert_soon(atomic_load(&t.in_callback), patience_ms(3000));
-    sqlock_lock_free(lock);
+    drop(lock);
     assert_int_equal(atomic_load(&t.in_callback), 0);
     int told = atomic_load(&t.lost) + atomic_load(&t.at_risk);
     sleep_ms(200);
@@ -227,13 +211,12 @@ static void free_in_callback(sqlock_lock *lock, sqlock_state state, void *user)
 {
     if (state != SQLOCK_LOST)
         return;
-    sqlock_lock_free(lock);
+    drop(lock);
     atomic_store((atomic_int *)user, 1);
 }
 
-static void test_callback_may_free_its_lock(void **state)
+CORE_TEST(test_callback_may_free_its_lock, m)
 {
-    sqlock *m = manager(state);
     atomic_int freed = 0;
     sqlock_acquire_opts o = wait_opts(0, 200, SQLOCK_NO_RENEW);
 
@@ -245,9 +228,8 @@ static void test_callback_may_free_its_lock(void **state)
 }
 
 /* P6: the holder's next renewal finds out, within a lease. */
-static void test_break_is_told_to_the_holder(void **state)
+CORE_TEST(test_break_is_told_to_the_holder, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     struct told t;
     sqlock_lock *lock = take_told(a, &t, patience_ms(600), 0);
     int fd = sqlock_lock_fd(lock, NULL);
@@ -258,44 +240,23 @@ static void test_break_is_told_to_the_holder(void **state)
     assert_between(0, sqlock_now_us() - begun, late_ms(600) * INT64_C(1000));
     assert_soon(atomic_load(&t.lost) == 1, patience_ms(1000));
     assert_int_equal(atomic_load(&t.why), SQLOCK_WHY_BROKEN);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_BROKEN);
 }
 
-static void test_close_loses_the_locks_that_are_held(void **state)
+CORE_TEST(test_close_loses_the_locks_that_are_held, a, b)
 {
-    struct world *w = world(state);
-    sqlock *a = open_manager(w, NULL), *b = open_manager(w, NULL);
     struct told t;
     sqlock_lock *lock = take_told(a, &t, 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
 
     close_manager(w, a);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_CLOSED);
+    assert_lost(lock, SQLOCK_WHY_CLOSED);
     assert_true(readable_within(fd, patience_ms(1000)));
     says(SQLOCK_ELOST, sqlock_release(lock, &said));
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     says(SQLOCK_ELOST, sqlock_settle(lock, 0, &said));
-    sqlock_lock_free(lock);
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it was not released */
     give(take(b, "nightly"));
     assert_between(deadline, sqlock_now_us(), INT64_MAX);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_deadline_counts_from_within_the_call),
-    core_test(test_state_turns_lost_at_the_deadline_without_a_request),
-    core_test(test_loss_is_told_at_the_deadline),
-    core_test(test_renewal_keeps_the_descriptor_quiet),
-    core_test(test_risk_is_told_before_loss),
-    core_test(test_renewal_ends_the_risk),
-    core_test(test_release_tells_nothing),
-    core_test(test_loss_that_was_not_told_before_the_release_is_not_told),
-    core_test(test_free_waits_for_a_running_callback),
-    core_test(test_callback_may_free_its_lock),
-    core_test(test_break_is_told_to_the_holder),
-    core_test(test_close_loses_the_locks_that_are_held),
-};
-PART(suite_loss, tests);

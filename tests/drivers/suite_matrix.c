@@ -2,8 +2,6 @@
  * application may be in when it calls. What the application did before and does behind it commits
  * or is rolled back as if sqlock had not been there, and its session is as it was. */
 #include <sqlock/rows.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/drivers/suite_cas.h"
 
@@ -22,13 +20,7 @@ static const char *const names[SITUATIONS] = {"fresh", "old", "savepoint", "half
 
 static sqlock_lock *lock;
 
-static sqlock_row row_of(const char *table, sqlock_column *key)
-{
-    return (sqlock_row){sizeof(sqlock_row), NULL, table, key, 1};
-}
-
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static int call_guard(void)
 {
@@ -37,10 +29,7 @@ static int call_guard(void)
 
 static int call_row_lock(void)
 {
-    sqlock_column key = {"id", sqlock_int(1), NULL};
-    sqlock_row row = row_of("app_offer", &key);
-
-    return sqlock_row_lock(cas.conn, &row, 1, NULL, &said);
+    return sqlock_row_lock(cas.conn, ROW("app_offer", 1), 1, NULL, &said);
 }
 
 static int call_name_lock(void)
@@ -60,18 +49,12 @@ static int call_insert(void)
 
 static int call_delete(void)
 {
-    sqlock_column key = {"id", sqlock_int(2), NULL};
-    sqlock_row row = row_of("app_offer", &key);
-
-    return sqlock_cas_delete(cas.conn, &row, expect_version(sqlock_int(5)), &said);
+    return sqlock_cas_delete(cas.conn, ROW("app_offer", 2), expect_version(sqlock_int(5)), &said);
 }
 
 static int call_fence(void)
 {
-    sqlock_column key = {"id", sqlock_int(1), NULL};
-    sqlock_row row = row_of("app_fenced", &key);
-
-    return sqlock_fence(cas.conn, &row, "fence", TOKEN, &said);
+    return sqlock_fence(cas.conn, ROW("app_fenced", 1), "fence", TOKEN, &said);
 }
 
 /* What is seen of it once it is committed: a number, before and after. */
@@ -86,23 +69,15 @@ static const struct call {
   delete = {call_delete, "SELECT COUNT(*) FROM app_offer WHERE id = 2", 1, 0},
   fence = {call_fence, "SELECT COALESCE(MAX(fence), 0) FROM app_fenced", 0, TOKEN};
 
-/* ---- the stage --------------------------------------------------------------------------------
- */
+/* ---- the stage ------------------------------------------------------------------------------- */
 
-static void strike(void)
+static void set_stage(struct world *w)
 {
-    sqlock_lock_free(lock);
-    lock = NULL;
-}
-
-static void set_stage(void **state)
-{
-    set_cas_stage(state);
+    set_cas_stage(w);
     app_exec(g.app, "CREATE TABLE app_fenced (id INTEGER PRIMARY KEY, fence BIGINT)");
     app_exec(g.app, "INSERT INTO app_fenced (id) VALUES (1)");
     ok(sqlock_ensure(cas.m, "turn", &said));
     lock = take_for(cas.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
-    at_end(g.w, strike);
 }
 
 static void reset(void)
@@ -114,8 +89,7 @@ static void reset(void)
     app_exec(cas.other, "UPDATE app_row SET n = 10 WHERE id = 1");
 }
 
-/* ---- one cell ---------------------------------------------------------------------------------
- */
+/* ---- one cell -------------------------------------------------------------------------------- */
 
 /* Returns its session's settings then, or NULL where they cannot be asked for. */
 static char *put_into(situation s)
@@ -148,8 +122,7 @@ static int64_t go_on(const struct way *way, situation s, const char *end)
     }
     app_exec(g.app, "UPDATE app_row SET n = n + 10 WHERE id = 1");
     if (s == POINT) {
-        app_exec(g.app, "ROLLBACK TO SAVEPOINT theirs");
-        app_exec(g.app, "RELEASE SAVEPOINT theirs");
+        app_exec(g.app, "ROLLBACK TO SAVEPOINT theirs", "RELEASE SAVEPOINT theirs");
     }
     assert_true(go_out(g.app, way, end));
     return !commits || s == POINT ? 10 : s == FRESH ? 20 : 21;
@@ -181,9 +154,8 @@ static void try_cell(const struct call *c, const struct way *way, situation s, c
                      fit && s != POINT && strcmp(end, "COMMIT") == 0 ? c->after : c->before);
 }
 
-static void try_all(void **state, const struct call *c)
+static void try_all(const struct call *c)
 {
-    set_stage(state);
     says(SQLOCK_ESTATE, c->run()); /* idle */
     for (const struct way *way = g.side->ways; way->name; way++)
         for (situation s = FRESH; s < SITUATIONS; s++) {
@@ -193,13 +165,12 @@ static void try_all(void **state, const struct call *c)
         }
 }
 
-/* ---- the tests --------------------------------------------------------------------------------
- */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 #define MATRIX(call)                                                                               \
-    static void test_##call##_is_a_guest_in_every_transaction(void **state)                        \
+    TEST_AFTER(set_stage, test_##call##_is_a_guest_in_every_transaction)                           \
     {                                                                                              \
-        try_all(state, &call);                                                                     \
+        try_all(&call);                                                                            \
     }
 MATRIX(guard)
 MATRIX(row_lock)
@@ -208,14 +179,3 @@ MATRIX(update)
 MATRIX(insert)
 MATRIX(delete)
 MATRIX(fence)
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_guard_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_row_lock_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_name_lock_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_update_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_insert_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_delete_is_a_guest_in_every_transaction),
-    cmocka_unit_test(test_fence_is_a_guest_in_every_transaction),
-};
-PART(suite_matrix, tests);

@@ -1,9 +1,6 @@
 /* P15: names are bytes. What is wrong with one is told before anything is sent. */
 #include "tests/drivers/suite.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void refused_name(sqlock *m, const char *name)
@@ -23,11 +20,10 @@ static void refused_name(sqlock *m, const char *name)
 }
 
 /* What is UTF-8 is judged in unit/text_test.c. */
-static void test_names_that_are_none_are_refused(void **state)
+CORE_TEST(test_names_that_are_none_are_refused, m)
 {
     static char many[1001], long_by_one[SQLOCK_NAME_MAX + 2];
     const char *const bad[] = {NULL, "", many, long_by_one, "caf\xE9", "\xC0\xAF", "\xED\xA0\x80"};
-    sqlock *m = manager(state);
 
     memset(many, 'x', sizeof many - 1);
     memset(long_by_one, 'x', sizeof long_by_one - 1);
@@ -36,7 +32,7 @@ static void test_names_that_are_none_are_refused(void **state)
 }
 
 /* All can be held at once, and come back as they were given. */
-static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
+TEST(test_names_that_differ_in_a_byte_are_different_locks)
 {
     static const char *const names[] = {"nightly",
                                         "Nightly",
@@ -71,7 +67,7 @@ static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
                                         "NULL",
                                         "'; DROP TABLE sqlock_lock; --"};
     enum { N = sizeof names / sizeof *names };
-    sqlock *m = manager(state);
+    sqlock *m = open_manager(w, NULL);
     sqlock_lock *locks[N];
 
     for (size_t i = 0; i < N; i++) {
@@ -80,13 +76,10 @@ static void test_names_that_differ_in_a_byte_are_different_locks(void **state)
     }
     for (size_t i = 0; i < N; i++)
         assert_int_equal(try_once(m, names[i]), SQLOCK_EBUSY);
-    for (size_t i = 0; i < N; i++)
-        sqlock_lock_free(locks[i]);
 }
 
-static void test_name_of_255_bytes_is_a_name(void **state)
+TEST(test_name_of_255_bytes_is_a_name, m)
 {
-    sqlock *m = manager(state);
     char name[256] = "", other[256];
 
     for (int i = 0; i < 63; i++)
@@ -103,31 +96,26 @@ static void test_name_of_255_bytes_is_a_name(void **state)
 }
 
 /* Namespace and name are two things, never glued together. */
-static void test_namespaces_are_separate(void **state)
+TEST(test_namespaces_are_separate)
 {
     static const char *const ns[] = {"", "a", "ab", "A", "abc", "a ", NULL};
     static const char *const names[] = {"abc", "bc", "c", "bc", "x", "bc", "aabc"};
     enum { N = sizeof ns / sizeof *ns };
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_lock *locks[N];
     sqlock *m[N];
 
     for (size_t i = 0; i < N; i++) {
         oo.ns = ns[i];
         m[i] = open_manager(w, &oo);
-        locks[i] = take_for(m[i], names[i], 60000, SQLOCK_NO_RENEW);
+        take_for(m[i], names[i], 60000, SQLOCK_NO_RENEW);
     }
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         assert_int_equal(try_once(m[i], names[i]), SQLOCK_EBUSY);
-        sqlock_lock_free(locks[i]);
-    }
     assert_int_equal(try_once(m[0], "aabc"), SQLOCK_EBUSY); /* NULL is the empty one */
 }
 
-static void test_namespace_has_up_to_63_bytes_of_utf8(void **state)
+TEST(test_namespace_has_up_to_63_bytes_of_utf8)
 {
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     char ns[128];
     sqlock *m = NULL;
@@ -150,12 +138,3 @@ static void test_namespace_has_up_to_63_bytes_of_utf8(void **state)
     says(SQLOCK_EINVAL, open_here(w, &oo, &m, &said));
     assert_int_equal(spy_opens(), opens);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_names_that_are_none_are_refused),
-    cmocka_unit_test(test_names_that_differ_in_a_byte_are_different_locks),
-    cmocka_unit_test(test_name_of_255_bytes_is_a_name),
-    cmocka_unit_test(test_namespaces_are_separate),
-    cmocka_unit_test(test_namespace_has_up_to_63_bytes_of_utf8),
-};
-PART(suite_names, tests);

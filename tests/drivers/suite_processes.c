@@ -3,7 +3,6 @@
 #include "tests/drivers/suite.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 struct side {
@@ -48,9 +47,9 @@ static int take_turns(void *arg)
     return 0;
 }
 
-static void test_processes_take_turns(void **state)
+TEST(test_processes_take_turns)
 {
-    struct side s = {.w = world(state), .dir = temp_dir()};
+    struct side s = {.w = w, .dir = temp_dir()};
     pid_t children[SIDES];
     int results[SIDES];
     sqlock *m = open_manager(s.w, NULL);
@@ -70,8 +69,3 @@ static void test_processes_take_turns(void **state)
     assert_between(last, sqlock_lock_token(lock), s.w->q->tokens_leave_gaps ? INT64_MAX : last);
     give(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_processes_take_turns),
-};
-PART(suite_processes, tests);

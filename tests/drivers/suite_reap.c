@@ -2,23 +2,17 @@
  * touched (P2, P3, P10). */
 #include "tests/drivers/suite_reap.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- clearing -------------------------------------------------------------------------------- */
 
-static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
+TEST(test_reap_clears_what_ran_out_and_nothing_else, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     int64_t token = abandon(m, "dead");
 
     abandon(m, "dead too");
     give(take(m, "free"));
     age(w, HOUR_MS);
     sqlock_lock *lock = take_for(m, "alive", 600000, 0);
-    sqlock_reap_report r = reap(m, &o);
+    sqlock_reap_report r = reap_now(m);
 
     assert_int_equal(r.ran, 1);
     assert_int_equal(r.more, 0);
@@ -34,30 +28,22 @@ static void test_reap_clears_what_ran_out_and_nothing_else(void **state)
     assert_true(token_of(m, "dead") > token);
     give(lock);
 
-    r = reap(m, &o);
+    r = reap_now(m);
     assert_int_equal(r.cleared, 0);
     assert_int_equal(r.oldest_ms, 0);
 }
 
-static void test_reap_leaves_what_ran_out_within_the_grace(void **state)
+TEST(test_reap_leaves_what_ran_out_within_the_grace, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
-
     abandon(m, "dead");
     age(w, HOUR_MS);
-    o.grace_ms = HOUR_MS;
-    assert_int_equal(reap(m, &o).cleared, 0);
-    o.grace_ms = HOUR_MS / 2;
-    assert_int_equal(reap(m, &o).cleared, 1);
+    assert_int_equal(reap_with(m, with.grace_ms = HOUR_MS).cleared, 0);
+    assert_int_equal(reap_with(m, with.grace_ms = HOUR_MS / 2).cleared, 1);
 }
 
 /* No page's end and no namespace's hides anything. */
-static void test_reap_goes_over_pages_and_namespaces(void **state)
+TEST(test_reap_goes_over_pages_and_namespaces)
 {
-    struct world *w = world(state);
-    sqlock_reap_opts o = reap_at_once();
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock *managers[3];
     char name[32];
@@ -74,40 +60,32 @@ static void test_reap_goes_over_pages_and_namespaces(void **state)
         }
     }
     age(w, HOUR_MS);
-    o.batch = 7;
-    sqlock_reap_report r = reap(managers[1], &o);
+    sqlock_reap_report r = reap_with(managers[1], with.batch = 7);
     assert_int_equal(r.cleared, 60);
     assert_int_equal(r.seen, 75);
     for (int i = 0; i < 3; i++)
         assert_int_equal(count_rows(managers[i]).held, 0);
 }
 
-static void test_late_holder_finds_its_row_free_or_taken_but_never_its_own(void **state)
+TEST(test_late_holder_finds_its_row_free_or_taken_but_never_its_own, m, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     sqlock_lock *late = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
 
     age(w, HOUR_MS);
-    assert_int_equal(reap(other, &o).cleared, 1);
+    assert_int_equal(reap_now(other).cleared, 1);
     says(SQLOCK_ELOST, sqlock_renew(late, &said));
     sqlock_lock *next = take(other, "nightly");
     assert_between(sqlock_lock_token(late) + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
     says(SQLOCK_ELOST, sqlock_release(late, &said));
     assert_int_equal(sqlock_is_held(next), 1);
     ok(sqlock_renew(next, &said));
-    sqlock_lock_free(late);
     give(next);
 }
 
 /* ---- pruning --------------------------------------------------------------------------------- */
 
-static void test_reap_prunes_long_idle_rows_and_tokens_go_on_rising(void **state)
+TEST(test_reap_prunes_long_idle_rows_and_tokens_go_on_rising, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     int64_t token = 0, high = 0;
 
     for (int i = 0; i < 5; i++)
@@ -115,118 +93,83 @@ static void test_reap_prunes_long_idle_rows_and_tokens_go_on_rising(void **state
     token = token_of(m, "idle");
     age(w, 3 * HOUR_MS);
     give(take(m, "fresh"));
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
-    sqlock_reap_report r = reap(m, &o);
+    sqlock_reap_report r = reap_idle(m);
     assert_int_equal(r.pruned, 2);
     assert_int_equal(r.cleared, 0);
     assert_int_equal(count_rows(m).rows, 1);
     assert_between(high + 1, token_of(m, "busy once"), SQLOCK_TOKEN_MAX);
     assert_between(token + 1, token_of(m, "idle"), SQLOCK_TOKEN_MAX);
-    assert_int_equal(reap(m, &o).pruned, 0);
+    assert_int_equal(reap_idle(m).pruned, 0);
 }
 
 /* P2: each page has a largest token of its own, and the floor is that of all. */
-static void test_reap_of_smaller_tokens_leaves_the_floor_where_it_is(void **state)
+TEST(test_reap_of_smaller_tokens_leaves_the_floor_where_it_is, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     int64_t high = 0;
 
     for (int i = 0; i < 5; i++)
         high = token_of(m, "busy once");
     token_of(m, "calm");
     age(w, 3 * HOUR_MS);
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
-    o.batch = 1;
-    assert_int_equal(reap(m, &o).pruned, 2);
+    assert_int_equal(reap_with(m, with.idle_ms = SQLOCK_REAP_IDLE_MIN_MS, with.batch = 1).pruned,
+                     2);
     assert_between(high + 1, token_of(m, "busy once"), SQLOCK_TOKEN_MAX);
 }
 
 /* What ran out is cleared first, and is pruned only when it has been free for long. */
-static void test_reap_does_not_prune_what_it_just_cleared(void **state)
+TEST(test_reap_does_not_prune_what_it_just_cleared, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     int64_t token = abandon(m, "dead");
 
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
     age(w, 30 * 24 * HOUR_MS);
-    sqlock_reap_report r = reap(m, &o);
+    sqlock_reap_report r = reap_idle(m);
     assert_int_equal(r.cleared, 1);
     assert_int_equal(r.pruned, 0);
     age(w, 3 * HOUR_MS);
-    assert_int_equal(reap(m, &o).pruned, 1);
+    assert_int_equal(reap_idle(m).pruned, 1);
     assert_between(token + 1, token_of(m, "dead"), SQLOCK_TOKEN_MAX);
 }
 
-static void test_reap_keeps_idle_rows_when_it_is_told_to(void **state)
+TEST(test_reap_keeps_idle_rows_when_it_is_told_to, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
-
     give(take(m, "idle"));
     age(w, 365 * 24 * HOUR_MS);
-    o.idle_ms = SQLOCK_REAP_KEEP;
-    assert_int_equal(reap(m, &o).pruned, 0);
+    assert_int_equal(reap_with(m, with.idle_ms = SQLOCK_REAP_KEEP).pruned, 0);
     assert_int_equal(reap(m, NULL).pruned, 1); /* the default: 7 days */
 }
 
 /* ---- limits, a dry run, a cancel ------------------------------------------------------------- */
 
-static void test_reap_stops_at_its_limits(void **state)
+CORE_TEST(test_reap_stops_at_its_limits, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     sqlock_reap_report r;
 
     abandon_jobs(m, 10);
     age(w, HOUR_MS);
-    o.limit = 0;
-    r = reap(m, &o);
-    assert_int_equal(r.cleared + r.seen, 0);
-    assert_int_equal(r.more, 1);
-    o.limit = SQLOCK_REAP_NO_LIMIT;
-    o.max_ms = 0;
-    r = reap(m, &o);
-    assert_int_equal(r.cleared + r.seen, 0);
-    assert_int_equal(r.more, 1);
-    o.max_ms = SQLOCK_REAP_NO_LIMIT;
-    o.limit = 3;
-    r = reap(m, &o);
+    for (int i = 0; i < 2; i++) {
+        r = i ? reap_with(m, with.limit = 0) : reap_with(m, with.max_ms = 0);
+        assert_int_equal(r.cleared + r.seen, 0);
+        assert_int_equal(r.more, 1);
+    }
+    r = reap_with(m, with.limit = 3);
     assert_int_equal(r.cleared, 3);
     assert_int_equal(r.more, 1);
     assert_int_equal(count_rows(m).held, 7);
-    o.limit = SQLOCK_REAP_NO_LIMIT;
-    o.batch = 1;
-    o.max_ms = 300;
-    o.pause_ms = 250;
-    r = reap(m, &o);
+    r = reap_with(m, with.batch = 1, with.max_ms = 300, with.pause_ms = 250);
     assert_between(1, r.cleared, 6);
     assert_int_equal(r.more, 1);
-    o.max_ms = SQLOCK_REAP_NO_LIMIT;
-    o.pause_ms = 0;
-    r = reap(m, &o);
-    assert_int_equal(r.more, 0);
+    assert_int_equal(reap_with(m, with.batch = 1).more, 0);
     assert_int_equal(count_rows(m).held, 0);
 }
 
-static void test_dry_run_counts_and_changes_nothing(void **state)
+TEST(test_dry_run_counts_and_changes_nothing, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
-
     abandon(m, "dead");
     give(take(m, "idle"));
     age(w, 5 * HOUR_MS);
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
-    o.flags = SQLOCK_REAP_DRY_RUN;
     for (int i = 0; i < 2; i++) {
-        sqlock_reap_report r = reap(m, &o);
+        sqlock_reap_report r =
+            reap_with(m, with.idle_ms = SQLOCK_REAP_IDLE_MIN_MS, with.flags = SQLOCK_REAP_DRY_RUN);
         assert_int_equal(r.ran, 1);
         assert_int_equal(r.cleared, 1);
         assert_int_equal(r.pruned, 1);
@@ -239,9 +182,8 @@ static void test_dry_run_counts_and_changes_nothing(void **state)
     assert_int_equal(count_rows(m).held, 1);
 }
 
-static void test_second_reaper_goes_away_quietly(void **state)
+CORE_TEST(test_second_reaper_goes_away_quietly)
 {
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_reap_opts o = reap_at_once();
     struct reaper first = {0};
@@ -261,9 +203,8 @@ static void test_second_reaper_goes_away_quietly(void **state)
     assert_int_equal(reap(m, &o).ran, 1);
 }
 
-static void test_reap_can_be_cancelled(void **state)
+CORE_TEST(test_reap_can_be_cancelled)
 {
-    struct world *w = world(state);
     struct reaper r = {0};
     sqlock_cancel *cancel = NULL;
     sqlock_reap_opts o = reap_at_once();
@@ -292,19 +233,16 @@ static void test_reap_can_be_cancelled(void **state)
 
 /* ---- its own lease and its arguments --------------------------------------------------------- */
 
-static void test_reapers_own_lease_meets_no_users_name(void **state)
+TEST(test_reapers_own_lease_meets_no_users_name)
 {
     static const char *const spaces[] = {"", "sqlock", "reap"};
-    struct world *w = world(state);
     sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_reap_opts o = reap_at_once();
 
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {
         oo.ns = spaces[i];
         sqlock *m = open_manager(w, &oo);
         sqlock_lock *lock = take(m, "reap");
-        sqlock_reap_report r = reap(m, &o);
+        sqlock_reap_report r = reap_idle(m);
         assert_int_equal(r.ran, 1);
         assert_int_equal(r.seen, i + 1);
         assert_int_equal(count_rows(m).rows, 1);
@@ -312,9 +250,8 @@ static void test_reapers_own_lease_meets_no_users_name(void **state)
     }
 }
 
-static void test_reap_checks_its_arguments_before_any_request(void **state)
+CORE_TEST(test_reap_checks_its_arguments_before_any_request, m)
 {
-    sqlock *m = manager(state);
     sqlock_reap_opts o = reap_at_once();
     sqlock_reap_report r = {0};
     long before = spy_runs(-1);
@@ -328,9 +265,8 @@ static void test_reap_checks_its_arguments_before_any_request(void **state)
 }
 
 /* A program that was built with an older header gets as much as it knows. */
-static void test_report_is_filled_as_far_as_the_caller_knows_it(void **state)
+CORE_TEST(test_report_is_filled_as_far_as_the_caller_knows_it, m)
 {
-    sqlock *m = manager(state);
     sqlock_reap_report r;
 
     give(take(m, "one"));
@@ -342,22 +278,3 @@ static void test_report_is_filled_as_far_as_the_caller_knows_it(void **state)
     assert_int_equal(r.cleared, 0);
     assert_true(r.pruned == INT64_C(0x5555555555555555));
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_reap_clears_what_ran_out_and_nothing_else),
-    cmocka_unit_test(test_reap_leaves_what_ran_out_within_the_grace),
-    cmocka_unit_test(test_reap_goes_over_pages_and_namespaces),
-    cmocka_unit_test(test_late_holder_finds_its_row_free_or_taken_but_never_its_own),
-    cmocka_unit_test(test_reap_prunes_long_idle_rows_and_tokens_go_on_rising),
-    cmocka_unit_test(test_reap_of_smaller_tokens_leaves_the_floor_where_it_is),
-    cmocka_unit_test(test_reap_does_not_prune_what_it_just_cleared),
-    cmocka_unit_test(test_reap_keeps_idle_rows_when_it_is_told_to),
-    core_test(test_reap_stops_at_its_limits),
-    cmocka_unit_test(test_dry_run_counts_and_changes_nothing),
-    core_test(test_second_reaper_goes_away_quietly),
-    core_test(test_reap_can_be_cancelled),
-    cmocka_unit_test(test_reapers_own_lease_meets_no_users_name),
-    core_test(test_reap_checks_its_arguments_before_any_request),
-    core_test(test_report_is_filled_as_far_as_the_caller_knows_it),
-};
-PART(suite_reap, tests);

@@ -11,6 +11,15 @@
 /* Without waiting for anything that ran out, or for the clock to pass. */
 sqlock_reap_opts reap_at_once(void);
 sqlock_reap_report reap(sqlock *m, const sqlock_reap_opts *o);
+/* At once, with these options: reap_with(m, with.batch = 1). */
+#define reap_with(m, ...)                                                                          \
+    ({                                                                                             \
+        sqlock_reap_opts with = reap_at_once();                                                    \
+        (void)(__VA_ARGS__);                                                                       \
+        reap((m), &with);                                                                          \
+    })
+#define reap_now(m)  reap_with(m, 0)
+#define reap_idle(m) reap_with(m, with.idle_ms = SQLOCK_REAP_IDLE_MIN_MS)
 void age(struct world *w, int64_t ms);
 /* A holder that died: its handle is freed, its row stays held until its lease runs out. Its token.
  */

@@ -3,9 +3,6 @@
 #include "tests/drivers/suite_guest.h"
 #include "tests/drivers/suite_reap.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- past the library ------------------------------------------------------------------------ */
 
 static void execute(struct world *w, const char *format)
@@ -20,68 +17,52 @@ static void execute(struct world *w, const char *format)
 }
 
 /* The row is swept away while the holder still believes in it: it is told why. */
-static void test_holder_learns_that_it_was_reaped(void **state)
+TEST_IF(SQL, test_holder_learns_that_it_was_reaped, m, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     sqlock_lock *released = take_for(m, "weekly", 600000, SQLOCK_NO_RENEW);
 
     age(w, HOUR_MS);
-    assert_int_equal(reap(other, &o).cleared, 2);
+    assert_int_equal(reap_now(other).cleared, 2);
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_REAPED);
+    assert_lost(lock, SQLOCK_WHY_REAPED);
     says(SQLOCK_ELOST, sqlock_release(released, &said));
-    assert_int_equal(sqlock_lock_why(released), SQLOCK_WHY_REAPED);
-    sqlock_lock_free(lock);
-    sqlock_lock_free(released);
+    assert_lost(released, SQLOCK_WHY_REAPED);
 }
 
 /* P20: what a later version keeps in the table. */
-static void test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know(void **state)
+TEST_IF(SQL, test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
-
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
     abandon(m, "held");
     give(take(m, "free"));
     execute(w, "UPDATE {lock} SET kind = 7");
     age(w, 30 * 24 * HOUR_MS);
-    sqlock_reap_report r = reap(m, &o);
+    sqlock_reap_report r = reap_idle(m);
     assert_int_equal(r.cleared + r.pruned, 0);
     execute(w, "UPDATE {lock} SET kind = 0, waiters = 1");
-    r = reap(m, &o);
+    r = reap_idle(m);
     assert_int_equal(r.cleared, 1);
     assert_int_equal(r.pruned, 0);
     execute(w, "UPDATE {lock} SET waiters = 0, next_ticket = 3");
     age(w, 30 * 24 * HOUR_MS);
-    assert_int_equal(reap(m, &o).pruned, 0);
+    assert_int_equal(reap_idle(m).pruned, 0);
     execute(w, "UPDATE {lock} SET next_ticket = 0");
-    assert_int_equal(reap(m, &o).pruned, 2);
+    assert_int_equal(reap_idle(m).pruned, 2);
 }
 
 /* The row of its own lease is as old as any, and stays: its tokens need no floor. */
-static void test_reaper_never_prunes_its_own_row(void **state)
+TEST_IF(SQL, test_reaper_never_prunes_its_own_row, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-    sqlock_reap_opts o = reap_at_once();
-
-    o.idle_ms = SQLOCK_REAP_IDLE_MIN_MS;
     for (int i = 0; i < 3; i++) {
-        sqlock_reap_report r = reap(m, &o);
+        sqlock_reap_report r = reap_idle(m);
         assert_int_equal(r.pruned + r.seen, 0);
         age(w, 30 * 24 * HOUR_MS);
     }
 }
 
 /* Somebody took its lease away: it stops, says so, and what it did is done. */
-static void test_reaper_that_lost_its_lease_stops(void **state)
+TEST_IF(SQL, test_reaper_that_lost_its_lease_stops)
 {
-    struct world *w = world(state);
     struct reaper r = {0};
 
     reaper_start(&r, w, 200);
@@ -93,36 +74,19 @@ static void test_reaper_that_lost_its_lease_stops(void **state)
     assert_int_equal(count_rows(r.m).held, 200 - r.r.cleared);
 }
 
-static const struct CMUnitTest sql_tests[] = {
-    cmocka_unit_test(test_holder_learns_that_it_was_reaped),
-    cmocka_unit_test(test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know),
-    cmocka_unit_test(test_reaper_never_prunes_its_own_row),
-    cmocka_unit_test(test_reaper_that_lost_its_lease_stops),
-};
-PART(suite_reap_sql, sql_tests);
-
-/* ---- beside an application's transaction ------------------------------------------------------
- */
+/* ---- beside an application's transaction ----------------------------------------------------- */
 
 /* Seen under load: a second reaper whose every look met the first one's transactions said that the
  * lock is guarded. */
-static void test_reaper_whose_lease_is_locked_goes_away_quietly(void **state)
+TEST_WITH(GUARDS | MANY_WRITERS, begin_app, test_reaper_whose_lease_is_locked_goes_away_quietly)
 {
-    sqlock_reap_opts o = reap_at_once();
-
-    begin_app(state);
     sqlock *m = open_manager(g.w, NULL);
-    assert_int_equal(reap(m, &o).ran, 1); /* the lease has its row now */
+    assert_int_equal(reap_now(m).ran, 1); /* the lease has its row now */
     app_exec(g.app, g.side->begins[0]);
     app_exec(g.app, g.driver->dialect->placeholder == '$' /* as a guard does it */
                         ? "SELECT 1 FROM sqlock_lock FOR KEY SHARE"
                         : "SELECT token FROM sqlock_lock FORCE INDEX (nt) LOCK IN SHARE MODE");
-    assert_int_equal(reap(m, &o).ran, 0);
+    assert_int_equal(reap_now(m).ran, 0);
     app_exec(g.app, "ROLLBACK");
-    assert_int_equal(reap(m, &o).ran, 1);
+    assert_int_equal(reap_now(m).ran, 1);
 }
-
-static const struct CMUnitTest locked_tests[] = {
-    cmocka_unit_test(test_reaper_whose_lease_is_locked_goes_away_quietly),
-};
-PART(suite_reap_locked, locked_tests);

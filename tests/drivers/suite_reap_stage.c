@@ -1,7 +1,5 @@
 #include "tests/drivers/suite_reap.h"
 
-#include <stdio.h>
-
 sqlock_reap_opts reap_at_once(void)
 {
     sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
@@ -29,7 +27,7 @@ int64_t abandon(sqlock *m, const char *name)
     sqlock_lock *lock = take_for(m, name, 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
 
-    sqlock_lock_free(lock);
+    drop(lock);
     return token;
 }
 
@@ -82,10 +80,7 @@ void *reaper_main(void *arg)
 
 void reaper_start(struct reaper *r, struct world *w, int rows)
 {
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
-
-    oo.lease_ms = patience_ms(1500);
-    sqlock *m = open_manager(w, &oo);
+    sqlock *m = open_with(w, with.lease_ms = patience_ms(1500));
     abandon_jobs(m, rows);
     age(w, HOUR_MS);
     r->m = m;

@@ -2,9 +2,6 @@
 #include "tests/drivers/suite_register.h"
 
 #include <sqlock/transaction.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- small steps ----------------------------------------------------------------------------- */
 
@@ -55,10 +52,8 @@ void register_conflicts(sqlock *m, const char *name, int64_t expected, int64_t t
 
 /* ---- values and versions --------------------------------------------------------------------- */
 
-static void test_register_is_changed_only_by_who_knows_its_version(void **state)
+TEST(test_register_is_changed_only_by_who_knows_its_version, m, other)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL), *other = open_manager(w, NULL);
     int64_t version, next;
 
     assert_int_equal(read_register(m, NAME, ""), 0);
@@ -78,16 +73,13 @@ static void test_register_is_changed_only_by_who_knows_its_version(void **state)
     assert_int_equal(read_register(m, NAME, "two"), version);
 }
 
-static void test_registers_of_other_names_and_namespaces_and_locks_are_others(void **state)
+TEST(test_registers_of_other_names_and_namespaces_and_locks_are_others)
 {
-    struct world *w = world(state);
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = open_manager(w, NULL), *other;
     int64_t version = set_register(m, NAME, "one", 0);
     sqlock_lock *lock = take(m, NAME);
 
-    o.ns = "other";
-    other = open_manager(w, &o);
+    other = open_with(w, with.ns = "other");
     assert_int_equal(read_register(other, NAME, ""), 0);
     assert_int_equal(read_register(m, "Config", ""), 0);
     assert_int_equal(read_register(m, "config ", ""), 0);
@@ -113,9 +105,8 @@ static void put_and_get(sqlock *m, const char *name, const char *value, size_t l
     free(buf);
 }
 
-static void test_values_are_any_bytes_from_none_to_64_KiB(void **state)
+TEST(test_values_are_any_bytes_from_none_to_64_KiB, m)
 {
-    sqlock *m = manager(state);
     char *value = malloc(SQLOCK_REGISTER_MAX);
 
     for (int i = 0; i < SQLOCK_REGISTER_MAX; i++)
@@ -141,9 +132,8 @@ static void refused(sqlock *m, const char *name, const void *value, size_t len, 
     assert_int_equal(spy_opens(), opens);
 }
 
-static void test_bad_values_and_versions_are_refused_before_anything_is_sent(void **state)
+CORE_TEST(test_bad_values_and_versions_are_refused_before_anything_is_sent, m)
 {
-    sqlock *m = manager(state);
     char *value = calloc(1, SQLOCK_REGISTER_MAX + 1);
 
     refused(m, NAME, value, SQLOCK_REGISTER_MAX + 1, 0);
@@ -156,11 +146,10 @@ static void test_bad_values_and_versions_are_refused_before_anything_is_sent(voi
     free(value);
 }
 
-static void test_names_are_refused_as_those_of_locks(void **state)
+TEST(test_names_are_refused_as_those_of_locks, m)
 {
     char longer[257] = "", buf[8];
     const char *const bad[] = {NULL, "", longer, "\x80", "\xED\xA0\x80"};
-    sqlock *m = manager(state);
     size_t len = 99;
     int64_t version = -7;
     long runs = spy_runs(-1);
@@ -182,9 +171,8 @@ static void test_names_are_refused_as_those_of_locks(void **state)
     ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", &said));
 }
 
-static void test_buffer_that_is_too_small_is_told_the_length_and_left_alone(void **state)
+CORE_TEST(test_buffer_that_is_too_small_is_told_the_length_and_left_alone, m)
 {
-    sqlock *m = manager(state);
     int64_t version = set_register(m, NAME, "12345", 0), found = -7;
     char buf[8] = "untouch";
     size_t len = 99;
@@ -201,9 +189,8 @@ static void test_buffer_that_is_too_small_is_told_the_length_and_left_alone(void
     assert_int_equal(len, 5);
 }
 
-static void test_get_without_room_for_its_answer_is_refused(void **state)
+CORE_TEST(test_get_without_room_for_its_answer_is_refused, m)
 {
-    sqlock *m = manager(state);
     long runs = spy_runs(-1);
     int64_t version;
     size_t len;
@@ -255,19 +242,16 @@ static void *count_main(void *arg)
     return NULL;
 }
 
-static void test_no_update_is_lost_between_setters(void **state)
+TEST(test_no_update_is_lost_between_setters)
 {
-    struct world *w = world(state);
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     struct counter c[THREADS];
     int conflicted = 0;
     int64_t first, last;
     char sum[16];
 
     memset(c, 0, sizeof c);
-    o.request_ms = patience_ms(20000);
     for (int i = 0; i < THREADS; i++) /* two share one */
-        c[i].m = i % 2 ? c[i - 1].m : open_manager(w, &o);
+        c[i].m = i % 2 ? c[i - 1].m : open_with(w, with.request_ms = patience_ms(20000));
     first = set_register(c[0].m, "sum", "0", 0);
     run_threads(THREADS, c, sizeof *c, count_main);
     for (int i = 0; i < THREADS; i++) {
@@ -310,9 +294,8 @@ static void refused_by_version(sqlock *m)
     assert_int_equal(version, -7);
 }
 
-static void test_on_an_older_schema_locks_work_and_registers_name_the_version(void **state)
+TEST(test_on_an_older_schema_locks_work_and_registers_name_the_version)
 {
-    struct world *w = world(state);
     sqlock *m;
 
     ok(migrate_to(w, 1, SQLOCK_MIGRATE_DOWN, &said));
@@ -330,10 +313,8 @@ static void test_on_an_older_schema_locks_work_and_registers_name_the_version(vo
     give(take(m, NAME));
 }
 
-static void test_versions_go_on_rising_over_down_and_up(void **state)
+TEST(test_versions_go_on_rising_over_down_and_up, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     int64_t last = 0;
 
     for (int round = 0; round < 3; round++) {
@@ -363,30 +344,15 @@ static void *ensure_main(void *arg)
     return NULL;
 }
 
-static void test_any_number_may_ensure_a_row_at_once(void **state)
+TEST(test_any_number_may_ensure_a_row_at_once)
 {
     struct counter c[THREADS];
 
     memset(c, 0, sizeof c);
     for (int i = 0; i < THREADS; i++)
-        c[i].m = manager(state);
+        c[i].m = open_manager(w, NULL);
     run_threads(THREADS, c, sizeof *c, ensure_main);
     for (int i = 0; i < THREADS; i++)
         if (c[i].failed)
             fail_msg("%s", c[i].err.text);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_register_is_changed_only_by_who_knows_its_version),
-    cmocka_unit_test(test_registers_of_other_names_and_namespaces_and_locks_are_others),
-    cmocka_unit_test(test_values_are_any_bytes_from_none_to_64_KiB),
-    core_test(test_bad_values_and_versions_are_refused_before_anything_is_sent),
-    cmocka_unit_test(test_names_are_refused_as_those_of_locks),
-    core_test(test_buffer_that_is_too_small_is_told_the_length_and_left_alone),
-    core_test(test_get_without_room_for_its_answer_is_refused),
-    cmocka_unit_test(test_no_update_is_lost_between_setters),
-    cmocka_unit_test(test_on_an_older_schema_locks_work_and_registers_name_the_version),
-    cmocka_unit_test(test_versions_go_on_rising_over_down_and_up),
-    cmocka_unit_test(test_any_number_may_ensure_a_row_at_once),
-};
-PART(suite_register, tests);

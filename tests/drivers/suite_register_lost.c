@@ -1,12 +1,9 @@
 /* P5, P13: registers whose requests and replies are lost, or late. */
 #include "tests/drivers/suite_register.h"
 
-#include <string.h>
-
 /* ---- a driver that lets a test act before a set, or keeps one back --------------------------- */
 
 static struct {
-    sqlock_driver table;
     int n;                                     /* sets so far */
     void (*before)(void *user, int n, void *); /* NULL: nothing */
     void *user;
@@ -16,9 +13,9 @@ static struct {
     char bytes[8][256];
 } tap;
 
-static void keep(const sqlock_value *values)
+static void keep_back(const sqlock_value *values)
 {
-    size_t n = tap.table.dialect->scripts[SQLOCK_STMT_REGISTER_SET].n_params;
+    size_t n = spied_driver()->dialect->scripts[SQLOCK_STMT_REGISTER_SET].n_params;
 
     memcpy(tap.values, values, n * sizeof *values);
     for (size_t i = 0; i < n; i++)
@@ -45,7 +42,7 @@ static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
     if (stmt == SQLOCK_STMT_REGISTER_SET) {
         tap.n++;
         if (tap.n == 1)
-            keep(values);
+            keep_back(values);
         if (tap.before)
             tap.before(tap.user, tap.n, conn);
         if (tap.n <= tap.lose)
@@ -56,17 +53,9 @@ static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
 
 static sqlock *open_tapped(struct world *w, int32_t request_ms)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m = NULL;
-
     memset(&tap, 0, sizeof tap);
-    tap.table = *spied_driver();
-    tap.table.run = tap_run;
-    place_opts(w, &o);
-    o.request_ms = request_ms;
-    ok(sqlock_open(&tap.table, w->place.url, &o, &m, &said));
-    w->managers[w->n_managers++] = m;
-    return m;
+    w->driver.run = tap_run;
+    return open_changed(w, request_ms);
 }
 
 /* ---- replies and requests that are lost ------------------------------------------------------ */
@@ -105,9 +94,8 @@ static int set_with_others(struct world *w, bool applied, int times, int64_t *ou
     return set_register_code(m, NAME, "ours", *out_before, out_told, &said);
 }
 
-static void test_lost_reply_is_told_as_far_as_anybody_can_know(void **state)
+TEST(test_lost_reply_is_told_as_far_as_anybody_can_know)
 {
-    struct world *w = world(state);
     struct others o = {0};
     int64_t before, told;
     int rc;
@@ -154,16 +142,8 @@ static void set_arrives(struct world *w, bool in_time)
     assert_false(tap.arrive);
 }
 
-static void test_set_that_arrives_late_does_nothing(void **state)
+TEST(test_set_that_arrives_late_does_nothing)
 {
-    struct world *w = world(state);
-
     set_arrives(w, true);
     set_arrives(w, false);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_lost_reply_is_told_as_far_as_anybody_can_know),
-    cmocka_unit_test(test_set_that_arrives_late_does_nothing),
-};
-PART(suite_register_lost, tests);

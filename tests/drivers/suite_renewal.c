@@ -2,12 +2,9 @@
  */
 #include "tests/drivers/suite.h"
 
-#include <stdio.h>
-
 /* Two leases long; a second owner gets it at no time. */
-static void test_short_lease_is_held_for_many_leases(void **state)
+CORE_TEST(test_short_lease_is_held_for_many_leases, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     int32_t lease_ms = patience_ms(1500);
     sqlock_lock *lock = take_for(a, "nightly", lease_ms, 0);
     int64_t token = sqlock_lock_token(lock), end = sqlock_now_us() + lease_ms * INT64_C(2000);
@@ -25,9 +22,8 @@ static void test_short_lease_is_held_for_many_leases(void **state)
     give(lock);
 }
 
-static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
+CORE_TEST(test_renewals_come_as_often_as_they_are_asked_for, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
 
     o.renew_ms = 50;
@@ -37,9 +33,8 @@ static void test_renewals_come_as_often_as_they_are_asked_for(void **state)
     give(lock);
 }
 
-static void test_longest_hold_ends_renewals(void **state)
+CORE_TEST(test_longest_hold_ends_renewals, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 400, 0);
     int64_t begun = sqlock_now_us();
 
@@ -49,9 +44,8 @@ static void test_longest_hold_ends_renewals(void **state)
     /* The last renewal is before the end of the hold, and lasts for one lease. */
     assert_between(begun + 700000, sqlock_lock_deadline_us(lock),
                    begun + (700 + 400 + late_ms(300)) * INT64_C(1000));
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_MAX_HOLD);
+    assert_lost(lock, SQLOCK_WHY_MAX_HOLD);
     give(take(b, "nightly"));
-    sqlock_lock_free(lock);
 }
 
 static void stays_held_for(sqlock_lock *lock, long renewals)
@@ -64,9 +58,8 @@ static void stays_held_for(sqlock_lock *lock, long renewals)
 
 /* Who asks may have looked before a change of our own was there: no is believed when it is said
  * twice, each time. */
-static void test_renewal_that_is_denied_once_is_asked_again(void **state)
+CORE_TEST(test_renewal_that_is_denied_once_is_asked_again, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     sqlock_lock *lock;
 
@@ -77,9 +70,7 @@ static void test_renewal_that_is_denied_once_is_asked_again(void **state)
         stays_held_for(lock, 4);
     }
     spy_deny_renewals(2);
-    await_loss(lock);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_TAKEN);
-    sqlock_lock_free(lock);
+    await_lost(lock, SQLOCK_WHY_TAKEN);
 
     lock = take_for(m, "by hand", 10000, SQLOCK_NO_RENEW);
     for (int i = 0; i < 2; i++) {
@@ -88,18 +79,16 @@ static void test_renewal_that_is_denied_once_is_asked_again(void **state)
     }
     spy_deny_renewals(2);
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
-    sqlock_lock_free(lock);
 }
 
-static void test_renewals_end_with_release_free_and_loss(void **state)
+CORE_TEST(test_renewals_end_with_release_free_and_loss, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *released = take_for(a, "released", 300, 0), *next;
     sqlock_lock *broken = take_for(a, "broken", 300, 0);
     sqlock_acquire_opts o = wait_opts(0, 0, SQLOCK_NO_RENEW);
     long seen;
 
-    sqlock_lock_free(take_for(a, "freed", SQLOCK_LEASE_MIN_MS, 0));
+    drop(take_for(a, "freed", SQLOCK_LEASE_MIN_MS, 0));
     sleep_ms(350);
     ok(sqlock_break(b, "broken", sqlock_lock_token(broken), &said));
     await_loss(broken);
@@ -110,17 +99,14 @@ static void test_renewals_end_with_release_free_and_loss(void **state)
     /* One may have been on its way. */
     assert_between(0, spy_runs(SQLOCK_STMT_RENEW) - seen, 1);
     assert_true(sqlock_is_held(next));
-    sqlock_lock_free(released);
-    sqlock_lock_free(broken);
     give(next);
 }
 
 enum { MANY = 100 };
 
 /* One statement for many, and each of them is renewed. */
-static void test_many_leases_are_renewed_together(void **state)
+TEST(test_many_leases_are_renewed_together, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *locks[MANY];
     int32_t lease_ms = patience_ms(2000);
     char name[32];
@@ -143,14 +129,11 @@ static void test_many_leases_are_renewed_together(void **state)
     }
     assert_between(MANY * 3 / 2, renewals, MANY * 7);
     assert_between(1, runs, renewals / 10);
-    for (int i = 0; i < MANY; i++)
-        sqlock_lock_free(locks[i]);
 }
 
 /* Two leases of different length in one manager: neither waits for the other. */
-static void test_long_lease_does_not_delay_a_short_one(void **state)
+CORE_TEST(test_long_lease_does_not_delay_a_short_one, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     sqlock_lock *slow = take_for(m, "long", 3600000, 0), *fast;
 
@@ -161,14 +144,3 @@ static void test_long_lease_does_not_delay_a_short_one(void **state)
     give(fast);
     give(slow);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_short_lease_is_held_for_many_leases),
-    core_test(test_renewals_come_as_often_as_they_are_asked_for),
-    core_test(test_longest_hold_ends_renewals),
-    core_test(test_renewal_that_is_denied_once_is_asked_again),
-    core_test(test_renewals_end_with_release_free_and_loss),
-    cmocka_unit_test(test_many_leases_are_renewed_together),
-    core_test(test_long_lease_does_not_delay_a_short_one),
-};
-PART(suite_renewal, tests);

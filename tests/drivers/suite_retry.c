@@ -44,10 +44,9 @@ static sqlock_retry_opts under(const char *name)
     return o;
 }
 
-static void test_attempts_after_the_optimistic_ones_have_the_lock(void **state)
+CORE_TEST(test_attempts_after_the_optimistic_ones_have_the_lock, m)
 {
-    sqlock *m = manager(state);
-    struct tries t = {.other = manager(state)};
+    struct tries t = {.other = open_manager(w, NULL)};
     sqlock_retry_opts o = under("price");
 
     ok(sqlock_retry(m, spoiled, &t, &o, &said));
@@ -56,10 +55,9 @@ static void test_attempts_after_the_optimistic_ones_have_the_lock(void **state)
     assert_true(is_free(t.other, "price")); /* given back */
 }
 
-static void test_lock_that_was_lost_is_taken_anew(void **state)
+CORE_TEST(test_lock_that_was_lost_is_taken_anew, m)
 {
-    sqlock *m = manager(state);
-    struct tries t = {.other = manager(state), .lose = true};
+    struct tries t = {.other = open_manager(w, NULL), .lose = true};
     sqlock_retry_opts o = under("price");
 
     ok(sqlock_retry(m, spoiled, &t, &o, &said));
@@ -67,10 +65,9 @@ static void test_lock_that_was_lost_is_taken_anew(void **state)
     assert_true(is_free(t.other, "price"));
 }
 
-static void test_lock_that_is_not_to_be_had_is_the_end(void **state)
+CORE_TEST(test_lock_that_is_not_to_be_had_is_the_end, m)
 {
-    sqlock *m = manager(state);
-    struct tries t = {.other = manager(state)};
+    struct tries t = {.other = open_manager(w, NULL)};
     sqlock_retry_opts o = under("taken");
     sqlock_lock *theirs = take(t.other, "taken");
     int64_t before = sqlock_now_us();
@@ -81,10 +78,3 @@ static void test_lock_that_is_not_to_be_had_is_the_end(void **state)
     assert_true(sqlock_now_us() - before < patience_ms(5000) * 1000);
     give(theirs);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_attempts_after_the_optimistic_ones_have_the_lock),
-    core_test(test_lock_that_was_lost_is_taken_anew),
-    core_test(test_lock_that_is_not_to_be_had_is_the_end),
-};
-PART(suite_retry, tests);

@@ -1,17 +1,12 @@
 /* P12: locks on rows that live and die with the application's transaction. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/drivers/suite_rowlock.h"
 
 /* ---- what a lock is -------------------------------------------------------------------------- */
 
-static void test_row_is_kept_from_others_until_the_transaction_ends(void **state)
+TEST_AFTER(set_row_stage, test_row_is_kept_from_others_until_the_transaction_ends)
 {
     static const char *const ends[] = {"COMMIT", "ROLLBACK"};
 
-    set_row_stage(state);
     for (const char *const *begin = g.side->begins; *begin; begin++)
         for (int i = 0; i < 2; i++) {
             if (strncmp(*begin, "SAVEPOINT", 9) == 0)
@@ -28,16 +23,15 @@ static void test_row_is_kept_from_others_until_the_transaction_ends(void **state
         }
 }
 
-static void test_other_rows_are_free_but_where_there_is_one_writer(void **state)
+TEST_AFTER(set_row_stage, test_other_rows_are_free_but_where_there_is_one_writer)
 {
-    set_row_stage(state);
     begin_both();
     ok(lock_row(rs.conn, 1));
     assert_int_equal(lock_row(rs.other, 2), rs.one_writer ? SQLOCK_EBUSY : 0);
     end_both("COMMIT");
 }
 
-static void test_locked_rows_are_skipped_if_asked(void **state)
+TEST_AFTER(set_row_stage, test_locked_rows_are_skipped_if_asked)
 {
     int outcomes[3];
     sqlock_row_opts o = row_opts(SQLOCK_ROW_SKIP_LOCKED, 0);
@@ -46,7 +40,6 @@ static void test_locked_rows_are_skipped_if_asked(void **state)
                             {.name = "id", .value = sqlock_int(9)}};
     sqlock_row rows[3];
 
-    set_row_stage(state);
     for (int i = 0; i < 3; i++)
         rows[i] = (sqlock_row){sizeof *rows, NULL, "app_row", &keys[i], 1};
     begin_both();
@@ -65,9 +58,8 @@ static void test_locked_rows_are_skipped_if_asked(void **state)
     end_both("COMMIT");
 }
 
-static void test_absent_row_is_told(void **state)
+TEST_AFTER(set_row_stage, test_absent_row_is_told)
 {
-    set_row_stage(state);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
         assert_int_equal(lock_row(rs.conn, 7), SQLOCK_ABSENT);
@@ -78,11 +70,9 @@ static void test_absent_row_is_told(void **state)
 }
 
 /* Locked by us, then deleted by us: it is not there for us. And one that we have just made is. */
-static void test_own_changes_count(void **state)
+TEST_AFTER(set_row_stage, test_own_changes_count)
 {
-    set_row_stage(state);
-    app_exec(g.app, g.side->begins[0]);
-    app_exec(g.app, "INSERT INTO app_row VALUES (5, 50)");
+    app_exec(g.app, g.side->begins[0], "INSERT INTO app_row VALUES (5, 50)");
     ok(lock_row(rs.conn, 5));
     app_exec(g.app, "DELETE FROM app_row WHERE id = 5");
     assert_int_equal(lock_row(rs.conn, 5), SQLOCK_ABSENT);
@@ -92,11 +82,10 @@ static void test_own_changes_count(void **state)
 
 /* What the transaction has seen is older than the row's newest version. Either only a restart
  * helps, or the lock is that of the newest. */
-static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **state)
+TEST_AFTER(set_row_stage, test_old_transaction_locks_the_newest_row_or_is_restarted)
 {
     int64_t expected = 10;
 
-    set_row_stage(state);
     be_impatient(rs.other_app);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         int rc;
@@ -122,9 +111,8 @@ static void test_old_transaction_locks_the_newest_row_or_is_restarted(void **sta
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void test_name_is_locked_and_its_row_made_when_missing(void **state)
+TEST_AFTER(set_row_stage, test_name_is_locked_and_its_row_made_when_missing)
 {
-    set_row_stage(state);
     for (int i = 0; i < 2; i++) {
         begin_both();
         ok(lock_row_name(rs.conn, "job", 0));
@@ -138,9 +126,8 @@ static void test_name_is_locked_and_its_row_made_when_missing(void **state)
     }
 }
 
-static void test_name_may_be_made_beforehand(void **state)
+TEST_AFTER(set_row_stage, test_name_may_be_made_beforehand)
 {
-    set_row_stage(state);
     ok(sqlock_ensure(rs.m, "a b'\"`\\", &said));
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);
@@ -149,12 +136,11 @@ static void test_name_may_be_made_beforehand(void **state)
     }
 }
 
-static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state)
+TEST_AFTER(set_row_stage, test_new_name_in_an_old_snapshot_is_a_restart_or_locked)
 {
     char name[16];
     int n = 0;
 
-    set_row_stage(state);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         int rc;
 
@@ -163,22 +149,8 @@ static void test_new_name_in_an_old_snapshot_is_a_restart_or_locked(void **state
         seen_by(g.app);
         if ((rc = lock_row_name(rs.conn, name, 0)) != 0)
             assert_restart(rc, &said);
-        app_exec(g.app, "ROLLBACK");
-        app_exec(g.app, *begin);
+        app_exec(g.app, "ROLLBACK", *begin);
         ok(lock_row_name(rs.conn, name, 0));
         app_exec(g.app, "ROLLBACK");
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_row_is_kept_from_others_until_the_transaction_ends),
-    cmocka_unit_test(test_other_rows_are_free_but_where_there_is_one_writer),
-    cmocka_unit_test(test_locked_rows_are_skipped_if_asked),
-    cmocka_unit_test(test_absent_row_is_told),
-    cmocka_unit_test(test_own_changes_count),
-    cmocka_unit_test(test_old_transaction_locks_the_newest_row_or_is_restarted),
-    cmocka_unit_test(test_name_is_locked_and_its_row_made_when_missing),
-    cmocka_unit_test(test_name_may_be_made_beforehand),
-    cmocka_unit_test(test_new_name_in_an_old_snapshot_is_a_restart_or_locked),
-};
-PART(suite_rowlock, tests);

@@ -16,7 +16,7 @@ struct row_stage {
 extern struct row_stage rs;
 
 /* First line of every test: app_row has a row 1 with n = 10, and a row 2. */
-void set_row_stage(void **state);
+void set_row_stage(struct world *w);
 
 sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms);
 /* Lock row number id of app_row; without a wait. */
@@ -28,6 +28,7 @@ int lock_row_by(const char *table, const char *column, sqlock_value value);
 int lock_row_name(sqlock_conn *conn, const char *name, int32_t wait_ms);
 
 void begin_both(void);
+void begin_behind_other(void);  /* and the other has locked row 1 */
 void end_both(const char *how); /* of the first one; the other rolls back */
 
 #endif

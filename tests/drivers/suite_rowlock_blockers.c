@@ -1,9 +1,5 @@
 /* P9 for row locks: who keeps a row is told, where the server tells, and nothing is lost by asking.
  */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/drivers/suite_rowlock.h"
 
 static int64_t session_of(void *app)
@@ -43,17 +39,12 @@ static void assert_nobody(const sqlock_blocker *b)
     assert_string_equal(b->text, "");
 }
 
-static void test_wait_that_ends_tells_who_keeps_the_row(void **state)
+TEST_AFTER(set_row_stage, test_wait_that_ends_tells_who_keeps_the_row)
 {
     sqlock_blocker b;
-    int64_t began;
 
-    set_row_stage(state);
-    begin_both();
-    ok(lock_row(rs.other, 1));
-    began = sqlock_now_us();
-    says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
-    assert_in_range(sqlock_now_us() - began, 700000, 700000 + patience_ms(1500) * 1000);
+    begin_behind_other();
+    assert_takes(700, 700 + patience_ms(1500), says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b)));
     assert_blocked_by(rs.other_app, &b);
     app_exec(rs.other_app, "ROLLBACK");
     ok(lock_asking(1, 0, 700, &b));
@@ -64,12 +55,11 @@ static void test_wait_that_ends_tells_who_keeps_the_row(void **state)
     assert_nobody(&b);
 }
 
-static void test_name_s_blocker_is_told_too(void **state)
+TEST_AFTER(set_row_stage, test_name_s_blocker_is_told_too)
 {
     sqlock_row_opts o = row_opts(0, 700);
     sqlock_blocker b = {.size = sizeof b};
 
-    set_row_stage(state);
     o.blocker = &b;
     begin_both();
     ok(lock_row_name(rs.other, "job", 0));
@@ -78,14 +68,12 @@ static void test_name_s_blocker_is_told_too(void **state)
 }
 
 /* An update is a lock like others, and its savepoint may have been released since. */
-static void test_who_changed_the_row_is_told(void **state)
+TEST_AFTER(set_row_stage, test_who_changed_the_row_is_told)
 {
     sqlock_blocker b;
 
-    set_row_stage(state);
     begin_both();
-    app_exec(rs.other_app, "SAVEPOINT theirs");
-    app_exec(rs.other_app, "UPDATE app_row SET n = 11 WHERE id = 1");
+    app_exec(rs.other_app, "SAVEPOINT theirs", "UPDATE app_row SET n = 11 WHERE id = 1");
     app_exec(rs.other_app, "RELEASE SAVEPOINT theirs");
     says(SQLOCK_EBUSY, lock_asking(1, 0, 700, &b));
     assert_blocked_by(rs.other_app, &b);
@@ -107,15 +95,13 @@ static void *wait_for_the_row(void *arg)
 }
 
 /* Who waits before us is in our way too, but it is the holder that people look for. */
-static void test_holder_is_told_and_not_who_waits_before_us(void **state)
+TEST_AFTER(set_row_stage, test_holder_is_told_and_not_who_waits_before_us)
 {
     struct waiter before = {.rc = -100};
-    void *app;
     sqlock_blocker b;
     int rc;
+    void *app = app_connect();
 
-    set_row_stage(state);
-    app = app_connect();
     before.conn = adopted(rs.m, app);
     begin_both();
     app_exec(app, g.side->begins[0]);
@@ -129,7 +115,6 @@ static void test_holder_is_told_and_not_who_waits_before_us(void **state)
     assert_blocked_by(rs.other_app, &b);
     assert_int_equal(before.rc, 0);
     app_exec(app, "ROLLBACK");
-    sqlock_conn_free(before.conn);
 }
 
 struct onlooker {
@@ -152,19 +137,17 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-static void test_another_thread_is_told_while_the_call_waits(void **state)
+TEST_AFTER(set_row_stage, test_another_thread_is_told_while_the_call_waits)
 {
     sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
     sqlock_blocker b = {.size = sizeof b};
     struct onlooker l = {.told = 0};
     int rc;
 
-    set_row_stage(state);
     ok(sqlock_cancel_new(&l.cancel, &said));
     o.cancel = l.cancel;
     o.blocker = &b;
-    begin_both();
-    ok(lock_row(rs.other, 1));
+    begin_behind_other();
     assert_int_equal(pthread_create(&l.thread, NULL, look_on, &l), 0);
     rc = lock_row_opts(rs.conn, 1, &o);
     pthread_join(l.thread, NULL);
@@ -178,18 +161,14 @@ static void test_another_thread_is_told_while_the_call_waits(void **state)
 
 /* Without a wait there is nothing that a server could be asked about, but who has any rows of the
  * table; which is not told where there are several. */
-static void test_refusal_names_nobody_but_the_only_one(void **state)
+TEST_AFTER(set_row_stage, test_refusal_names_nobody_but_the_only_one)
 {
     sqlock_blocker b;
-    sqlock_conn *third;
     int64_t began;
-    void *app;
+    void *app = app_connect();
+    sqlock_conn *third = adopted(rs.m, app);
 
-    set_row_stage(state);
-    app = app_connect();
-    third = adopted(rs.m, app);
-    begin_both();
-    ok(lock_row(rs.other, 1));
+    begin_behind_other();
     began = sqlock_now_us();
     says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
     assert_true(sqlock_now_us() - began < patience_ms(1000) * 1000);
@@ -209,19 +188,16 @@ static void test_refusal_names_nobody_but_the_only_one(void **state)
     assert_nobody(&b);
     app_exec(app, "ROLLBACK");
     end_both("ROLLBACK");
-    sqlock_conn_free(third);
 }
 
-static void test_asking_leaves_the_session_as_it_was(void **state)
+TEST_AFTER(set_row_stage, test_asking_leaves_the_session_as_it_was)
 {
     char *before = NULL;
     sqlock_blocker b;
 
-    set_row_stage(state);
     if (rs.one_writer) /* who has read could not wait */
         before = g.side->settings(g.app);
-    begin_both();
-    ok(lock_row(rs.other, 1));
+    begin_behind_other();
     if (before == NULL)
         before = g.side->settings(g.app);
     says(SQLOCK_EBUSY, lock_asking(1, 0, 200, &b));
@@ -231,25 +207,12 @@ static void test_asking_leaves_the_session_as_it_was(void **state)
     end_both("COMMIT");
 }
 
-static void test_blocker_without_a_size_is_refused(void **state)
+TEST_AFTER(set_row_stage, test_blocker_without_a_size_is_refused)
 {
     sqlock_row_opts o = row_opts(0, 0);
     sqlock_blocker b = {.size = 0};
 
-    set_row_stage(state);
     o.blocker = &b;
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EINVAL, sqlock_name_lock(rs.conn, "job", &o, &said));
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_wait_that_ends_tells_who_keeps_the_row),
-    cmocka_unit_test(test_name_s_blocker_is_told_too),
-    cmocka_unit_test(test_who_changed_the_row_is_told),
-    cmocka_unit_test(test_holder_is_told_and_not_who_waits_before_us),
-    cmocka_unit_test(test_another_thread_is_told_while_the_call_waits),
-    cmocka_unit_test(test_refusal_names_nobody_but_the_only_one),
-    cmocka_unit_test(test_asking_leaves_the_session_as_it_was),
-    cmocka_unit_test(test_blocker_without_a_size_is_refused),
-};
-PART(suite_rowlock_blockers, tests);

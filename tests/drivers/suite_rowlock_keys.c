@@ -1,7 +1,4 @@
 /* P12: which rows can be named to be locked, and what is refused, or never executed. */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/drivers/suite_rowlock.h"
 
 static void check_refused(const char *table, const char *column, sqlock_value value)
@@ -10,15 +7,13 @@ static void check_refused(const char *table, const char *column, sqlock_value va
     assert_int_equal(seen_by(g.app), 10); /* and the transaction goes on */
 }
 
-static void test_key_without_a_unique_index_is_refused(void **state)
+TEST_AFTER(set_row_stage, test_key_without_a_unique_index_is_refused)
 {
-    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE app_keys (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, "
                     "c INTEGER, UNIQUE (a, b))");
     app_exec(g.app, "CREATE INDEX app_keys_c ON app_keys (c)");
     app_exec(g.app, "CREATE VIEW app_view AS SELECT id FROM app_keys");
-    app_exec(g.app, "INSERT INTO app_keys VALUES (1, 1, 1, 1)");
-    app_exec(g.app, g.side->begins[0]);
+    app_exec(g.app, "INSERT INTO app_keys VALUES (1, 1, 1, 1)", g.side->begins[0]);
     ok(lock_row_by("app_keys", "id", sqlock_int(1)));
     check_refused("app_keys", "a", sqlock_int(1)); /* a part of one */
     check_refused("app_keys", "c", sqlock_int(1)); /* not unique */
@@ -28,17 +23,15 @@ static void test_key_without_a_unique_index_is_refused(void **state)
     assert_non_null(strstr(said.text, "no_table"));
 }
 
-static void test_key_of_two_columns_is_one_row(void **state)
+TEST_AFTER(set_row_stage, test_key_of_two_columns_is_one_row)
 {
     sqlock_row_opts o = row_opts(0, 0);
     sqlock_column key[] = {{.name = "b", .value = sqlock_int(1)},
                            {.name = "a", .value = sqlock_int(2)}};
     sqlock_row row = {sizeof row, NULL, "app_two", key, 2};
 
-    set_row_stage(state);
     app_exec(g.app, "CREATE TABLE app_two (a INTEGER, b INTEGER, PRIMARY KEY (a, b))");
-    app_exec(g.app, "INSERT INTO app_two VALUES (2, 1)");
-    app_exec(g.app, "INSERT INTO app_two VALUES (1, 2)");
+    app_exec(g.app, "INSERT INTO app_two VALUES (2, 1)", "INSERT INTO app_two VALUES (1, 2)");
     begin_both();
     ok(sqlock_row_lock(rs.conn, &row, 1, &o, &said));
     says(SQLOCK_EBUSY, sqlock_row_lock(rs.other, &row, 1, &o, &said));
@@ -62,12 +55,11 @@ static void make_table_named(const char *name)
 }
 
 /* All that a parser, ours or a server's, could stumble over. */
-static void test_hostile_names_are_names(void **state)
+TEST_AFTER(set_row_stage, test_hostile_names_are_names)
 {
     static const char *const names[] = {"order\"; DROP TABLE app_row; -- `?$1 {match} '\\ select",
                                         "/*each ,*/ ?/*end*/ {table} :name", "SELECT", "'", " x "};
 
-    set_row_stage(state);
     for (size_t i = 0; i < sizeof names / sizeof *names - (g.driver->dialect->quote == '`'); i++) {
         make_table_named(names[i]);
         begin_both();
@@ -84,11 +76,10 @@ static void test_hostile_names_are_names(void **state)
     assert_int_equal(seen_by(g.app), 10);
 }
 
-static void test_names_that_are_none_are_refused_unsent(void **state)
+TEST_AFTER(set_row_stage, test_names_that_are_none_are_refused_unsent)
 {
     static char long_name[65537];
 
-    set_row_stage(state);
     memset(long_name, 'a', sizeof long_name - 1);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EINVAL, lock_row_by("", "id", sqlock_int(1)));
@@ -103,29 +94,25 @@ static void test_names_that_are_none_are_refused_unsent(void **state)
 }
 
 /* A name of 63 bytes, and one that is cut to it. */
-static void test_name_is_not_cut_to_another_tables(void **state)
+TEST_AFTER(set_row_stage, test_name_is_not_cut_to_another_tables)
 {
     char name[66], sql[160];
 
-    set_row_stage(state);
     memset(name, 'x', sizeof name - 1);
     name[63] = '\0';
     snprintf(sql, sizeof sql, "CREATE TABLE %s (id INTEGER PRIMARY KEY)", name);
-    app_exec(g.app, sql);
-    app_exec(g.app, g.side->begins[0]);
+    app_exec(g.app, sql, g.side->begins[0]);
     assert_int_equal(lock_row_by(name, "id", sqlock_int(1)), SQLOCK_ABSENT);
     name[63] = 'x';
     name[65] = '\0';
     check_refused(name, "id", sqlock_int(1));
 }
 
-static void test_values_are_never_executed(void **state)
+TEST_AFTER(set_row_stage, test_values_are_never_executed)
 {
     static const char hostile[] = "a'; DROP TABLE app_row; -- \\";
 
-    set_row_stage(state);
-    app_exec(g.app, g.side->table_of_types);
-    app_exec(g.app, "INSERT INTO app_types (t) VALUES ('a')");
+    app_exec(g.app, g.side->table_of_types, "INSERT INTO app_types (t) VALUES ('a')");
     app_exec(g.app, g.side->begins[0]);
     ok(lock_row_by("app_types", "t", sqlock_text("a")));
     assert_int_equal(lock_row_by("app_types", "t", sqlock_text(hostile)), SQLOCK_ABSENT);
@@ -133,13 +120,12 @@ static void test_values_are_never_executed(void **state)
     assert_int_equal(seen_by(g.app), 10);
 }
 
-static void test_arguments_are_checked(void **state)
+TEST_WITH(CORE_TRIED, set_row_stage, test_arguments_are_checked)
 {
     sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
     sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     sqlock_row_opts o = row_opts(0x80u, 0);
 
-    set_row_stage(state);
     app_exec(g.app, g.side->begins[0]);
     says(SQLOCK_EINVAL, sqlock_row_lock(rs.conn, &row, 1, &o, &said));
     o = row_opts(0, -2);
@@ -152,14 +138,3 @@ static void test_arguments_are_checked(void **state)
     says(SQLOCK_EINVAL, lock_row_name(rs.conn, "\xFF", 0));
     ok(sqlock_row_lock(rs.conn, &row, 1, NULL, NULL));
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_key_without_a_unique_index_is_refused),
-    cmocka_unit_test(test_key_of_two_columns_is_one_row),
-    cmocka_unit_test(test_hostile_names_are_names),
-    cmocka_unit_test(test_names_that_are_none_are_refused_unsent),
-    cmocka_unit_test(test_name_is_not_cut_to_another_tables),
-    cmocka_unit_test(test_values_are_never_executed),
-    core_test(test_arguments_are_checked),
-};
-PART(suite_rowlock_keys, tests);

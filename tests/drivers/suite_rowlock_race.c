@@ -1,8 +1,4 @@
 /* P12: many who want the same rows at once. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/drivers/suite_rowlock.h"
 
 enum { WORKERS = 3, ROUNDS = 15 };
@@ -19,14 +15,12 @@ struct worker {
 static int count_once(struct worker *w)
 {
     sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(1)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
     char update[96];
     int64_t n;
 
     if (!g.side->exec(w->app, g.side->begins[0]))
         return -100;
-    if (w->locks && sqlock_row_lock(w->conn, &row, 1, &o, &w->err) != 0)
+    if (w->locks && sqlock_row_lock(w->conn, ROW("app_row", 1), 1, &o, &w->err) != 0)
         return w->err.code;
     n = app_number(w->app, "SELECT n FROM app_row WHERE id = 1");
     sleep_ms(2);
@@ -60,14 +54,12 @@ static void run_workers(struct worker *workers, int n, void *(*body)(void *))
         workers[i].number = i;
     }
     run_threads((size_t)n, workers, sizeof *workers, body);
-    sqlock_conn_free(conns[2]);
 }
 
-static void test_no_update_is_lost_under_the_lock(void **state)
+TEST_AFTER(set_row_stage, test_no_update_is_lost_under_the_lock)
 {
     struct worker workers[WORKERS] = {{.locks = true}, {.locks = true}, {.locks = true}};
 
-    set_row_stage(state);
     run_workers(workers, WORKERS, count_up);
     for (int i = 0; i < WORKERS; i++)
         assert_ok(workers[i].code, &workers[i].err);
@@ -75,11 +67,10 @@ static void test_no_update_is_lost_under_the_lock(void **state)
 }
 
 /* The twin: it would not have been so by itself. */
-static void test_updates_are_lost_or_refused_without_it(void **state)
+TEST_AFTER(set_row_stage, test_updates_are_lost_or_refused_without_it)
 {
     struct worker workers[WORKERS] = {{.locks = false}, {.locks = false}, {.locks = false}};
 
-    set_row_stage(state);
     run_workers(workers, WORKERS, count_up);
     assert_true(seen_by(g.app) < 10 + WORKERS * ROUNDS);
 }
@@ -118,37 +109,22 @@ static void *lock_pairs(void *arg)
     return NULL;
 }
 
-static void test_many_rows_of_one_call_do_not_deadlock(void **state)
+TEST_AFTER(set_row_stage, test_many_rows_of_one_call_do_not_deadlock)
 {
     struct worker workers[WORKERS] = {{.code = 0}};
 
-    set_row_stage(state);
     run_workers(workers, WORKERS, lock_pairs);
     for (int i = 0; i < WORKERS; i++)
         assert_ok(workers[i].code, &workers[i].err);
 }
 
 /* The twin; and what a deadlock is told as, with the transaction as the code says. */
-static void test_deadlock_is_told_with_what_is_left_of_the_transaction(void **state)
+TEST_WITH(GUARDS | KILLS, set_row_stage, test_deadlock_is_told_with_what_is_left_of_the_transaction)
 {
     struct worker workers[2] = {{.reversed = true}, {.reversed = true}};
-    int told;
+    int told = g.side->fails_whole ? SQLOCK_ETXRESTART : SQLOCK_ETXGONE;
 
-    set_row_stage(state);
-    told = g.side->fails_whole ? SQLOCK_ETXRESTART : SQLOCK_ETXGONE;
     run_workers(workers, 2, lock_pairs);
     assert_true((workers[0].code == told && workers[1].code == 0) ||
                 (workers[1].code == told && workers[0].code == 0));
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_no_update_is_lost_under_the_lock),
-    cmocka_unit_test(test_updates_are_lost_or_refused_without_it),
-    cmocka_unit_test(test_many_rows_of_one_call_do_not_deadlock),
-};
-PART(suite_rowlock_race, tests);
-
-static const struct CMUnitTest on_servers[] = {
-    cmocka_unit_test(test_deadlock_is_told_with_what_is_left_of_the_transaction),
-};
-PART(suite_rowlock_deadlock, on_servers);

@@ -2,22 +2,15 @@
 
 struct row_stage rs;
 
-static void strike(void)
+void set_row_stage(struct world *w)
 {
-    sqlock_conn_free(rs.conn);
-    sqlock_conn_free(rs.other);
-}
-
-void set_row_stage(void **state)
-{
-    begin_app(state);
+    begin_app(w);
     rs.m = open_manager(g.w, NULL);
     rs.conn = adopted(rs.m, g.app);
     rs.other_app = app_connect();
     rs.other = adopted(rs.m, rs.other_app);
     rs.one_writer = (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
     app_exec(g.app, "INSERT INTO app_row VALUES (2, 20)");
-    at_end(g.w, strike);
 }
 
 sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms)
@@ -31,10 +24,7 @@ sqlock_row_opts row_opts(unsigned flags, int32_t wait_ms)
 
 int lock_row_opts(sqlock_conn *conn, int64_t id, const sqlock_row_opts *opts)
 {
-    sqlock_column key[] = {{.name = "id", .value = sqlock_int(id)}};
-    sqlock_row row = {sizeof row, NULL, "app_row", key, 1};
-
-    return sqlock_row_lock(conn, &row, 1, opts, &said);
+    return sqlock_row_lock(conn, ROW("app_row", id), 1, opts, &said);
 }
 
 int lock_row_with(sqlock_conn *conn, int64_t id, unsigned flags, int32_t wait_ms)
@@ -69,6 +59,12 @@ void begin_both(void)
 {
     app_exec(g.app, g.side->begins[0]);
     app_exec(rs.other_app, g.side->begins[0]);
+}
+
+void begin_behind_other(void)
+{
+    begin_both();
+    ok(lock_row(rs.other, 1));
 }
 
 void end_both(const char *how)

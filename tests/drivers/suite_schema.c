@@ -2,13 +2,9 @@
  * somebody else has changed. What migrations make, and versions, are in tests/schema. */
 #include "tests/drivers/suite.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Where sessions have to be set up it is refused. */
-static void test_session_without_prepared_statements_works(void **state)
+TEST(test_session_without_prepared_statements_works)
 {
-    struct world *w = world(state);
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
 
@@ -25,9 +21,8 @@ static void test_session_without_prepared_statements_works(void **state)
     give(lock);
 }
 
-static void test_open_without_options_takes_the_defaults(void **state)
+CORE_TEST(test_open_without_options_takes_the_defaults)
 {
-    struct world *w = world(state);
     sqlock *m = NULL;
 
     if (w->place.url && !w->place.schema)
@@ -40,12 +35,6 @@ static void test_open_without_options_takes_the_defaults(void **state)
     give(lock);
     sqlock_close(m);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_session_without_prepared_statements_works),
-    core_test(test_open_without_options_takes_the_defaults),
-};
-PART(suite_schema, tests);
 
 /* ---- where an empty database has no schema --------------------------------------------------- */
 
@@ -63,9 +52,8 @@ static void *migrate_main(void *arg)
     return NULL;
 }
 
-static void test_threads_may_migrate_at_once(void **state)
+TEST_WITH(EMPTY | BARE, NULL, test_threads_may_migrate_at_once)
 {
-    struct world *w = world_bare(state);
     struct migrator g[4];
     int workers = 0;
 
@@ -80,11 +68,6 @@ static void test_threads_may_migrate_at_once(void **state)
     assert_int_equal(workers, 1);
     give(take(open_manager(w, NULL), "nightly"));
 }
-
-static const struct CMUnitTest migration_tests[] = {
-    cmocka_unit_test(test_threads_may_migrate_at_once),
-};
-PART(suite_migration, migration_tests);
 
 /* ---- where SQL can be run past the library --------------------------------------------------- */
 
@@ -104,10 +87,8 @@ __attribute__((format(printf, 2, 0))) static void change(const struct world *w, 
 }
 
 /* P20: whatever it means, it is not a lease that has run out. */
-static void test_row_of_an_unknown_kind_is_refused(void **state)
+TEST_IF(SQL, test_row_of_an_unknown_kind_is_refused, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, 0);
     sqlock_lock *none = NULL;
 
@@ -124,20 +105,16 @@ static void expect_corrupt(sqlock *m, const char *name)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(10000), 0, 0);
     sqlock_lock *none = NULL;
-    int64_t begun = now_us();
 
-    says(SQLOCK_ECORRUPT, sqlock_acquire(m, name, &o, &none, &said));
-    assert_between(0, now_us() - begun, patience_ms(1000) * INT64_C(1000));
+    assert_takes(0, patience_ms(1000),
+                 says(SQLOCK_ECORRUPT, sqlock_acquire(m, name, &o, &none, &said)));
     assert_null(none);
     assert_non_null(strstr(said.text, "meta"));
 }
 
 /* Without it there is no token to be drawn. The manager has seen it when it was opened. */
-static void test_meta_row_that_vanished_is_told_at_once(void **state)
+TEST_IF(SQL, test_meta_row_that_vanished_is_told_at_once, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
-
     give(take(m, "nightly"));
     change(w, "DELETE FROM %s", "meta");
     expect_corrupt(m, "nightly");
@@ -145,10 +122,8 @@ static void test_meta_row_that_vanished_is_told_at_once(void **state)
 }
 
 /* P20: nor is it a grant of ours any more, or one to be broken. */
-static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void **state)
+TEST_IF(SQL, test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind, m)
 {
-    struct world *w = world(state);
-    sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(20000), SQLOCK_NO_RENEW);
     int64_t begun = sqlock_now_us();
 
@@ -160,21 +135,17 @@ static void test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind(void
     change(w, "UPDATE %s SET kind = 0", "lock");
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* it was left as it was */
     ok(sqlock_release(lock, &said));
-    sqlock_lock_free(lock);
 }
 
 /* P20: what a withdrawn acquire leaves behind is for rows that we know. */
-static void test_withdrawal_does_not_touch_a_row_of_an_unknown_kind(void **state)
+TEST_IF(SQL, test_withdrawal_does_not_touch_a_row_of_an_unknown_kind)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock *m, *other = open_manager(w, NULL);
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_lock *lock = NULL, *again;
 
-    oo.request_ms = patience_ms(300);
-    m = open_manager(w, &oo);
+    m = open_with(w, with.request_ms = patience_ms(300));
     give(take(m, "nightly"));
     spy_hold_back_acquires();
     says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
@@ -186,7 +157,7 @@ static void test_withdrawal_does_not_touch_a_row_of_an_unknown_kind(void **state
     o.owner = owner;
     ok(sqlock_acquire(other, "nightly", &o, &again, &said)); /* it was left as it was */
     give(again);
-    sqlock_lock_free(lock);
+    drop(lock);
 }
 
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
@@ -202,15 +173,12 @@ __attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, co
     await_loss(lock);
     /* Told by the answer, not by the deadline. */
     assert_between(0, sqlock_now_us() - begun, late_ms(450) * INT64_C(1000));
-    assert_int_equal(sqlock_lock_why(lock), why);
-    sqlock_lock_free(lock);
+    assert_lost(lock, why);
     close_manager(w, m);
 }
 
-static void test_holder_is_told_why_its_row_changed(void **state)
+TEST_IF(SQL, test_holder_is_told_why_its_row_changed)
 {
-    struct world *w = world(state);
-
     expect_why(w, "DELETE FROM %s", SQLOCK_WHY_GONE);
     expect_why(w,
                "UPDATE %s SET ended_owner = owner, ended_token = token, ended_why = 3, "
@@ -222,12 +190,3 @@ static void test_holder_is_told_why_its_row_changed(void **state)
                SQLOCK_WHY_TAKEN);
     expect_why(w, "UPDATE %s SET exp = 1", SQLOCK_WHY_EXPIRED);
 }
-
-static const struct CMUnitTest sql_tests[] = {
-    cmocka_unit_test(test_row_of_an_unknown_kind_is_refused),
-    cmocka_unit_test(test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind),
-    cmocka_unit_test(test_withdrawal_does_not_touch_a_row_of_an_unknown_kind),
-    cmocka_unit_test(test_meta_row_that_vanished_is_told_at_once),
-    cmocka_unit_test(test_holder_is_told_why_its_row_changed),
-};
-PART(suite_sql, sql_tests);

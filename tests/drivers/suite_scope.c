@@ -1,8 +1,6 @@
 /* Scoped use: whatever way the scope is left, the lock is given back. */
 #include "tests/drivers/suite.h"
 
-#include <string.h>
-
 struct work {
     sqlock *other;
     int calls;
@@ -24,10 +22,9 @@ static int do_work(sqlock_lock *lock, void *user)
     return k->result;
 }
 
-static void test_work_is_done_under_the_lock(void **state)
+CORE_TEST(test_work_is_done_under_the_lock, m)
 {
-    sqlock *m = manager(state);
-    struct work k = {.other = manager(state), .result = 42};
+    struct work k = {.other = open_manager(w, NULL), .result = 42};
     int result = -1;
 
     ok(sqlock_with(m, "nightly", NULL, do_work, &k, &result, &said));
@@ -40,11 +37,10 @@ static void test_work_is_done_under_the_lock(void **state)
     assert_int_equal(k.calls, 2);
 }
 
-static void test_work_is_not_done_without_the_lock(void **state)
+CORE_TEST(test_work_is_not_done_without_the_lock, m)
 {
-    sqlock *m = manager(state);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    struct work k = {.other = manager(state)};
+    struct work k = {.other = open_manager(w, NULL)};
     sqlock_lock *lock = take(k.other, "nightly");
     int result = -1;
 
@@ -55,10 +51,9 @@ static void test_work_is_not_done_without_the_lock(void **state)
     give(lock);
 }
 
-static void test_work_that_outlived_its_lock_is_told_lost(void **state)
+CORE_TEST(test_work_that_outlived_its_lock_is_told_lost, m)
 {
-    sqlock *m = manager(state);
-    struct work k = {.other = manager(state), .lose = 1, .result = 7};
+    struct work k = {.other = open_manager(w, NULL), .lose = 1, .result = 7};
     int result = -1;
 
     says(SQLOCK_ELOST, sqlock_with(m, "nightly", NULL, do_work, &k, &result, &said));
@@ -76,10 +71,8 @@ static int leave_early(sqlock *m, sqlock *other)
     return try_once(other, "nightly");
 }
 
-static void test_scope_gives_back_the_lock_on_every_way_out(void **state)
+CORE_TEST(test_scope_gives_back_the_lock_on_every_way_out, m, other)
 {
-    sqlock *m = manager(state), *other = manager(state);
-
     for (int i = 0; i < 3; i++) {
         assert_int_equal(leave_early(m, other), SQLOCK_EBUSY);
         assert_true(is_free(other, "nightly"));
@@ -91,16 +84,12 @@ static void test_scope_gives_back_the_lock_on_every_way_out(void **state)
 }
 
 /* P5: no answer to the acquire, nor to its settling: what may be granted is given back. */
-static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
+CORE_TEST(test_acquire_that_cannot_be_settled_is_withdrawn)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     struct work k = {.other = open_manager(w, NULL)};
-    sqlock *m;
+    sqlock *m = open_with(w, with.request_ms = patience_ms(300));
 
-    oo.request_ms = patience_ms(300);
-    m = open_manager(w, &oo);
     spy_hold_back_acquires();
     says(SQLOCK_EUNSURE, sqlock_with(m, "nightly", &o, do_work, &k, NULL, &said));
     spy_arrive(0);
@@ -108,10 +97,9 @@ static void test_acquire_that_cannot_be_settled_is_withdrawn(void **state)
     assert_between(1, spy_runs(SQLOCK_STMT_WITHDRAW), INT64_MAX);
 }
 
-static void test_end_releases_and_frees_in_any_state(void **state)
+CORE_TEST(test_end_releases_and_frees_in_any_state, m, other)
 {
-    sqlock *m = manager(state), *other = manager(state);
-    sqlock_lock *lock = take(m, "nightly");
+    sqlock_lock *lock = forget(take(m, "nightly"));
 
     ok(sqlock_lock_end(&lock, &said));
     assert_null(lock);
@@ -119,23 +107,13 @@ static void test_end_releases_and_frees_in_any_state(void **state)
     ok(sqlock_lock_end(&lock, &said));
     ok(sqlock_lock_end(NULL, &said));
 
-    lock = take(m, "nightly");
+    lock = forget(take(m, "nightly"));
     ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &said));
     says(SQLOCK_ELOST, sqlock_lock_end(&lock, &said));
     assert_null(lock);
 
-    lock = take(m, "nightly");
+    lock = forget(take(m, "nightly"));
     ok(sqlock_release(lock, &said));
     ok(sqlock_lock_end(&lock, &said));
     assert_null(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_work_is_done_under_the_lock),
-    core_test(test_work_is_not_done_without_the_lock),
-    core_test(test_work_that_outlived_its_lock_is_told_lost),
-    core_test(test_scope_gives_back_the_lock_on_every_way_out),
-    core_test(test_acquire_that_cannot_be_settled_is_withdrawn),
-    core_test(test_end_releases_and_frees_in_any_state),
-};
-PART(suite_scope, tests);

@@ -2,9 +2,7 @@
  * to. */
 #include "tests/drivers/suite.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 static const sqlock_driver *real;
 static sqlock_driver spied;

@@ -2,8 +2,6 @@
  * The unguarded twin shows what is lost; it asserts that it is, or the test would prove nothing. */
 #include <signal.h>
 #include <sqlock/transaction.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,19 +64,18 @@ static int sell(void *arg)
     }
     snprintf(update, sizeof update, "UPDATE app_row SET n = %lld WHERE id = 1",
              (long long)(stock - 1));
-    app_exec(app, update);
-    app_exec(app, "COMMIT");
+    app_exec(app, update, "COMMIT");
     return 0;
 }
 
 /* The seller's process stands still; the parent may open managers from now on. */
-static pid_t start_seller(void **state, struct sale *sale)
+static pid_t start_seller(struct world *w, struct sale *sale)
 {
     pid_t child;
     int status = 0;
     char byte;
 
-    begin_app(state);
+    begin_app(w);
     g.side->close(g.w->apps[--g.w->n_apps]); /* a child must not know it */
     assert_int_equal(pipe(sale->pipe), 0);
     child = child_start(sell, sale);
@@ -104,10 +101,10 @@ static void sell_five(sqlock *m)
     give(lock);
 }
 
-static void test_stale_holder_overwrites_what_its_successor_wrote(void **state)
+TEST(test_stale_holder_overwrites_what_its_successor_wrote)
 {
     struct sale sale = {.guarded = false};
-    pid_t child = start_seller(state, &sale);
+    pid_t child = start_seller(w, &sale);
 
     sell_five(open_manager(g.w, NULL));
     kill(child, SIGCONT);
@@ -115,10 +112,10 @@ static void test_stale_holder_overwrites_what_its_successor_wrote(void **state)
     assert_int_equal(stock_now(), 9); /* wrong: five units are sold twice */
 }
 
-static void test_stale_holder_that_guards_cannot_commit(void **state)
+TEST(test_stale_holder_that_guards_cannot_commit)
 {
     struct sale sale = {.guarded = true};
-    pid_t child = start_seller(state, &sale);
+    pid_t child = start_seller(w, &sale);
 
     sell_five(open_manager(g.w, NULL));
     kill(child, SIGCONT);
@@ -127,15 +124,12 @@ static void test_stale_holder_that_guards_cannot_commit(void **state)
 }
 
 /* Behind its guard it may stand still for as long as it likes: nobody comes in between. */
-static void test_holder_that_stops_behind_its_guard_keeps_everybody_out(void **state)
+TEST(test_holder_that_stops_behind_its_guard_keeps_everybody_out)
 {
     struct sale sale = {.guarded = true, .stop_inside = true};
-    pid_t child = start_seller(state, &sale);
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock *m;
+    pid_t child = start_seller(w, &sale);
+    sqlock *m = open_with(g.w, with.request_ms = 1000);
 
-    o.request_ms = 1000;
-    m = open_manager(g.w, &o);
     sleep_ms(2 * LEASE_MS);
     assert_int_equal(try_once(m, "sale"), SQLOCK_EGUARDED);
     kill(child, SIGCONT);
@@ -147,25 +141,13 @@ static void test_holder_that_stops_behind_its_guard_keeps_everybody_out(void **s
 
 /* Wrong: the lease alone lets the next one in, in the middle of the stopped one's transaction,
  * where the database's own locks do not keep it out. */
-static void test_holder_that_stops_without_a_guard_lets_the_next_one_in(void **state)
+TEST_IF(MANY_WRITERS, test_holder_that_stops_without_a_guard_lets_the_next_one_in)
 {
     struct sale sale = {.stop_inside = true};
-    pid_t child = start_seller(state, &sale);
+    pid_t child = start_seller(w, &sale);
 
     sell_five(open_manager(g.w, NULL));
     kill(child, SIGCONT);
     assert_int_equal(child_wait(child, patience_ms(5000)), 0);
     assert_int_equal(stock_now(), 9);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stale_holder_overwrites_what_its_successor_wrote),
-    cmocka_unit_test(test_stale_holder_that_guards_cannot_commit),
-    cmocka_unit_test(test_holder_that_stops_behind_its_guard_keeps_everybody_out),
-};
-PART(suite_stale, tests);
-
-static const struct CMUnitTest beside_others[] = {
-    cmocka_unit_test(test_holder_that_stops_without_a_guard_lets_the_next_one_in),
-};
-PART(suite_stale_inside, beside_others);

@@ -4,11 +4,8 @@
 #include <sqlock/retry.h>
 
 #include <dirent.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -55,7 +52,7 @@ static int share_once(struct sharer *s, const char *name, int64_t *last_token)
     }
     if (rc == 0)
         rc = sqlock_release(lock, &s->err);
-    sqlock_lock_free(lock);
+    drop(lock);
     return rc;
 }
 
@@ -75,9 +72,8 @@ static void *share_main(void *arg)
     return NULL;
 }
 
-static void test_threads_share_a_manager_with_two_connections(void **state)
+TEST(test_threads_share_a_manager_with_two_connections, m)
 {
-    sqlock *m = manager(state);
     struct sharer s[SHARERS];
 
     memset(s, 0, sizeof s);
@@ -95,9 +91,8 @@ static void test_threads_share_a_manager_with_two_connections(void **state)
 
 /* ---- what it costs the process --------------------------------------------------------------- */
 
-static void test_manager_starts_two_threads_at_the_most(void **state)
+CORE_TEST(test_manager_starts_two_threads_at_the_most)
 {
-    struct world *w = world(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     int before = threads();
     sqlock *m[3];
@@ -119,16 +114,15 @@ static void test_manager_starts_two_threads_at_the_most(void **state)
     assert_soon(threads() == before, patience_ms(2000)); /* the kernel's list lags a little */
 }
 
-static void test_nothing_is_left_open_after_close(void **state)
+TEST(test_nothing_is_left_open_after_close)
 {
-    struct world *w = world(state);
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     int before = entries("/proc/self/fd");
 
     o.renew_ms = 50;
     for (int i = 0; i < 5; i++) {
-        long renewals = spy_runs(SQLOCK_STMT_RENEW);
         sqlock *m = open_manager(w, NULL);
+        long renewals = spy_runs(SQLOCK_STMT_RENEW);
         sqlock_lock *lock = take_with(m, "nightly", &o);
 
         assert_between(0, sqlock_lock_fd(lock, NULL), INT32_MAX);
@@ -151,9 +145,8 @@ static void on_signal(int number)
 
 /* Signals for the process go to any thread that does not block them: while this one does, nobody is
  * left to run the handler. */
-static void test_handlers_of_the_application_never_run_on_our_threads(void **state)
+CORE_TEST(test_handlers_of_the_application_never_run_on_our_threads, m)
 {
-    sqlock *m = manager(state);
     struct sigaction handler = {.sa_handler = on_signal}, before;
     int32_t lease_ms = patience_ms(1000);
     sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
@@ -179,9 +172,8 @@ static void test_handlers_of_the_application_never_run_on_our_threads(void **sta
 }
 
 /* A handler that interrupts system calls, every two milliseconds, in the thread that calls us. */
-static void test_signals_do_not_cut_calls_short(void **state)
+TEST(test_signals_do_not_cut_calls_short, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     struct sigaction handler = {.sa_handler = on_signal}, before;
     const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
@@ -218,7 +210,7 @@ static void *busy_main(void *arg)
         sqlock_lock *lock = NULL, *none = NULL;
 
         if (sqlock_acquire(m, "nightly", &o, &none, &said) == SQLOCK_EUNSURE)
-            sqlock_lock_free(none);
+            drop(none);
         if (sqlock_acquire(m, "own", NULL, &lock, &said) == 0) {
             int rc = sqlock_renew(lock, &said);
 
@@ -227,16 +219,15 @@ static void *busy_main(void *arg)
                 rc = sqlock_release(lock, &said);
             (void)rc;
         }
-        sqlock_lock_free(lock);
+        drop(lock);
         pthread_testcancel();
     }
     return NULL;
 }
 
 /* Wherever it was: others go on. (If not, this hangs.) */
-static void test_thread_that_is_cancelled_leaves_the_manager_whole(void **state)
+TEST(test_thread_that_is_cancelled_leaves_the_manager_whole, a, m)
 {
-    sqlock *a = manager(state), *m = manager(state);
     sqlock_lock *held = take(a, "nightly");
 
     for (int i = 0; i < 30; i++) {
@@ -298,13 +289,12 @@ static void *attempt_main(void *arg)
     return sqlock_retry(t->m, attempt_until_cancelled, &t->held, &o, NULL) == 0 ? NULL : t;
 }
 
-static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
+CORE_TEST(test_work_that_is_cancelled_gives_the_lock_back, a)
 {
     void *(*const mains[])(void *) = {work_main, attempt_main};
-    sqlock *a = manager(state);
 
     for (int i = 0; i < 2; i++) {
-        struct worker t = {.m = manager(state)};
+        struct worker t = {.m = open_manager(w, NULL)};
         void *result = NULL;
         pthread_t thread;
 
@@ -317,14 +307,3 @@ static void test_work_that_is_cancelled_gives_the_lock_back(void **state)
         assert_true(is_free(a, "nightly"));
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_threads_share_a_manager_with_two_connections),
-    core_test(test_manager_starts_two_threads_at_the_most),
-    cmocka_unit_test(test_nothing_is_left_open_after_close),
-    core_test(test_handlers_of_the_application_never_run_on_our_threads),
-    cmocka_unit_test(test_signals_do_not_cut_calls_short),
-    cmocka_unit_test(test_thread_that_is_cancelled_leaves_the_manager_whole),
-    core_test(test_work_that_is_cancelled_gives_the_lock_back),
-};
-PART(suite_threads, tests);

@@ -2,29 +2,25 @@
  * give it back, or to be told what became of it. */
 #include "tests/drivers/suite.h"
 
-#include <string.h>
-
 enum { LEASE_MS = 60000 };
 #define ON_THE_WAY_MS patience_ms(700)
 
 /* Its handle. It may be granted until so long after it was sent, or until a shorter lease's end. */
 static sqlock_lock *on_its_way_for(struct world *w, sqlock **out_m, int32_t lease_ms)
 {
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(ON_THE_WAY_MS, lease_ms, 0);
     sqlock_op *op = NULL;
     sqlock_lock *lock = NULL;
 
-    oo.request_ms = 2 * ON_THE_WAY_MS + patience_ms(1000);
-    *out_m = open_manager(w, &oo);
+    *out_m = open_with(w, with.request_ms = 2 * ON_THE_WAY_MS + patience_ms(1000));
     spy_hold_back_acquires();
     ok(sqlock_acquire_start(*out_m, "nightly", &o, &op, &said));
     assert_soon(spy_held_back() > 0, patience_ms(1000));
     sqlock_op_cancel(op);
     says(SQLOCK_EUNSURE, sqlock_op_finish(op, &lock, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, lock);
     spy_arrive(0);
-    return lock;
+    return keep(lock);
 }
 
 static sqlock_lock *still_on_its_way(struct world *w, sqlock **out_m)
@@ -61,17 +57,16 @@ static sqlock_op *release_that_is_told(sqlock_lock *lock)
 static void assert_released(sqlock *other, sqlock_op *op, sqlock_lock *lock, int64_t sent)
 {
     ok(sqlock_op_finish(op, NULL, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_state(SQLOCK_RELEASED, lock);
     assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
     assert_int_equal(row_is_held(other), 0);
     assert_true(is_free(other, "nightly"));
-    sqlock_lock_free(lock);
+    drop(lock);
 }
 
 /* The name has been made before, or has no row yet; others come and go in between. */
-static void arrives_after_the_release(void **state, bool made, bool others)
+static void arrives_after_the_release(struct world *w, bool made, bool others)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
 
     if (made)
@@ -89,26 +84,25 @@ static void arrives_after_the_release(void **state, bool made, bool others)
     assert_released(other, op, lock, sent);
 }
 
-static void test_acquire_that_arrives_after_its_release_grants_nothing(void **state)
+TEST(test_acquire_that_arrives_after_its_release_grants_nothing)
 {
-    arrives_after_the_release(state, true, false);
+    arrives_after_the_release(w, true, false);
 }
 
-static void test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing(void **state)
+TEST(test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing)
 {
-    arrives_after_the_release(state, false, false);
+    arrives_after_the_release(w, false, false);
 }
 
 /* What the release left in the row outlives the next owner's end. */
-static void test_acquire_that_arrives_after_its_release_and_others_grants_nothing(void **state)
+TEST(test_acquire_that_arrives_after_its_release_and_others_grants_nothing)
 {
-    arrives_after_the_release(state, false, true);
+    arrives_after_the_release(w, false, true);
 }
 
 /* P6: a holder whose lock was broken, and who asks when somebody has withdrawn an acquire. */
-static void test_withdrawal_leaves_the_reason_of_a_loss(void **state)
+TEST(test_withdrawal_leaves_the_reason_of_a_loss)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
     sqlock_lock *broken = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
     sqlock_lock *lock = still_on_its_way(w, &m);
@@ -116,48 +110,40 @@ static void test_withdrawal_leaves_the_reason_of_a_loss(void **state)
     ok(sqlock_break(m, "nightly", sqlock_lock_token(broken), &said));
     ok(sqlock_release(lock, &said));
     says(SQLOCK_ELOST, sqlock_renew(broken, &said));
-    assert_int_equal(sqlock_lock_why(broken), SQLOCK_WHY_BROKEN);
-    sqlock_lock_free(broken);
-    sqlock_lock_free(lock);
+    assert_lost(broken, SQLOCK_WHY_BROKEN);
 }
 
 /* Somebody else has it: that does not say that ours will not come. */
-static void test_settle_is_not_sure_while_the_acquire_may_still_arrive(void **state)
+CORE_TEST(test_settle_is_not_sure_while_the_acquire_may_still_arrive)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
     int64_t sent = now_us();
     sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
 
     says(SQLOCK_EUNSURE, sqlock_settle(lock, 50, &said));
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_UNSURE);
+    assert_state(SQLOCK_UNSURE, lock);
     says(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &said));
     assert_between(ON_THE_WAY_MS * INT64_C(1000), now_us() - sent, INT64_MAX);
-    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
-    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_NOT_GRANTED);
-    sqlock_lock_free(lock);
+    assert_lost(lock, SQLOCK_WHY_NOT_GRANTED);
     give(theirs);
 }
 
 /* The holder could believe in it no more: nobody would know of it for another lease. */
-static void test_acquire_that_arrives_after_its_lease_grants_nothing(void **state)
+TEST(test_acquire_that_arrives_after_its_lease_grants_nothing)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
-    sqlock_lock *lock = on_its_way_for(w, &m, ON_THE_WAY_MS / 4);
 
+    on_its_way_for(w, &m, ON_THE_WAY_MS / 4);
     sleep_ms(ON_THE_WAY_MS / 4 + 50);
     spy_arrive(1);
     row_is_held(other);
     assert_int_equal(row_is_held(other), 0);
-    sqlock_lock_free(lock);
 }
 
 /* The settling's own request is lost too. It may be granted for a moment only: that is no word on
  * the first. */
-static void test_settling_that_is_lost_does_not_shorten_the_doubt(void **state)
+CORE_TEST(test_settling_that_is_lost_does_not_shorten_the_doubt)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
     int64_t sent = now_us();
     sqlock_lock *lock = still_on_its_way(w, &m), *theirs = take(other, "nightly");
@@ -175,13 +161,11 @@ static void test_settling_that_is_lost_does_not_shorten_the_doubt(void **state)
     if (now_us() - sent < ON_THE_WAY_MS * INT64_C(1000))
         says(SQLOCK_EUNSURE, rc);
     says(SQLOCK_EBUSY, sqlock_settle(lock, 4 * ON_THE_WAY_MS, &said));
-    sqlock_lock_free(lock);
     give(theirs);
 }
 
-static void test_settle_of_an_acquire_that_arrived_says_held(void **state)
+CORE_TEST(test_settle_of_an_acquire_that_arrived_says_held)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
     sqlock_lock *lock = still_on_its_way(w, &m);
 
@@ -194,9 +178,8 @@ static void test_settle_of_an_acquire_that_arrived_says_held(void **state)
 }
 
 /* P5: asked again it says the same, and a second handle of the owner is never granted anything. */
-static void test_release_of_an_unsure_acquire_asked_again_says_released(void **state)
+TEST(test_release_of_an_unsure_acquire_asked_again_says_released)
 {
-    struct world *w = world(state);
     sqlock *m, *other = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = still_on_its_way(w, &m), *again = NULL;
@@ -213,18 +196,4 @@ static void test_release_of_an_unsure_acquire_asked_again_says_released(void **s
     assert_int_equal(row_is_held(other), 0);
     o.owner = owner;
     says(SQLOCK_ELOST, sqlock_acquire(other, "nightly", &o, &again, &said));
-    sqlock_lock_free(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_acquire_that_arrives_after_its_release_grants_nothing),
-    cmocka_unit_test(test_first_acquire_of_a_name_that_arrives_after_its_release_grants_nothing),
-    cmocka_unit_test(test_acquire_that_arrives_after_its_release_and_others_grants_nothing),
-    cmocka_unit_test(test_withdrawal_leaves_the_reason_of_a_loss),
-    core_test(test_settle_is_not_sure_while_the_acquire_may_still_arrive),
-    cmocka_unit_test(test_acquire_that_arrives_after_its_lease_grants_nothing),
-    core_test(test_settling_that_is_lost_does_not_shorten_the_doubt),
-    core_test(test_settle_of_an_acquire_that_arrived_says_held),
-    cmocka_unit_test(test_release_of_an_unsure_acquire_asked_again_says_released),
-};
-PART(suite_unsure, tests);

@@ -1,12 +1,9 @@
 /* P20: a core and a driver of two releases. How they meet is told at the top of driver.h. The other
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
-#include "tests/drivers/suite.h"
 #include "tests/drivers/suite_guest.h"
 
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     TABLE_LEAST = offsetof(sqlock_driver, adopter),
@@ -30,8 +27,8 @@ static sqlock_driver *table_of_size(uint32_t size)
     return table;
 }
 
-static int open_with(struct world *w, const sqlock_driver *driver, sqlock **out_m,
-                     sqlock_error *err)
+static int open_with_code(struct world *w, const sqlock_driver *driver, sqlock **out_m,
+                          sqlock_error *err)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
@@ -45,17 +42,15 @@ static void use(struct world *w, const sqlock_driver *driver)
     sqlock *m = NULL;
     sqlock_lock *lock;
 
-    ok(open_with(w, driver, &m, &said));
+    ok(open_with_code(w, driver, &m, &said));
     lock = take(m, "nightly");
     ok(sqlock_renew(lock, &said));
     give(lock);
     sqlock_close(m);
 }
 
-static void test_driver_of_every_size_from_the_first_release_on_works(void **state)
+CORE_TEST(test_driver_of_every_size_from_the_first_release_on_works)
 {
-    struct world *w = world(state);
-
     for (uint32_t size = TABLE_LEAST; size <= sizeof(sqlock_driver) + 64; size += sizeof(void *)) {
         sqlock_driver *table = table_of_size(size);
 
@@ -65,13 +60,12 @@ static void test_driver_of_every_size_from_the_first_release_on_works(void **sta
 }
 
 /* The table need not outlive the call, so that nothing can be changed in it later either. */
-static void test_driver_whose_table_is_gone_after_open_works(void **state)
+CORE_TEST(test_driver_whose_table_is_gone_after_open_works)
 {
-    struct world *w = world(state);
     sqlock_driver *table = table_of_size(sizeof *table);
     sqlock *m = NULL;
 
-    ok(open_with(w, table, &m, &said));
+    ok(open_with_code(w, table, &m, &said));
     memset(table, 0, sizeof *table);
     test_free(table);
     give(take(m, "nightly"));
@@ -83,15 +77,14 @@ static void refused_driver(struct world *w, const sqlock_driver *driver, int cod
     sqlock *m = NULL;
     long opens = spy_opens();
 
-    says(code, open_with(w, driver, &m, &said));
+    says(code, open_with_code(w, driver, &m, &said));
     assert_null(m);
     assert_non_null(strstr(said.text, word));
     assert_int_equal(spy_opens(), opens);
 }
 
-static void test_driver_with_a_size_that_cannot_be_is_refused(void **state)
+CORE_TEST(test_driver_with_a_size_that_cannot_be_is_refused)
 {
-    struct world *w = world(state);
     const uint32_t sizes[] = {0, 4, TABLE_LEAST - sizeof(void *), TABLE_LEAST - 1, TABLE_LEAST + 1};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -103,9 +96,8 @@ static void test_driver_with_a_size_that_cannot_be_is_refused(void **state)
     }
 }
 
-static void test_driver_that_lacks_a_required_slot_is_refused(void **state)
+CORE_TEST(test_driver_that_lacks_a_required_slot_is_refused)
 {
-    struct world *w = world(state);
     static const size_t slots[] = {
         offsetof(sqlock_driver, name),   offsetof(sqlock_driver, schemes),
         offsetof(sqlock_driver, open),   offsetof(sqlock_driver, close),
@@ -154,10 +146,8 @@ static void fill_slots(sqlock_driver *table)
         table->hosts = spied_driver()->hosts;
 }
 
-static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void **state)
+CORE_TEST(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name)
 {
-    struct world *w = world(state);
-
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         sqlock_driver table = *spied_driver();
 
@@ -172,9 +162,8 @@ static void test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name(void
 }
 
 /* Its size says that it was built before there was such a slot. */
-static void test_older_driver_with_a_newer_bit_is_refused(void **state)
+CORE_TEST(test_older_driver_with_a_newer_bit_is_refused)
 {
-    struct world *w = world(state);
     sqlock_driver *table = table_of_size(TABLE_LEAST);
 
     table->caps |= SQLOCK_CAP_HOSTS;
@@ -216,24 +205,23 @@ static void guard_by(struct world *w, const sqlock_driver *driver)
     sqlock_lock *lock;
     sqlock_conn *conn;
 
-    ok(open_with(w, driver, &m, &said));
+    ok(open_with_code(w, driver, &m, &said));
     lock = take(m, "nightly");
     conn = adopted(m, g.app);
     app_exec(g.app, g.side->begins[0]);
     ok(sqlock_guard(lock, conn, &said));
     app_exec(g.app, "COMMIT");
-    sqlock_conn_free(conn);
+    let_go(conn);
     give(lock);
     sqlock_close(m);
 }
 
-static void test_adopter_of_every_size_works(void **state)
+TEST(test_adopter_of_every_size_works)
 {
-    struct world *w = world(state);
     sqlock_driver table = *spied_driver();
 
     if (table.adopter != NULL)
-        begin_app(state);
+        begin_app(w);
     for (uint32_t size = adopter_least(); size <= sizeof(sqlock_adopter) + 64;
          size += sizeof(void *)) {
         sqlock_adopter *adopter = adopter_of_size(size);
@@ -246,29 +234,27 @@ static void test_adopter_of_every_size_works(void **state)
     }
 }
 
-static void test_adopter_that_is_gone_after_open_works(void **state)
+TEST(test_adopter_that_is_gone_after_open_works)
 {
-    struct world *w = world(state);
     sqlock_driver table = *spied_driver();
     sqlock_adopter *adopter = adopter_of_size(sizeof *adopter);
     sqlock_conn *conn;
     sqlock *m = NULL;
 
     table.adopter = adopter;
-    ok(open_with(w, &table, &m, &said));
+    ok(open_with_code(w, &table, &m, &said));
     memset(adopter, 0, sizeof *adopter);
     test_free(adopter);
     if (spied_driver()->adopter != NULL) {
-        begin_app(state);
+        begin_app(w);
         conn = adopted(m, g.app);
-        sqlock_conn_free(conn);
+        let_go(conn);
     }
     sqlock_close(m);
 }
 
-static void test_driver_with_an_adopter_that_is_not_whole_is_refused(void **state)
+CORE_TEST(test_driver_with_an_adopter_that_is_not_whole_is_refused)
 {
-    struct world *w = world(state);
     const uint32_t least = adopter_least();
     const uint32_t sizes[] = {
         0,         4,        ADOPTER_LEAST - sizeof(void *), least - (uint32_t)sizeof(void *),
@@ -300,16 +286,15 @@ static void test_driver_with_an_adopter_that_is_not_whole_is_refused(void **stat
     }
 }
 
-static void test_driver_without_an_adopter_refuses_to_adopt(void **state)
+CORE_TEST(test_driver_without_an_adopter_refuses_to_adopt)
 {
-    struct world *w = world(state);
     sqlock_driver table = *spied_driver();
     sqlock_conn *conn = NULL;
     sqlock *m = NULL;
 
     table.adopter = NULL;
     use(w, &table);
-    ok(open_with(w, &table, &m, &said));
+    ok(open_with_code(w, &table, &m, &said));
     says(SQLOCK_EREFUSED, sqlock_adopt(m, w, 0, NULL, &conn, &said));
     assert_null(conn);
     assert_non_null(strstr(said.text, "does not work on an application's connections"));
@@ -344,16 +329,15 @@ static int info_never(const sqlock_info *info, void *user)
     abort();
 }
 
-static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void **state)
+CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
 {
-    struct world *w = world(state);
     struct changed *c = changed();
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
 
     c->dialect.n_scripts = SQLOCK_STMT_ENSURE; /* registers came later than locks */
     use(w, &c->table);
-    ok(open_with(w, &c->table, &m, &said));
+    ok(open_with_code(w, &c->table, &m, &said));
     says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", "v", 1, 0, NULL, &said));
     says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", &said));
     assert_non_null(strstr(said.text, "older"));
@@ -362,7 +346,7 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     memset(&c->scripts[SQLOCK_STMT_LIST], 0xAA,
            (SQLOCK_STMT_COUNT - SQLOCK_STMT_LIST) * sizeof *c->scripts);
     use(w, &c->table);
-    ok(open_with(w, &c->table, &m, &said));
+    ok(open_with_code(w, &c->table, &m, &said));
     says(SQLOCK_EREFUSED, sqlock_list(m, NULL, info_never, NULL, &said));
     assert_non_null(strstr(said.text, "older"));
     give(take(m, "nightly"));
@@ -370,15 +354,14 @@ static void test_what_an_older_driver_lacks_is_refused_and_the_rest_works(void *
     place_opts(w, &o);
     says(SQLOCK_EREFUSED, sqlock_migrate(&c->table, w->place.url, &o, NULL, &said));
     c->dialect.n_scripts = SQLOCK_STMT_HANDSHAKE;
-    says(SQLOCK_EREFUSED, open_with(w, &c->table, &m, &said));
+    says(SQLOCK_EREFUSED, open_with_code(w, &c->table, &m, &said));
     test_free(c);
 }
 
 /* Notes of breaks came later too: without one the row forgets the break when others have come and
  * gone. */
-static void test_older_driver_without_notes_breaks_all_the_same(void **state)
+TEST(test_older_driver_without_notes_breaks_all_the_same)
 {
-    struct world *w = world(state);
     struct changed *c = changed();
     sqlock *m = NULL;
     sqlock_lock *lock;
@@ -386,7 +369,7 @@ static void test_older_driver_without_notes_breaks_all_the_same(void **state)
     c->dialect.n_scripts = SQLOCK_STMT_BREAK_NOTED;
     memset(&c->scripts[SQLOCK_STMT_BREAK_NOTED], 0xAA,
            (SQLOCK_STMT_COUNT - SQLOCK_STMT_BREAK_NOTED) * sizeof *c->scripts);
-    ok(open_with(w, &c->table, &m, &said));
+    ok(open_with_code(w, &c->table, &m, &said));
     for (int i = 0; i < 2; i++) {
         lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
         ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
@@ -394,15 +377,14 @@ static void test_older_driver_without_notes_breaks_all_the_same(void **state)
             give(take(m, "nightly"));
         says(SQLOCK_ELOST, sqlock_renew(lock, &said));
         assert_int_equal(sqlock_lock_why(lock), i == 0 ? SQLOCK_WHY_BROKEN : SQLOCK_WHY_TAKEN);
-        sqlock_lock_free(lock);
+        drop(lock);
     }
     sqlock_close(m);
     test_free(c);
 }
 
-static void test_newer_driver_with_more_requests_works(void **state)
+CORE_TEST(test_newer_driver_with_more_requests_works)
 {
-    struct world *w = world(state);
     struct changed *c = changed();
 
     c->dialect.n_scripts = SQLOCK_STMT_COUNT + 1;
@@ -412,9 +394,8 @@ static void test_newer_driver_with_more_requests_works(void **state)
 }
 
 /* A value more or less, and one would be taken for another. */
-static void test_driver_whose_requests_differ_is_refused(void **state)
+CORE_TEST(test_driver_whose_requests_differ_is_refused)
 {
-    struct world *w = world(state);
     struct changed *c = changed();
 
     c->scripts[SQLOCK_STMT_ACQUIRE].params = "b:ns b:name b:owner i:ttl i:not_after b:label i:mode";
@@ -445,15 +426,12 @@ static int open_as_older(const sqlock_conn_opts *opts, int64_t deadline, void **
     return spied_driver()->open(&older, deadline, out_conn, err);
 }
 
-static void test_driver_reads_no_further_than_the_options_of_an_older_core(void **state)
+TEST(test_driver_reads_no_further_than_the_options_of_an_older_core)
 {
-    struct world *w = world(state);
-    sqlock_driver table = *spied_driver();
-
     trap_fd = sqlock_wake_make();
     sqlock_wake_set(trap_fd); /* whoever looks at it is cancelled */
-    table.open = open_as_older;
-    use(w, &table);
+    w->driver.open = open_as_older;
+    use(w, &w->driver);
     sqlock_wake_close(trap_fd);
 }
 
@@ -470,31 +448,8 @@ static int open_as_newer(const sqlock_conn_opts *opts, int64_t deadline, void **
     return spied_driver()->open(&newer.known, deadline, out_conn, err);
 }
 
-static void test_driver_takes_the_options_of_a_newer_core(void **state)
+TEST(test_driver_takes_the_options_of_a_newer_core)
 {
-    struct world *w = world(state);
-    sqlock_driver table = *spied_driver();
-
-    table.open = open_as_newer;
-    use(w, &table);
+    w->driver.open = open_as_newer;
+    use(w, &w->driver);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_driver_of_every_size_from_the_first_release_on_works),
-    core_test(test_driver_whose_table_is_gone_after_open_works),
-    core_test(test_driver_with_a_size_that_cannot_be_is_refused),
-    core_test(test_driver_that_lacks_a_required_slot_is_refused),
-    core_test(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name),
-    core_test(test_older_driver_with_a_newer_bit_is_refused),
-    cmocka_unit_test(test_adopter_of_every_size_works),
-    cmocka_unit_test(test_adopter_that_is_gone_after_open_works),
-    core_test(test_driver_with_an_adopter_that_is_not_whole_is_refused),
-    core_test(test_driver_without_an_adopter_refuses_to_adopt),
-    core_test(test_what_an_older_driver_lacks_is_refused_and_the_rest_works),
-    cmocka_unit_test(test_older_driver_without_notes_breaks_all_the_same),
-    core_test(test_newer_driver_with_more_requests_works),
-    core_test(test_driver_whose_requests_differ_is_refused),
-    cmocka_unit_test(test_driver_reads_no_further_than_the_options_of_an_older_core),
-    cmocka_unit_test(test_driver_takes_the_options_of_a_newer_core),
-};
-PART(suite_versions, tests);

@@ -2,11 +2,8 @@
 #include "tests/drivers/suite.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* An acquire on a thread of its own, which gives back what it got. */
@@ -32,7 +29,7 @@ static void *wait_main(void *arg)
         t->code = sqlock_release(t->lock, &t->err);
     else if (t->code == SQLOCK_EUNSURE)
         t->settled = sqlock_settle(t->lock, patience_ms(10000), NULL); /* after request_ms */
-    sqlock_lock_free(t->lock);
+    drop(t->lock);
     return NULL;
 }
 
@@ -75,15 +72,14 @@ static int wait_once(sqlock *m, int32_t wait_ms, sqlock_holder *holder)
     assert_true((lock != NULL) == (rc == SQLOCK_EUNSURE));
     if (rc == SQLOCK_EUNSURE)
         says(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(5000), &said));
-    sqlock_lock_free(lock);
+    drop(lock);
     return rc;
 }
 
 /* Not early but for the last round trip, and not late. */
-static void test_timed_wait_ends_on_time(void **state)
+CORE_TEST(test_timed_wait_ends_on_time, a, b)
 {
     const int32_t waits[] = {40, 400};
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
@@ -102,9 +98,8 @@ static void test_timed_wait_ends_on_time(void **state)
 }
 
 /* A millisecond may be too short for any answer; it is kept all the same. */
-static void test_shortest_wait_ends_on_time(void **state)
+CORE_TEST(test_shortest_wait_ends_on_time, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_acquire_opts o = wait_opts(1, 0, 0);
     sqlock_lock *lock = take(a, "nightly"), *unsure = NULL;
     int64_t begun = now_us();
@@ -114,13 +109,12 @@ static void test_shortest_wait_ends_on_time(void **state)
     if (rc != SQLOCK_ETIMEOUT && rc != SQLOCK_EUNSURE && rc != SQLOCK_EUNREACH)
         says(SQLOCK_EBUSY, rc);
     assert_int_equal(rc == SQLOCK_EUNSURE, unsure != NULL);
-    sqlock_lock_free(unsure);
+    drop(unsure);
     give(lock);
 }
 
-static void test_endless_wait_is_granted_after_release(void **state)
+CORE_TEST(test_endless_wait_is_granted_after_release, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
     long seen = spy_runs(SQLOCK_STMT_ACQUIRE);
     struct waiter t;
@@ -137,9 +131,8 @@ static void test_endless_wait_is_granted_after_release(void **state)
     assert_between(0, t.ended_us - released, patience_ms(1500) * INT64_C(1000));
 }
 
-static void test_timed_wait_is_granted_when_the_lease_ends(void **state)
+CORE_TEST(test_timed_wait_is_granted_when_the_lease_ends, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take_for(a, "nightly", 400, SQLOCK_NO_RENEW);
     int64_t end_us = sqlock_lock_deadline_us(lock) + margin_us(400);
     sqlock_lock *next = take(b, "nightly");
@@ -147,7 +140,6 @@ static void test_timed_wait_is_granted_when_the_lease_ends(void **state)
     /* The wait is not longer than the lease, whatever the sleep between two tries would be. */
     assert_between(sqlock_lock_deadline_us(lock), sqlock_now_us(),
                    end_us + late_ms(150) * INT64_C(1000));
-    sqlock_lock_free(lock);
     give(next);
 }
 
@@ -161,17 +153,13 @@ static void assert_cut(const struct waiter *t)
         assert_code(SQLOCK_ECANCELLED, t->code, &t->err);
 }
 
-static void test_cancel_cuts_every_wait_that_uses_it(void **state)
+CORE_TEST(test_cancel_cuts_every_wait_that_uses_it)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_cancel *cancel = new_cancel();
     struct waiter t[3];
     int64_t fired;
-    sqlock *m;
+    sqlock *m = open_with(w, with.connections = 4);
 
-    oo.connections = 4;
-    m = open_manager(w, &oo);
     sqlock_lock *lock = take(m, "nightly");
     for (int i = 0; i < 3; i++)
         wait_start(&t[i], m, SQLOCK_WAIT_FOREVER, cancel);
@@ -188,9 +176,8 @@ static void test_cancel_cuts_every_wait_that_uses_it(void **state)
     assert_true(is_free(m, "nightly")); /* they left nothing behind */
 }
 
-static void test_cancel_cuts_what_begins_later_and_nothing_that_has_ended(void **state)
+CORE_TEST(test_cancel_cuts_what_begins_later_and_nothing_that_has_ended, m)
 {
-    sqlock *m = manager(state);
     sqlock_cancel *cancel = new_cancel();
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
     sqlock_lock *lock, *none = NULL;
@@ -212,15 +199,11 @@ static void test_cancel_cuts_what_begins_later_and_nothing_that_has_ended(void *
 enum { CROWD = 6 };
 
 /* P8: everybody's turn comes. */
-static void test_all_of_a_crowd_get_their_turn(void **state)
+CORE_TEST(test_all_of_a_crowd_get_their_turn)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     struct waiter t[CROWD];
-    sqlock *m;
+    sqlock *m = open_with(w, with.connections = 4);
 
-    oo.connections = 4;
-    m = open_manager(w, &oo);
     sqlock_lock *lock = take(m, "nightly");
     for (int i = 0; i < CROWD; i++)
         wait_start(&t[i], m, patience_ms(15000), NULL);
@@ -262,7 +245,7 @@ static void *patient_main(void *arg)
         } else if (t->others++ == 0) {
             t->err = err;
         }
-        sqlock_lock_free(lock);
+        drop(lock);
     }
     return NULL;
 }
@@ -289,9 +272,8 @@ static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, 
 }
 
 /* They all have their last try at the same time, and one connection for it. */
-static void test_many_who_wait_together_end_as_busy(void **state)
+CORE_TEST(test_many_who_wait_together_end_as_busy, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
@@ -300,9 +282,8 @@ static void test_many_who_wait_together_end_as_busy(void **state)
 }
 
 /* A machine that others load may take longer for an answer now and then. */
-static void test_short_waits_on_one_connection_end_as_busy(void **state)
+CORE_TEST(test_short_waits_on_one_connection_end_as_busy, a, b)
 {
-    sqlock *a = manager(state), *b = manager(state);
     sqlock_lock *lock = take(a, "nightly");
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
@@ -312,18 +293,15 @@ static void test_short_waits_on_one_connection_end_as_busy(void **state)
 
 /* ---- P9 -------------------------------------------------------------------------------------- */
 
-static void test_refusal_tells_who_holds_the_lock(void **state)
+TEST(test_refusal_tells_who_holds_the_lock)
 {
-    struct world *w = world(state);
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *none = NULL;
     char who[64], token[32];
     sqlock *a, *b = open_manager(w, NULL);
 
-    oo.label = "billing run 7";
-    a = open_manager(w, &oo);
+    a = open_with(w, with.label = "billing run 7");
     sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
     sleep_ms(120);
     o.holder = &h;
@@ -356,16 +334,13 @@ static void label_is(sqlock *m, const char *label, const char *end)
     give(lock);
 }
 
-static void test_each_grant_may_have_a_label_of_its_own(void **state)
+TEST(test_each_grant_may_have_a_label_of_its_own)
 {
-    sqlock_open_opts oo = SQLOCK_OPEN_OPTS_INIT;
     sqlock_acquire_opts o = wait_opts(0, 20000, SQLOCK_NO_RENEW);
     sqlock_lock *none = NULL;
     char longest[SQLOCK_LABEL_MAX + 1] = "";
-    sqlock *m;
+    sqlock *m = open_with(w, with.label = "billing");
 
-    oo.label = "billing";
-    m = open_manager(world(state), &oo);
     label_is(m, NULL, " billing");
     label_is(m, "run 7", " run 7");
     label_is(m, NULL, " billing");
@@ -380,9 +355,8 @@ static void test_each_grant_may_have_a_label_of_its_own(void **state)
 }
 
 /* An older program's struct ends earlier: what lies behind it is not the library's. */
-static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
+CORE_TEST(test_holder_is_told_in_as_much_room_as_its_size_says, m)
 {
-    sqlock *m = manager(state);
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW), *none = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_holder h;
@@ -404,19 +378,3 @@ static void test_holder_is_told_in_as_much_room_as_its_size_says(void **state)
     assert_non_null(strstr(said.text, "holder"));
     give(lock);
 }
-
-static const struct CMUnitTest tests[] = {
-    core_test(test_timed_wait_ends_on_time),
-    core_test(test_shortest_wait_ends_on_time),
-    core_test(test_endless_wait_is_granted_after_release),
-    core_test(test_timed_wait_is_granted_when_the_lease_ends),
-    core_test(test_cancel_cuts_every_wait_that_uses_it),
-    core_test(test_cancel_cuts_what_begins_later_and_nothing_that_has_ended),
-    core_test(test_all_of_a_crowd_get_their_turn),
-    core_test(test_many_who_wait_together_end_as_busy),
-    core_test(test_short_waits_on_one_connection_end_as_busy),
-    cmocka_unit_test(test_refusal_tells_who_holds_the_lock),
-    cmocka_unit_test(test_each_grant_may_have_a_label_of_its_own),
-    core_test(test_holder_is_told_in_as_much_room_as_its_size_says),
-};
-PART(suite_wait, tests);
