@@ -70,23 +70,30 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
     return sqlock_lock_end(&s.lock, err);
 }
 
+static int with_end(sqlock_lock **lock, sqlock_error *err)
+{
+    int rc = with_give_back(*lock, err);
+
+    sqlock_lock_free(*lock);
+    *lock = NULL;
+    return rc;
+}
+
 int sqlock_lock_end(sqlock_lock **lock, sqlock_error *err)
 {
     UNCANCELLED;
     sqlock_error failure = {0}; /* err stays untouched if all ends well */
-    int rc;
 
     if (lock == NULL || *lock == NULL)
         return 0;
-    rc = with_give_back(*lock, &failure);
-    sqlock_lock_free(*lock);
-    *lock = NULL;
-    return rc == 0 ? 0 : error_give(err, &failure);
+    return with_end(lock, &failure) == 0 ? 0 : error_give(err, &failure);
 }
 
+/* After a failure the lease runs out. */
 void sqlock_scope_end(sqlock_lock **lock)
 {
-    int rc = sqlock_lock_end(lock, NULL);
+    UNCANCELLED;
 
-    (void)rc; /* after a failure the lease runs out */
+    if (*lock != NULL)
+        with_end(lock, NULL);
 }
