@@ -56,7 +56,7 @@ static void check_told_after(struct told *t, sqlock_why why)
 
 TEST(test_P6_a_break_during_a_callback_is_told_behind_it, m, other)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     sqlock_fake_down(fake_at(&w->place), 0);
@@ -67,7 +67,7 @@ TEST(test_P6_a_break_during_a_callback_is_told_behind_it, m, other)
 
 TEST(test_P6_a_deadline_during_a_callback_is_told_behind_it, m)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     await_loss(lock);
@@ -79,7 +79,7 @@ TEST(test_P6_a_deadline_during_a_callback_is_told_behind_it, m)
 TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_told, m)
 {
     sqlock_lock *locks[4];
-    struct told t[4];
+    static struct told t[4];
     char name[8];
 
     for (int i = 0; i < 4; i++) {

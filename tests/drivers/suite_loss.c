@@ -98,7 +98,7 @@ CORE_TEST(test_state_turns_lost_at_the_deadline_without_a_request, m)
 /* P6: also for a holder that asks nothing. */
 CORE_TEST(test_loss_is_told_at_the_deadline, m)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
@@ -136,7 +136,7 @@ CORE_TEST(test_renewal_keeps_the_descriptor_quiet, m)
 /* P6: after two thirds of the lease without a renewal. */
 CORE_TEST(test_risk_is_told_before_loss, m)
 {
-    struct told t;
+    static struct told t;
     int64_t begun = sqlock_now_us();
     sqlock_lock *lock = take_told(m, &t, 1800, SQLOCK_NO_RENEW);
 
@@ -153,7 +153,7 @@ CORE_TEST(test_risk_is_told_before_loss, m)
 /* P6: a renewal turns it back. */
 CORE_TEST(test_renewal_ends_the_risk, m)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(m, &t, 1200, SQLOCK_NO_RENEW);
 
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
@@ -165,7 +165,7 @@ CORE_TEST(test_renewal_ends_the_risk, m)
 /* P6 */
 CORE_TEST(test_release_tells_nothing, m)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(m, &t, 300, 0);
     int fd = sqlock_lock_fd(lock, NULL);
 
@@ -177,7 +177,7 @@ CORE_TEST(test_release_tells_nothing, m)
 /* The timer is kept by another lock's callback when this one is lost and then released. */
 CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
 {
-    struct told slow, t;
+    static struct told slow, t;
     sqlock_lock *lock;
 
     take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW);
@@ -195,7 +195,7 @@ CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
 
 CORE_TEST(test_free_waits_for_a_running_callback, m)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
 
     atomic_store(&t.hold_up_ms, 100);
@@ -230,7 +230,7 @@ CORE_TEST(test_callback_may_free_its_lock, m)
 /* P6: the holder's next renewal finds out, within a lease. */
 CORE_TEST(test_break_is_told_to_the_holder, a, b)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(a, &t, patience_ms(600), 0);
     int fd = sqlock_lock_fd(lock, NULL);
     int64_t begun = sqlock_now_us();
@@ -245,7 +245,7 @@ CORE_TEST(test_break_is_told_to_the_holder, a, b)
 
 CORE_TEST(test_close_loses_the_locks_that_are_held, a, b)
 {
-    struct told t;
+    static struct told t;
     sqlock_lock *lock = take_told(a, &t, 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
