@@ -19,6 +19,26 @@ static int url_fail(const char *url, const char *message, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the URL is malformed: %s", text);
 }
 
+/* A "/", "@" or "?" of a password that is not written by its code: libpq takes what follows for a
+ * host, a port or a database, and repeats it in messages. */
+static int url_has_bare_password(const char *url)
+{
+    const char *hosts, *path, *at;
+
+    if (strncmp(url, "postgres://", 11) != 0 && strncmp(url, "postgresql://", 13) != 0)
+        return 0;
+    hosts = strstr(url, "://") + 3;
+    path = hosts + strcspn(hosts, "/?");
+    if ((at = memchr(hosts, '@', (size_t)(path - hosts))) != NULL)
+        hosts = at + 1;
+    for (; hosts < path; hosts++)
+        if (*hosts == '[')
+            hosts += strcspn(hosts, "]/?");
+        else if (*hosts == '@' || (*hosts == ':' && strchr("0123456789,/?", hosts[1]) == NULL))
+            return 1;
+    return memchr(path, '@', strcspn(path, "?")) != NULL;
+}
+
 /* 1: the URL or the environment has this setting. A service file may have more, which cannot be
  * known here and must not be overruled. */
 static int option_is_set(const PQconninfoOption *options, const char *keyword)
@@ -55,6 +75,12 @@ static int url_check(const char *url, struct conn_args *args, sqlock_error *err)
 
     if (options == NULL) {
         rc = url_fail(url, message, err);
+        goto out;
+    }
+    if (url_has_bare_password(url)) {
+        rc = sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                              "the URL is malformed: in a user's name or password write %%40 for "
+                              "\"@\", %%2F for \"/\", %%3F for \"?\"");
         goto out;
     }
     arg_add(args, "fallback_application_name", "sqlock");

@@ -79,10 +79,17 @@ static int try_url(const char *url)
 
 TEST(test_a_malformed_url_is_told_without_its_password)
 {
-    static const char *const urls[] = {
-        "postgresql://me:hunter2@host:port:5432:/db?x", "postgresql://me:hunter2@[::1/db",
-        "postgresql://me@host/db?password=hunter2&nonsense=1", "postgresql://me:hunter2%zz@host/db",
-        "postgresql:///db?password=hunter2&sslmode"};
+    static const char *const urls[] = {"postgresql://me:hunter2@host:port:5432:/db?x",
+                                       "postgresql://me:hunter2@[::1/db",
+                                       "postgresql://me@host/db?password=hunter2&nonsense=1",
+                                       "postgresql://me:hunter2%zz@host/db",
+                                       "postgresql:///db?password=hunter2&sslmode",
+                                       "postgresql://me:x@hunter2/word@127.0.0.1/db",
+                                       "postgresql://me:x/hunter2@127.0.0.1/db",
+                                       "postgresql://me:hunter2/x@127.0.0.1/db",
+                                       "postgresql://me:x@hunter2@127.0.0.1/db",
+                                       "postgresql://me:hunter2?x=y@127.0.0.1/db",
+                                       "postgres://hunter2/x@127.0.0.1/db"};
 
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         assert_code(SQLOCK_EINVAL, try_url(urls[i]), &err);
