@@ -182,7 +182,7 @@ kind == "statements" && ours && /^-- :block / {
 }
 kind == "statements" && /^-- :block / {
     end_step(); block = $3
-    if (block != blocks[++seen]) die("block " block " where " blocks[seen] " belongs (the order of request.h)")
+    if (block != blocks[++seen]) die(block in ids ? "block " block " where " blocks[seen] " belongs (the order of request.h)" : "block " block " is not in SQLOCK_STMTS (include/sqlock/request.h)")
     next
 }
 kind == "statements" && !ours && (block in instead) { next }
@@ -209,7 +209,7 @@ END {
     if (failed) exit 1
     if (pending != "") die("the file ends within a statement")
     end_step()
-    if (seen != n_blocks) { print "statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
+    if (seen != n_blocks) { print dialect "/statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
     if (!n_columns) { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
     macro["columns"] = columns()
     macro["tables"] = all_tables()

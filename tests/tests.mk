@@ -86,8 +86,9 @@ export BUILT_DRIVERS := $(DRIVERS)
 # make reads pkg-config before deps.sh installs anything. So it starts once more after that.
 .PHONY: check test quick check-mysql counted reap-load torture patroni mutant mutants deps
 check test quick check-mysql counted reap-load torture patroni mutant mutants: deps
+quick: DEPS := quick
 deps:
-	@tests/tools/deps.sh
+	@tests/tools/deps.sh $(DEPS)
 
 restart := $(MAKE) --no-print-directory
 check test:

@@ -1,4 +1,4 @@
-/* Acquire: the unique-insert lease lock (P1 to P5, P8 to P10). */
+/* Acquire: the lease lock, whose row the database decides on (P1 to P5, P8 to P10). */
 #include <assert.h>
 #include <string.h>
 

@@ -84,8 +84,8 @@ typedef struct sqlock_driver sqlock_driver; /* from sqlock/postgres.h, mysql.h o
 
 /* Makes a connection for the manager, which owns and closes it: a PGconn *, a sqlite3 *, as the
  * driver's header says. Do not use it elsewhere. Called from any thread, as often as a connection is
- * lost. Returns 0, or an SQLOCK_E code with *err filled. A code above SQLOCK_ECANCELLED says nothing
- * about a connection, and counts as SQLOCK_EUNREACH. */
+ * lost. Returns 0, or an SQLOCK_E code with *err filled. SQLOCK_EBUSY, EGUARDED, ELOST and EUNSURE
+ * say nothing about a connection, and count as SQLOCK_EUNREACH. */
 typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *err);
 
 /* Accept a server that may forget commits after a crash. It may then forget a holder and grant the lock
@@ -115,8 +115,8 @@ typedef struct sqlock_open_opts {
     int32_t grace_ms; /* After a failover that may have lost commits, grant nothing until the longest
                          known lease is over, at most for so long: a holder may be among the lost
                          commits. It counts from the first contact with the new server. Renewals go
-                         on. 0: grant at once; a lock may have two holders for one lease. Not on
-                         SQLite, which cannot notice a loss */
+                         on. 0: grant at once; a lock may have two holders for up to one lease.
+                         Not on SQLite, which cannot notice a loss */
 } sqlock_open_opts;
 
 #define SQLOCK_OPEN_OPTS_INIT                                                                      \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is installed; on Debian, as root, installs it.
 # Costs next to nothing when all is there. With STRICT=1, clang, clang-format, pgbouncer, faketime and Galera belong to it.
-#   tests/tools/deps.sh [demo]    demo: only what the demo needs
+#   tests/tools/deps.sh [demo | quick]    only what the demo needs, or `make quick`: no servers
 set -u
 
 packages=
@@ -46,10 +46,12 @@ need libsqlite3-dev pkg-config --exists sqlite3
 need libjansson-dev pkg-config --exists jansson
 if [ "${1:-}" != demo ]; then
     need g++ command -v "${CXX:-g++}"
+    need libcmocka-dev pkg-config --exists cmocka
+fi
+if [ -z "${1:-}" ]; then
     need libpq-dev pkg-config --exists libpq
     need liburiparser-dev pkg-config --exists liburiparser
     need libmariadb-dev mysql_client_there
-    need libcmocka-dev pkg-config --exists cmocka
     need openssl command -v openssl
     need sqlite3 command -v sqlite3
     need scdoc command -v scdoc
