@@ -75,16 +75,6 @@ TEST(test_url_that_names_nothing_is_78_at_once, ON_SERVERS)
     assert_said(78, "", "no_such_db");
 }
 
-TEST(test_wait_db_waits_for_the_database, ON_SQLITE)
-{
-    assert_sh("mv $D/locks.db $D/away; SQLOCK_URL=sqlite:$D/later/locks.db; export SQLOCK_URL;"
-              "(sleep 0.7; mkdir $D/soon; mv $D/away $D/soon/locks.db; mv $D/soon $D/later) & "
-              "sqlock --wait-db 20s ls");
-    assert_between(600, sh("SQLOCK_URL=sqlite:/nonexistent/x sqlock --wait-db 700ms ls")->took_ms,
-                   patience_ms(5000));
-    assert_said(69, "", NULL);
-}
-
 TEST(test_wait_db_waits_for_a_server, ON_POSTGRES)
 {
     struct proxy *proxy;

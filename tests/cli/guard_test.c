@@ -15,14 +15,6 @@
 
 /* ---- the locker ------------------------------------------------------------------------------ */
 
-TEST(test_killed_locker_takes_its_command_along, ON_SQLITE)
-{
-    pid_t run = start_tree("--ttl 2s -k 300ms", "stubborn");
-
-    kill_locker(run);
-    assert_successor_is_alone();
-}
-
 TEST(test_command_of_a_killed_locker_is_asked_before_it_is_killed, ON_SQLITE)
 {
     pid_t run =
@@ -181,16 +173,6 @@ TEST(test_command_whose_lock_was_broken_is_stopped, ON_SQLITE)
     assert_no_survivors();
 }
 
-TEST(test_on_lost_warn_lets_the_command_go_on, ON_SQLITE)
-{
-    pid_t run = start_until_ready("--ttl 1s --on-lost warn -c nightly "
-                                  "'echo >$D/ready; sleep 1.5; exit 5'");
-
-    assert_sh("sqlock $G break nightly --token $($D/token nightly)");
-    assert_ends(run, 5);
-    assert_non_null(strstr(text_of("err"), "goes on without it"));
-}
-
 TEST(test_on_lost_kill_does_not_ask, ON_SQLITE)
 {
     pid_t run = start_until_ready(
@@ -200,14 +182,6 @@ TEST(test_on_lost_kill_does_not_ask, ON_SQLITE)
     assert_sh("sqlock $G break nightly --token $($D/token nightly)");
     assert_ends(run, 76);
     assert_string_equal(text_of("out"), "");
-}
-
-/* It had ended well, but for a part of its time it may have been one of two. */
-TEST(test_command_that_ended_without_its_lock_is_not_a_success, ON_SQLITE)
-{
-    assert_says(
-        76, NULL, "lost before the command ended",
-        "sqlock $G run --ttl 1h -c nightly 'sqlock $G break nightly --token $SQLOCK_TOKEN'");
 }
 
 /* ---- the database ---------------------------------------------------------------------------- */
@@ -223,41 +197,17 @@ TEST(test_file_that_is_gone_ends_the_command_in_time, ON_SQLITE)
     assert_successor_is_alone();
 }
 
-/* What its link to the server goes through is hurt under a command that does not ask. */
-static void assert_hurt_link_ends_the_command(void (*hurt)(struct proxy *))
+/* The link stays open and looks idle: no reply, no error. */
+TEST(test_silent_network_ends_the_command_in_time, ON_POSTGRES)
 {
-    struct proxy *proxy;
-    pid_t run;
+    struct proxy *proxy = database_by_proxy();
+    pid_t run = start_tree("--ttl 2s -k 300ms", "stubborn");
 
-    proxy = database_by_proxy();
-    run = start_tree("--ttl 2s -k 300ms", "stubborn");
-    hurt(proxy);
+    proxy_mode_set(proxy, PROXY_HOLD);
     database_directly();
     assert_successor_is_alone();
     assert_ends(run, 76);
     proxy_stop(proxy);
-}
-
-static void refuse(struct proxy *proxy)
-{
-    proxy_cut(proxy);
-    proxy_refuse(proxy, 1);
-}
-
-TEST(test_server_that_is_gone_ends_the_command_in_time, ON_POSTGRES)
-{
-    assert_hurt_link_ends_the_command(refuse);
-}
-
-/* The link stays open and looks idle: no reply, no error. */
-static void hold(struct proxy *proxy)
-{
-    proxy_mode_set(proxy, PROXY_HOLD);
-}
-
-TEST(test_silent_network_ends_the_command_in_time, ON_POSTGRES)
-{
-    assert_hurt_link_ends_the_command(hold);
 }
 
 /* On a server whose clock can be stepped. */
@@ -298,21 +248,6 @@ TEST(test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_command, ON_
     child_wait(session, patience_ms(5000));
     kill(run, SIGCONT);
     assert_ends(run, 76);
-}
-
-/* A short silence costs nothing: what was held comes late and counts. */
-TEST(test_short_silence_costs_nothing, ON_POSTGRES)
-{
-    struct proxy *proxy;
-    pid_t run;
-
-    proxy = database_by_proxy();
-    run = start_until_ready("--ttl 6s nightly sh -c 'echo >$D/ready; sleep 3; exit 5'");
-    proxy_mode_set(proxy, PROXY_HOLD);
-    sleep_ms(2500);
-    proxy_mode_set(proxy, PROXY_PASS);
-    assert_ends(run, 5);
-    proxy_stop(proxy);
 }
 
 /* ---- what does not want to die ----------------------------------------------------------------

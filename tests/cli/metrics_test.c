@@ -67,22 +67,6 @@ TEST(test_metrics_are_text_that_collectors_read, ON_SQLITE)
     assert_says(1, "0\n", NULL, "grep -cF \"$SQLOCK_URL\" $D/orders.prom");
 }
 
-TEST(test_metrics_of_a_second_reaper_say_busy, ON_SQLITE)
-{
-    pid_t first;
-
-    database_leave(40);
-    first = sh_start("exec sqlock $G reap --grace 0 --batch 1");
-    assert_sh(UNTIL_IT_REAPS);
-    assert_false(child_ended(first));
-    assert_sh("sqlock $G reap --grace 0 " METRICS);
-    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"busy\"}") == 1);
-    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"done\"}") == 0);
-    assert_true(value_of("exit_code{reaper=\"orders\"}") == 0);
-    assert_true(value_of("rows_seen{reaper=\"orders\"}") == -1);
-    assert_int_equal(child_wait(first, patience_ms(20000)), 0);
-}
-
 TEST(test_metrics_of_a_failure_keep_the_last_success, ON_SQLITE)
 {
     double success;
@@ -102,22 +86,6 @@ TEST(test_metrics_of_a_failure_keep_the_last_success, ON_SQLITE)
     assert_says(64, "", NULL, "sqlock $G reap --batch 0 " METRICS);
     assert_says(64, "", "--dry-run", "sqlock $G reap --dry-run " METRICS);
     assert_sh("cmp $D/orders.prom $D/copy");
-}
-
-TEST(test_metrics_of_a_run_that_was_cut_say_so, ON_SQLITE)
-{
-    pid_t reaper;
-
-    database_leave(40);
-    reaper = sh_start("exec sqlock $G reap --grace 0 --batch 1 " METRICS);
-    assert_sh(UNTIL_IT_REAPS);
-    assert_false(child_ended(reaper));
-    kill(reaper, SIGTERM);
-    assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGTERM);
-    assert_true(value_of("outcome{reaper=\"orders\",outcome=\"signal\"}") == 1);
-    assert_true(value_of("exit_code{reaper=\"orders\"}") == 128 + SIGTERM);
-    assert_true(value_of("last_success_timestamp_seconds{reaper=\"orders\"}") == 0);
-    assert_true(value_of("rows_cleared{reaper=\"orders\"}") < 40);
 }
 
 /* ---- whenever they look ---------------------------------------------------------------------- */
@@ -211,29 +179,6 @@ TEST(test_metrics_cut_short_keep_the_old_file, ON_POSTGRES)
                 "ulimit -f 1; trap '' XFSZ; sqlock $G reap " METRICS " 2>&1 | grep too");
     assert_sh("cmp $D/orders.prom $D/copy");
     assert_nothing_beside("$D");
-}
-
-TEST(test_metrics_on_a_full_disk_keep_the_old_file, ON_SQLITE)
-{
-    if (sh("unshare -m mount -t tmpfs none %s", folder())->code != 0) {
-        print_error("SKIP: no file system can be mounted here: a full disk is not tested\n");
-        skip();
-    }
-    assert_sh("mkdir $D/disk; cat >$D/full.sh <<'END'\n"
-              "set -e\n"
-              "mount -t tmpfs -o size=16k none $D/disk\n"
-              "sqlock $G reap --metrics-file $D/disk/orders.prom\n"
-              "cp $D/disk/orders.prom $D/copy\n"
-              "dd if=/dev/zero of=$D/disk/rest bs=4k 2>/dev/null || true\n"
-              "sqlock $G reap --metrics-file $D/disk/orders.prom && exit 90 || echo $? >$D/code\n"
-              "cmp $D/disk/orders.prom $D/copy\n"
-              "test \"$(ls -A $D/disk)\" = \"$(printf 'orders.prom\\nrest')\"\n"
-              "rm $D/disk/rest\n"
-              "sqlock $G reap --metrics-file $D/disk/orders.prom\n"
-              "END\n"
-              "unshare -m sh $D/full.sh");
-    assert_said(0, NULL, "No space left");
-    assert_string_equal(text_of("code"), "74\n");
 }
 
 /* The disk is full for a while: the loop goes on. */

@@ -8,64 +8,79 @@
 #include "tests/cli/shell.h"
 #include "tests/cli/survivors.h"
 
-/* The line in $D/status is one, and says this. */
-static void assert_status(const char *outcome, int code)
+/* The line in $D/status is one, and says this; of `child`, as JSON, its code and its signal. */
+static void assert_status(const char *outcome, int code, const char *child)
 {
     char words[100];
     const char *text = text_of("status");
 
     if (strchr(text, '\n') == NULL || strchr(text, '\n')[1] != '\0')
         fail_msg("no line, or more than one: %s", text);
-    snprintf(words, sizeof words, "\"outcome\":\"%s\",\"exit\":%d,", outcome, code);
+    snprintf(words, sizeof words,
+             "\"outcome\":\"%s\",\"exit\":%d,\"child_status\":%s,\"child_signal\":", outcome, code,
+             child);
     if (strstr(text, words) == NULL)
         fail_msg("%s is not in %s", words, text);
 }
 
 /* ---- --status-fd ----------------------------------------------------------------------------- */
 
-TEST(test_status_line_of_a_database_that_is_not_there, ON_SQLITE)
+TEST(test_status_line_tells_how_it_ended, ON_SQLITE)
 {
-    assert_says(69, NULL, NULL,
-                "sqlock -U sqlite:/nonexistent/x run --status-fd 3 nightly true 3>$D/status");
-    assert_status("error", 69);
-    assert_non_null(strstr(text_of("status"), "\"child_status\":null"));
-    assert_non_null(strstr(text_of("status"), "\"token\":null"));
+#define BROKEN "'sqlock break nightly --token $($D/token nightly); exit 3'"
+    static const struct {
+        const char *words, *outcome, *child, *says;
+        int code;
+    } lines[] = {
+        {"run --status-fd 3 -c nightly 'exit 75'", "ended", "75", "", 75},
+        {"run --status-fd 3 -c nightly 'kill -TERM $$'", "ended", "143", "", 143},
+        {"run --status-fd 3 --max-time 100ms nightly sleep 10", "max-time", "143", "", 124},
+        {"run --status-fd 3 nightly /etc/passwd", "not-started", "null", "Permission denied", 126},
+        {"run --status-fd 3 --ttl 1h -c nightly " BROKEN, "lost", "3",
+         "lost before the command ended", 76},
+        {"run --status-fd 3 --ttl 1h --on-lost warn -c nightly " BROKEN, "lost", "3", "", 3},
+        {"-U sqlite:/nonexistent/x run --status-fd 3 nightly true", "error", "null", "", 69},
+        {"acquire -n nightly; sqlock run -n --status-fd 3 nightly true", "busy", "null",
+         "nightly is busy", 75},
+        {"-q run -n -E 0 --status-fd 3 nightly true", "busy", "null", "", 0},
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_says(lines[i].code, NULL, lines[i].says, "exec 3>$D/status; sqlock %s",
+                    lines[i].words);
+        assert_status(lines[i].outcome, lines[i].code, lines[i].child);
+    }
 }
 
-TEST(test_status_line_of_a_lock_that_is_skipped, ON_SQLITE)
+TEST(test_status_line_tells_times_and_token, ON_SQLITE)
 {
-    assert_sh("sqlock acquire -n nightly");
-    assert_sh("sqlock -q run -n -E 0 --status-fd 3 nightly true 3>$D/status");
-    assert_status("busy", 0);
+    long waited, held, token;
+
+    assert_sh("sqlock acquire -n --ttl 1s nightly;"
+              "sqlock run --status-fd 3 nightly sleep 0.3 3>$D/status");
+    assert_int_equal(sscanf(strstr(text_of("status"), "\"waited_ms\""),
+                            "\"waited_ms\":%ld,\"held_ms\":%ld,\"token\":%ld", &waited, &held,
+                            &token),
+                     3);
+    assert_between(400, waited, patience_ms(9000));
+    assert_between(300, held, patience_ms(9000));
+    assert_int_equal(token, atol(sh("$D/token nightly")->out));
 }
 
-TEST(test_status_line_of_a_wait_that_a_signal_ends, ON_SQLITE)
+TEST(test_signal_ends_a_wait_and_starts_nothing, ON_SQLITE)
 {
     pid_t run;
 
-    assert_sh("sqlock acquire -n nightly");
-    run = sh_start("exec sqlock -v run --status-fd 3 nightly true 3>$D/status");
+    assert_sh("sqlock acquire -n nightly >$D/grant");
+    run = sh_start("exec sqlock -v run --status-fd 3 nightly touch $D/ran 3>$D/status");
     /* It waits when its guardian is there and its database is open. */
     guardian_of(run);
     sleep_ms(700);
     kill(run, SIGTERM);
     assert_int_equal(child_wait(run, patience_ms(10000)), 128 + SIGTERM);
-    assert_status("signal", 128 + SIGTERM);
-}
-
-TEST(test_status_line_of_a_command_that_outlived_its_lock, ON_SQLITE)
-{
-    assert_says(
-        76, NULL, NULL,
-        "sqlock run --ttl 1h --status-fd 3 -c nightly 'sqlock break nightly --token $($D/token "
-        "nightly); exit 3' "
-        "3>$D/status");
-    assert_status("lost", 76);
-    assert_non_null(strstr(text_of("status"), "\"child_status\":3,"));
-    assert_says(3, NULL, NULL,
-                "sqlock run --ttl 1h --on-lost warn --status-fd 3 -c nightly "
-                "'sqlock break nightly --token $($D/token nightly); exit 3' 3>$D/status");
-    assert_status("lost", 3);
+    assert_status("signal", 128 + SIGTERM, "null");
+    assert_sh("sqlock release nightly $(cat $D/grant); sleep 0.2; test ! -e $D/ran");
+    assert_says(0, "free", NULL, "sqlock show nightly");
 }
 
 TEST(test_status_line_that_nobody_reads_changes_nothing, ON_SQLITE)
@@ -103,6 +118,7 @@ TEST(test_max_time_ends_what_does_not_care_for_its_lock, ON_SQLITE)
 
     assert_sh("sqlock break nightly --token $($D/token nightly)");
     assert_ends(run, 124);
+    assert_non_null(strstr(text_of("err"), "goes on without it"));
     assert_no_survivors();
 }
 

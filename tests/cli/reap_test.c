@@ -43,7 +43,9 @@ TEST(test_second_reaper_does_nothing_and_ends_with_0, ON_SQLITE)
     assert_soon(strstr(sh("sqlock $G --json show dead/00000001")->out, "\"free\"") != NULL,
                 patience_ms(10000)); /* it has begun */
     assert_false(child_ended(first));
-    assert_says(0, "\"ran\":false", NULL, "sqlock $G --json reap --grace 0");
+    assert_says(0, "\"ran\":false", NULL, "sqlock $G --json reap --grace 0 --metrics-file $D/prom");
+    assert_sh("grep -q 'outcome=\"busy\"} 1' $D/prom && grep -q 'exit_code.* 0$' $D/prom && "
+              "! grep rows_seen $D/prom");
     assert_int_equal(child_wait(first, patience_ms(20000)), 0);
     assert_non_null(strstr(text_of("out"), "cleared 40"));
 }
@@ -67,12 +69,14 @@ TEST(test_signal_cuts_a_long_run, ON_SQLITE)
     pid_t reaper;
 
     database_leave(40);
-    reaper = sh_start("exec sqlock $G --json reap --grace 0 --batch 1");
+    reaper = sh_start("exec sqlock $G --json reap --grace 0 --batch 1 --metrics-file $D/prom");
     assert_sh(UNTIL_IT_REAPS);
     assert_false(child_ended(reaper));
     kill(reaper, SIGINT);
     assert_int_equal(child_wait(reaper, patience_ms(10000)), 128 + SIGINT);
     assert_null(strstr(text_of("out"), "\"cleared\":40,"));
+    assert_sh("grep -q 'outcome=\"signal\"} 1' $D/prom && grep -q 'exit_code.* 130$' $D/prom && "
+              "grep -q 'last_success_timestamp_seconds.* 0$' $D/prom");
     assert_says(0, "\"ran\":true", NULL, "sqlock $G --json reap");
 }
 

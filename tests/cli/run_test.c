@@ -1,5 +1,4 @@
 /* `sqlock run`: what the command is given, and what comes back. Little of it is the database's. */
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,25 +27,6 @@ TEST(test_busy_is_75_or_what_was_asked_for, ON_SQLITE)
     assert_says(0, "", "", "sqlock $G -q run -n -E 0 nightly touch $D/ran");
     assert_string_equal("", sh("sqlock $G -q run -n -E 0 nightly touch $D/ran")->err);
     assert_says(1, NULL, NULL, "test -e $D/ran");
-}
-
-TEST(test_max_time_ends_a_command_that_ignores_term, ON_SQLITE)
-{
-    const struct said *said;
-
-    said = sh("sqlock $G run --max-time 300ms -k 200ms nightly sh -c 'trap \"\" TERM; sleep 100'");
-    assert_said(124, "", "--max-time");
-    assert_between(500, said->took_ms, patience_ms(10000));
-    assert_says(0, NULL, NULL, "sqlock $G run -n nightly true");
-}
-
-TEST(test_term_comes_before_kill, ON_SQLITE)
-{
-    assert_says(
-        124, "up\ntidy\n", NULL,
-        "sqlock $G run --max-time 300ms -k 20s -c nightly 'trap \"echo tidy; exit 9\" TERM; "
-        "echo up; while :; do sleep 0.02; done'");
-    assert_between(0, sh("true")->took_ms, patience_ms(10000));
 }
 
 /* ---- what the command is given ----------------------------------------------------------------
@@ -97,8 +77,6 @@ TEST(test_stdin_reaches_the_command, ON_SQLITE)
 
 TEST(test_closed_stdin_stays_closed, ON_SQLITE)
 {
-    sh("sqlock $G run nightly sh -c 'ls /proc/self/fd | head -n 1; true <&0' <&- ");
-    assert_true(sh("true")->code == 0);
     assert_says(0, "closed\n", NULL,
                 "sqlock $G run nightly sh -c 'test -e /proc/self/fd/0 || echo closed' <&-");
     assert_says(0, "there\n", NULL,
@@ -187,16 +165,6 @@ TEST(test_signals_are_handed_on, ON_SQLITE)
     assert_string_equal(text_of("heard"), "USR1\nUSR2\nHUP\nINT\nQUIT\nTERM\n");
 }
 
-TEST(test_signal_that_ends_the_command_is_its_code, ON_SQLITE)
-{
-    pid_t run = sh_start("exec sqlock $G run nightly sh -c 'echo >$D/ready; exec sleep 100'");
-
-    wait_for("ready");
-    kill(run, SIGTERM);
-    assert_int_equal(child_wait(run, patience_ms(10000)), 128 + SIGTERM);
-    assert_says(0, "free", NULL, "sqlock $G show nightly");
-}
-
 /* The guardian ends with orders that it has not read: its last report is heard all the same. */
 TEST(test_signals_at_the_end_do_not_hide_it, ON_SQLITE)
 {
@@ -234,21 +202,6 @@ TEST(test_ignored_sigchld_does_not_hide_the_end, ON_SQLITE)
         "sleep 100");
 }
 
-TEST(test_signal_while_waiting_starts_nothing, ON_SQLITE)
-{
-    pid_t run;
-    int code;
-
-    assert_sh("sqlock $G acquire -n nightly >$D/grant");
-    run = sh_start("exec sqlock $G run --status-fd 3 nightly touch $D/ran 3>$D/status");
-    sleep_ms(500);
-    kill(run, SIGINT);
-    code = child_wait(run, patience_ms(10000));
-    assert_true(code == 128 + SIGINT || code == -SIGINT);
-    assert_sh("sqlock $G release nightly $(cat $D/grant); sleep 0.2; test ! -e $D/ran");
-    assert_says(0, "free", NULL, "sqlock $G show nightly");
-}
-
 /* ---- the lock -------------------------------------------------------------------------------- */
 
 TEST(test_lease_is_renewed_as_long_as_the_command_runs, ON_SQLITE)
@@ -270,64 +223,6 @@ TEST(test_what_is_left_behind_is_ended_before_the_release, ON_SQLITE)
                 "while [ ! -e $D/ready ]; do sleep 0.02; done; exit 4'");
     assert_sh("test $(wc -l <$D/pids) = 4; for p in $(cat $D/pids); do "
               "test ! -e /proc/$p || exit 1; done; sqlock $G run -n nightly true");
-}
-
-static json_t *status_line(const char *text)
-{
-    json_error_t error;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-
-    if (json == NULL)
-        fail_msg("\"%s\" is no JSON: %s", text, error.text);
-    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-    return json;
-}
-
-static void assert_outcome(const char *word, int code, int child)
-{
-    json_t *json = status_line(text_of("status"));
-    const char *name, *outcome;
-    int exit, held, waited;
-
-    assert_int_equal(json_unpack(json, "{s:s, s:s, s:i, s:i, s:i}", "name", &name, "outcome",
-                                 &outcome, "exit", &exit, "waited_ms", &waited, "held_ms", &held),
-                     0);
-    assert_string_equal(outcome, word);
-    assert_int_equal(exit, code);
-    if (child < 0)
-        assert_true(json_is_null(json_object_get(json, "child_status")));
-    else
-        assert_int_equal(json_integer_value(json_object_get(json, "child_status")), child);
-    json_decref(json);
-}
-
-TEST(test_status_line_tells_a_busy_lock_from_a_command_that_ends_with_75, ON_SQLITE)
-{
-    assert_says(75, NULL, NULL, "sqlock $G run --status-fd 3 nightly sh -c 'exit 75' 3>$D/status");
-    assert_outcome("ended", 75, 75);
-    sh("sqlock $G run --status-fd 3 nightly sh -c 'kill -TERM $$' 3>$D/status");
-    assert_outcome("ended", 143, 143);
-    sh("sqlock $G run --status-fd 3 --max-time 100ms nightly sleep 10 3>$D/status");
-    assert_outcome("max-time", 124, 143);
-    sh("sqlock $G run --status-fd 1 nightly /etc/passwd >$D/status");
-    assert_outcome("not-started", 126, -1);
-    assert_sh("sqlock $G acquire -n nightly");
-    sh("sqlock $G run -n --status-fd 3 nightly true 3>$D/status");
-    assert_outcome("busy", 75, -1);
-}
-
-TEST(test_status_line_tells_times_and_token, ON_SQLITE)
-{
-    json_t *json;
-
-    assert_sh("sqlock $G acquire -n --ttl 1s nightly;"
-              "sqlock $G run --status-fd 3 nightly sleep 0.3 3>$D/status");
-    json = status_line(text_of("status"));
-    assert_between(400, json_integer_value(json_object_get(json, "waited_ms")), patience_ms(9000));
-    assert_between(300, json_integer_value(json_object_get(json, "held_ms")), patience_ms(9000));
-    assert_int_equal(json_integer_value(json_object_get(json, "token")),
-                     atoll(sh("$D/token nightly")->out));
-    json_decref(json);
 }
 
 TEST_MAIN_OF_COMMAND

@@ -71,36 +71,6 @@ TEST(test_unprepared_leaves_a_poolers_sessions_as_they_were, ON_POSTGRES | EMPTY
     assert_string_equal(path_in_the_pool(), "pg_catalog, pg_temp\n");
 }
 
-/* Each reads a number, waits, and writes the number after it; more of them than there are sessions.
- */
-TEST(test_jobs_behind_a_pooler_exclude_each_other, ON_POSTGRES | EMPTY)
-{
-    private_exec("DROP SCHEMA IF EXISTS jobs CASCADE; CREATE SCHEMA jobs");
-    database_at(pooler_url(), "jobs");
-    assert_sh("sqlock $G --unprepared migrate up; echo 0 >$D/n; for i in 1 2 3 4; do "
-              "(for k in 1 2 3 4 5; do sqlock $G --unprepared run -w 50s -c count "
-              "'n=$(cat $D/n); sleep 0.02; echo $((n + 1)) >$D/n' || exit 1; done; echo >$D/ok.$i) "
-              "& done; wait; ls $D/ok.1 $D/ok.2 $D/ok.3 $D/ok.4");
-    assert_string_equal(text_of("n"), "20\n");
-}
-
-TEST(test_command_behind_a_pooler_that_is_gone_is_ended, ON_POSTGRES | EMPTY)
-{
-    pid_t run;
-
-    private_exec("DROP SCHEMA IF EXISTS gone CASCADE; CREATE SCHEMA gone");
-    database_at(pooler_url(), "gone");
-    assert_sh("sqlock $G --unprepared migrate up");
-    run = sh_start("exec sqlock $G --unprepared run --ttl 2s -k 300ms nightly "
-                   "tests/cli/tree.sh $D stubborn");
-    wait_for("ready");
-    pooler_stop(NULL);
-    setenv("SQLOCK_URL", private_url(), 1);
-    assert_says(0, "", NULL, "sqlock $G run -w 30s nightly tests/cli/survivors.sh $D");
-    assert_string_equal(text_of(".out"), "");
-    assert_int_equal(child_wait(run, patience_ms(20000)), 76);
-}
-
 /* ---- a standby ------------------------------------------------------------------------------- */
 
 /* The URL names two servers, and the first one's end is not the command's. */
@@ -159,40 +129,9 @@ TEST(test_postgres_without_fsync_is_refused_unless_accepted, ON_POSTGRES | EMPTY
     assert_sh("sqlock $G ls");
 }
 
-/* A session that is prepared says what it wants itself; one behind a pooler has what it finds. */
-TEST(test_postgres_that_commits_later_is_refused_where_it_counts, ON_POSTGRES | EMPTY)
-{
-    private_exec("DROP SCHEMA IF EXISTS later CASCADE; CREATE SCHEMA later");
-    database_at(private_url(), "later");
-    assert_sh("sqlock $G migrate up");
-    setenv("PGOPTIONS", "-csynchronous_commit=off", 1);
-    assert_says(0, "", "", "sqlock $G run -n nightly true");
-    sh("sqlock $G --unprepared run -n nightly true");
-    unsetenv("PGOPTIONS");
-    assert_said(78, "", "synchronous_commit");
-    assert_said(78, "", "--accept-weak");
-    setenv("PGOPTIONS", "-csynchronous_commit=off", 1);
-    sh("sqlock $G --unprepared --accept-weak run -n nightly true");
-    unsetenv("PGOPTIONS");
-    assert_said(0, "", "");
-}
 #endif
 
 #ifdef TEST_HAVE_MYSQL
-TEST(test_mysql_that_flushes_later_is_refused_unless_accepted, ON_MYSQL | EMPTY)
-{
-    my_private_exec("CREATE DATABASE IF NOT EXISTS weak");
-    database_at(my_private_url(), "weak");
-    assert_sh("sqlock $G migrate up");
-    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
-    assert_refused_as_weak("innodb_flush_log_at_trx_commit");
-    if (my_private_number("SELECT VERSION() LIKE '5.6.%%'") == 1) {
-        assert_says(78, "", "does not say when it was started", "sqlock $G --accept-weak ls");
-    } else {
-        assert_all_work("--accept-weak");
-    }
-    my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
-}
 #endif
 
 /* ---- passwords ------------------------------------------------------------------------------- */
@@ -260,17 +199,6 @@ TEST(test_password_for_mysql_is_seen_nowhere, ON_MYSQL | EMPTY)
     unsetenv("PW_URL");
 }
 
-TEST(test_mysql_that_can_only_be_read_is_78, ON_MYSQL | EMPTY)
-{
-    my_private_exec("CREATE DATABASE IF NOT EXISTS frozen");
-    database_at(my_private_url(), "frozen");
-    assert_sh("sqlock $G migrate up");
-    my_private_exec("SET GLOBAL read_only = 1");
-    sh("sqlock $G run nightly touch $D/ran");
-    my_private_exec("SET GLOBAL read_only = 0");
-    assert_said(78, "", "read-only");
-    assert_sh("test ! -e $D/ran; sqlock $G ls");
-}
 #endif
 
 TEST_MAIN_OF_COMMAND

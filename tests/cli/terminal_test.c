@@ -272,33 +272,19 @@ TEST(test_closed_terminal_ends_the_command_and_frees_the_lock, ON_SQLITE)
     assert_string_equal(text_of(".out"), "");
 }
 
-/* Killed or stopped with all of its job, on a terminal: the shell goes on, and the command does
- * not. */
-static void end_a_job(int signal)
+TEST(test_killed_locker_of_a_terminal_takes_its_command_along, ON_SQLITE)
 {
     struct terminal t;
-    pid_t locker;
 
     open_terminal(&t,
                   "echo $$ >$D/locker; exec sqlock $G run --ttl 2s -k 300ms nightly "
                   "tests/cli/tree.sh $D stubborn",
                   FOREGROUND);
     wait_for("ready");
-    locker = atoi(text_of("locker"));
-    kill(signal == SIGSTOP ? -locker : locker, signal);
+    kill(atoi(text_of("locker")), SIGKILL);
     assert_says(0, "", NULL, "sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
     close_terminal(&t);
-}
-
-TEST(test_killed_locker_of_a_terminal_takes_its_command_along, ON_SQLITE)
-{
-    end_a_job(SIGKILL);
-}
-
-TEST(test_stopped_job_of_a_terminal_loses_its_command, ON_SQLITE)
-{
-    end_a_job(SIGSTOP);
 }
 
 /* As ssh -t starts it: the first process of the session, which alone is told that it is over. */

@@ -266,12 +266,6 @@ TEST(test_local_is_a_file_of_the_user, ON_SQLITE)
     assert_says(78, NULL, "HOME", "unset SQLOCK_URL XDG_STATE_HOME HOME; sqlock --local ls");
 }
 
-TEST(test_unknown_scheme_is_not_repeated, ON_SQLITE)
-{
-    assert_says(78, "", "sqlite:", "sqlock -U s3cret ls");
-    assert_null(strstr(sh("sqlock -U s3cret:s3cret@host ls")->err, "s3cret"));
-}
-
 TEST(test_password_is_neither_listed_nor_told, ON_SQLITE)
 {
     static const char *const urls[] = {
@@ -280,13 +274,16 @@ TEST(test_password_is_neither_listed_nor_told, ON_SQLITE)
         "postgres://user:s3cret@[::1:5/db",
         "postgresql://user:s3cret",
         "sqlite:/nonexistent/x?password=s3cret",
+        "s3cret",
+        "s3cret:s3cret@host",
     };
 
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i]);
-        assert_null(
-            strstr(sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i])->err,
-                   "s3cret"));
+        const char *said =
+            sh("sqlock -v -U '%s' ls; SQLOCK_URL='%s' sqlock -v ls", urls[i], urls[i])->err;
+
+        assert_true(*said != '\0');
+        assert_null(strstr(said, "s3cret"));
     }
 }
 
