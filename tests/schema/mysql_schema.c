@@ -263,21 +263,4 @@ TEST(test_a_lock_table_that_is_gone_is_told_and_not_made_anew)
     assert_false(place_has_locks(&p));
 }
 
-/* The twin leaves the tables open while it goes down: what is granted between the look at the
- * tokens and the end of the table is not in the floor. */
-TEST(test_P2_without_the_locks_on_the_tables_a_token_repeats)
-{
-    static sqlock_migration only;
-    struct place p = place_new();
-    sqlock_dialect dialect = *p.dialect;
-
-    only = dialect.migrations[0];
-    assert_non_null(strstr(only.down[0], "LOCK TABLES"));
-    only.down++;
-    only.n_down--;
-    dialect.migrations = &only;
-    dialect.n_migrations = 1;
-    assert_true(tokens_repeat_over_down(place_with(&p, &dialect)));
-}
-
 TEST_MAIN_EACH(NULL, NULL)

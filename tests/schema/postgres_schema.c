@@ -171,6 +171,8 @@ static struct place place_called(const char *schema)
     return place_of(undo_later(drop_quoted, schema));
 }
 
+/* Also in written SQL, where a parameter's place is looked for before the schema's name is put in.
+ */
 TEST(test_schemas_with_any_letters_are_different_locks)
 {
     static const char *const names[] = {
@@ -178,23 +180,29 @@ TEST(test_schemas_with_any_letters_are_different_locks)
         "TWO WORDS", " ",
         "select",    "\xc3\x84rger.\xe6\x97\xa5\xe6\x9c\xac",
         "$1",        "{lock}",
+        "?2",        ":name",
         "%s",        "321098765432109876543210987654321098765432109876543210987654321"};
-    size_t n = sizeof names / sizeof *names;
-    sqlock_lock *lock[16] = {NULL};
-    sqlock *m[16];
+    enum { N = sizeof names / sizeof *names };
+    struct place p[N];
+    sqlock_lock *lock[N];
+    sqlock *m[N];
 
-    for (size_t i = 0; i < n; i++) {
-        struct place p = place_called(names[i]);
-
-        assert_int_equal(place_migrate(&p), (int)p.dialect->n_migrations);
-        assert_int_equal(place_migrate(&p), 0);
-        m[i] = place_open(&p);
+    for (size_t i = 0; i < N; i++) {
+        p[i] = place_called(names[i]);
+        place_pipe_written(&p[i], 0, SQLOCK_SCHEMA_LATEST);
+        assert_int_equal(place_migrate(&p[i]), 0);
+        m[i] = place_open(&p[i]);
         lock[i] = lock_now(m[i], "x");
         assert_int_equal(pg_number("SELECT count(*) FROM \"%s\".sqlock_lock", names[i]), 1);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < N; i++) {
+        int64_t token = sqlock_lock_token(lock[i]);
+
         lock_give(lock[i]);
         sqlock_close(m[i]);
+        place_pipe_written(&p[i], SQLOCK_SCHEMA_LATEST, 0);
+        assert_int_equal(place_migrate(&p[i]), (int)p[i].dialect->n_migrations);
+        assert_true(place_use(&p[i], "x") > token);
     }
 }
 
@@ -285,42 +293,84 @@ static void leave_a_row(const struct place *p)
                   "'left behind', decode(repeat('ab', 16), 'hex'), 1, 1, 1");
 }
 
-TEST(test_a_role_with_the_documented_grants_can_do_everything)
+/* Registers, named rows and breaks take rights of their own, at their first use. */
+static int use_a_register(struct db db)
 {
-    struct place p = place_new();
-    struct db db = as_user_of_leases(&p);
+    static int used;
+    const char *name = textf("register %d", used++);
+    sqlock *m = db_open(db);
+    int64_t version = 0;
+    size_t len;
+    int rc = sqlock_register_get(m, name, NULL, 0, &len, &version, &err);
 
-    grant(&p, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
-    /* Who meets another server writes its name to meta: as the role, too. */
-    place_exec(&p, "UPDATE {meta} SET server = 'another'");
-    for (int i = 0; i < 2; i++) {
-        leave_a_row(&p);
-        assert_ok(use_everything(db), &err);
-    }
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = sqlock_register_set(m, name, "v", 1, version, &version, &err);
+    sqlock_close(m);
+    return rc;
 }
 
-/* So that the list in migrations/README.md has no grant too many. */
-TEST(test_each_documented_grant_is_needed)
+static int use_a_row(struct db db)
+{
+    sqlock *m = db_open(db);
+    int rc = sqlock_ensure(m, "x", &err);
+
+    sqlock_close(m);
+    return rc;
+}
+
+/* One that cannot be noted is none. */
+static int break_a_lock(struct db db)
+{
+    sqlock *m = db_open(db);
+    sqlock_lock *lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
+    sqlock_error second;
+    int rc = sqlock_break(m, "x", sqlock_lock_token(lock), &err);
+
+    if (rc != 0) {
+        assert_says(&err, "sqlock_broken");
+        assert_ok(sqlock_renew(lock, &second), &second);
+        lock_give(lock);
+    } else {
+        sqlock_lock_free(lock);
+    }
+    sqlock_close(m);
+    return rc;
+}
+
+/* So that the list in migrations/README.md has no grant too many, and none is missing. */
+TEST(test_all_documented_grants_are_enough_and_each_is_needed)
 {
     static const struct {
-        const char *lock, *meta;
-    } lacking[] = {{"INSERT, UPDATE", "SELECT, UPDATE"},
-                   {"SELECT, UPDATE", "SELECT, UPDATE"},
-                   {"SELECT, INSERT", "SELECT, UPDATE"},
-                   {"SELECT, INSERT, UPDATE", "UPDATE"},
-                   {"SELECT, INSERT, UPDATE", "SELECT"}};
+        const char *table, *rights[5];
+        int (*use)(struct db db);
+    } grants[] = {{"{broken}", {"SELECT", "INSERT", "UPDATE", "DELETE"}, break_a_lock},
+                  {"{lock}", {"SELECT", "INSERT", "UPDATE"}, use_everything},
+                  {"{meta}", {"SELECT", "UPDATE"}, use_everything},
+                  {"{register}", {"SELECT", "INSERT", "UPDATE"}, use_a_register},
+                  {"{row}", {"SELECT", "INSERT"}, use_a_row}};
     struct place p = place_new();
     struct db db = as_user_of_leases(&p);
 
-    sqlock_close(place_open(&p)); /* the server's name is in meta: no write is needed for it */
-    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        place_exec(&p, "REVOKE ALL ON {lock}, {meta} FROM PUBLIC");
-        pg_exec("REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %s", p.schema, role);
-        grant(&p, lacking[i].lock, "{lock}");
-        grant(&p, lacking[i].meta, "{meta}");
+    for (size_t i = 0; i < sizeof grants / sizeof *grants; i++) {
+        const char *const *rights = grants[i].rights, *table = grants[i].table;
+
+        for (int r = 0; rights[r] != NULL; r++)
+            grant(&p, rights[r], table);
+        for (int r = 0; rights[r] != NULL; r++) {
+            place_exec(&p, textf("REVOKE %s ON %s FROM %s", rights[r], table, role));
+            leave_a_row(&p);
+            if (grants[i].use(db) != SQLOCK_EDENIED)
+                fail_msg("%s on %s is not needed: %s", rights[r], table, err.text);
+            assert_string_equal(err.sqlstate, "42501");
+            /* When it is opened, and not at the first acquire: then the program is under way. */
+            if (grants[i].use == use_everything)
+                assert_told(SQLOCK_EDENIED, textf("%s on", rights[r]), db_try(db, &err), &err);
+            grant(&p, rights[r], table);
+        }
+        /* Who meets another server writes its name to meta: as the role, too. */
+        place_exec(&p, "UPDATE {meta} SET server = 'another'");
         leave_a_row(&p);
-        assert_code(SQLOCK_EDENIED, use_everything(db), &err);
-        assert_string_equal(err.sqlstate, "42501");
+        assert_ok(grants[i].use(db), &err);
     }
 }
 
@@ -344,82 +394,18 @@ TEST(test_pruning_takes_the_right_to_delete)
     sqlock_close(m);
 }
 
-/* The first code that is not 0 of what a program does with registers and named rows. */
-static int use_registers(sqlock *m, const char *name)
-{
-    int64_t version = 0;
-    size_t len;
-    int rc = sqlock_register_get(m, name, NULL, 0, &len, &version, &err);
-
-    for (int i = 0; rc == 0 && i < 2; i++)
-        rc = sqlock_register_set(m, name, "v", 1, version, &version, &err);
-    return rc;
-}
-
-/* Leases need no right on the tables of registers and rows, which in turn are asked for at their
- * first use; and the list in migrations/README.md has no grant too many. */
-TEST(test_registers_and_rows_take_rights_of_their_own)
-{
-    static const char *const lacking[] = {"INSERT, UPDATE", "SELECT, UPDATE", "SELECT, INSERT"};
-    struct place p = place_new();
-    sqlock *m = db_open(as_user_of_leases(&p));
-
-    assert_code(SQLOCK_EDENIED, use_registers(m, "x"), &err);
-    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
-    assert_string_equal(err.sqlstate, "42501");
-    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        pg_exec("REVOKE ALL ON %s.sqlock_register FROM %s", p.schema, role);
-        grant(&p, lacking[i], "{register}");
-        assert_code(SQLOCK_EDENIED, use_registers(m, textf("lacking %zu", i)), &err);
-    }
-    grant(&p, "SELECT, INSERT, UPDATE", "{register}");
-    assert_ok(use_registers(m, "x"), &err);
-    grant(&p, "SELECT", "{row}");
-    assert_code(SQLOCK_EDENIED, sqlock_ensure(m, "x", &err), &err);
-    grant(&p, "INSERT", "{row}");
-    assert_ok(sqlock_ensure(m, "x", &err), &err);
-    sqlock_close(m);
-}
-
-/* A break that cannot be noted is none. */
-TEST(test_breaking_takes_the_rights_on_its_notes)
-{
-    static const char *const lacking[] = {"SELECT, INSERT, UPDATE", "SELECT, INSERT, DELETE",
-                                          "SELECT, UPDATE, DELETE", "INSERT, UPDATE, DELETE"};
-    struct place p = place_new();
-    sqlock *m = db_open(as_user_of_leases(&p));
-    sqlock_lock *lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
-
-    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        pg_exec("REVOKE ALL ON %s.sqlock_broken FROM %s", p.schema, role);
-        grant(&p, lacking[i], "{broken}");
-        assert_told(SQLOCK_EDENIED, "sqlock_broken",
-                    sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
-        assert_ok(sqlock_renew(lock, &err), &err);
-    }
-    grant(&p, "SELECT, INSERT, UPDATE, DELETE", "{broken}");
-    assert_ok(sqlock_break(m, "x", sqlock_lock_token(lock), &err), &err);
-    sqlock_lock_free(lock);
-    sqlock_close(m);
-}
-
-/* Not at the first acquire: then the program is under way. */
-TEST(test_opening_tells_which_right_is_missing)
+TEST(test_rights_on_columns_will_do)
 {
     struct place p = place_new();
     struct db db = as_role(&p);
 
     place_migrate(&p);
     grant(&p, "SELECT, INSERT", "{lock}");
-    grant(&p, "SELECT, UPDATE", "{meta}");
-    assert_told(SQLOCK_EDENIED, "UPDATE on", db_try(db, &err), &err);
-    assert_string_equal(err.sqlstate, "42501");
-    assert_says(&err, "sqlock_lock");
-    /* Rights on columns will do. */
     grant(&p,
           "UPDATE (owner, token, exp, ttl, since, label, ended_owner, ended_token, "
           "ended_why, withdrawn, idle_since)",
           "{lock}");
+    grant(&p, "SELECT, UPDATE", "{meta}");
     assert_ok(db_try(db, &err), &err);
 }
 
@@ -433,49 +419,6 @@ TEST(test_migrating_without_the_right_to_create_is_denied)
     assert_catalogue(&p, before);
     pg_exec("GRANT CREATE ON SCHEMA %s TO %s", p.schema, role);
     db_migrate(db);
-}
-
-/* ---- down --------------------------------------------------------------------------------------
- */
-
-/* The twin takes the floor down as the real one does, but leaves the table open meanwhile: what is
- * granted between the look at the tokens and the end of the table is not in the floor. */
-TEST(test_P2_without_the_lock_on_the_table_a_token_repeats)
-{
-    static const sqlock_step nothing[] = {{"SELECT 0, 1 WHERE false", NULL, 0, 0}};
-    static sqlock_script scripts[SQLOCK_STMT_COUNT];
-    static sqlock_migration only;
-    struct place p = place_new();
-    sqlock_dialect dialect = *p.dialect;
-
-    memcpy(scripts, dialect.scripts, sizeof scripts);
-    scripts[SQLOCK_STMT_MIGRATE_CLOSE].steps = nothing;
-    dialect.scripts = scripts;
-    only = dialect.migrations[0];
-    assert_non_null(strstr(only.down[0], "LOCK TABLE"));
-    only.down++;
-    only.n_down--;
-    dialect.migrations = &only;
-    dialect.n_migrations = 1;
-    assert_true(tokens_repeat_over_down(place_with(&p, &dialect)));
-}
-
-/* A parameter's place is looked for before the schema's name is put in. */
-TEST(test_written_sql_is_for_a_schema_with_any_letters)
-{
-    static const char *const names[] = {"$1", "?2", "Two Words", ":name", "%s"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct place p = place_called(names[i]);
-        int64_t token;
-
-        place_pipe_written(&p, 0, 3);
-        assert_int_equal(place_migrate(&p), 0);
-        token = place_use(&p, "x");
-        place_pipe_written(&p, 3, 0);
-        assert_int_equal(place_migrate(&p), 3);
-        assert_true(place_use(&p, "x") > token);
-    }
 }
 
 TEST_MAIN_EACH(NULL, NULL)

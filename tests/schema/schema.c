@@ -1,11 +1,9 @@
 #include "tests/schema/tap.h"
 
-#include <signal.h>
 #include <sqlock/register.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static sqlock_error err;
 
@@ -344,92 +342,6 @@ TEST(test_P13_versions_rise_over_down_and_up_again)
     assert_ok(sqlock_register_set(m, "r", "v", 1, 0, &version, &err), &err);
     assert_true(version > last);
     sqlock_close(m);
-}
-
-/* ---- several, and killed -----------------------------------------------------------------------
- */
-
-static int move_in_child(void *arg)
-{
-    struct mover *s = arg;
-    int applied = -1;
-    char byte;
-
-    close(s->gate[1]);
-    if (read(s->gate[0], &byte, 1) != 0)
-        return 98;
-    if (migrate_to(&s->place, s->version, s->flags, &applied, &err) == 0)
-        return applied;
-    print_error("%s\n", err.text);
-    return 97;
-}
-
-/* They wait for the end of a pipe, which the parent closes. */
-void movers_start(struct mover *movers, int n)
-{
-    int gate[2];
-
-    assert_int_equal(pipe(gate), 0);
-    for (int i = 0; i < n; i++) {
-        memcpy(movers[i].gate, gate, sizeof gate);
-        movers[i].child = child_start(move_in_child, &movers[i]);
-    }
-    close(gate[0]);
-    close(gate[1]);
-}
-
-TEST(test_migrators_at_once_do_the_work_once)
-{
-    for (int round = 0; round < 8; round++) {
-        struct mover s = {.place = place_new(), .version = SQLOCK_SCHEMA_LATEST};
-        struct mover movers[3] = {s, s, s};
-        int n = (int)s.place.dialect->n_migrations, applied = 0;
-
-        movers_start(movers, 3);
-        for (int i = 0; i < 3; i++) {
-            int result = child_wait(movers[i].child, patience_ms(10000));
-
-            assert_between(0, result, n);
-            applied += result;
-        }
-        assert_int_equal(applied, n);
-        assert_true(place_use(&s.place, "x") > 0);
-    }
-}
-
-/* All or nothing of a call where it is one transaction, else of each migration.
- * The moments are drawn over twice the time that a whole migration takes; how many of them came
- * before its end is counted, for a test that always kills too late proves nothing. */
-TEST(test_a_killed_migrator_leaves_all_or_nothing)
-{
-    struct place model = place_new();
-    int64_t begun = now_us(), span;
-    int unfinished = 0, killed = 0, rounds = 0;
-    char *expected;
-
-    srand((unsigned)begun);
-    place_migrate(&model);
-    span = now_us() - begun;
-    expected = place_catalogue(&model);
-    for (; rounds < 20 || (unfinished == 0 && rounds < 200); rounds++) {
-        struct mover s = {.place = place_new(), .version = SQLOCK_SCHEMA_LATEST};
-        int applied;
-
-        movers_start(&s, 1);
-        usleep((useconds_t)(rand() % (int)(2 * span)));
-        kill(s.child, SIGKILL);
-        killed += child_wait(s.child, 5000) == -SIGKILL;
-        place_forget_migrator(&s.place);
-        applied = place_migrate(&s.place);
-        if (s.place.driver->caps & SQLOCK_CAP_TX_DDL)
-            assert_true(applied == 0 || applied == (int)s.place.dialect->n_migrations);
-        unfinished += applied > 0;
-        assert_catalogue(&s.place, expected);
-        assert_int_equal(place_migrate(&s.place), 0);
-    }
-    print_message("killed %d of %d migrators, %d of them before their commit\n", killed, rounds,
-                  unfinished);
-    assert_true(killed > 0 && unfinished > 0);
 }
 
 /* ---- versions ----------------------------------------------------------------------------------

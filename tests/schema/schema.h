@@ -87,17 +87,6 @@ bool damage_shows(const struct damage *d);
 /* A text where every `from` became `to`. */
 char *text_replace(const char *text, const char *from, const char *to);
 
-/* Migrators that begin at once, each in a process of its own; their results are how many migrations
- * they applied, or 97. */
-struct mover {
-    struct place place;
-    int version;
-    unsigned flags;
-    int gate[2]; /* of movers_start() */
-    pid_t child;
-};
-void movers_start(struct mover *movers, int n);
-
 /* Hand text to a shell command that begins with the client's name. True: it ended well. Where there
  * is no such client the test is skipped, loudly; with STRICT=1 it fails. */
 bool pipe_to(const char *client, const char *command, const char *text);

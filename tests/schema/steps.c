@@ -5,39 +5,47 @@
 
 static sqlock_error err;
 
-/* ---- killed ------------------------------------------------------------------------------------
- */
-
-struct victim {
+/* One in a process of its own. */
+struct migrator {
     struct place place;
     int version;
     unsigned flags;
-    long kill_after;
+    long kill_after;  /* calls; -1: it lives */
+    int64_t begin_us; /* not before */
+    pid_t child;
 };
 
-static int migrate_to_the_death(void *arg)
+static int migrate_in_child(void *arg)
 {
-    struct victim *v = arg;
+    struct migrator *v = arg;
+    int applied = -1;
     struct tap *tap;
     struct place p = place_tapped(&v->place, &tap);
 
     tap->kill_after = v->kill_after;
-    if (migrate_to(&p, v->version, v->flags, NULL, &err) == 0)
-        return 0;
+    while (now_us() < v->begin_us)
+        continue;
+    if (migrate_to(&p, v->version, v->flags, &applied, &err) == 0)
+        return applied;
     print_error("%s\n", err.text);
     return 97;
 }
 
-/* False: it came to its end alive. */
-static bool is_killed(struct victim *v)
-{
-    int result = child_wait(child_start(migrate_to_the_death, v), patience_ms(20000));
+/* ---- killed ------------------------------------------------------------------------------------
+ */
 
-    if (result != 0) {
-        assert_int_equal(result, -SIGKILL);
-        place_forget_migrator(&v->place);
+/* False: it came to its end alive. */
+static bool is_killed(struct migrator *v)
+{
+    int result = child_wait(child_start(migrate_in_child, v), patience_ms(20000));
+
+    if (result >= 0) {
+        assert_between(0, result, 4);
+        return false;
     }
-    return result != 0;
+    assert_int_equal(result, -SIGKILL);
+    place_forget_migrator(&v->place);
+    return true;
 }
 
 static struct place as_it_is(const struct place *p)
@@ -47,7 +55,7 @@ static struct place as_it_is(const struct place *p)
 
 /* A new place for each of a migrator's calls, behind which it is killed; then `check`, with the
  * token that `prepare` drew before. How many calls that were. */
-static long kill_after_each(struct victim v, struct place (*library)(const struct place *),
+static long kill_after_each(struct migrator v, struct place (*library)(const struct place *),
                             int64_t (*prepare)(const struct place *),
                             void (*check)(const struct place *, int64_t token))
 {
@@ -67,9 +75,13 @@ static long kill_after_each(struct victim v, struct place (*library)(const struc
 
 static char *expected; /* what is in the database in the end */
 
+/* All or nothing of a call, where it is one transaction. */
 static void check_up_again(const struct place *p, int64_t token)
 {
-    place_migrate(p);
+    const int applied = place_migrate(p);
+
+    if (p->driver->caps & SQLOCK_CAP_TX_DDL)
+        assert_true(applied == 0 || applied == (int)p->dialect->n_migrations);
     assert_ok(verify_code(p, &err), &err);
     if (token == 0) /* else it was there before, and went down */
         assert_catalogue(p, expected);
@@ -79,7 +91,7 @@ static void check_up_again(const struct place *p, int64_t token)
 /* The way up must end in what tables.sql says, wherever it was cut off before. */
 TEST(test_a_migrator_killed_after_any_statement_is_just_run_again)
 {
-    const struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
+    const struct migrator v = {.version = SQLOCK_SCHEMA_LATEST};
     struct place by_hand = place_new(), grown = place_new();
     const long calls = (long)by_hand.dialect->migrations[0].n_up;
 
@@ -131,7 +143,7 @@ static void check_down_again(const struct place *p, int64_t token)
 
 TEST(test_a_way_down_killed_after_any_statement_is_just_run_again)
 {
-    const struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
+    const struct migrator v = {.flags = SQLOCK_MIGRATE_DOWN};
 
     expected = down_tables();
     /* statements of both ways down */
@@ -141,7 +153,7 @@ TEST(test_a_way_down_killed_after_any_statement_is_just_run_again)
 /* ... and one way up that was cut off is taken back whole, not only what it has recorded. */
 TEST(test_a_way_down_takes_back_what_a_killed_migrator_began)
 {
-    const struct victim v = {.version = SQLOCK_SCHEMA_LATEST};
+    const struct migrator v = {.version = SQLOCK_SCHEMA_LATEST};
 
     expected = down_tables();
     assert_true(kill_after_each(v, place_grown, prepare_for_down, check_down_again) > 4);
@@ -149,7 +161,7 @@ TEST(test_a_way_down_takes_back_what_a_killed_migrator_began)
 
 TEST(test_P2_up_again_after_a_way_down_that_was_killed)
 {
-    const struct victim v = {.flags = SQLOCK_MIGRATE_DOWN};
+    const struct migrator v = {.flags = SQLOCK_MIGRATE_DOWN};
 
     assert_true(kill_after_each(v, place_grown, prepare_grown, check_up_again) > 7);
 }
@@ -157,23 +169,52 @@ TEST(test_P2_up_again_after_a_way_down_that_was_killed)
 /* ---- at once -----------------------------------------------------------------------------------
  */
 
+/* How many migrations all of them applied. */
+static int migrate_at_once(struct migrator *migrators, int n)
+{
+    int64_t begin_us = now_us() + 20000;
+    int applied = 0;
+
+    for (int i = 0; i < n; i++) {
+        migrators[i].kill_after = -1;
+        migrators[i].begin_us = begin_us;
+        migrators[i].child = child_start(migrate_in_child, &migrators[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        int result = child_wait(migrators[i].child, patience_ms(30000));
+
+        assert_between(0, result, 4);
+        applied += result;
+    }
+    return applied;
+}
+
+TEST(test_migrators_at_once_do_the_work_once)
+{
+    for (int round = 0; round < 8; round++) {
+        struct migrator m = {.place = place_new(), .version = SQLOCK_SCHEMA_LATEST};
+        struct migrator migrators[3] = {m, m, m};
+
+        assert_int_equal(migrate_at_once(migrators, 3), (int)m.place.dialect->n_migrations);
+        assert_true(place_use(&m.place, "x") > 0);
+    }
+}
+
 TEST(test_migrators_up_and_down_at_once_leave_a_whole_schema)
 {
     for (int round = 0; round < 6; round++) {
         struct place p = place_new(), grown = place_grown(&p);
-        struct mover movers[4];
+        struct migrator migrators[4];
         int64_t token = prepare_for_down(&grown);
 
         for (int i = 0; i < 4; i++) {
             bool down = (i + round) % 2;
 
-            movers[i] = (struct mover){.place = grown,
-                                       .version = down ? 0 : SQLOCK_SCHEMA_LATEST,
-                                       .flags = down ? SQLOCK_MIGRATE_DOWN : 0};
+            migrators[i] = (struct migrator){.place = grown,
+                                             .version = down ? 0 : SQLOCK_SCHEMA_LATEST,
+                                             .flags = down ? SQLOCK_MIGRATE_DOWN : 0};
         }
-        movers_start(movers, 4);
-        for (int i = 0; i < 4; i++)
-            assert_between(0, child_wait(movers[i].child, patience_ms(30000)), 4);
+        migrate_at_once(migrators, 4);
         check_up_again(&grown, token);
     }
 }
@@ -252,7 +293,9 @@ static void try_to_acquire(void *user, long call)
     sqlock_scope_end(&lock);
 }
 
-bool tokens_repeat_over_down(struct place p)
+/* A program asks for a lock before every call of a way down. True: after the next way up a token
+ * comes that it was given before. */
+static bool tokens_repeat_over_down(struct place p)
 {
     struct place tapped;
     struct program g = {.largest = 0};

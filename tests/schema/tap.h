@@ -27,8 +27,4 @@ struct place place_with(const struct place *p, const sqlock_dialect *dialect);
 /* ... as a library sees it to which the schema's generation is another one by so many. */
 struct place place_of_generation(const struct place *p, int more);
 
-/* steps.c: a program asks for a lock before every call of a way down. True: after the next way up a
- * token comes that it was given before. */
-bool tokens_repeat_over_down(struct place p);
-
 #endif
