@@ -68,12 +68,6 @@ char *pg_schema_new(void)
     return undo_later(drop_schema, name);
 }
 
-void pg_schema_drop(char *schema)
-{
-    if (schema && !undo_now(schema))
-        fail_msg("%s is not of pg_schema_new()", schema);
-}
-
 static PQconninfoOption *parse(const char *url)
 {
     char *why = NULL;
@@ -136,10 +130,6 @@ char *pg_schema_new(void)
 {
     skip();
     return NULL;
-}
-
-void pg_schema_drop(char *schema)
-{
 }
 
 int64_t pg_number(const char *format, ...)

@@ -9,10 +9,9 @@ extern const struct test_server pg_server; /* for test_server_is_missing() */
 /* The server's URL. Where there is none the test is skipped, loudly; with STRICT=1 it fails. Call
  * it in the test itself: cmocka takes a skip in a setup for an error. */
 const char *pg_url(void);
-/* A new, empty schema, "test_" and random letters; dropped by pg_schema_drop() or when this process
- * ends. Skips or fails as pg_url() does. */
+/* A new, empty schema, "test_" and random letters; dropped by undo_now() (tests/lib/undo.h) or
+ * when this process ends. Skips or fails as pg_url() does. */
 char *pg_schema_new(void);
-void pg_schema_drop(char *schema);
 
 /* Run SQL with a connection of the test's own, outside the library; a failure fails the test. With
  * pg_number() the first column of the first row, NULL and no row are -1. */

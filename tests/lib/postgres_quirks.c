@@ -8,6 +8,7 @@
 
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_app.h"
+#include "tests/lib/undo.h"
 
 static void make(struct place *p)
 {
@@ -17,7 +18,7 @@ static void make(struct place *p)
 
 static void drop(struct place *p)
 {
-    pg_schema_drop(p->own);
+    undo_now(p->own);
 }
 
 static void execute(const struct place *p, const char *sql)

@@ -9,39 +9,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/words.h"
 
 static struct {
-    char *dir;
-    char path[100];
     pid_t server;
     struct proxy *proxy;
+    int fd;     /* a link through the proxy */
+    char *seen; /* by the server, whose memory it is too */
 } t;
 
-static int listen_at(const char *path)
+enum { SEEN = 512 };
+
+static struct sockaddr_un at(const char *dir, const char *name)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, 16) != 0)
-        abort();
-    return fd;
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/%s", dir, name);
+    return a;
 }
 
-/* Serves 16 connections at once, until it is killed. Keeps what it was sent in the file "seen". */
+/* Serves 16 connections at once, until it is killed. */
 __attribute__((noreturn)) static int serve(void *arg)
 {
     struct pollfd fds[17] = {{*(int *)arg, POLLIN, 0}};
     nfds_t n = 1;
-    char seen[128];
 
-    snprintf(seen, sizeof seen, "%s/seen", t.dir);
     for (;;) {
         poll(fds, n, -1);
         if (fds[0].revents && n < 17)
@@ -49,12 +48,9 @@ __attribute__((noreturn)) static int serve(void *arg)
         for (nfds_t i = 1; i < n; i++) {
             char line[256] = "re:";
             ssize_t got = fds[i].revents ? read(fds[i].fd, line + 3, sizeof line - 3) : -1;
-            FILE *f = got > 0 ? fopen(seen, "a") : NULL;
 
-            if (f) {
-                fwrite(line + 3, 1, (size_t)got, f);
-                fclose(f);
-            }
+            if (got > 0)
+                strncat(t.seen, line + 3, (size_t)got);
             if (got > 0 && write(fds[i].fd, line, (size_t)got + 3) > 0)
                 continue;
             if (got == 0) {
@@ -65,47 +61,42 @@ __attribute__((noreturn)) static int serve(void *arg)
     }
 }
 
-static int setup(void **state)
-{
-    int fd;
-    (void)state;
-    t.dir = temp_dir();
-    snprintf(t.path, sizeof t.path, "%s/server", t.dir);
-    fd = listen_at(t.path);
-    t.server = child_start(serve, &fd);
-    close(fd);
-    t.proxy = proxy_start_unix(t.path);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    proxy_stop(t.proxy);
-    kill(t.server, SIGKILL);
-    child_wait(t.server, 5000);
-    temp_dir_remove(t.dir);
-    return 0;
-}
-
 /* A connection to the proxy's socket, or -1. */
 static int try_dial(void)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct sockaddr_un a = at(proxy_dir(t.proxy), ".s.PGSQL.5432");
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    snprintf(a.sun_path, sizeof a.sun_path, "%s/.s.PGSQL.5432", proxy_dir(t.proxy));
     if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
         return fd;
     close(fd);
     return -1;
 }
 
-static int dial(void)
+static int setup(__attribute__((unused)) void **state)
 {
-    int fd = try_dial();
-    assert_true(fd >= 0);
-    return fd;
+    const char *dir = temp_dir();
+    struct sockaddr_un a = at(dir, "server");
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    t.seen = mmap(NULL, SEEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, 16) != 0)
+        abort();
+    t.server = child_start(serve, &fd);
+    close(fd);
+    t.proxy = proxy_start_unix(textf("%s/server", dir));
+    t.fd = try_dial();
+    return t.fd < 0;
+}
+
+static int teardown(__attribute__((unused)) void **state)
+{
+    close(t.fd);
+    proxy_stop(t.proxy);
+    kill(t.server, SIGKILL);
+    child_wait(t.server, 5000);
+    munmap(t.seen, SEEN);
+    return 0;
 }
 
 static void say(int fd, const char *line)
@@ -129,24 +120,20 @@ static const char *hear(int fd, int limit_ms)
     return line;
 }
 
-static const char *server_saw(void)
-{
-    static char text[512];
-    char path[128];
-    FILE *f;
-    size_t n = 0;
+enum { LONG_MS = 10000, SHORT_MS = 60 };
 
-    snprintf(path, sizeof path, "%s/seen", t.dir);
-    f = fopen(path, "r");
-    if (f) {
-        n = fread(text, 1, sizeof text - 1, f);
-        fclose(f);
-    }
-    text[n] = '\0';
-    return text;
+static void redial(void)
+{
+    close(t.fd);
+    t.fd = try_dial();
+    assert_true(t.fd >= 0);
 }
 
-enum { LONG_MS = 10000, SHORT_MS = 60 };
+static void assert_answered(int fd, const char *line)
+{
+    say(fd, line);
+    assert_string_equal(hear(fd, LONG_MS), textf("re:%s", line));
+}
 
 TEST(test_passes_both_ways_by_socket_and_by_port)
 {
@@ -154,199 +141,150 @@ TEST(test_passes_both_ways_by_socket_and_by_port)
                             .sin_port = htons((uint16_t)proxy_port(t.proxy)),
                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = dial();
 
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
+    assert_answered(t.fd, "one");
     assert_int_equal(connect(tcp, (struct sockaddr *)&a, sizeof a), 0);
-    say(tcp, "two");
-    assert_string_equal(hear(tcp, LONG_MS), "re:two");
+    assert_answered(tcp, "two");
     assert_int_equal(proxy_links(t.proxy), 2);
     assert_int_equal(proxy_accepted(t.proxy), 2);
     assert_int_equal(proxy_requests(t.proxy), 2);
     close(tcp);
-    close(fd);
-    assert_soon(proxy_links(t.proxy) == 0, LONG_MS);
+    assert_soon(proxy_links(t.proxy) == 1, LONG_MS);
     assert_int_equal(proxy_cuts(t.proxy), 0);
 }
 
 TEST(test_hold_down_keeps_the_reply_and_not_the_request)
 {
-    int fd = dial();
-
     proxy_mode_set(t.proxy, PROXY_HOLD_DOWN);
-    say(fd, "one");
-    assert_soon(strcmp(server_saw(), "one") == 0, LONG_MS);
-    assert_string_equal(hear(fd, SHORT_MS), "");
+    say(t.fd, "one");
+    assert_soon(strcmp(t.seen, "one") == 0, LONG_MS);
+    assert_string_equal(hear(t.fd, SHORT_MS), "");
     proxy_mode_set(t.proxy, PROXY_PASS);
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
-    close(fd);
+    assert_string_equal(hear(t.fd, LONG_MS), "re:one");
 }
 
 TEST(test_hold_up_keeps_the_request)
 {
-    int fd = dial();
-
     proxy_mode_set(t.proxy, PROXY_HOLD_UP);
-    say(fd, "one");
-    assert_string_equal(hear(fd, SHORT_MS), "");
-    assert_string_equal(server_saw(), "");
+    say(t.fd, "one");
+    assert_string_equal(hear(t.fd, SHORT_MS), "");
+    assert_string_equal(t.seen, "");
     proxy_mode_set(t.proxy, PROXY_PASS);
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
-    close(fd);
+    assert_string_equal(hear(t.fd, LONG_MS), "re:one");
 }
 
 TEST(test_hold_hides_the_end_of_a_connection)
 {
-    int fd = dial();
-
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
+    assert_answered(t.fd, "one");
     proxy_mode_set(t.proxy, PROXY_HOLD);
     kill(t.server, SIGKILL);
-    assert_string_equal(hear(fd, SHORT_MS), "");
+    assert_string_equal(hear(t.fd, SHORT_MS), "");
     proxy_mode_set(t.proxy, PROXY_PASS);
-    assert_null(hear(fd, LONG_MS));
-    close(fd);
+    assert_null(hear(t.fd, LONG_MS));
 }
 
 TEST(test_cut_reply_is_done_and_not_heard)
 {
-    int fd = dial();
-
     proxy_cut_reply(t.proxy, 1);
-    say(fd, "one,");
-    assert_string_equal(hear(fd, LONG_MS), "re:one,");
-    say(fd, "two");
-    assert_null(hear(fd, LONG_MS));
-    assert_string_equal(server_saw(), "one,two");
+    assert_answered(t.fd, "one,");
+    say(t.fd, "two");
+    assert_null(hear(t.fd, LONG_MS));
+    assert_string_equal(t.seen, "one,two");
     assert_int_equal(proxy_cuts(t.proxy), 1);
-    close(fd);
-    fd = dial();
-    say(fd, ",three");
-    assert_string_equal(hear(fd, LONG_MS), "re:,three");
-    close(fd);
+    redial();
+    assert_answered(t.fd, ",three");
 }
 
 TEST(test_cut_request_is_not_done)
 {
-    int fd = dial();
-
     proxy_cut_request(t.proxy, 1);
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
-    say(fd, "two");
-    assert_null(hear(fd, LONG_MS));
+    assert_answered(t.fd, "one");
+    say(t.fd, "two");
+    assert_null(hear(t.fd, LONG_MS));
     sleep_ms(SHORT_MS);
-    assert_string_equal(server_saw(), "one");
+    assert_string_equal(t.seen, "one");
     assert_int_equal(proxy_cuts(t.proxy), 1);
-    close(fd);
 }
 
 TEST(test_cut_after_lets_so_many_bytes_through)
 {
-    int fd = dial();
-
     proxy_cut_after(t.proxy, 8);
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
-    say(fd, "two");
-    assert_string_equal(hear(fd, LONG_MS), "re");
-    assert_null(hear(fd, LONG_MS));
+    assert_answered(t.fd, "one");
+    say(t.fd, "two");
+    assert_string_equal(hear(t.fd, LONG_MS), "re");
+    assert_null(hear(t.fd, LONG_MS));
     assert_int_equal(proxy_cuts(t.proxy), 1);
-    close(fd);
 }
 
 TEST(test_cut_ends_all_links_and_no_new_one)
 {
-    int a = dial();
-    int b = dial();
+    int other = try_dial();
 
-    say(a, "one");
-    say(b, "one");
-    assert_string_equal(hear(a, LONG_MS), "re:one");
-    assert_string_equal(hear(b, LONG_MS), "re:one");
+    assert_answered(t.fd, "one");
+    assert_answered(other, "one");
     proxy_cut(t.proxy);
     assert_int_equal(proxy_cuts(t.proxy), 2);
     assert_int_equal(proxy_links(t.proxy), 0);
-    assert_null(hear(a, LONG_MS));
-    assert_null(hear(b, LONG_MS));
-    close(a);
-    close(b);
-    a = dial();
-    say(a, "two");
-    assert_string_equal(hear(a, LONG_MS), "re:two");
-    close(a);
+    assert_null(hear(t.fd, LONG_MS));
+    assert_null(hear(other, LONG_MS));
+    close(other);
+    redial();
+    assert_answered(t.fd, "two");
 }
 
 TEST(test_refuse_lets_nobody_in_and_keeps_who_is)
 {
     int port = proxy_port(t.proxy);
-    int fd = dial();
 
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
+    assert_answered(t.fd, "one");
     proxy_refuse(t.proxy, 1);
     assert_int_equal(try_dial(), -1);
     assert_int_equal(errno, ECONNREFUSED);
-    say(fd, "two");
-    assert_string_equal(hear(fd, LONG_MS), "re:two");
-    close(fd);
+    assert_answered(t.fd, "two");
     proxy_refuse(t.proxy, 0);
-    fd = dial();
-    say(fd, "three");
-    assert_string_equal(hear(fd, LONG_MS), "re:three");
+    redial();
+    assert_answered(t.fd, "three");
     assert_int_equal(proxy_port(t.proxy), port);
-    close(fd);
 }
 
 TEST(test_delay_delays_each_way)
 {
     int64_t begun_us;
-    int fd = dial();
 
     proxy_delay(t.proxy, 40);
     begun_us = now_us();
-    say(fd, "one");
-    assert_string_equal(hear(fd, LONG_MS), "re:one");
+    assert_answered(t.fd, "one");
     assert_between(80000, now_us() - begun_us, (int64_t)LONG_MS * 1000);
-    close(fd);
 }
 
 TEST(test_jitter_delays_no_less_than_nothing_and_keeps_the_order)
 {
     int64_t begun_us, longest_us = 0;
-    int fd = dial();
 
     proxy_jitter(t.proxy, 40);
     for (int i = 0; i < 8; i++) {
         begun_us = now_us();
-        say(fd, "one");
-        assert_string_equal(hear(fd, LONG_MS), "re:one");
+        assert_answered(t.fd, "one");
         if (now_us() - begun_us > longest_us)
             longest_us = now_us() - begun_us;
     }
     assert_between(20000, longest_us, (int64_t)LONG_MS * 1000);
     proxy_jitter(t.proxy, 0);
     begun_us = now_us();
-    say(fd, "two");
-    assert_string_equal(hear(fd, LONG_MS), "re:two");
+    assert_answered(t.fd, "two");
     assert_between(0, now_us() - begun_us, longest_us);
-    close(fd);
 }
 
 TEST(test_dribble_passes_a_few_bytes_at_a_time)
 {
-    int fd = dial();
     char heard[16] = "";
     int pieces = 0;
 
-    say(fd, "first");
-    assert_string_equal(hear(fd, LONG_MS), "re:first");
+    assert_answered(t.fd, "first");
     proxy_dribble(t.proxy, 3, 60);
-    say(fd, "six");
+    say(t.fd, "six");
     while (strlen(heard) < strlen("re:six")) {
-        const char *piece = hear(fd, LONG_MS);
+        const char *piece = hear(t.fd, LONG_MS);
 
         assert_non_null(piece);
         assert_between(1, (int64_t)strlen(piece), 3);
@@ -355,7 +293,6 @@ TEST(test_dribble_passes_a_few_bytes_at_a_time)
     }
     assert_string_equal(heard, "re:six");
     assert_int_equal(pieces, 2);
-    close(fd);
 }
 
 TEST(test_postgres_is_reached_through_the_proxy)
