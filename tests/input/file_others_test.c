@@ -189,43 +189,34 @@ static pid_t start_writer(struct writer *w)
     return child;
 }
 
-static void wait_behind_a_writer(const char *mode)
-{
-    char *path = new_migrated();
-    struct writer w = {.path = path, .hold_ms = 1000};
-    sqlock_lock *lock = NULL;
-    int64_t begun;
-    pid_t child;
-    sqlock *m;
+static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE", "PRAGMA journal_mode = WAL"};
 
-    lite_exec_at(path, mode);
-    m = db_open(file_db(path));
-    child = start_writer(&w);
-    begun = now_us();
-    assert_ok(lock_try(m, "x", patience_ms(8000), &lock, &err), &err);
-    assert_between(700000, now_us() - begun, 1000 * (int64_t)patience_ms(4000));
-    assert_int_equal(child_wait(child, 5000), 0);
-    lock_give(lock);
-    sqlock_close(m);
-}
-
-TEST(test_acquire_waits_for_another_writer_of_a_rollback_journal)
+TEST(test_acquire_waits_for_another_writer)
 {
-    wait_behind_a_writer("PRAGMA journal_mode = TRUNCATE");
-}
+    for (int i = 0; i < 2; i++) {
+        char *path = new_migrated();
+        struct writer w = {.path = path, .hold_ms = 1000};
+        sqlock_lock *lock = NULL;
+        int64_t begun;
+        pid_t child;
+        sqlock *m;
 
-TEST(test_acquire_waits_for_another_writer_of_a_WAL)
-{
-    wait_behind_a_writer("PRAGMA journal_mode = WAL");
+        lite_exec_at(path, modes[i]);
+        m = db_open(file_db(path));
+        child = start_writer(&w);
+        begun = now_us();
+        assert_ok(lock_try(m, "x", patience_ms(8000), &lock, &err), &err);
+        assert_between(700000, now_us() - begun, 1000 * (int64_t)patience_ms(4000));
+        assert_int_equal(child_wait(child, 5000), 0);
+        lock_give(lock);
+        sqlock_close(m);
+    }
 }
 
 /* P18: nobody holds the lock, so it is not busy; and the database was never asked, so nothing is
  * unsure. */
 TEST(test_P18_a_writer_that_outlasts_the_wait_is_no_holder)
 {
-    static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE",
-                                        "PRAGMA journal_mode = WAL"};
-
     for (int i = 0; i < 2; i++) {
         char *path = new_migrated();
         struct writer w = {.path = path, .hold_ms = 1500};

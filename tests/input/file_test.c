@@ -94,23 +94,17 @@ TEST(test_a_missing_file_is_made_by_migrations_alone)
     use(path);
 }
 
-TEST(test_a_missing_folder_is_told_and_not_made)
+TEST(test_a_folder_that_is_missing_or_no_database_is_told_and_not_made)
 {
-    const char *dir = temp_dir();
-    char *folder = textf("%s/none", dir), *path = textf("%s/db", folder);
+    const char *dir = temp_dir(), *folder = textf("%s/none", dir);
+    const char *const paths[] = {dir, textf("%s/db", folder)};
 
-    assert_code(SQLOCK_EUNREACH, try_open(path, &err), &err);
-    assert_says(&err, path);
-    assert_code(SQLOCK_EUNREACH, try_migrate(path, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        assert_code(SQLOCK_EUNREACH, try_open(paths[i], &err), &err);
+        assert_says(&err, paths[i]);
+        assert_code(SQLOCK_EUNREACH, try_migrate(paths[i], &err), &err);
+    }
     assert_int_equal(access(folder, F_OK), -1);
-}
-
-TEST(test_a_folder_is_no_database)
-{
-    const char *dir = temp_dir();
-
-    assert_code(SQLOCK_EUNREACH, try_open(dir, &err), &err);
-    assert_code(SQLOCK_EUNREACH, try_migrate(dir, &err), &err);
 }
 
 /* ---- relative paths ----------------------------------------------------------------------------
@@ -226,28 +220,38 @@ static int ask_for_locks(void *arg)
     return told ? TOLD_CORRUPT : FINE;
 }
 
-static char *new_with_many_names(void)
+/* Whether somebody was told. */
+static bool judge_damage(const char *path, const char *data, size_t len, const char *what)
 {
-    char *path = new_migrated();
+    int result;
 
-    lite_exec_at(path,
+    write_file(path, data, len);
+    result = child_wait(child_start(ask_for_locks, (void *)(uintptr_t)path), patience_ms(10000));
+    if (result != FINE && result != TOLD_CORRUPT)
+        fail_msg("%s: %s (%d)", what,
+                 result == GRANTED_TWICE ? "a lock was granted twice"
+                 : result < 0            ? "it crashed"
+                                         : "an unexpected code",
+                 result);
+    return result == TOLD_CORRUPT;
+}
+
+TEST(test_a_damaged_file_neither_crashes_nor_grants_a_lock_twice)
+{
+    char *good = new_migrated(), *path = textf("%s/db", temp_dir());
+    size_t len = 0, told = 0;
+    char *data, *bad;
+
+    lite_exec_at(good,
                  "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) "
                  "INSERT INTO sqlock_lock (ns, name, token) SELECT x'', "
                  "CAST(printf('name %03d', i) AS BLOB), i FROM n");
-    return path;
-}
-
-TEST(test_damaged_pages_neither_crash_nor_grant_a_lock_twice)
-{
-    char *good = new_with_many_names(), *path = textf("%s/db", temp_dir());
-    size_t len = 0, damages = 0, told = 0;
-    char *data = read_file(good, &len), *bad = malloc(len);
-
+    data = read_file(good, &len);
+    bad = kept(malloc(len));
     assert_true(len >= 5 * 4096);
     for (size_t page = 0; page < len; page += 4096)
-        for (int kind = 0; kind < 4; kind++, damages++) {
+        for (int kind = 0; kind < 4; kind++) {
             size_t at = page + (page == 0 ? 100 : 0); /* behind the file's own header */
-            int result;
 
             memcpy(bad, data, len);
             if (kind == 0)
@@ -258,37 +262,11 @@ TEST(test_damaged_pages_neither_crash_nor_grant_a_lock_twice)
                 memset(bad + at + 8, 0x5A, 64); /* where its cells are */
             else
                 memset(bad + page + 4000, 0xA5, 96); /* and what is in them */
-            write_file(path, bad, len);
-            result = child_wait(child_start(ask_for_locks, path), patience_ms(10000));
-            if (result != FINE && result != TOLD_CORRUPT)
-                fail_msg("damage %d of the page at %zu: %s (%d)", kind, page,
-                         result == GRANTED_TWICE ? "a lock was granted twice"
-                         : result < 0            ? "it crashed"
-                                                 : "an unexpected code",
-                         result);
-            told += result == TOLD_CORRUPT;
+            told += judge_damage(path, bad, len, textf("damage %d of the page at %zu", kind, page));
         }
-    print_message("%zu damages, %zu of them told as ECORRUPT\n", damages, told);
     assert_true(told > 0);
-    free(data);
-    free(bad);
-}
-
-TEST(test_a_truncated_file_neither_crashes_nor_grants_twice)
-{
-    char *good = new_with_many_names(), *path = textf("%s/db", temp_dir());
-    size_t len = 0;
-    char *data = read_file(good, &len);
-
-    for (size_t size = 512; size < len; size += 1536) {
-        int result;
-
-        write_file(path, data, size);
-        result = child_wait(child_start(ask_for_locks, path), patience_ms(10000));
-        if (result != FINE && result != TOLD_CORRUPT)
-            fail_msg("cut to %zu bytes: %d", size, result);
-    }
-    free(data);
+    for (size_t size = 512; size < len; size += 1536)
+        judge_damage(path, data, size, textf("cut to %zu bytes", size));
 }
 
 /* ---- read-only ---------------------------------------------------------------------------------
@@ -328,38 +306,25 @@ static void set_modes(const char *path, mode_t folder, mode_t file)
     assert_int_equal(chmod(dir, folder), 0);
 }
 
-TEST(test_a_read_only_file_is_refused_at_open)
+TEST(test_what_permissions_forbid_is_refused_at_open)
 {
-    char *path = new_migrated();
+    static const struct {
+        mode_t folder, file;
+        int code;
+    } modes[] = {
+        {0777, 0444, SQLOCK_EREADONLY}, {0555, 0666, SQLOCK_EREADONLY}, {0777, 0, SQLOCK_EDENIED}};
+    char *dir = temp_dir();
 
-    set_modes(path, 0777, 0444);
-    assert_unprivileged(path, SQLOCK_EREADONLY);
-}
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char *path = new_migrated();
 
-TEST(test_a_read_only_folder_is_refused_at_open)
-{
-    char *path = new_migrated();
-
-    set_modes(path, 0555, 0666);
-    assert_unprivileged(path, SQLOCK_EREADONLY);
-    set_modes(path, 0777, 0666);
-}
-
-TEST(test_a_read_only_folder_without_the_file_is_refused_at_open)
-{
-    char *dir = temp_dir(), *path = textf("%s/db", dir);
-
+        set_modes(path, modes[i].folder, modes[i].file);
+        assert_unprivileged(path, modes[i].code);
+        set_modes(path, 0777, 0666);
+    }
     assert_int_equal(chmod(dir, 0555), 0);
-    assert_unprivileged(path, SQLOCK_EREADONLY);
+    assert_unprivileged(textf("%s/db", dir), SQLOCK_EREADONLY); /* there is no such file */
     assert_int_equal(chmod(dir, 0755), 0);
-}
-
-TEST(test_a_file_that_may_not_be_read_is_denied)
-{
-    char *path = new_migrated();
-
-    set_modes(path, 0777, 0);
-    assert_unprivileged(path, SQLOCK_EDENIED);
 }
 
 /* ---- two copies of SQLite ----------------------------------------------------------------------

@@ -38,38 +38,29 @@ static struct db set_by_url(struct db db, const char *setting)
 /* ---- not to be reached -------------------------------------------------------------------------
  */
 
-static void assert_unreachable(const char *url)
+TEST(test_what_is_not_there_is_unreachable)
 {
-    struct db db = {
-        .driver = sqlock_driver_postgres(), .url = url, .request_ms = patience_ms(2000)};
-    int64_t begun = now_us();
+    const char *const urls[] = {
+        textf("postgresql://me:hunter2@/db?host=%s", temp_dir()),
+        textf("postgresql://me:hunter2@127.0.0.1:%d/db", port_without_server("127.0.0.1", NULL)),
+        "postgresql://me:hunter2@sqlock-test.invalid/db"};
+    struct db db = {.driver = sqlock_driver_postgres(), .request_ms = patience_ms(2000)};
 
-    assert_code(SQLOCK_EUNREACH, db_try(db, &err), &err);
-    assert_true(err.flags & SQLOCK_RETRY);
-    assert_false(err.flags & SQLOCK_MAYBE);
-    assert_string_equal(err.sqlstate, "08001");
-    assert_silent(&err, "hunter2");
-    assert_true(strlen(err.text) > strlen("open: "));
-    assert_null(strchr(err.text, '\n'));
-    assert_code(SQLOCK_EUNREACH, db_try_migrate(db, &err), &err);
-    assert_silent(&err, "hunter2");
-    assert_between(0, now_us() - begun, 2 * 1000 * (int64_t)db.request_ms + 5000000);
-}
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        int64_t begun = now_us();
 
-TEST(test_a_socket_that_is_not_there_is_unreachable)
-{
-    assert_unreachable(textf("postgresql://me:hunter2@/db?host=%s", temp_dir()));
-}
-
-TEST(test_a_port_where_nobody_listens_is_unreachable)
-{
-    assert_unreachable(
-        textf("postgresql://me:hunter2@127.0.0.1:%d/db", port_without_server("127.0.0.1", NULL)));
-}
-
-TEST(test_a_name_that_does_not_resolve_is_unreachable)
-{
-    assert_unreachable("postgresql://me:hunter2@sqlock-test.invalid/db");
+        db.url = urls[i];
+        assert_code(SQLOCK_EUNREACH, db_try(db, &err), &err);
+        assert_true(err.flags & SQLOCK_RETRY);
+        assert_false(err.flags & SQLOCK_MAYBE);
+        assert_string_equal(err.sqlstate, "08001");
+        assert_silent(&err, "hunter2");
+        assert_true(strlen(err.text) > strlen("open: "));
+        assert_null(strchr(err.text, '\n'));
+        assert_code(SQLOCK_EUNREACH, db_try_migrate(db, &err), &err);
+        assert_silent(&err, "hunter2");
+        assert_between(0, now_us() - begun, 2 * 1000 * (int64_t)db.request_ms + 5000000);
+    }
 }
 
 static int try_url(const char *url)
@@ -150,37 +141,28 @@ TEST(test_a_wrong_password_is_denied_and_never_told)
     assert_silent(&err, "horse");
 }
 
-TEST(test_an_unknown_role_is_denied)
+TEST(test_a_login_that_fails_says_whether_to_try_again)
 {
-    assert_told(SQLOCK_EDENIED, "nobody_here", try_url(private_login("nobody_here")), &err);
-    assert_string_equal(err.sqlstate, "28000");
-}
-
-TEST(test_a_role_that_pg_hba_rejects_is_denied)
-{
-    private_exec("DROP ROLE IF EXISTS unwanted; CREATE ROLE unwanted LOGIN");
-    private_hba("local all unwanted reject");
-    assert_code(SQLOCK_EDENIED, try_url(private_login("unwanted")), &err);
-}
-
-TEST(test_a_database_that_does_not_exist_is_unreachable_for_good)
-{
-    const char *url = textf("postgresql:///no_such_db?host=%s&user=postgres", private_dir());
-
-    assert_told(SQLOCK_EUNREACH, "no_such_db", try_url(url), &err);
-    assert_string_equal(err.sqlstate, "3D000");
-    assert_false(err.flags & SQLOCK_RETRY);
-}
-
-TEST(test_a_server_without_free_connections_is_unreachable_for_now)
-{
+    const struct {
+        const char *url, *words, *sqlstate;
+        int code;
+        bool again;
+    } logins[] = {{private_login("nobody_here"), "nobody_here", "28000", SQLOCK_EDENIED, false},
+                  {private_login("unwanted"), "unwanted", "28000", SQLOCK_EDENIED, false},
+                  {textf("postgresql:///no_such_db?host=%s&user=postgres", private_dir()),
+                   "no_such_db", "3D000", SQLOCK_EUNREACH, false},
+                  {private_login("crowd"), "crowd", "53300", SQLOCK_EUNREACH, true}};
     struct db db = private_new("crowded");
 
-    private_exec("DROP ROLE IF EXISTS crowd; CREATE ROLE crowd LOGIN CONNECTION LIMIT 0");
+    private_exec("DROP ROLE IF EXISTS unwanted, crowd; CREATE ROLE unwanted LOGIN; "
+                 "CREATE ROLE crowd LOGIN CONNECTION LIMIT 0");
+    private_hba("local all unwanted reject");
     db.request_ms = patience_ms(2000);
-    assert_code(SQLOCK_EUNREACH, db_try(db_by(db, private_login("crowd")), &err), &err);
-    assert_string_equal(err.sqlstate, "53300");
-    assert_true(err.flags & SQLOCK_RETRY);
+    for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
+        assert_told(logins[i].code, logins[i].words, db_try(db_by(db, logins[i].url), &err), &err);
+        assert_string_equal(err.sqlstate, logins[i].sqlstate);
+        assert_int_equal((err.flags & SQLOCK_RETRY) != 0, logins[i].again);
+    }
 }
 
 /* ---- read-only ---------------------------------------------------------------------------------
@@ -335,15 +317,6 @@ TEST(test_a_meta_table_that_lost_its_row_grants_nothing)
     assert_code(SQLOCK_ECORRUPT, db_try_migrate(db, &err), &err);
 }
 
-TEST(test_synchronous_commit_off_by_default_is_switched_on_or_refused)
-{
-    struct db db = set_by_url(new_migrated(), "synchronous_commit=off");
-
-    assert_true(db_use(db, "x") > 0);
-    assert_told(SQLOCK_EREFUSED, "synchronous_commit",
-                db_try(db_with(db, SQLOCK_OPEN_UNPREPARED), &err), &err);
-}
-
 /* A commit that the synchronous standby need not have is not what the server was told to wait for.
  */
 TEST(test_commits_that_pass_the_standby_by_are_refused_without_settings)
@@ -364,16 +337,6 @@ TEST(test_commits_that_pass_the_standby_by_are_refused_without_settings)
         }
     }
     private_set("synchronous_standby_names", NULL);
-}
-
-/* The warning that a commit's wait for the standby was cut would not come. */
-TEST(test_a_session_without_warnings_is_refused_without_settings)
-{
-    struct db db = set_by_url(new_migrated(), "client_min_messages=error");
-
-    assert_true(db_use(db, "x") > 0);
-    db.flags = SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_ACCEPT_WEAK;
-    assert_told(SQLOCK_EREFUSED, "client_min_messages", db_try(db, &err), &err);
 }
 
 /* A forgotten token would be granted again. So the grant is on the disk, though the session and
@@ -449,39 +412,43 @@ TEST(test_P11_a_guard_on_a_copy_of_the_tables_is_refused)
     private_exec("DROP DATABASE elsewhere");
 }
 
-/* ---- defaults of a role ------------------------------------------------------------------------
+/* ---- defaults of a session ----------------------------------------------------------------------
  */
 
-TEST(test_serializable_as_the_roles_default_works_or_is_refused)
+/* Our sessions set what they need. No setting survives a transaction pooler: so there some must be
+ * refused. Without warnings it would not be told that a commit's wait for the standby was cut. */
+TEST(test_hostile_defaults_change_nothing_or_are_refused_without_settings)
 {
-    struct db db = db_by(private_new("strict"), private_login("careful"));
-
-    private_exec("DROP ROLE IF EXISTS careful; CREATE ROLE careful LOGIN SUPERUSER; "
-                 "ALTER ROLE careful SET default_transaction_isolation = 'serializable'");
-    assert_true(db_use(db, "x") > 0);
-    /* No setting survives a transaction pooler: so there it must be refused. */
-    assert_told(SQLOCK_EREFUSED, "READ COMMITTED",
-                db_try(db_with(db, SQLOCK_OPEN_UNPREPARED), &err), &err);
-}
-
-TEST(test_hostile_defaults_of_a_role_change_nothing)
-{
-    static const char *const settings[] = {"default_transaction_deferrable=on",
-                                           "standard_conforming_strings=off",
-                                           "statement_timeout=500",
-                                           "lock_timeout=1",
-                                           "bytea_output=escape",
-                                           "search_path=nowhere",
-                                           "DateStyle=German,DMY",
-                                           "TimeZone=Asia/Kathmandu",
-                                           "extra_float_digits=-15",
-                                           "client_encoding=latin1",
-                                           "row_security=off",
-                                           "enable_indexscan=off"};
+    static const struct {
+        const char *setting, *refused;
+        unsigned flags;
+    } defaults[] = {
+        {"synchronous_commit=off", "synchronous_commit", SQLOCK_OPEN_UNPREPARED},
+        {"client_min_messages=error", "client_min_messages",
+         SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_ACCEPT_WEAK},
+        {"default_transaction_isolation=serializable", "READ COMMITTED", SQLOCK_OPEN_UNPREPARED},
+        {"default_transaction_deferrable=on", NULL, 0},
+        {"standard_conforming_strings=off", NULL, 0},
+        {"statement_timeout=500", NULL, 0},
+        {"lock_timeout=1", NULL, 0},
+        {"bytea_output=escape", NULL, 0},
+        {"search_path=nowhere", NULL, 0},
+        {"DateStyle=German,DMY", NULL, 0},
+        {"TimeZone=Asia/Kathmandu", NULL, 0},
+        {"extra_float_digits=-15", NULL, 0},
+        {"client_encoding=latin1", NULL, 0},
+        {"row_security=off", NULL, 0},
+        {"enable_indexscan=off", NULL, 0}};
     struct db db = new_migrated();
 
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        assert_true(db_use(set_by_url(db, settings[i]), settings[i]) > 0);
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+        struct db hostile = set_by_url(db, defaults[i].setting);
+
+        assert_true(db_use(hostile, defaults[i].setting) > 0);
+        if (defaults[i].refused != NULL)
+            assert_told(SQLOCK_EREFUSED, defaults[i].refused,
+                        db_try(db_with(hostile, defaults[i].flags), &err), &err);
+    }
 }
 
 TEST_MAIN_EACH(NULL, NULL)
