@@ -59,7 +59,7 @@ programs: $(programs)
 # ---- checks --------------------------------------------------------------------------------------
 
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
-    readme.sh install.sh) $(addprefix tests/docs/,names.sh english.sh plot.sh)
+    readme.sh install.sh) $(addprefix tests/docs/,names.sh english.sh)
 # The READMEs' examples run programs of many folders.
 checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)

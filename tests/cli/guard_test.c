@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "tests/cli/shell.h"
-#include "tests/cli/survivors.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/private.h"
 #include "tests/lib/proxy.h"

@@ -18,7 +18,6 @@
 
 #include "cli/run/wire.h"
 #include "tests/cli/shell.h"
-#include "tests/cli/survivors.h"
 
 /* ---- system calls that are refused ----------------------------------------------------------- */
 

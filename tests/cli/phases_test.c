@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/cli/shell.h"
-#include "tests/cli/survivors.h"
 
 /* The line in $D/status is one, and says this; of `child`, as JSON, its code and its signal. */
 static void assert_status(const char *outcome, int code, const char *child)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/cli/shell.h"
-#include "tests/cli/survivors.h"
 
 enum { LOCKER, GUARDIAN, WAKER, MEMBERS, CASES = 36 };
 

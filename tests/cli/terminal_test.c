@@ -15,13 +15,14 @@
 
 /* ---- a shell with job control, as small as can be -------------------------------------------- */
 
-struct terminal {
+/* The test's. */
+static struct {
     int master; /* what is typed is written here, what is shown is read */
     int orders; /* to the shell: 'f' for fg */
     int events; /* of the shell: struct event */
     pid_t shell;
     char shown[4096];
-};
+} t;
 
 struct event {
     int stopped; /* the signal that stopped the job; 0: it ended */
@@ -77,27 +78,27 @@ static void shell(const char *line, int in_background, int orders, int events)
 /* DIRECTLY: there is no shell, the line is the session's first process. */
 enum how { FOREGROUND, BACKGROUND, DIRECTLY };
 
-static void open_terminal(struct terminal *t, const char *line, enum how how)
+static void open_terminal(const char *line, enum how how)
 {
     int orders[2], events[2];
     pid_t parent = getpid();
 
-    memset(t, 0, sizeof *t);
-    t->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    assert_true(t->master >= 0 && grantpt(t->master) == 0 && unlockpt(t->master) == 0);
+    memset(&t, 0, sizeof t);
+    t.master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    assert_true(t.master >= 0 && grantpt(t.master) == 0 && unlockpt(t.master) == 0);
     assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
     assert_int_equal(pipe2(events, O_CLOEXEC), 0);
     fflush(NULL);
-    if ((t->shell = fork()) == 0) {
+    if ((t.shell = fork()) == 0) {
         int tty;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(99);
         setsid();
-        tty = open(ptsname(t->master), O_RDWR | O_CLOEXEC);
+        tty = open(ptsname(t.master), O_RDWR | O_CLOEXEC);
         ioctl(tty, TIOCSCTTY, 0);
-        close(t->master);
+        close(t.master);
         for (int fd = 0; fd < 3; fd++)
             dup2(tty, fd);
         signal(SIGHUP, SIG_DFL); /* whoever started the tests */
@@ -107,232 +108,201 @@ static void open_terminal(struct terminal *t, const char *line, enum how how)
     }
     close(orders[0]);
     close(events[1]);
-    t->orders = orders[1];
-    t->events = events[0];
+    t.orders = orders[1];
+    t.events = events[0];
 }
 
-static void close_terminal(struct terminal *t)
+static void close_terminal(void)
 {
-    close(t->master);
-    close(t->orders);
-    close(t->events);
-    child_wait(t->shell, patience_ms(10000));
+    close(t.master);
+    close(t.orders);
+    close(t.events);
+    child_wait(t.shell, patience_ms(10000));
 }
 
-static void type(struct terminal *t, const char *text)
+static void type(const char *text)
 {
-    assert_int_equal(write(t->master, text, strlen(text)), strlen(text));
+    assert_int_equal(write(t.master, text, strlen(text)), strlen(text));
 }
 
 /* What the terminal showed so far. */
-static const char *shown(struct terminal *t)
+static const char *shown(void)
 {
-    size_t used = strlen(t->shown);
-    ssize_t n = read(t->master, t->shown + used, sizeof t->shown - used - 1);
+    size_t used = strlen(t.shown);
+    ssize_t n = read(t.master, t.shown + used, sizeof t.shown - used - 1);
 
     if (n > 0)
-        t->shown[used + (size_t)n] = '\0';
-    return t->shown;
+        t.shown[used + (size_t)n] = '\0';
+    return t.shown;
 }
 
-static struct event next_event(struct terminal *t)
+static struct event next_event(void)
 {
     struct event event = {-1, -1};
     ssize_t n = 0;
 
-    fcntl(t->events, F_SETFL, O_NONBLOCK);
-    assert_soon((n = read(t->events, &event, sizeof event)) > 0, patience_ms(20000));
+    fcntl(t.events, F_SETFL, O_NONBLOCK);
+    assert_soon((n = read(t.events, &event, sizeof event)) > 0, patience_ms(20000));
     assert_int_equal(n, sizeof event);
     return event;
 }
 
-static void assert_ended(struct terminal *t, int code)
+static void assert_ended(int code)
 {
-    struct event event = next_event(t);
+    struct event event = next_event();
 
-    shown(t);
+    shown();
     if (event.stopped != 0 || event.code != code)
-        fail_msg("stopped %d, code %d; shown: %s", event.stopped, event.code, t->shown);
+        fail_msg("stopped %d, code %d; shown: %s", event.stopped, event.code, t.shown);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 TEST(test_ctrl_c_comes_once_and_the_command_decides, ON_SQLITE)
 {
-    struct terminal t;
-
     open_terminal(
-        &t,
         "exec sqlock $G run -c nightly 'trap \"echo INT >>$D/heard\" INT; echo >$D/ready; "
         "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
         FOREGROUND);
     wait_for("ready");
-    type(&t, "\003");
+    type("\003");
     wait_for("heard");
     sleep_ms(300);
     assert_string_equal(text_of("heard"), "INT\n");
     assert_sh("touch $D/enough");
-    assert_ended(&t, 5);
-    close_terminal(&t);
+    assert_ended(5);
+    close_terminal();
 }
 
 TEST(test_ctrl_c_ends_a_command_that_does_not_care, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t, "exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", FOREGROUND);
+    open_terminal("exec sqlock $G run -c nightly 'echo >$D/ready; exec sleep 100'", FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
-    type(&t, "\003");
-    assert_ended(&t, 128 + SIGINT);
-    close_terminal(&t);
+    type("\003");
+    assert_ended(128 + SIGINT);
+    close_terminal();
     assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
 TEST(test_command_reads_the_terminal, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; echo \"read $line\"; test -t 0'",
+    open_terminal("exec sqlock $G run -c nightly 'read line; echo \"read $line\"; test -t 0'",
                   FOREGROUND);
-    type(&t, "a line\n");
-    assert_ended(&t, 0);
-    assert_non_null(strstr(shown(&t), "read a line"));
-    close_terminal(&t);
+    type("a line\n");
+    assert_ended(0);
+    assert_non_null(strstr(shown(), "read a line"));
+    close_terminal();
 }
 
 /* The command forks nothing here: while a shell waits for a vfork() whose child the same Ctrl-Z has
  * stopped, it is not stopped itself, with or without us. */
 TEST(test_ctrl_z_stops_the_job_and_fg_continues_it, ON_SQLITE)
 {
-    struct terminal t;
-
     assert_sh("mkfifo $D/go");
-    open_terminal(&t,
-                  "exec sqlock $G run -c nightly "
+    open_terminal("exec sqlock $G run -c nightly "
                   "'echo $$ >$D/pids; echo >$D/ready; read word <$D/go; exit 5'",
                   FOREGROUND);
     wait_for("ready");
-    type(&t, "\032");
-    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    type("\032");
+    assert_int_equal(next_event().stopped, SIGTSTP);
     assert_sh("grep '^State:.T' /proc/$(cat $D/pids)/status");
     assert_says(75, NULL, NULL, "sqlock $G acquire -n nightly");
     assert_int_equal(write(t.orders, "f", 1), 1);
     assert_sh("echo word >$D/go");
-    assert_ended(&t, 5);
-    assert_non_null(strstr(shown(&t), "nightly: suspended"));
-    close_terminal(&t);
+    assert_ended(5);
+    assert_non_null(strstr(shown(), "nightly: suspended"));
+    close_terminal();
 }
 
 TEST(test_stopped_job_that_stays_so_loses_its_command, ON_SQLITE)
 {
-    struct terminal t;
-
     assert_sh("mkfifo $D/go");
-    open_terminal(&t,
-                  "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+    open_terminal("exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "read word <$D/go'",
                   FOREGROUND);
     wait_for("ready");
-    type(&t, "\032");
-    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    type("\032");
+    assert_int_equal(next_event().stopped, SIGTSTP);
     assert_says(0, "", NULL, "sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
     assert_int_equal(write(t.orders, "f", 1), 1);
-    assert_ended(&t, 76);
-    assert_non_null(strstr(shown(&t), "lock lost: lease expired while the command was suspended"));
-    close_terminal(&t);
+    assert_ended(76);
+    assert_non_null(strstr(shown(), "lock lost: lease expired while the command was suspended"));
+    close_terminal();
 }
 
 TEST(test_job_in_the_background_that_reads_is_stopped_as_a_job, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t, "exec sqlock $G run -c nightly 'read line; test \"$line\" = word'",
-                  BACKGROUND);
-    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    open_terminal("exec sqlock $G run -c nightly 'read line; test \"$line\" = word'", BACKGROUND);
+    assert_int_equal(next_event().stopped, SIGTSTP);
     assert_int_equal(write(t.orders, "f", 1), 1);
-    type(&t, "word\n");
-    assert_ended(&t, 0);
-    close_terminal(&t);
+    type("word\n");
+    assert_ended(0);
+    close_terminal();
 }
 
 TEST(test_closed_terminal_ends_the_command_and_frees_the_lock, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t,
-                  "exec sqlock $G run --ttl 10s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+    open_terminal("exec sqlock $G run --ttl 10s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while :; do sleep 0.02; done'",
                   FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
-    close_terminal(&t);
+    close_terminal();
     assert_says(0, "", NULL, "sqlock $G run -w 5s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
 }
 
 TEST(test_killed_locker_of_a_terminal_takes_its_command_along, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t,
-                  "echo $$ >$D/locker; exec sqlock $G run --ttl 2s -k 300ms nightly "
+    open_terminal("echo $$ >$D/locker; exec sqlock $G run --ttl 2s -k 300ms nightly "
                   "tests/cli/tree.sh $D stubborn",
                   FOREGROUND);
     wait_for("ready");
     kill(atoi(text_of("locker")), SIGKILL);
     assert_says(0, "", NULL, "sqlock $G run -w 20s nightly tests/cli/survivors.sh $D");
     assert_string_equal(text_of(".out"), "");
-    close_terminal(&t);
+    close_terminal();
 }
 
 /* As ssh -t starts it: the first process of the session, which alone is told that it is over. */
 TEST(test_closed_terminal_is_told_to_the_command_of_a_session_leader, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t,
-                  "exec sqlock $G run --ttl 10s -c nightly 'trap \"echo HUP >$D/heard; exit\" HUP; "
+    open_terminal("exec sqlock $G run --ttl 10s -c nightly 'trap \"echo HUP >$D/heard; exit\" HUP; "
                   "echo >$D/ready; while :; do sleep 0.02; done'",
                   DIRECTLY);
     wait_for("ready");
     sleep_ms(100);
-    close_terminal(&t);
+    close_terminal();
     assert_string_equal(text_of("heard"), "HUP\n");
     assert_sh("sqlock $G acquire -n nightly");
 }
 
 TEST(test_command_that_is_continued_alone_keeps_its_lock, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t,
-                  "exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
+    open_terminal("exec sqlock $G run --ttl 2s -c nightly 'echo $$ >$D/pids; echo >$D/ready; "
                   "while [ ! -e $D/enough ]; do sleep 0.02; done; exit 5'",
                   FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     assert_sh("kill -STOP $(cat $D/pids)");
-    assert_int_equal(next_event(&t).stopped, SIGTSTP);
+    assert_int_equal(next_event().stopped, SIGTSTP);
     assert_sh("kill -CONT $(cat $D/pids); sleep 2.5; touch $D/enough");
     assert_int_equal(write(t.orders, "f", 1), 1);
-    assert_ended(&t, 5);
-    close_terminal(&t);
+    assert_ended(5);
+    close_terminal();
 }
 
 /* One that does not care goes on, and so does its lock. */
 TEST(test_closed_terminal_leaves_a_command_that_ignores_it, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t,
-                  "exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2; "
+    open_terminal("exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2; "
                   "echo >$D/done'",
                   FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
-    close_terminal(&t);
+    close_terminal();
     assert_says(75, NULL, NULL, "sqlock $G acquire -w 1500ms nightly");
     wait_for("done");
     assert_sh("sqlock $G acquire -w 5s nightly");
@@ -340,43 +310,37 @@ TEST(test_closed_terminal_leaves_a_command_that_ignores_it, ON_SQLITE)
 
 TEST(test_wait_on_a_terminal_is_told_and_may_be_given_up, ON_SQLITE)
 {
-    struct terminal t;
-
     assert_sh("sqlock $G acquire -n --ttl 1h import");
-    open_terminal(&t, "exec sqlock $G run import true", FOREGROUND);
-    assert_soon(strstr(shown(&t), "waiting for \"import\", held by ") != NULL, patience_ms(20000));
-    assert_soon(strstr(shown(&t), "; Ctrl-C to give up\r\n") != NULL, patience_ms(20000));
-    type(&t, "\003");
-    assert_ended(&t, 128 + SIGINT);
-    assert_non_null(strstr(shown(&t), "gave up waiting for \"import\" after "));
-    close_terminal(&t);
+    open_terminal("exec sqlock $G run import true", FOREGROUND);
+    assert_soon(strstr(shown(), "waiting for \"import\", held by ") != NULL, patience_ms(20000));
+    assert_soon(strstr(shown(), "; Ctrl-C to give up\r\n") != NULL, patience_ms(20000));
+    type("\003");
+    assert_ended(128 + SIGINT);
+    assert_non_null(strstr(shown(), "gave up waiting for \"import\" after "));
+    close_terminal();
 }
 
 TEST(test_break_asks_with_holder_and_age, ON_SQLITE)
 {
-    struct terminal t;
-
     assert_sh("sqlock $G acquire -n -m job=x import");
-    open_terminal(&t, "exec sqlock $G break --older-than 0", FOREGROUND);
-    assert_soon(strstr(shown(&t), "Break 1 lock? [y/N] ") != NULL, patience_ms(20000));
-    assert_non_null(strstr(shown(&t), "  import: granted to "));
-    assert_non_null(strstr(shown(&t), " job=x script=sh "));
-    assert_non_null(strstr(shown(&t), "s ago\r\n"));
-    type(&t, "y\n");
-    assert_ended(&t, 0);
-    close_terminal(&t);
+    open_terminal("exec sqlock $G break --older-than 0", FOREGROUND);
+    assert_soon(strstr(shown(), "Break 1 lock? [y/N] ") != NULL, patience_ms(20000));
+    assert_non_null(strstr(shown(), "  import: granted to "));
+    assert_non_null(strstr(shown(), " job=x script=sh "));
+    assert_non_null(strstr(shown(), "s ago\r\n"));
+    type("y\n");
+    assert_ended(0);
+    close_terminal();
 }
 
 /* Only --watch begins with an empty screen. */
 TEST(test_ls_leaves_what_the_terminal_shows, ON_SQLITE)
 {
-    struct terminal t;
-
-    open_terminal(&t, "exec sqlock $G ls", FOREGROUND);
-    assert_ended(&t, 0);
-    assert_non_null(strstr(shown(&t), "NAME"));
-    assert_null(strchr(shown(&t), '\033'));
-    close_terminal(&t);
+    open_terminal("exec sqlock $G ls", FOREGROUND);
+    assert_ended(0);
+    assert_non_null(strstr(shown(), "NAME"));
+    assert_null(strchr(shown(), '\033'));
+    close_terminal();
 }
 
 TEST_MAIN_OF_COMMAND

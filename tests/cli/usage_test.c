@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/cli/shell.h"
-#include "tests/cli/survivors.h"
 
 static const char *const commands[] = {"run",  "acquire", "renew",   "release", "ls",
                                        "show", "break",   "migrate", "reap",    "help"};

@@ -248,16 +248,6 @@ static void test_call(void **state)
         assert_true(n > (t->call->least > 0));
 }
 
-bool is_word(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += len)
-        if ((at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' '))
-            return true;
-    return false;
-}
-
 /* What make check has no time for. On servers it tries what their own SQL and wire may make of a
  * fault: all else is the core's, and is tried on the fake driver and on SQLite. */
 static bool takes_long(const struct quirks *q, const struct call *c, const struct plan *plan)

@@ -104,8 +104,6 @@ int faulty_open(void);
  * is a process that is to be killed. */
 int counted_run(const struct quirks *q, int argc, char **argv);
 extern const struct call *const call_tables[]; /* then NULL */
-/* Whether a list of words with blanks between has this one. */
-bool is_word(const char *list, const char *word);
 
 /* ---- what calls ask -------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* URLs of PostgreSQL that name several hosts: how many there are, which one is taken, and what
  * becomes of those that are silent, refuse, or are no primary. */
-#include <signal.h>
 #include <sqlock/postgres.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,34 +145,6 @@ TEST(test_P8_connect_timeout_is_the_time_of_each)
     db.url = textf("%s&connect_timeout=2", db.url);
     proxy_mode_set(hosts_proxies[0], PROXY_HOLD);
     assert_between(1900000, opened_in(db), 2000000 + patience_ms(3000) * INT64_C(1000));
-}
-
-static pid_t postmaster(void)
-{
-    FILE *f = fopen(textf("%s/data/postmaster.pid", private_dir()), "r");
-    long pid = 0;
-
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%ld", &pid), 1);
-    fclose(f);
-    return (pid_t)pid;
-}
-
-TEST(test_P8_a_stopped_postmaster_is_as_silent)
-{
-    struct db db;
-    int64_t begun;
-    int rc;
-
-    db = hosts_two_ways(&postgres, "postgres", 1500);
-    begun = now_us();
-    assert_int_equal(kill(postmaster(), SIGSTOP), 0);
-    rc = db_try(db, &err);
-    kill(postmaster(), SIGCONT);
-    assert_told(SQLOCK_EUNREACH, "host 1: no connection before the deadline", rc, &err);
-    assert_between(1400000, now_us() - begun, 1500000 + patience_ms(1000) * INT64_C(1000));
-    db.request_ms = 3000;
-    assert_ok(db_try(db, &err), &err);
 }
 
 TEST(test_P18_what_every_host_would_say_is_said_at_once)

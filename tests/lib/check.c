@@ -78,8 +78,7 @@ void check_late(const char *what, int64_t limit_ms, const char *file, int line)
     _fail(file, line);
 }
 
-/* A word of a list with blanks between. */
-static bool listed(const char *list, const char *word)
+bool is_word(const char *list, const char *word)
 {
     size_t len = strlen(word);
 
@@ -93,7 +92,7 @@ bool test_wants(const char *driver)
 {
     const char *chosen = getenv("SQLOCK_TEST_DRIVERS");
 
-    return listed(TEST_DRIVERS_BUILT, driver) && (!chosen || !*chosen || listed(chosen, driver));
+    return is_word(TEST_DRIVERS_BUILT, driver) && (!chosen || !*chosen || is_word(chosen, driver));
 }
 
 bool test_strict(void)

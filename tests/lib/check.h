@@ -99,6 +99,8 @@ void check_late(const char *what, int64_t limit_ms, const char *file, int line);
 
 /* Whether a driver was built and not left out with SQLOCK_TEST_DRIVERS="fake sqlite". */
 bool test_wants(const char *driver);
+/* Whether a list of words with blanks between has this one. */
+bool is_word(const char *list, const char *word);
 /* STRICT=1: what would be skipped for want of a server fails. */
 bool test_strict(void);
 /* A server that a run may have: whose driver it is for, what it is called, what holds its URL. */

@@ -170,34 +170,6 @@ try() # KIND DRIVER COMPILER FLAG... FILE
     built=$((built + 1))
 }
 
-# As a binding for another language enters a driver: by its library's file and its function's name.
-cat >"$dir/binding.c" <<'C'
-#include <dlfcn.h>
-#include <sqlock/driver.h>
-#include <stdio.h>
-#include <string.h>
-int main(int argc, char **argv) /* SONAME DRIVER */
-{
-    char name[64];
-    const sqlock_driver *(*function)(void);
-    void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL, *symbol;
-    snprintf(name, sizeof name, "sqlock_driver_%s", argc == 3 ? argv[2] : "");
-    symbol = library != NULL ? dlsym(library, name) : NULL;
-    if (symbol == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
-    memcpy(&function, &symbol, sizeof function);
-    puts(function()->name);
-    return 0;
-}
-C
-"${CC:-gcc}" -I"$dir/shared/include" -o "$dir/binding" "$dir/binding.c" -ldl || complain "the binding was not built"
-for driver in $BUILT_DRIVERS; do
-    said=$(LD_LIBRARY_PATH=$dir/shared/lib "$dir/binding" "libsqlock-$driver.so.0" "$driver" 2>&1)
-    [ "$said" = "$driver" ] || complain "sqlock_driver_$driver() cannot be entered by its name: $said"
-done
-
 for driver in $BUILT_DRIVERS; do
     for kind in shared static; do
         try $kind "$driver" "${CC:-gcc}" -std=c99 -Wall -Wextra -pedantic -Werror "$dir/program.c"
