@@ -1,6 +1,6 @@
 /* The schema in MariaDB and MySQL: what migrations make of an empty database, where each of their
  * statements commits by itself. */
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <sqlock/mysql.h>
 #include <stdio.h>
@@ -110,68 +110,6 @@ char *place_catalogue(const struct place *p)
 /* ---- the lease of migrators --------------------------------------------------------------------
  */
 
-static void expect_waits(const struct place *p, int32_t least_ms, int32_t most_ms)
-{
-    struct db db = place_db(p);
-    int64_t begun = now_us();
-
-    db.request_ms = patience_ms(1000);
-    db_migrate(db);
-    assert_between(least_ms, (now_us() - begun) / 1000, most_ms);
-}
-
-/* Its lease runs out by itself, and whoever comes next waits for just that. */
-TEST(test_a_migrator_waits_for_the_lease_of_one_that_was_killed)
-{
-    struct place p = place_new();
-
-    place_migrate(&p);
-    place_exec(&p, "UPDATE {lock} SET owner = X'00112233445566778899aabbccddeeff', exp = "
-                   "(SELECT 700000 + CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)), "
-                   "since = 1 WHERE ns = X'0073716c6f636b'");
-    expect_waits(&p, 500, patience_ms(1900));
-    expect_waits(&p, 0, patience_ms(900));
-}
-
-/* Another one has taken over in between: this one must not do its next statement. */
-static void take_lease(void *user, long call)
-{
-    const struct place *p = user;
-
-    if (call == 5)
-        place_exec(p, "UPDATE {lock} SET owner = X'00112233445566778899aabbccddeeff', "
-                      "token = token + 1, exp = exp + 60000000 WHERE ns = X'0073716c6f636b'");
-    if (call >= 5)
-        sleep_ms(300);
-}
-
-/* A library with one migration more, and what comes between its calls; requests end in time. */
-static int migrate_with(const struct place *p, void (*before)(void *user, long call),
-                        int32_t request_ms)
-{
-    struct place grown = place_grown(p), tapped;
-    struct tap *tap;
-    struct db db;
-
-    place_migrate(p);
-    tapped = place_tapped(&grown, &tap);
-    tap->before = before;
-    tap->user = (void *)(uintptr_t)p;
-    db = place_db(&tapped);
-    db.request_ms = request_ms;
-    return db_try_migrate(db, &err);
-}
-
-TEST(test_a_migrator_whose_lease_was_taken_stops)
-{
-    struct place p = place_new(), grown = place_grown(&p);
-
-    assert_code(SQLOCK_ELOST, migrate_with(&p, take_lease, 1000), &err);
-    assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 3);
-    place_exec(&p, place_end_lease);
-    assert_int_equal(place_migrate(&grown), 1);
-}
-
 static int hold_row(void *arg)
 {
     const struct place *p = arg;
@@ -195,9 +133,17 @@ static void lock_row_for_a_while(void *user, long call)
 /* The server gives up waiting for the row before the client does; nobody has taken the lease. */
 TEST(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on)
 {
-    struct place p = place_new();
+    struct place p = place_new(), grown = place_grown(&p), tapped;
+    struct tap *tap;
+    struct db db;
 
-    assert_ok(migrate_with(&p, lock_row_for_a_while, 2000), &err);
+    place_migrate(&p);
+    tapped = place_tapped(&grown, &tap);
+    tap->before = lock_row_for_a_while;
+    tap->user = &p;
+    db = place_db(&tapped);
+    db.request_ms = 2000;
+    db_migrate(db);
     assert_int_equal(child_wait(holder, patience_ms(10000)), 0);
     assert_int_equal(place_number(&p, "SELECT version FROM {meta}"), 4);
 }

@@ -1,5 +1,5 @@
 /* The schema in PostgreSQL: what migrations make of an empty schema, and who may use it. */
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <libpq-fe.h>
 #include <sqlock/postgres.h>

@@ -1,5 +1,5 @@
 /* What is told of migrations, what is recorded of them, and what is written out. */
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <sqlock/register.h>
 #include <stdio.h>
@@ -111,33 +111,6 @@ struct db place_db(const struct place *p)
                        .request_ms = patience_ms(10000)};
 }
 
-sqlock_open_opts place_opts(const struct place *p)
-{
-    return db_opts(place_db(p));
-}
-
-int migrate_to(const struct place *p, int version, unsigned flags, int *out_applied,
-               sqlock_error *out_err)
-{
-    return db_migrate_to(place_db(p), version, flags, out_applied, out_err);
-}
-
-int go_down(const struct place *p, int version, unsigned flags, int *out_applied,
-            sqlock_error *out_err)
-{
-    return migrate_to(p, version, SQLOCK_MIGRATE_DOWN | flags, out_applied, out_err);
-}
-
-int open_code(const struct place *p, sqlock_error *out_err)
-{
-    return db_try(place_db(p), out_err);
-}
-
-int migrate_code(const struct place *p, sqlock_error *out_err)
-{
-    return db_try_migrate(place_db(p), out_err);
-}
-
 int verify_code(const struct place *p, sqlock_error *out_err)
 {
     sqlock_open_opts o = place_opts(p);
@@ -151,24 +124,6 @@ void place_forget_migrator(const struct place *p)
         place_exec(p, place_end_lease);
 }
 
-static int64_t use(sqlock *m, const char *name)
-{
-    sqlock_lock *lock = lock_now(m, name);
-    int64_t token = sqlock_lock_token(lock);
-
-    lock_give(lock);
-    return token;
-}
-
-int64_t place_use(const struct place *p, const char *name)
-{
-    sqlock *m = place_open(p);
-    int64_t token = use(m, name);
-
-    sqlock_close(m);
-    return token;
-}
-
 static int known_version(const struct place *p)
 {
     return p->dialect->migrations[p->dialect->n_migrations - 1].version;
@@ -176,11 +131,6 @@ static int known_version(const struct place *p)
 
 /* ---- comparing ---------------------------------------------------------------------------------
  */
-
-void assert_catalogue(const struct place *p, const char *expected)
-{
-    assert_string_equal(place_catalogue(p), expected);
-}
 
 char *place_tables(const struct place *p)
 {
@@ -196,11 +146,6 @@ char *place_tables(const struct place *p)
         }
     }
     return text;
-}
-
-void assert_tables(const struct place *p, const char *expected)
-{
-    assert_string_equal(place_tables(p), expected);
 }
 
 /* ---- what migrations build ---------------------------------------------------------------------
@@ -443,7 +388,7 @@ TEST(test_prefixes_are_different_locks)
     m = place_open(&one);
     n = place_open(&other);
     lock = lock_take(m, "x", 0, 0);
-    assert_true(use(n, "x") < use(n, "x"));
+    assert_true(lock_draw(n, "x") < lock_draw(n, "x"));
     lock_give(lock);
     sqlock_close(m);
     sqlock_close(n);

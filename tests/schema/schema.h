@@ -60,25 +60,25 @@ void place_exec(const struct place *p, const char *text);
 int64_t place_number(const struct place *p, const char *text);
 
 struct db place_db(const struct place *p);
-sqlock_open_opts place_opts(const struct place *p);
+#define place_opts(p) db_opts(place_db(p))
+#define place_open(p) db_open(place_db(p))
 /* The number of migrations that were applied. */
 #define place_migrate(p) db_migrate(place_db(p))
-#define place_open(p)    db_open(place_db(p))
-/* Migrate to a version, or only up, or only down. */
-int migrate_to(const struct place *p, int version, unsigned flags, int *out_applied,
-               sqlock_error *err);
-int go_down(const struct place *p, int version, unsigned flags, int *out_applied,
-            sqlock_error *err);
+/* Migrate to a version, or only down. */
+#define migrate_to(p, version, flags, out_applied, err)                                            \
+    db_migrate_to(place_db(p), (version), (flags), (out_applied), (err))
+#define go_down(p, version, flags, out_applied, err)                                               \
+    migrate_to((p), (version), SQLOCK_MIGRATE_DOWN | (flags), (out_applied), (err))
 /* Open, migrate, verify: their codes. */
-int open_code(const struct place *p, sqlock_error *err);
-int migrate_code(const struct place *p, sqlock_error *err);
+#define open_code(p, err)    db_try(place_db(p), (err))
+#define migrate_code(p, err) db_try_migrate(place_db(p), (err))
 int verify_code(const struct place *p, sqlock_error *err);
 /* All that is in the database is as it was. */
-void assert_catalogue(const struct place *p, const char *expected);
+#define assert_catalogue(p, expected) assert_string_equal(place_catalogue(p), (expected))
 /* A killed migrator's lease, if it left one, runs out now: a test need not wait for it. */
 void place_forget_migrator(const struct place *p);
-/* Take the lock and give it back; the grant's token. */
-int64_t place_use(const struct place *p, const char *name);
+/* Take the lock, renew it and give it back; the grant's token. */
+#define place_use(p, name) db_use(place_db(p), (name))
 /* The tables of tables.sql with `damage` (NULL: none) in them. The test fails if the damage is not
  * possible, because the file was rewritten. */
 void place_build(const struct place *p, const struct damage *damage);
@@ -93,8 +93,34 @@ bool pipe_to(const char *client, const char *command, const char *text);
 /* place_catalogue() without the floor of tokens, which is a clock's, and rises with each
  * way down. */
 char *place_tables(const struct place *p);
-void assert_tables(const struct place *p, const char *expected);
+#define assert_tables(p, expected) assert_string_equal(place_tables(p), (expected))
 /* records.c: write migrations out and run them by place_pipe(). */
 void place_pipe_written(const struct place *p, int from, int to);
+
+/* ---- by tap.c ---------------------------------------------------------------------------------
+ * A driver that looks on: it hands every call to the real one, and kills the process after a call
+ * of one's choice, or lets a test act before each. And other libraries. */
+
+/* One for the whole program: a driver's calls carry nothing of ours. */
+struct tap {
+    const sqlock_driver *real;
+    long calls;                            /* that change or ask something; not open and close */
+    long kill_after;                       /* SIGKILL behind so many calls; -1: never */
+    void (*before)(void *user, long call); /* NULL: nothing */
+    void *user;
+};
+
+/* The place by way of the tap, which is reset; p->driver leads back to the real one. */
+struct place place_tapped(const struct place *p, struct tap **out_tap);
+
+/* The same place as a newer library sees it, that knows a migration more: two tables. */
+struct place place_grown(const struct place *p);
+/* ... as the release before the newest migration sees it. */
+struct place place_older(const struct place *p);
+/* ... as a library sees it whose migrations, scripts or both are others. */
+struct place place_with(const struct place *p, const sqlock_dialect *dialect);
+
+/* ... as a library sees it to which the schema's generation is another one by so many. */
+struct place place_of_generation(const struct place *p, int more);
 
 #endif

@@ -1,5 +1,5 @@
 /* Migrators that are killed, meet each other, or take the schema away from programs at work. */
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <signal.h>
 

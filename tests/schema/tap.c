@@ -1,4 +1,4 @@
-#include "tests/schema/tap.h"
+#include "tests/schema/schema.h"
 
 #include <signal.h>
 #include <stdlib.h>
