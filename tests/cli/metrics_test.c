@@ -154,19 +154,6 @@ TEST(test_metrics_that_cannot_be_written_are_74, ON_SQLITE)
     assert_sh("test -p $D/pipe && test -c /dev/full && test -z \"$(ls -A $D/folder)\"");
 }
 
-/* Root may do everything unless this is taken away. */
-#define AS_ANYBODY                                                                                 \
-    "$(test $(id -u) != 0 || echo setpriv --bounding-set=-dac_override,-dac_read_search)"
-
-TEST(test_metrics_in_a_folder_that_is_closed_keep_the_old_file, ON_SQLITE)
-{
-    assert_sh("mkdir $D/closed; echo old >$D/closed/orders.prom; chmod 555 $D/closed");
-    assert_says(74, NULL, "Permission denied",
-                AS_ANYBODY " sqlock $G reap --metrics-file $D/closed/orders.prom");
-    assert_string_equal(sh("cat $D/closed/orders.prom; chmod 755 $D/closed")->out, "old\n");
-    assert_nothing_beside("$D/closed");
-}
-
 /* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut.
  */
 TEST(test_metrics_cut_short_keep_the_old_file, ON_POSTGRES)

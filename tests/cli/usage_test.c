@@ -14,77 +14,39 @@ static const char *const commands[] = {"run",  "acquire", "renew",   "release", 
 
 TEST(test_wrong_usage_is_64_before_any_database, ON_SQLITE)
 {
-    static const char *const lines[] = {
-        "",
-        "nonsense",
-        "--nonsense ls",
-        "-Z ls",
-        "ls --nonsense",
-        "ls a b",
-        "ls --older-than",
-        "ls --older-than 5x",
-        "ls --older-than ''",
-        "ls --older-than -1",
-        "ls --older-than .",
-        "ls --older-than 1.",
-        "ls --older-than 1e3",
-        "ls --older-than 25d",
-        "ls --older-than 1h1h",
-        "ls --older-than 30m1h",
-        "ls --older-than 1h30",
-        "ls --older-than 5M",
-        "ls --held=yes",
-        "show",
-        "show a b",
-        "show a -q b",
-        "acquire",
-        "acquire a b",
-        "acquire -w 1s",
-        "acquire --ttl 10ms a",
-        "acquire --ttl 8d a",
-        "acquire -m novalue a",
-        "acquire -m =value a",
-        "acquire --owner 12 a",
-        "renew a",
-        "renew a 0123456789abcdef0123456789abcdef",
-        "release a 0123456789abcdef0123456789abcdef",
-        "release a nonsense 1",
-        "renew a 0123456789abcdef0123456789abcdef 1x",
-        "renew --ttl 0 a 0123456789abcdef0123456789abcdef 1",
-        "renew --ttl 8d a 0123456789abcdef0123456789abcdef 1",
-        "renew a 0123456789abcdef0123456789abcdeg 1",
-        "break a",
-        "break --token 1",
-        "break --token 0 a",
-        "break --token 1 --older-than 1h a",
-        "break --token 1 a b",
-        "break --token 9007199254740992 a",
-        "run a",
-        "run a --",
-        "run a -- --",
-        "run -c a",
-        "run -c a echo b c",
-        "run a --no-such-option true",
-        "run -E 256 a true",
-        "run -E x a true",
-        "run --on-lost hope a true",
-        "run --status-fd 77 a true",
-        "run --max-time x a true",
-        "migrate",
-        "reap now",
-        "reap --batch 0",
-        "reap --limit x",
-        "reap --loop 30d",
-        "reap --idle 0",
-        "migrate sideways",
-        "help nonsense",
-        "help run ls",
-        "--local -U sqlite:x ls",
-        "ls --version",
+    static const struct {
+        const char *command, *words; /* each between two | */
+    } wrong[] = {
+        {"", "|nonsense|--nonsense ls|-Z ls|--local -U sqlite:x ls"},
+        {"ls", "--nonsense|a b|--older-than|--older-than 5x|--older-than ''|"
+               "--older-than -1|--older-than .|--older-than 1.|--older-than 1e3|"
+               "--older-than 25d|--older-than 1h1h|--older-than 30m1h|--older-than 1h30|"
+               "--older-than 5M|--held=yes|--version"},
+        {"show", "|a b|a -q b"},
+        {"acquire", "|a b|-w 1s|--ttl 10ms a|--ttl 8d a|-m novalue a|-m =value a|--owner 12 a"},
+        {"renew", "a|a 0123456789abcdef0123456789abcdef|"
+                  "a 0123456789abcdef0123456789abcdef 1x|"
+                  "--ttl 0 a 0123456789abcdef0123456789abcdef 1|"
+                  "--ttl 8d a 0123456789abcdef0123456789abcdef 1|"
+                  "a 0123456789abcdef0123456789abcdeg 1"},
+        {"release", "a 0123456789abcdef0123456789abcdef|a nonsense 1"},
+        {"break", "a|--token 1|--token 0 a|--token 1 --older-than 1h a|--token 1 a b|"
+                  "--token 9007199254740992 a"},
+        {"run", "a|a --|a -- --|-c a|-c a echo b c|a --no-such-option true|-E 256 a true|"
+                "-E x a true|--on-lost hope a true|--status-fd 77 a true|"
+                "--max-time x a true"},
+        {"migrate", "|sideways"},
+        {"reap", "now|--batch 0|--limit x|--loop 30d|--idle 0"},
+        {"help", "nonsense|run ls"},
     };
 
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        assert_says(64, "", "sqlock: ", "SQLOCK_URL=sqlite:/nonexistent/x sqlock %s", lines[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (const char *at = wrong[i].words, *end; at != NULL;
+             at = *end != '\0' ? end + 1 : NULL) {
+            end = strchrnul(at, '|');
+            assert_says(64, "", "sqlock: ", "SQLOCK_URL=sqlite:/nonexistent/x sqlock %s %.*s",
+                        wrong[i].command, (int)(end - at), at);
+        }
 }
 
 TEST(test_wrong_usage_says_where_to_look, ON_SQLITE)
@@ -163,19 +125,17 @@ TEST(test_name_that_cannot_be_is_wrong_usage, ON_SQLITE)
 
 TEST(test_what_comes_later_is_refused_by_name, ON_SQLITE)
 {
-    static const char *const lines[] = {
-        "waits",
-        "doctor",
-        "metrics",
-        "completion bash",
-        "help waits",
-        "run -s a true",
-        "acquire -s a",
-        "run -l b a true",
-        "acquire --slots 3 a",
-        "ls --waiting",
-        "run --slots 2 a true",
-    };
+    static const char *const lines[] = {"waits",
+                                        "doctor",
+                                        "metrics",
+                                        "completion bash",
+                                        "help waits",
+                                        "run -s a true",
+                                        "acquire -s a",
+                                        "run -l b a true",
+                                        "acquire --slots 3 a",
+                                        "ls --waiting",
+                                        "run --slots 2 a true"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_says(64, "", "not available in this version yet", "sqlock %s", lines[i]);

@@ -66,22 +66,15 @@ static int before(struct faulty *c, enum fault *fault, sqlock_error *err)
     return *fault == FAULT_LOSE_REQUEST ? lost(err, 0) : 0;
 }
 
-/* Behind it, when it was done. 1: it is done once more, to find the link broken. */
-static int behind(struct faulty *c, enum fault *fault, int *rc, unsigned flags, sqlock_error *err)
+/* Behind it, when it was done. An application's link breaks on the wire (wire.c). */
+static int behind(struct faulty *c, enum fault fault, int rc, unsigned flags, sqlock_error *err)
 {
-    const bool loses = *fault == FAULT_LOSE_REPLY && *rc == 0;
-
-    if (*fault == FAULT_DIE_AFTER)
+    if (fault == FAULT_DIE_AFTER)
         fault_die();
-    *fault = FAULT_NONE;
-    if (loses && c->app == NULL) {
-        fault_lost();
-        *rc = lost(err, flags);
-    }
-    if (!loses || c->app == NULL || quirks->app->kill == NULL)
-        return 0;
-    quirks->app->kill(c->app);
-    return 1;
+    if (fault != FAULT_LOSE_REPLY || rc != 0 || c->app != NULL)
+        return rc;
+    fault_lost();
+    return lost(err, flags);
 }
 
 /* The rest of a slot: the real one's call, with the fault before it or behind it, into rc. */
@@ -91,9 +84,7 @@ static int behind(struct faulty *c, enum fault *fault, int *rc, unsigned flags, 
                                                                                                    \
     if (rc != 0)                                                                                   \
         return rc;                                                                                 \
-    do                                                                                             \
-        rc = (call);                                                                               \
-    while (behind(c, &fault, &rc, (flags), err))
+    rc = behind(c, fault, (call), (flags), err)
 
 /* ---- the slots ------------------------------------------------------------------------------- */
 

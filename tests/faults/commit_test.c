@@ -8,7 +8,6 @@
 
 #include "tests/lib/lite.h"
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 
 #ifdef TEST_HAVE_POSTGRES
 #include "tests/lib/pq.h"

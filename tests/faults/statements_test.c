@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 
 #ifdef TEST_HAVE_SQLITE
 #include <sqlite3.h>

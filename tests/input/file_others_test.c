@@ -1,4 +1,5 @@
-/* SQLite files that others fill the disk of, replace, remove and lock while we use them. */
+/* SQLite files that others fill the disk of, replace, remove and lock while we use them; what is
+ * synced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -6,14 +7,18 @@
 #include <sqlite3.h>
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/input/file.h"
 
 static sqlock_error err;
+
+static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE", "PRAGMA journal_mode = WAL"};
 
 /* ---- no space ----------------------------------------------------------------------------------
  */
@@ -188,8 +193,6 @@ static pid_t start_writer(struct writer *w)
     close(w->ready[1]);
     return child;
 }
-
-static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE", "PRAGMA journal_mode = WAL"};
 
 TEST(test_acquire_waits_for_another_writer)
 {
@@ -417,6 +420,51 @@ TEST(test_opening_a_locked_file_is_cut_at_once)
     driver->close(conn);
     sqlock_wake_close(o.wake_fd);
     assert_int_equal(child_wait(child, 5000), 0);
+}
+
+/* ---- syncs -------------------------------------------------------------------------------------
+ * What is granted is on the disk before it is told (P1, P2): they are counted, in place of libc's.
+ */
+
+static atomic_int syncs;
+
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void assert_synced(int rc)
+{
+    assert_ok(rc, &err);
+    assert_true(atomic_exchange(&syncs, 0) > 0);
+}
+
+TEST(test_each_grant_renewal_and_release_is_synced)
+{
+    for (size_t i = 0; i < 2; i++) {
+        char *path = new_migrated();
+        sqlock_lock *lock = NULL;
+        sqlock *m = NULL;
+
+        lite_exec_at(path, modes[i]);
+        m = db_open(file_db(path));
+        for (int again = 0; again < 3; again++) { /* the first one in a WAL may sync its head */
+            atomic_store(&syncs, 0);
+            assert_synced(lock_try(m, "x", 0, &lock, &err));
+            usleep(5000); /* in the same millisecond it would change nothing */
+            assert_synced(sqlock_renew(lock, &err));
+            assert_synced(sqlock_release(lock, &err));
+            sqlock_lock_free(lock);
+        }
+        sqlock_close(m);
+    }
 }
 
 TEST_MAIN_EACH(NULL, NULL)

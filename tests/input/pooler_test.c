@@ -9,7 +9,6 @@
 #include "tests/lib/pooler.h"
 #include "tests/lib/pq.h"
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 #include "tests/lib/words.h"
 
 static sqlock_error err;
@@ -25,29 +24,6 @@ static struct db new_pooled(const char *schema)
     private_exec("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s", schema, schema);
     db_migrate(pooled(schema));
     return pooled(schema);
-}
-
-/* ---- tests -------------------------------------------------------------------------------------
- */
-
-TEST(test_acquire_renew_release_and_list_work_behind_a_transaction_pooler)
-{
-    struct db db = new_pooled("pooled");
-    sqlock *m = db_open(db), *other = db_open(db);
-    sqlock_lock *lock = lock_take(m, "x", 0, 0), *none = NULL;
-    sqlock_acquire_opts once = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_holder holder = {.size = sizeof holder};
-    int64_t token = sqlock_lock_token(lock);
-
-    once.wait_ms = 0;
-    once.holder = &holder;
-    assert_code(SQLOCK_EBUSY, sqlock_acquire(other, "x", &once, &none, &err), &err);
-    assert_true(holder.token == token);
-    assert_ok(sqlock_renew(lock, &err), &err);
-    lock_give(lock);
-    assert_true(lock_draw(other, "x") > token);
-    sqlock_close(m);
-    sqlock_close(other);
 }
 
 enum { WORKERS = 4, ROUNDS = 25 };

@@ -7,7 +7,6 @@
 
 #include "tests/input/hosts.h"
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 
 static sqlock_error err;
 

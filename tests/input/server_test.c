@@ -9,7 +9,6 @@
 #include "tests/lib/pg.h"
 #include "tests/lib/pq.h"
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/words.h"
 

@@ -7,7 +7,6 @@
 
 #include "tests/lib/pq.h"
 #include "tests/lib/private.h"
-#include "tests/lib/private_db.h"
 #include "tests/lib/words.h"
 
 static sqlock_error err;

@@ -3,6 +3,7 @@
 #ifndef SQLOCK_TESTS_LIB_PRIVATE_H
 #define SQLOCK_TESTS_LIB_PRIVATE_H
 
+#include "tests/lib/db.h"
 #include "tests/lib/servers.h"
 
 /* Its URL, for a superuser without a password. Where there can be none the test is skipped, loudly;
@@ -22,5 +23,11 @@ const struct server *private_server(void);
 #define private_exec(...)        server_exec(private_server(), __VA_ARGS__)
 #define private_set(name, value) server_set(private_server(), (name), (value))
 #define private_number(...)      server_number(private_server(), __VA_ARGS__)
+
+/* A schema of the private PostgreSQL server; private_new(): made anew, and migrated. */
+struct db private_db(const char *schema);
+struct db private_new(const char *schema);
+/* That server's URL for a role without a password. */
+char *private_login(const char *role);
 
 #endif

@@ -30,11 +30,12 @@ read_mutant()
 {
     local key
     [ -r "$mutant" ] || end 1 "there is no $mutant"
-    for key in wrong promise check says on limit; do
+    for key in wrong promise check says on; do
         [ -n "$(field $key)" ] || end 1 "its file does not tell '$key:'"
     done
     read -r program filter <<<"$(field check)"
     says=$(field says) on=$(field on) limit=$(field limit)
+    limit=${limit:-60}
     [ -n "$filter" ] || end 1 "its check is a program without a test's name"
 }
 

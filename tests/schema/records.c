@@ -262,20 +262,6 @@ TEST(test_bad_versions_flags_and_directions_are_refused)
                           "003_breaks pending no record\n004_more pending no record\n");
 }
 
-/* Where DDL is not transactional a migrator can be killed between the record and the version. */
-TEST(test_a_record_that_a_killed_migrator_left_is_written_anew)
-{
-    struct place p = place_new(), grown = place_grown(&p);
-
-    place_migrate(&p);
-    place_exec(&p, "INSERT INTO {migration} (version, name, checksum, applied) "
-                   "VALUES (4, 'left', 'ffffffffffffffff', 1)");
-    assert_states(&grown, APPLIED_ALL "004_more pending no record\n");
-    assert_int_equal(place_migrate(&grown), 1);
-    assert_states(&grown, APPLIED_ALL "004_more applied\n");
-    assert_ok(verify_code(&grown, &err), &err);
-}
-
 /* ---- written out -------------------------------------------------------------------------------
  */
 

@@ -298,17 +298,14 @@ TEST(test_dribble_passes_a_few_bytes_at_a_time)
 TEST(test_postgres_is_reached_through_the_proxy)
 {
     struct proxy *p = proxy_start_pg();
-    char *through = pg_url_through(proxy_url(p), proxy_dir(p), "5432");
     char host[256];
     char port[16];
 
-    assert_string_equal(through, proxy_url(p));
     pg_url_target(proxy_url(p), host, port);
     assert_memory_equal(host, proxy_dir(p), strlen(proxy_dir(p)));
     assert_string_equal(port, "");
     assert_true(proxy_accepted(p) >= 1);
     assert_true(proxy_requests(p) >= 1);
-    free(through);
     proxy_stop(p);
 }
 
