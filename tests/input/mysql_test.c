@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/input/hosts.h"
 #include "tests/input/mysql_open.h"
 #include "tests/lib/my_private.h"
 #include "tests/lib/proxy.h"

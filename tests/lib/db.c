@@ -60,6 +60,15 @@ int db_try_migrate(struct db db, sqlock_error *err)
     return db_migrate_to(db, SQLOCK_SCHEMA_LATEST, 0, NULL, err);
 }
 
+void assert_migrating_says_what_opening_says(struct db db, int code)
+{
+    sqlock_error opened, err;
+
+    assert_code(code, db_try(db, &opened), &opened);
+    assert_code(code, db_try_migrate(db, &err), &err);
+    assert_string_equal(err.text + strlen("migrate"), opened.text + strlen("open"));
+}
+
 int db_migrate_at(struct db db, const char *file, int line)
 {
     sqlock_open_opts o = db_opts(db);

@@ -38,6 +38,8 @@ int db_try(struct db db, sqlock_error *err);
 /* To a version, or to the newest one. */
 int db_migrate_to(struct db db, int version, unsigned flags, int *out_applied, sqlock_error *err);
 int db_try_migrate(struct db db, sqlock_error *err);
+/* Both are refused with this code, for the same reason. */
+void assert_migrating_says_what_opening_says(struct db db, int code);
 /* How many migrations were applied. */
 #define db_migrate(db) db_migrate_at((db), __FILE__, __LINE__)
 /* Acquire, renew and release by a manager of its own; the token. */
