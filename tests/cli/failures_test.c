@@ -58,29 +58,25 @@ TEST(test_unreachable_database_is_69, ON_ALL)
 /* Waiting does not mend it. */
 TEST(test_url_that_names_nothing_is_78_at_once, ON_SERVERS)
 {
-    char own[2100], url[4200];
+    const char *own =
+        textf("%s%c", getenv("SQLOCK_URL"), strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
 
-    snprintf(own, sizeof own, "%s%c", getenv("SQLOCK_URL"),
-             strchr(getenv("SQLOCK_URL"), '?') ? '&' : '?');
-    snprintf(url, sizeof url, "%s%s", own, on_postgres() ? "sslmode=bogus" : "ssl-mode=bogus");
-    setenv("SQLOCK_URL", url, 1);
+    setenv("SQLOCK_URL", textf("%s%s", own, on_postgres() ? "sslmode=bogus" : "ssl-mode=bogus"), 1);
     assert_true(sh("sqlock $G --wait-db 30s ls")->took_ms < patience_ms(10000));
     assert_said(78, "", on_postgres() ? "bogus" : "ssl-mode is ");
-    if (on_postgres())
-        snprintf(url, sizeof url, "%sdbname=no_such_db", own);
-    else
-        snprintf(url, sizeof url, "mysql://root@localhost/no_such_db?socket=%s", my_socket_path());
-    setenv("SQLOCK_URL", url, 1);
+    setenv("SQLOCK_URL",
+           on_postgres() ? textf("%sdbname=no_such_db", own)
+                         : textf("mysql://root@localhost/no_such_db?socket=%s", my_socket_path()),
+           1);
     assert_true(sh("sqlock --wait-db 30s run a touch $D/ran")->took_ms < patience_ms(10000));
     assert_said(78, "", "no_such_db");
 }
 
 TEST(test_wait_db_waits_for_a_server, ON_POSTGRES)
 {
-    struct proxy *proxy;
     pid_t waiter;
+    struct proxy *proxy = database_by_proxy();
 
-    proxy = database_by_proxy();
     proxy_refuse(proxy, 1);
     assert_says(69, "", NULL, "sqlock $G --wait-db 500ms ls");
     assert_between(400, sh("sqlock $G --wait-db 500ms run nightly touch $D/ran")->took_ms,
@@ -137,12 +133,9 @@ TEST(test_refused_by_the_database_is_77, ON_ALL)
 {
     if (on_postgres()) {
         const char *url = pg_url();
-        char *other = NULL;
 
-        assert_true(asprintf(&other, "%s%coptions=-crole%%3Dpg_monitor", url,
-                             strchr(url, '?') ? '&' : '?') > 0);
-        setenv("SQLOCK_URL", other, 1);
-        free(other);
+        setenv("SQLOCK_URL",
+               textf("%s%coptions=-crole%%3Dpg_monitor", url, strchr(url, '?') ? '&' : '?'), 1);
     } else if (on_sqlite()) {
         /* root may do everything unless this is taken away */
         assert_sh("chmod 0 $D/locks.db*");
@@ -152,10 +145,7 @@ TEST(test_refused_by_the_database_is_77, ON_ALL)
             "sqlock ls; else sqlock ls; fi");
         return;
     } else {
-        char url[4200];
-
-        snprintf(url, sizeof url, "mysql://nobody@localhost/test?socket=%s", my_socket_path());
-        setenv("SQLOCK_URL", url, 1);
+        setenv("SQLOCK_URL", textf("mysql://nobody@localhost/test?socket=%s", my_socket_path()), 1);
     }
     assert_all_end_with(77, NULL);
 }

@@ -219,8 +219,7 @@ static void clock_of_our_own(void)
 }
 
 /* A renewal finds its row locked, and the clock five seconds further: the lease of 12 ends in
- * five seconds less than the guardian was told with the grant. Nobody can tell it a second time.
- */
+ * five seconds less than the guardian was told with the grant. Nobody can tell it twice. */
 TEST(test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_command, ON_POSTGRES)
 {
     pid_t run, session;
@@ -249,8 +248,7 @@ TEST(test_stopped_locker_whose_lease_was_cut_by_the_clock_loses_its_command, ON_
     assert_ends(run, 76);
 }
 
-/* ---- what does not want to die ----------------------------------------------------------------
- */
+/* ---- what does not want to die --------------------------------------------------------------- */
 
 /* It forks and ends, its child does the same: whoever reads its number is late. */
 TEST(test_process_that_forks_all_the_time_is_caught, ON_SQLITE)

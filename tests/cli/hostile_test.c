@@ -1,7 +1,5 @@
 /* `sqlock run` where the system or its surroundings work against it: system calls that are refused,
- * messages that nobody reads, orders that do not arrive, namespaces. Nothing of it is the
- * database's.
- */
+ * messages that nobody reads, orders that do not arrive, namespaces. No database matters. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -48,8 +48,7 @@ TEST(test_metrics_tell_what_a_run_did, ON_ALL)
     assert_nothing_beside("$D");
 }
 
-/* Each family is announced once, each line is one that a parser takes, and the last one is the end.
- */
+/* Each family is announced once, each line is one that a parser takes, and there is an end. */
 TEST(test_metrics_are_text_that_collectors_read, ON_SQLITE)
 {
     assert_sh(
@@ -154,8 +153,7 @@ TEST(test_metrics_that_cannot_be_written_are_74, ON_SQLITE)
     assert_sh("test -p $D/pipe && test -c /dev/full && test -z \"$(ls -A $D/folder)\"");
 }
 
-/* Files may not grow at all, or not to the end of this one: what is on a server's disk is not cut.
- */
+/* Files may not grow at all, or not to the end of this one: a server's disk is not cut. */
 TEST(test_metrics_cut_short_keep_the_old_file, ON_POSTGRES)
 {
     assert_sh("sqlock $G reap " METRICS "; cp $D/orders.prom $D/copy");

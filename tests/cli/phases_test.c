@@ -10,14 +10,12 @@
 /* The line in $D/status is one, and says this; of `child`, as JSON, its code and its signal. */
 static void assert_status(const char *outcome, int code, const char *child)
 {
-    char words[100];
-    const char *text = text_of("status");
+    const char *text = text_of("status"), *words;
 
     if (strchr(text, '\n') == NULL || strchr(text, '\n')[1] != '\0')
         fail_msg("no line, or more than one: %s", text);
-    snprintf(words, sizeof words,
-             "\"outcome\":\"%s\",\"exit\":%d,\"child_status\":%s,\"child_signal\":", outcome, code,
-             child);
+    words = textf("\"outcome\":\"%s\",\"exit\":%d,\"child_status\":%s,\"child_signal\":", outcome,
+                  code, child);
     if (strstr(text, words) == NULL)
         fail_msg("%s is not in %s", words, text);
 }
@@ -123,9 +121,9 @@ TEST(test_max_time_ends_what_does_not_care_for_its_lock, ON_SQLITE)
 
 TEST(test_no_grace_is_no_grace, ON_SQLITE)
 {
-    const struct said *said;
+    const struct said *said =
+        sh("sqlock run --max-time 300ms -k 0 nightly sh -c 'trap \"\" TERM; sleep 100'");
 
-    said = sh("sqlock run --max-time 300ms -k 0 nightly sh -c 'trap \"\" TERM; sleep 100'");
     assert_said(124, NULL, NULL);
     assert_between(300, said->took_ms, patience_ms(3000));
 }

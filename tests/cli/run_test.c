@@ -29,8 +29,7 @@ TEST(test_busy_is_75_or_what_was_asked_for, ON_SQLITE)
     assert_says(1, NULL, NULL, "test -e $D/ran");
 }
 
-/* ---- what the command is given ----------------------------------------------------------------
- */
+/* ---- what the command is given --------------------------------------------------------------- */
 
 TEST(test_command_finds_its_lock_in_the_environment, ON_ALL)
 {

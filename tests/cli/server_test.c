@@ -14,11 +14,8 @@
 /* Another server than the test's; $G leads to a schema on it. */
 static void database_at(const char *url, const char *schema)
 {
-    char text[300];
-
     setenv("SQLOCK_URL", url, 1);
-    snprintf(text, sizeof text, "--schema %s", schema);
-    setenv("G", text, 1);
+    setenv("G", textf("--schema %s", schema), 1);
 }
 
 /* The whole life of a lock, and what people and cron do. */
@@ -169,12 +166,9 @@ static void assert_password_is_seen_nowhere(void)
 #ifdef TEST_HAVE_POSTGRES
 TEST(test_password_for_postgres_is_seen_nowhere, ON_POSTGRES | EMPTY)
 {
-    char url[400];
-
     private_exec("DROP SCHEMA IF EXISTS secret CASCADE; CREATE SCHEMA secret");
     database_at(private_url(), "secret");
-    snprintf(url, sizeof url, "postgresql://postgres:h0rse@/postgres?host=%s", private_dir());
-    setenv("PW_URL", url, 1);
+    setenv("PW_URL", textf("postgresql://postgres:h0rse@/postgres?host=%s", private_dir()), 1);
     assert_password_is_seen_nowhere();
     assert_sh("sqlock -U \"$PW_URL\" $G run b true 2>/dev/null");
     unsetenv("PW_URL");
@@ -187,14 +181,11 @@ TEST(test_password_for_postgres_is_seen_nowhere, ON_POSTGRES | EMPTY)
 #ifdef TEST_HAVE_MYSQL
 TEST(test_password_for_mysql_is_seen_nowhere, ON_MYSQL | EMPTY)
 {
-    char url[400];
-
     my_private_exec("CREATE DATABASE IF NOT EXISTS secret; CREATE USER keeper@localhost "
                     "IDENTIFIED BY 'h0rse'; GRANT ALL ON *.* TO keeper@localhost");
     database_at(my_private_url(), "secret");
-    snprintf(url, sizeof url, "mysql://keeper:h0r%%73e@localhost/test?socket=%s",
-             my_private_socket());
-    setenv("PW_URL", url, 1);
+    setenv("PW_URL", textf("mysql://keeper:h0r%%73e@localhost/test?socket=%s", my_private_socket()),
+           1);
     assert_password_is_seen_nowhere();
     unsetenv("PW_URL");
 }

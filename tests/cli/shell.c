@@ -32,10 +32,9 @@ const char *database_name(void)
 /* $D/token NAME: of its last grant. */
 static void token_script(void)
 {
-    char path[4200];
+    const char *path = textf("%s/token", test_folder);
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/token", test_folder);
     if ((file = fopen(path, "w")) == NULL)
         fail_msg("%s: %s", path, strerror(errno));
     fputs("#!/bin/sh\n"
@@ -48,33 +47,27 @@ static void token_script(void)
 static void folder_new(void)
 {
     const char *path = getenv("PATH");
-    char build[4096], *slash, *joined = NULL;
+    char *build = textf("%s", TEST_COMMAND), *slash;
 
     test_folder = temp_dir();
     setenv("D", test_folder, 1);
     token_script();
     unsetenv("DATABASE_URL");
-    snprintf(build, sizeof build, "%s", TEST_COMMAND);
     if ((slash = strrchr(build, '/')) != NULL)
         *slash = '\0';
-    if (strncmp(path, build, strlen(build)) != 0 && asprintf(&joined, "%s:%s", build, path) > 0)
-        setenv("PATH", joined, 1);
-    free(joined);
+    if (strncmp(path, build, strlen(build)) != 0)
+        setenv("PATH", textf("%s:%s", build, path), 1);
 }
 
 /* SQLite's file is in the test's folder. */
 static void database_empty(void)
 {
-    static char url[4200], options[300];
-
     folder_new();
-    snprintf(url, sizeof url, "sqlite:%s/locks.db", test_folder);
-    place = (struct place){.url = url};
+    place = (struct place){.url = textf("sqlite:%s/locks.db", test_folder)};
     if (database->has_schemas)
         database->make(&place);
-    snprintf(options, sizeof options, "--schema %s", place.schema);
     setenv("SQLOCK_URL", place.url, 1);
-    setenv("G", place.schema != NULL ? options : "", 1);
+    setenv("G", place.schema != NULL ? textf("--schema %s", place.schema) : "", 1);
 }
 
 void database_new(void)
@@ -85,12 +78,9 @@ void database_new(void)
 
 void database_again(const char *its_folder)
 {
-    char url[4200];
-
     test_folder = its_folder;
     setenv("D", its_folder, 1);
-    snprintf(url, sizeof url, "sqlite:%s/locks.db", its_folder);
-    setenv("SQLOCK_URL", url, 1);
+    setenv("SQLOCK_URL", textf("sqlite:%s/locks.db", its_folder), 1);
 }
 
 void database_exec(const char *sql)
@@ -199,9 +189,14 @@ const char *folder(void)
     return test_folder;
 }
 
-static char *read_all(const char *path)
+static char *in_folder(const char *name)
 {
-    FILE *file = fopen(path, "r");
+    return *name == '/' ? textf("%s", name) : textf("%s/%s", test_folder, name);
+}
+
+static char *read_all(const char *name)
+{
+    FILE *file = fopen(in_folder(name), "r");
     char *text = calloc(1, 65537);
 
     if (text == NULL)
@@ -217,12 +212,9 @@ static char *read_all(const char *path)
 
 static void redirect(int fd, const char *name, int flags)
 {
-    char path[4200];
-    int to;
+    int to = open(in_folder(name), flags, 0600);
 
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : test_folder, *name == '/' ? "" : "/",
-             name);
-    if ((to = open(path, flags, 0600)) < 0 || dup2(to, fd) < 0)
+    if (to < 0 || dup2(to, fd) < 0)
         _exit(99);
     close(to);
 }
@@ -275,7 +267,6 @@ __attribute__((format(printf, 1, 0))) static pid_t start_format(const char *form
 const struct said *sh(const char *format, ...)
 {
     int64_t begun = now_us();
-    char path[4200];
     va_list args;
     pid_t child;
 
@@ -286,10 +277,8 @@ const struct said *sh(const char *format, ...)
     last.took_ms = (now_us() - begun) / 1000;
     free(last.out);
     free(last.err);
-    snprintf(path, sizeof path, "%s/.out", test_folder);
-    last.out = read_all(path);
-    snprintf(path, sizeof path, "%s/.err", test_folder);
-    last.err = read_all(path);
+    last.out = read_all(".out");
+    last.err = read_all(".err");
     return &last;
 }
 
@@ -307,11 +296,9 @@ pid_t sh_start(const char *format, ...)
 const char *text_of(const char *file)
 {
     static char *text;
-    char path[4200];
 
     free(text);
-    snprintf(path, sizeof path, "%s/%s", test_folder, file);
-    return text = read_all(path);
+    return text = read_all(file);
 }
 
 void wait_for(const char *file)
@@ -336,18 +323,17 @@ void check_said(int code, const char *out_words, const char *err_words, const ch
 /* Depth first: whoever is nearest is not asked for. */
 pid_t below(pid_t pid, const char *name)
 {
-    char path[64], comm[32];
+    FILE *file = fopen(textf("/proc/%d/comm", (int)pid), "r");
     int child = 0, found = 0;
-    FILE *file;
+    char comm[32];
 
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    if ((file = fopen(path, "r")) == NULL)
+    if (file == NULL)
         return 0;
     if (fscanf(file, "%31s", comm) == 1 && strcmp(comm, name) == 0)
         found = (int)pid;
     fclose(file);
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    if (found > 0 || (file = fopen(path, "r")) == NULL)
+    if (found > 0 ||
+        (file = fopen(textf("/proc/%d/task/%d/children", (int)pid, (int)pid), "r")) == NULL)
         return found;
     while (found == 0 && fscanf(file, "%d", &child) == 1)
         found = (int)below(child, name);

@@ -27,8 +27,7 @@ enum {
 
 int command_tests_run(void);
 
-/* ---- databases ----------------------------------------------------------------------------------
- */
+/* ---- databases ------------------------------------------------------------------------------- */
 
 /* "sqlite", "postgres", "mysql": what the test runs on. */
 const char *database_name(void);
@@ -73,7 +72,7 @@ void sh_before(void (*fn)(void));
 
 /* The folder of the test: $D. Removed with the test program. */
 const char *folder(void);
-/* A file in it: its text (until the next call), "" if it is not there. Waiting for it to hold text.
+/* A file in it: its text (until the next call), "" if it is not there. Waiting until it holds text.
  */
 const char *text_of(const char *file);
 void wait_for(const char *file);

@@ -50,9 +50,8 @@ static void begin(struct scene *s, size_t i)
 
 static void hurt(struct scene *s, size_t i)
 {
-    char file[32];
+    const char *file = textf("%zu/ready", i);
 
-    snprintf(file, sizeof file, "%zu/ready", i);
     wait_for(file);
     s->members[LOCKER] = s->run;
     s->members[GUARDIAN] = guardian_of(s->run);
@@ -69,10 +68,9 @@ static void hurt(struct scene *s, size_t i)
 
 static bool judge(const struct scene *s, size_t i)
 {
-    char file[32];
+    const char *file = textf("%zu/left", i);
     int code = child_wait(s->successor, patience_ms(30000));
 
-    snprintf(file, sizeof file, "%zu/left", i);
     /* Who is stopped in a transaction keeps the file locked, and nobody gets the lock at all. */
     if (code == 70 || code == 75)
         code = sh("tests/cli/survivors.sh $D/%zu >$D/%zu/left", i, i)->code;

@@ -3,14 +3,20 @@
 
 #include <stdlib.h>
 
-static sqlock_column key_of(const struct scene *s)
+static const sqlock_row *row_at(const struct scene *s, int id)
 {
-    return (sqlock_column){"id", sqlock_int(s->row + 1), NULL};
+    static sqlock_column key;
+    static sqlock_row row;
+
+    key = (sqlock_column){"id", sqlock_int(id), NULL};
+    row = (sqlock_row){sizeof row, s->place.schema, "app_row", &key, 1};
+    return &row;
 }
 
-static sqlock_row row_at(const struct scene *s, const sqlock_column *key)
+/* Of two rows the call's is the one that the application has not changed. */
+static const sqlock_row *row_of_call(const struct scene *s)
 {
-    return (sqlock_row){sizeof(sqlock_row), s->place.schema, "app_row", key, 1};
+    return row_at(s, s->row + 1);
 }
 
 /* ---- adopt, guard, rows ---------------------------------------------------------------------- */
@@ -47,15 +53,13 @@ enum { UNTOLD = 99 };
 static int row_lock(struct scene *s, sqlock_error *err)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key = key_of(s);
-    sqlock_row row = row_at(s, &key);
     sqlock_blocker blocker = {.size = sizeof blocker, .sessions = 7};
     int outcome = UNTOLD, rc;
 
     o.outcomes = &outcome;
     o.wait_ms = 0;
     o.blocker = &blocker;
-    rc = sqlock_row_lock(s->conn, &row, 1, &o, err);
+    rc = sqlock_row_lock(s->conn, row_of_call(s), 1, &o, err);
     assert_int_equal(blocker.sessions, 0); /* nobody is in its way */
     assert_int_equal(sqlock_row_blocker(s->conn, &blocker), 0);
     if (outcome != UNTOLD) /* not tried for want of memory */
@@ -72,11 +76,9 @@ static void check_locked(struct scene *s, int rc)
 static int row_lock_in_time(struct scene *s, sqlock_error *err)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_column key = key_of(s);
-    sqlock_row row = row_at(s, &key);
 
     o.wait_ms = 2000;
-    return sqlock_row_lock(s->conn, &row, 1, &o, err);
+    return sqlock_row_lock(s->conn, row_of_call(s), 1, &o, err);
 }
 
 static int name_lock(struct scene *s, sqlock_error *err)
@@ -96,10 +98,9 @@ static sqlock_row_version expected(int64_t version)
 
 static int cas_update(struct scene *s, sqlock_error *err)
 {
-    sqlock_column key = key_of(s), set = {"n", sqlock_int(77), NULL};
-    sqlock_row row = row_at(s, &key);
+    sqlock_column set = {"n", sqlock_int(77), NULL};
     sqlock_row_version version = expected(1);
-    int rc = sqlock_cas_update(s->conn, &row, &version, &set, 1, err);
+    int rc = sqlock_cas_update(s->conn, row_of_call(s), &version, &set, 1, err);
 
     s->number = rc >= 0 ? version.found.i : 0;
     return rc;
@@ -116,10 +117,9 @@ static void check_updated(struct scene *s, int rc)
 
 static int cas_conflict(struct scene *s, sqlock_error *err)
 {
-    sqlock_column key = key_of(s), set = {"n", sqlock_int(77), NULL};
-    sqlock_row row = row_at(s, &key);
+    sqlock_column set = {"n", sqlock_int(77), NULL};
     sqlock_row_version version = expected(5);
-    int rc = sqlock_cas_update(s->conn, &row, &version, &set, 1, err);
+    int rc = sqlock_cas_update(s->conn, row_of_call(s), &version, &set, 1, err);
 
     assert_true(rc != 0);
     if (rc == SQLOCK_CONFLICT)
@@ -136,11 +136,9 @@ static void check_unchanged(struct scene *s, int rc)
 
 static int cas_delete(struct scene *s, sqlock_error *err)
 {
-    sqlock_column key = key_of(s);
-    sqlock_row row = row_at(s, &key);
     sqlock_row_version version = expected(1);
 
-    return sqlock_cas_delete(s->conn, &row, &version, err);
+    return sqlock_cas_delete(s->conn, row_of_call(s), &version, err);
 }
 
 static void check_deleted(struct scene *s, int rc)
@@ -152,11 +150,10 @@ static void check_deleted(struct scene *s, int rc)
 /* Numbers below zero are nobody's. */
 static int cas_insert(struct scene *s, sqlock_error *err)
 {
-    sqlock_column key = {"id", sqlock_int(-1 - s->row), NULL}, set = {"n", sqlock_int(5), NULL};
-    sqlock_row row = row_at(s, &key);
+    sqlock_column set = {"n", sqlock_int(5), NULL};
     sqlock_row_version version = expected(0);
 
-    return sqlock_cas_insert(s->conn, &row, &version, &set, 1, err);
+    return sqlock_cas_insert(s->conn, row_at(s, -1 - s->row), &version, &set, 1, err);
 }
 
 static void check_inserted(struct scene *s, int rc)
@@ -167,10 +164,7 @@ static void check_inserted(struct scene *s, int rc)
 
 static int fence(struct scene *s, sqlock_error *err)
 {
-    sqlock_column key = key_of(s);
-    sqlock_row row = row_at(s, &key);
-
-    return sqlock_fence(s->conn, &row, "fence", 12, err);
+    return sqlock_fence(s->conn, row_of_call(s), "fence", 12, err);
 }
 
 static void check_fenced(struct scene *s, int rc)

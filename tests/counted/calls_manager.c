@@ -9,9 +9,7 @@
 
 static int open_it(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_open(s->driver, s->place.url, &o, &s->m, err);
+    return sqlock_open(s->driver, s->place.url, &s->opts, &s->m, err);
 }
 
 static void check_opened(struct scene *s, int rc)
@@ -91,17 +89,13 @@ static int reap(struct scene *s, sqlock_error *err)
 
 static void check_dead(struct scene *s, int tidy)
 {
-    char name[80];
-    struct row row;
+    struct row row = row_of(s->others, textf("%s/0", s->name));
 
-    snprintf(name, sizeof name, "%s/0", s->name);
-    row = row_of(s->others, name);
     assert_int_equal(row.n, 1);
     if (tidy)
         assert_false(row.held);
-    snprintf(name, sizeof name, "%s/1", s->name);
     if (tidy)
-        assert_int_equal(row_of(s->others, name).n, 0);
+        assert_int_equal(row_of(s->others, textf("%s/1", s->name)).n, 0);
 }
 
 static void check_reaped(struct scene *s, int rc)

@@ -6,15 +6,13 @@
 
 static int migrate(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migrate(s->driver, s->place.url, &o, NULL, err);
+    return sqlock_migrate(s->driver, s->place.url, &s->opts, NULL, err);
 }
 
 /* Whatever became of it, the call may be made again, and then all is there. */
 static void mend(struct scene *s)
 {
-    sqlock_open_opts o = scene_opts(s);
+    sqlock_open_opts o = s->opts;
     sqlock_error err;
 
     o.request_ms = patience_ms(20000);
@@ -24,11 +22,11 @@ static void mend(struct scene *s)
 
 static void check_migrated(struct scene *s, int rc)
 {
-    sqlock_open_opts o = scene_opts(s);
     sqlock_error second;
 
     if (rc == 0)
-        assert_ok(sqlock_migration_verify(s->q->driver(), s->place.url, &o, &second), &second);
+        assert_ok(sqlock_migration_verify(s->q->driver(), s->place.url, &s->opts, &second),
+                  &second);
     mend(s);
 }
 
@@ -36,9 +34,7 @@ static void check_migrated(struct scene *s, int rc)
 
 static int go_down(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migrate_to(s->driver, s->place.url, &o, 0, SQLOCK_MIGRATE_DOWN, NULL, err);
+    return sqlock_migrate_to(s->driver, s->place.url, &s->opts, 0, SQLOCK_MIGRATE_DOWN, NULL, err);
 }
 
 static int count(const sqlock_migration_info *info, void *user)
@@ -51,9 +47,7 @@ static int count(const sqlock_migration_info *info, void *user)
 
 static int status(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migration_status(s->driver, s->place.url, &o, count, s, err);
+    return sqlock_migration_status(s->driver, s->place.url, &s->opts, count, s, err);
 }
 
 static void check_status(struct scene *s, int rc)
@@ -65,9 +59,7 @@ static void check_status(struct scene *s, int rc)
 
 static int verify(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migration_verify(s->driver, s->place.url, &o, err);
+    return sqlock_migration_verify(s->driver, s->place.url, &s->opts, err);
 }
 
 static void check_verified(struct scene *s, int rc)
@@ -78,9 +70,7 @@ static void check_verified(struct scene *s, int rc)
 
 static int baseline(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migration_baseline(s->driver, s->place.url, &o, SQLOCK_SCHEMA_LATEST, err);
+    return sqlock_migration_baseline(s->driver, s->place.url, &s->opts, SQLOCK_SCHEMA_LATEST, err);
 }
 
 static int swallow(const char *text, size_t len, void *user)
@@ -94,10 +84,8 @@ static int swallow(const char *text, size_t len, void *user)
 
 static int sql(struct scene *s, sqlock_error *err)
 {
-    sqlock_open_opts o = scene_opts(s);
-
-    return sqlock_migration_sql(s->driver, &o, 0, (int)s->q->driver()->dialect->n_migrations, 0,
-                                swallow, s, err);
+    return sqlock_migration_sql(s->driver, &s->opts, 0, (int)s->q->driver()->dialect->n_migrations,
+                                0, swallow, s, err);
 }
 
 static void check_written(struct scene *s, int rc)

@@ -148,12 +148,9 @@ struct victim {
 static int execute(void *arg)
 {
     const struct victim *v = arg;
-    char number[16], n[16];
 
-    snprintf(number, sizeof number, "%d", v->number);
-    snprintf(n, sizeof n, "%d", v->n);
-    execl("/proc/self/exe", v->t->q->name, v->t->call->name, v->t->plan->name, number, n,
-          v->place->url, v->place->schema, (char *)NULL);
+    execl("/proc/self/exe", v->t->q->name, v->t->call->name, v->t->plan->name,
+          textf("%d", v->number), textf("%d", v->n), v->place->url, v->place->schema, (char *)NULL);
     return 99;
 }
 

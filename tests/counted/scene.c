@@ -27,11 +27,8 @@ static int64_t app_number(const struct quirks *q, void *app, const char *sql)
 int64_t app_value(struct scene *s, const char *column, int row)
 {
     void *app = s->q->app->connect(&s->place);
-    char sql[128];
-    int64_t n;
+    int64_t n = app_number(s->q, app, textf("SELECT %s FROM app_row WHERE id = %d", column, row));
 
-    snprintf(sql, sizeof sql, "SELECT %s FROM app_row WHERE id = %d", column, row);
-    n = app_number(s->q, app, sql);
     s->q->app->close(app);
     return n;
 }
@@ -128,12 +125,10 @@ static void begin_dead(struct scene *s)
 {
     sqlock_acquire_opts o = take_opts(0);
     sqlock_lock *lock = NULL;
-    char name[80];
     sqlock_error err;
 
     for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "%s/%d", s->name, i);
-        assert_ok(sqlock_acquire(s->others, name, &o, &lock, &err), &err);
+        assert_ok(sqlock_acquire(s->others, textf("%s/%d", s->name, i), &o, &lock, &err), &err);
         if (i == 1)
             assert_ok(sqlock_release(lock, &err), &err);
         sqlock_lock_free(lock);
@@ -154,10 +149,8 @@ static void begin_unsure(struct scene *s)
     sqlock_lock *warm = NULL;
     sqlock_cancel *cancel = NULL;
     sqlock_error err;
-    char name[80];
 
-    snprintf(name, sizeof name, "%s/warm", s->name);
-    assert_ok(sqlock_acquire(s->m, name, &o, &warm, &err), &err);
+    assert_ok(sqlock_acquire(s->m, textf("%s/warm", s->name), &o, &warm, &err), &err);
     assert_ok(sqlock_release(warm, &err), &err);
     sqlock_lock_free(warm);
     assert_ok(sqlock_cancel_new(&cancel, &err), &err);
@@ -169,12 +162,15 @@ static void begin_unsure(struct scene *s)
     sqlock_cancel_free(cancel);
 }
 
-static void scene_name(struct scene *s, const struct quirks *q, const struct call *call, int number)
+static void scene_name(struct scene *s, const struct quirks *q, const struct place *p,
+                       const struct call *call, int number)
 {
     memset(s, 0, sizeof *s);
     s->q = q;
     s->call = call;
     s->driver = faulty_driver(q);
+    s->place = *p;
+    s->opts = scene_opts(s);
     s->row = 2 * number;
     snprintf(s->name, sizeof s->name, "counted/%d", number);
 }
@@ -182,7 +178,6 @@ static void scene_name(struct scene *s, const struct quirks *q, const struct cal
 static void scene_prepare(struct scene *s)
 {
     sqlock_acquire_opts o = take_opts(0);
-    sqlock_open_opts opts;
     sqlock_error err;
 
     if (s->call->needs & NO_MANAGERS)
@@ -198,8 +193,7 @@ static void scene_prepare(struct scene *s)
         assert_ok(sqlock_acquire(s->others, s->name, &o, &s->theirs, &err), &err);
     if (s->call->needs & NEEDS_NOTHING)
         return;
-    opts = scene_opts(s);
-    assert_ok(sqlock_open(s->driver, s->place.url, &opts, &s->m, &err), &err);
+    assert_ok(sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err), &err);
     if (s->call->needs & NEEDS_LOCK)
         assert_ok(sqlock_acquire(s->m, s->name, &o, &s->lock, &err), &err);
     if (s->call->needs & NEEDS_UNSURE)
@@ -211,16 +205,14 @@ static void scene_prepare(struct scene *s)
 void scene_begin(struct scene *s, const struct quirks *q, const struct place *p,
                  const struct call *call, int number)
 {
-    scene_name(s, q, call, number);
-    s->place = *p;
+    scene_name(s, q, p, call, number);
     scene_prepare(s);
 }
 
 void scene_after_death(struct scene *s, const struct quirks *q, const struct place *p,
                        const struct call *call, int number)
 {
-    scene_name(s, q, call, number);
-    s->place = *p;
+    scene_name(s, q, p, call, number);
     if (!(call->needs & NO_MANAGERS))
         s->others = open_others(s);
 }
@@ -291,10 +283,8 @@ static void judge_manager(struct scene *s)
     sqlock_acquire_opts o = take_opts(patience_ms(5000));
     sqlock_lock *lock = NULL;
     sqlock_error err;
-    char name[80];
 
-    snprintf(name, sizeof name, "%s/next", s->name);
-    assert_ok(sqlock_acquire(s->m, name, &o, &lock, &err), &err);
+    assert_ok(sqlock_acquire(s->m, textf("%s/next", s->name), &o, &lock, &err), &err);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(sqlock_release(lock, &err), &err);
     sqlock_lock_free(lock);

@@ -41,9 +41,9 @@ struct scene {
     const struct call *call;
     const sqlock_driver *driver; /* the faulty one */
     struct place place;
-    char name[64]; /* of the lock and all else that has one: new for each scene */
-    int row; /* of app_row, which the application's transaction has changed; the call's is behind it
-              */
+    sqlock_open_opts opts;
+    char name[64];  /* of the lock and all else that has one: new for each scene */
+    int row;        /* of app_row, which the application has changed; the call's is the next one */
     sqlock *m;      /* its requests fail */
     sqlock *others; /* somebody else's: they do not */
     sqlock_lock *lock, *theirs;

@@ -36,8 +36,7 @@ static struct db made_by(struct factory *f)
         .driver = sqlock_driver_sqlite(), .connect = connect_file, .connect_user = f};
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------
- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static int factory_is_not_asked(void *arg)
 {
@@ -73,9 +72,8 @@ TEST(test_child_asks_no_factory_for_what_it_may_not_have)
 {
     char *path = new_migrated();
     struct factory f = {.path = path};
-    sqlock *m = NULL;
+    sqlock *m = db_open(made_by(&f));
 
-    m = db_open(made_by(&f));
     assert_int_equal(f.calls, 1);
     in_child(factory_is_not_asked, &f);
     sqlock_close(m);
@@ -105,9 +103,8 @@ TEST(test_open_that_failed_leaves_nothing_to_refuse_children_for)
 static int refused_after_a_statement_was_left(void *path)
 {
     struct factory f = {.path = path, .keep = 1};
-    sqlock *m = NULL;
+    sqlock *m = db_open(made_by(&f));
 
-    m = db_open(made_by(&f));
     sqlock_close(m);
     in_child(refused, path);
     sqlite3_finalize(f.left);
@@ -122,15 +119,13 @@ TEST(test_connection_that_outlives_its_manager_counts)
     in_child(refused_after_a_statement_was_left, path);
 }
 
-/* ---- what the application itself had open ------------------------------------------------------
- */
+/* ---- what the application itself had open ---------------------------------------------------- */
 
 /* A connection past the library, which has done as it was told. */
 static sqlite3 *open_past(const char *path, const char *first, const char *then)
 {
-    sqlite3 *db = NULL;
+    sqlite3 *db = lite_open(path);
 
-    db = lite_open(path);
     lite_exec(db, first);
     lite_exec(db, then);
     return db;

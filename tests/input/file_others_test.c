@@ -20,8 +20,7 @@ static sqlock_error err;
 
 static const char *const modes[] = {"PRAGMA journal_mode = TRUNCATE", "PRAGMA journal_mode = WAL"};
 
-/* ---- no space ----------------------------------------------------------------------------------
- */
+/* ---- no space -------------------------------------------------------------------------------- */
 
 static void fill_up(const char *path)
 {
@@ -106,8 +105,7 @@ TEST(test_a_full_disk_loses_nothing_and_works_when_space_returns)
                      "full disk: a small file system may not be mounted here");
 }
 
-/* ---- replaced, and locked by others ------------------------------------------------------------
- */
+/* ---- replaced, and locked by others ---------------------------------------------------------- */
 
 TEST(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees)
 {
@@ -323,8 +321,7 @@ TEST(test_P9_a_writer_does_not_make_a_holder_forgotten)
     assert_int_equal(holder.token, 0);
 }
 
-/* ---- no descriptors ----------------------------------------------------------------------------
- */
+/* ---- no descriptors -------------------------------------------------------------------------- */
 
 enum { ENOUGH = 64 };
 
@@ -349,8 +346,7 @@ static int run_out_of_descriptors(void *path)
     m = db_open(file_db(path));
     held = lock_now(m, "held");
     leave_no_descriptor(used);
-    /* Of the same millisecond, a renewal changes no byte: SQLite then writes none, and needs none.
-     */
+    /* Of the same millisecond, a renewal changes no byte: SQLite then writes none. */
     sleep_ms(2);
     assert_told(SQLOCK_ESYS, "descriptor", try_open(path, &err), &err);
     assert_code(SQLOCK_ESYS, try_migrate(path, &err), &err);
@@ -377,8 +373,7 @@ TEST(test_running_out_of_descriptors_is_told_as_what_it_is)
     in_child(run_out_of_descriptors, path);
 }
 
-/* ---- cutting the opening -----------------------------------------------------------------------
- */
+/* ---- cutting the opening --------------------------------------------------------------------- */
 
 static void *wake_soon(void *fd)
 {
@@ -423,8 +418,7 @@ TEST(test_opening_a_locked_file_is_cut_at_once)
 }
 
 /* ---- syncs -------------------------------------------------------------------------------------
- * What is granted is on the disk before it is told (P1, P2): they are counted, in place of libc's.
- */
+ * What is granted is on the disk before it is told (P1, P2): they are counted here. */
 
 static atomic_int syncs;
 

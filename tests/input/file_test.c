@@ -15,8 +15,7 @@ static sqlock_error err;
 
 enum { NOBODY = 65534 };
 
-/* ---- not a database ----------------------------------------------------------------------------
- */
+/* ---- not a database -------------------------------------------------------------------------- */
 
 TEST(test_a_file_that_is_no_database_is_told_and_not_touched)
 {
@@ -107,8 +106,7 @@ TEST(test_a_folder_that_is_missing_or_no_database_is_told_and_not_made)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
-/* ---- relative paths ----------------------------------------------------------------------------
- */
+/* ---- relative paths -------------------------------------------------------------------------- */
 
 static int back_to = -1; /* where this program works, while a test works elsewhere */
 
@@ -170,8 +168,7 @@ TEST(test_relative_path_without_a_folder_is_refused)
     assert_told(SQLOCK_ESYS, "the current directory", try_open("db", &err), &err);
 }
 
-/* ---- damaged pages -----------------------------------------------------------------------------
- */
+/* ---- damaged pages --------------------------------------------------------------------------- */
 
 enum { FINE = 0, TOLD_CORRUPT = 1, GRANTED_TWICE = 2, STRANGE = 3 };
 
@@ -269,8 +266,7 @@ TEST(test_a_damaged_file_neither_crashes_nor_grants_a_lock_twice)
         judge_damage(path, data, size, textf("cut to %zu bytes", size));
 }
 
-/* ---- read-only ---------------------------------------------------------------------------------
- */
+/* ---- read-only ------------------------------------------------------------------------------- */
 
 struct asked {
     const char *path;
@@ -327,8 +323,7 @@ TEST(test_what_permissions_forbid_is_refused_at_open)
     assert_int_equal(chmod(dir, 0755), 0);
 }
 
-/* ---- two copies of SQLite ----------------------------------------------------------------------
- */
+/* ---- two copies of SQLite -------------------------------------------------------------------- */
 
 static int other_version(void)
 {
@@ -366,43 +361,6 @@ TEST(test_a_second_copy_of_SQLite_in_the_process_is_found)
                      "SQLite is linked statically: there is nothing to copy");
 }
 
-/* An application may have made the file so; what is text there comes and goes in UTF-8. */
-TEST(test_a_file_in_UTF_16_is_migrated_and_used)
-{
-    char *path = textf("%s/wide.db", temp_dir());
-
-    lite_exec_at(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE mine (a TEXT)");
-    db_migrate(file_db(path));
-    assert_ok(sqlock_migration_verify(sqlock_driver_sqlite(), file_db(path).url, NULL, &err), &err);
-    use(path);
-}
-
-static struct db made_by(sqlock_connect_fn connect, char *path)
-{
-    return (struct db){.driver = sqlock_driver_sqlite(), .connect = connect, .connect_user = path};
-}
-
-static int connect_counting(void *user, void **out_native, sqlock_error *out_err)
-{
-    sqlite3 *db = NULL;
-
-    (void)out_err;
-    if (sqlite3_open(user, &db) != SQLITE_OK ||
-        sqlite3_exec(db, "PRAGMA count_changes = 1", NULL, NULL, NULL) != SQLITE_OK)
-        return SQLOCK_EUNREACH;
-    *out_native = db;
-    return 0;
-}
-
-/* Then each write answers with a row of its own, which is not ours. */
-TEST(test_a_connection_that_counts_changes_grants_and_frees)
-{
-    char *path = new_migrated();
-
-    db_use(made_by(connect_counting, path), "nightly");
-    use(path);
-}
-
 static int connect_by_dotfile(void *user, void **out_native, sqlock_error *out_err)
 {
     sqlite3 *db = NULL;
@@ -418,8 +376,10 @@ static int connect_by_dotfile(void *user, void **out_native, sqlock_error *out_e
 TEST(test_P1_a_connection_that_locks_in_another_way_is_refused)
 {
     char *path = new_migrated();
+    struct db db = {
+        .driver = sqlock_driver_sqlite(), .connect = connect_by_dotfile, .connect_user = path};
 
-    assert_code(SQLOCK_EREFUSED, db_try(made_by(connect_by_dotfile, path), &err), &err);
+    assert_code(SQLOCK_EREFUSED, db_try(db, &err), &err);
     use(path);
 }
 

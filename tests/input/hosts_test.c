@@ -35,8 +35,7 @@ static int teardown(__attribute__((unused)) void **state)
     return 0;
 }
 
-/* ---- what sets the databases apart -------------------------------------------------------------
- */
+/* ---- what sets the databases apart ----------------------------------------------------------- */
 
 #ifdef TEST_HAVE_MYSQL
 #include <sqlock/mysql.h>
@@ -141,8 +140,7 @@ static const struct hosts postgres = {
 
 #define ON_BOTH(test) ON_MYSQL(test) ON_POSTGRES(test)
 
-/* ---- what both do ------------------------------------------------------------------------------
- */
+/* ---- what both do ---------------------------------------------------------------------------- */
 
 /* The server, migrated, by the proxies. */
 static struct db hosts_two_ways(const struct hosts *h, const char *user, int32_t request_ms)
@@ -271,8 +269,7 @@ TEST(test_a_server_that_has_become_read_only_is_left)
 #endif
 
 #ifdef TEST_HAVE_POSTGRES
-/* ---- what a URL names -------------------------------------------------------------------------
- */
+/* ---- what a URL names ------------------------------------------------------------------------ */
 
 TEST(test_hosts_are_counted_as_libpq_reads_them)
 {
@@ -350,14 +347,12 @@ TEST(test_each_host_is_taken_alone_with_its_port)
     /* nothing stands for what it always does; a port that is not there keeps it from being met */
     assert_goes_to("postgresql:///db?host=/na,&port=7,9", 2, ".s.PGSQL.9\"");
 }
-/* ---- connecting -------------------------------------------------------------------------------
- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 TEST(test_P8_connect_timeout_is_the_time_of_each)
 {
-    struct db db;
+    struct db db = hosts_two_ways(&postgres, "postgres", 20000);
 
-    db = hosts_two_ways(&postgres, "postgres", 20000);
     db.url = textf("%s&connect_timeout=2", db.url);
     proxy_mode_set(proxies[0], PROXY_HOLD);
     assert_between(1900000, opened_in(db), 2000000 + patience_ms(3000) * INT64_C(1000));
@@ -365,9 +360,8 @@ TEST(test_P8_connect_timeout_is_the_time_of_each)
 
 TEST(test_P18_what_every_host_would_say_is_said_at_once)
 {
-    struct db db;
+    struct db db = private_db("hosts");
 
-    db = private_db("hosts");
     db.url = textf("postgresql:///no_such_db?host=%s,/nowhere&user=postgres", private_dir());
     assert_told(SQLOCK_EUNREACH, "host 1: ", db_try(db, &err), &err);
     assert_string_equal(err.sqlstate, "3D000");

@@ -335,12 +335,11 @@ TEST(test_no_request_reads_the_catalogue_of_every_database)
                                  "'Query' AND argument LIKE 'SELECT 0,%information_schema%'";
     static const char *const schemas[] = {NULL, "test"};
     struct factory f = {.flags = CLIENT_MULTI_STATEMENTS};
-    struct db db;
     MYSQL *my = NULL;
     MYSQL_RES *res;
     int explained = 0;
+    struct db db = mysql_migrated();
 
-    db = mysql_migrated();
     my_private_exec("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1; "
                     "TRUNCATE mysql.general_log");
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
@@ -363,8 +362,7 @@ TEST(test_no_request_reads_the_catalogue_of_every_database)
     assert_between(20, explained, 200);
 }
 
-/* ---- one of several which all grant: a Galera cluster of one node, a replication group ----------
- */
+/* ---- one of several which all grant: a Galera cluster of one node, a replication group ------- */
 
 /* The library that makes MariaDB a node. */
 static const char *galera(void)
@@ -380,8 +378,7 @@ static const char *galera(void)
     return NULL;
 }
 
-/* A cluster of its own, on a port of its own: 64 of them for each process, as base_port takes some.
- */
+/* A cluster of its own, on a port of its own: 64 of them for each process: it takes some. */
 static void become_galera_node(void)
 {
     int port = 10000 + getpid() % 300 * 64;

@@ -282,8 +282,7 @@ TEST(test_options_that_would_promise_too_much_are_refused)
         assert_code(SQLOCK_EINVAL, try(bad[i]), &err);
 }
 
-/* ---- a server that falls silent ---------------------------------------------------------------
- */
+/* ---- a server that falls silent -------------------------------------------------------------- */
 
 /* The server by way of a proxy. */
 static struct db proxied(const char *options, struct proxy **out_proxy)
@@ -326,8 +325,7 @@ TEST(test_P8_a_server_that_falls_silent_under_tls_is_given_up_in_time)
     assert_int_equal(child_wait(child_start(bear_silence, NULL), patience_ms(20000)), 0);
 }
 
-/* ---- a server that is gone ---------------------------------------------------------------------
- */
+/* ---- a server that is gone ------------------------------------------------------------------- */
 
 static volatile sig_atomic_t pipes;
 

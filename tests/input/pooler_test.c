@@ -82,8 +82,7 @@ TEST(test_without_the_flag_a_pooler_never_grants_one_lock_twice)
     }
 }
 
-/* ---- sessions that became serializable since they were greeted --------------------------------
- */
+/* ---- sessions that became serializable since they were greeted ------------------------------- */
 
 static struct {
     PGconn *other; /* whose transaction is in the way, past the pooler */

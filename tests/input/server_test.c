@@ -34,8 +34,7 @@ static struct db set_by_url(struct db db, const char *setting)
                  textf("%s%coptions=-c%%20%s", db.url, strchr(db.url, '?') ? '&' : '?', options));
 }
 
-/* ---- not to be reached -------------------------------------------------------------------------
- */
+/* ---- not to be reached ----------------------------------------------------------------------- */
 
 TEST(test_what_is_not_there_is_unreachable)
 {
@@ -99,18 +98,7 @@ TEST(test_a_setting_that_cannot_be_is_no_failure_of_the_server)
     }
 }
 
-/* libpq tells what it met at each address, and again without TLS. */
-TEST(test_what_was_met_twice_is_told_once)
-{
-    int port = port_without_server("127.0.0.1", NULL);
-    char *url = textf("postgresql:///db?host=127.0.0.1,127.0.0.1&port=%d,%d", port, port);
-
-    assert_told(SQLOCK_EUNREACH, "refused", try_url(url), &err);
-    assert_null(strstr(strstr(err.text, "refused") + 1, "refused"));
-}
-
-/* ---- refused login -----------------------------------------------------------------------------
- */
+/* ---- refused login --------------------------------------------------------------------------- */
 
 TEST(test_a_wrong_password_is_denied_and_never_told)
 {
@@ -164,8 +152,7 @@ TEST(test_a_login_that_fails_says_whether_to_try_again)
     }
 }
 
-/* ---- read-only ---------------------------------------------------------------------------------
- */
+/* ---- read-only ------------------------------------------------------------------------------- */
 
 TEST(test_a_replica_is_refused_at_open)
 {
@@ -215,8 +202,7 @@ TEST(test_default_transaction_read_only_is_refused_at_open)
     assert_code(SQLOCK_EREADONLY, db_try_migrate(db, &err), &err);
 }
 
-/* ---- durability --------------------------------------------------------------------------------
- */
+/* ---- durability ------------------------------------------------------------------------------ */
 
 TEST(test_fsync_off_is_refused_unless_accepted)
 {
@@ -316,8 +302,7 @@ TEST(test_a_meta_table_that_lost_its_row_grants_nothing)
     assert_code(SQLOCK_ECORRUPT, db_try_migrate(db, &err), &err);
 }
 
-/* A commit that the synchronous standby need not have is not what the server was told to wait for.
- */
+/* A commit that the synchronous standby need not have is not what the server is to wait for. */
 TEST(test_commits_that_pass_the_standby_by_are_refused_without_settings)
 {
     static const char *const levels[] = {"local", "remote_write"};
@@ -356,8 +341,7 @@ TEST(test_a_weak_sessions_grant_is_flushed)
     private_set("wal_writer_delay", NULL);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------
- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 /* What a guard says on url, where a copy of the lease's row is put first if `copied`. */
 static int guard_at(const char *url, sqlock *m, sqlock_lock *lock, int copied)
@@ -411,8 +395,7 @@ TEST(test_P11_a_guard_on_a_copy_of_the_tables_is_refused)
     private_exec("DROP DATABASE elsewhere");
 }
 
-/* ---- defaults of a session ----------------------------------------------------------------------
- */
+/* ---- defaults of a session ------------------------------------------------------------------- */
 
 /* Our sessions set what they need. No setting survives a transaction pooler: so there some must be
  * refused. Without warnings it would not be told that a commit's wait for the standby was cut. */

@@ -11,8 +11,7 @@
 
 static sqlock_error err;
 
-/* A trap leaves a mark that no rollback wipes out, if it runs with more rights than a stranger has.
- */
+/* A trap leaves a mark that no rollback wipes out, if it runs with more rights than theirs. */
 static void set_stage(void)
 {
     private_exec(
@@ -70,8 +69,7 @@ static const struct {
 };
 enum { SQUATS = sizeof squats / sizeof *squats };
 
-/* ---- migrating ---------------------------------------------------------------------------------
- */
+/* ---- migrating ------------------------------------------------------------------------------- */
 
 /* As a role sees it; NULL: the superuser. */
 static struct db ours(const char *role)
@@ -211,8 +209,7 @@ TEST(test_tables_of_other_roles_that_deploy_are_accepted)
     }
 }
 
-/* Before PostgreSQL 15 any role may give itself to others; later who was given it to hand on may.
- */
+/* Before PostgreSQL 15 any role may give itself to others; later who may hand it on. */
 TEST(test_a_stranger_who_gives_us_his_role_is_still_one)
 {
     set_stage();
@@ -226,8 +223,7 @@ TEST(test_a_stranger_who_gives_us_his_role_is_still_one)
                  "DROP ROLE accomplice");
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 TEST(test_what_is_no_plain_table_is_refused_when_it_is_opened)
 {

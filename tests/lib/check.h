@@ -65,8 +65,7 @@ int tests_run(int (*setup)(void **state), int (*teardown)(void **state));
         return cmocka_run_group_tests(tests, setup, teardown) == 0 ? 0 : 1;                        \
     }
 
-/* ---- assertions --------------------------------------------------------------------------------
- */
+/* ---- assertions ------------------------------------------------------------------------------ */
 
 /* call returned 0, or the code that was expected. On failure the code's name, the error's text,
  * SQLSTATE and flags are told with the caller's line. err may be NULL. */
@@ -94,8 +93,7 @@ void check_between(int64_t low, int64_t value, int64_t high, const char *what, c
                    int line);
 void check_late(const char *what, int64_t limit_ms, const char *file, int line);
 
-/* ---- what this run is about --------------------------------------------------------------------
- */
+/* ---- what this run is about ------------------------------------------------------------------ */
 
 /* Whether a driver was built and not left out with SQLOCK_TEST_DRIVERS="fake sqlite". */
 bool test_wants(const char *driver);
@@ -127,14 +125,20 @@ struct patience {
 struct patience patience_for(int64_t limit_ms);
 bool patience_is_over(const struct patience *p);
 
-/* ---- time --------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t now_us(void); /* CLOCK_MONOTONIC */
 void sleep_ms(int64_t ms);
 
-/* ---- folders -----------------------------------------------------------------------------------
- */
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* A text that lives to the program's end; kept(): one that was malloc()ed. */
+char *textf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *kept(char *text);
+/* "test_" and 16 random digits, for a database or schema. */
+char *random_name(void);
+
+/* ---- folders --------------------------------------------------------------------------------- */
 
 /* An empty folder, under TMPDIR; removed with all that is in it by temp_dir_remove(), or when the
  * process that made it ends. */
@@ -144,8 +148,7 @@ void temp_dir_remove(char *dir);
 /* The library that steps a program's clock, when it is preloaded; NULL: it is not installed. */
 const char *faketime_path(void);
 
-/* ---- child processes ---------------------------------------------------------------------------
- */
+/* ---- child processes ------------------------------------------------------------------------- */
 
 /* fork; the child runs fn(arg) and ends with its result (0 to 99) and without exit handlers. An
  * assertion that fails in it ends it by SIGABRT. It is killed if the parent dies. */

@@ -30,8 +30,7 @@ static void forget(pid_t child)
             children[i--] = children[--n_children];
 }
 
-/* What cmocka says when it aborts ends without a newline, and the parent's next line is a result.
- */
+/* What cmocka says when it aborts ends without a newline, but then comes a result. */
 static void end_line(int signum)
 {
     (void)signum;

@@ -1,6 +1,4 @@
-/* Random numbers for tests, that can be had again: the seed is printed, and SQLOCK_TEST_SEED sets
- * it.
- */
+/* Random numbers that can be had again: the seed is printed, and SQLOCK_TEST_SEED sets it. */
 #ifndef SQLOCK_TESTS_LIB_DICE_H
 #define SQLOCK_TESTS_LIB_DICE_H
 

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
@@ -102,24 +101,17 @@ static void drop_database(const char *name)
 {
     const char *url = getenv("SQLOCK_TEST_MYSQL_URL"),
                *socket = url ? strstr(url, "socket=") : NULL;
-    char sql[128];
 
-    snprintf(sql, sizeof sql, "DROP DATABASE IF EXISTS %s", name);
     if (socket)
-        (void)ask(socket + strlen("socket="), sql, NULL, NULL);
+        (void)ask(socket + strlen("socket="), textf("DROP DATABASE IF EXISTS %s", name), NULL,
+                  NULL);
 }
 
 char *my_database_new(void)
 {
-    unsigned char random[8];
-    char name[32] = "test_", sql[128];
+    const char *name = random_name();
 
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        fail_msg("getrandom failed");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(name + strlen(name), 3, "%02x", random[i]);
-    snprintf(sql, sizeof sql, "CREATE DATABASE %s", name);
-    my_exec(sql);
+    my_exec(textf("CREATE DATABASE %s", name));
     return undo_later(drop_database, name);
 }
 

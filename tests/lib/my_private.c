@@ -27,10 +27,9 @@ const char *my_private_socket(void)
 
 void my_private_restart(const char *args)
 {
-    char command[600];
+    const char *command =
+        textf("SQLOCK_TEST_MYSQL_ARGS='%s' tests/tools/my.sh crash '%s'", args, my_private_url());
 
-    snprintf(command, sizeof command, "SQLOCK_TEST_MYSQL_ARGS='%s' tests/tools/my.sh crash '%s'",
-             args, my_private_url());
     if (system(command) != 0)
         fail_msg("%s", command);
 }

@@ -15,21 +15,17 @@ struct pair {
     struct server servers[2];
     char dirs[2][256];
     struct proxy *proxies[2];
-    char url[600], one[2][300];
+    const char *url, *one[2];
 };
 
-/* ---- their processes --------------------------------------------------------------------------
- */
+/* ---- their processes ------------------------------------------------------------------------- */
 
 static pid_t first_process(const struct pair *p)
 {
-    char path[300];
+    FILE *f = fopen(
+        textf("%s/%s", p->dirs[0], p->kind == PAIR_POSTGRES ? "data/postmaster.pid" : "pid"), "r");
     long pid = 0;
-    FILE *f;
 
-    snprintf(path, sizeof path, "%s/%s", p->dirs[0],
-             p->kind == PAIR_POSTGRES ? "data/postmaster.pid" : "pid");
-    f = fopen(path, "r");
     if (f && fscanf(f, "%ld", &pid) != 1)
         pid = 0;
     if (f)
@@ -47,8 +43,7 @@ static void signal_all(const struct pair *p, int number)
     child_signal_all_of(first, number);
 }
 
-/* ---- their start ------------------------------------------------------------------------------
- */
+/* ---- their start ----------------------------------------------------------------------------- */
 
 static void start_postgres(struct pair *p)
 {
@@ -56,11 +51,9 @@ static void start_postgres(struct pair *p)
     p->servers[1] = server_copy(&p->servers[0]);
     for (int i = 0; i < 2; i++) {
         server_folder(&p->servers[i], p->dirs[i]);
-        snprintf(p->one[i], sizeof p->one[i], "postgresql:///postgres?host=%s&user=postgres",
-                 p->dirs[i]);
+        p->one[i] = textf("postgresql:///postgres?host=%s&user=postgres", p->dirs[i]);
     }
-    snprintf(p->url, sizeof p->url, "postgresql:///postgres?host=%s,%s&user=postgres", p->dirs[0],
-             p->dirs[1]);
+    p->url = textf("postgresql:///postgres?host=%s,%s&user=postgres", p->dirs[0], p->dirs[1]);
     pair_set(p, 0, "synchronous_standby_names", "*");
     pair_await(p);
 }
@@ -68,26 +61,20 @@ static void start_postgres(struct pair *p)
 /* Hosts of MariaDB's URLs are reached by TCP. */
 static void start_mariadb(struct pair *p)
 {
-    char text[300];
-
     for (int i = 0; i < 2; i++) {
-        snprintf(text, sizeof text,
-                 "--log-bin=b --server-id=%d --sync-binlog=1 --binlog-format=ROW --report-host=h",
-                 i + 1);
-        p->servers[i] = server_mysql_with(text);
+        p->servers[i] = server_mysql_with(
+            textf("--log-bin=b --server-id=%d --sync-binlog=1 --binlog-format=ROW --report-host=h",
+                  i + 1));
         server_folder(&p->servers[i], p->dirs[i]);
-        snprintf(text, sizeof text, "%s/s", p->dirs[i]);
-        p->proxies[i] = proxy_start_unix(text);
-        snprintf(p->one[i], sizeof p->one[i], "mysql://root@127.0.0.1:%d/test",
-                 proxy_port(p->proxies[i]));
+        p->proxies[i] = proxy_start_unix(textf("%s/s", p->dirs[i]));
+        p->one[i] = textf("mysql://root@127.0.0.1:%d/test", proxy_port(p->proxies[i]));
     }
-    snprintf(p->url, sizeof p->url, "mysql://root@127.0.0.1:%d,127.0.0.1:%d/test",
-             proxy_port(p->proxies[0]), proxy_port(p->proxies[1]));
-    snprintf(text, sizeof text,
-             "SET GLOBAL read_only = 1; CHANGE MASTER TO MASTER_HOST = '127.0.0.1', "
-             "MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos; START SLAVE",
-             proxy_port(p->proxies[0]));
-    pair_exec(p, 1, text);
+    p->url = textf("mysql://root@127.0.0.1:%d,127.0.0.1:%d/test", proxy_port(p->proxies[0]),
+                   proxy_port(p->proxies[1]));
+    server_exec(&p->servers[1],
+                "SET GLOBAL read_only = 1; CHANGE MASTER TO MASTER_HOST = '127.0.0.1', "
+                "MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos; START SLAVE",
+                proxy_port(p->proxies[0]));
     pair_await(p);
 }
 
@@ -141,8 +128,7 @@ void pair_thaw(struct pair *p)
     signal_all(p, SIGCONT);
 }
 
-/* ---- SQL --------------------------------------------------------------------------------------
- */
+/* ---- SQL ------------------------------------------------------------------------------------- */
 
 void pair_set(struct pair *p, int which, const char *name, const char *value)
 {

@@ -16,8 +16,7 @@ void pair_stop(struct pair *p);
 /* A URL that names both, the first one first, and the two alone. */
 const char *pair_url(const struct pair *p);
 const char *pair_one(const struct pair *p, int which);
-/* Until the second has all that the first one has committed; a standby that commits wait for has.
- */
+/* Until the second has all that the first one has committed; a synchronous standby has. */
 void pair_await(struct pair *p);
 /* The first one's end without a word, or its rest: all of its processes are killed, or stopped. */
 void pair_kill(struct pair *p);

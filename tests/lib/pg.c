@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/undo.h"
@@ -47,23 +46,18 @@ int64_t pg_number(const char *format, ...)
 
 static void drop_schema(const char *schema)
 {
-    char sql[128];
     int64_t number;
 
-    snprintf(sql, sizeof sql, "SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema);
-    (void)pq_ask(getenv("SQLOCK_TEST_POSTGRES_URL"), sql, &number);
+    (void)pq_ask(getenv("SQLOCK_TEST_POSTGRES_URL"),
+                 textf("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema),
+                 &number);
 }
 
 char *pg_schema_new(void)
 {
-    unsigned char random[8];
-    char name[32] = "test_";
+    const char *name = random_name();
 
     pg_url();
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        fail_msg("getrandom failed");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(name + strlen(name), 3, "%02x", random[i]);
     pg_exec("CREATE SCHEMA %s", name);
     return undo_later(drop_schema, name);
 }

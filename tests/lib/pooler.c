@@ -40,10 +40,9 @@ static int run_pooler(void *arg)
 
 static void write_config(const char *dir, const char *ini, const char *server_dir, int sessions)
 {
-    char users[300];
+    const char *users = textf("%s/users", dir);
     FILE *f;
 
-    snprintf(users, sizeof users, "%s/users", dir);
     assert_non_null(f = fopen(users, "w"));
     fprintf(f, "\"postgres\" \"\"\n");
     fclose(f);
@@ -66,9 +65,8 @@ static bool answers(const char *url)
 const char *pooler_start(const char *server_dir, int sessions)
 {
     const char *dir;
-    char ini[300];
     struct passwd *nobody = getpwnam("nobody");
-    struct pooler_start start = {ini, nobody ? nobody->pw_uid : 65534};
+    struct pooler_start start = {NULL, nobody ? nobody->pw_uid : 65534};
 
     if (access("/usr/sbin/pgbouncer", X_OK) != 0 &&
         system("command -v pgbouncer >/dev/null 2>&1") != 0)
@@ -76,8 +74,8 @@ const char *pooler_start(const char *server_dir, int sessions)
     dir = temp_dir();
     if (geteuid() == 0 && chown(dir, start.uid, (gid_t)-1) != 0)
         fail_msg("chown failed");
-    snprintf(ini, sizeof ini, "%s/ini", dir);
-    write_config(dir, ini, server_dir, sessions);
+    start.ini = textf("%s/ini", dir);
+    write_config(dir, start.ini, server_dir, sessions);
     chmod(dir, 0755);
     pooler = child_start(run_pooler, &start);
     snprintf(pooled_url, sizeof pooled_url,

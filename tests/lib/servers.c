@@ -20,18 +20,14 @@ static void stop(const char *command)
 /* Whatever the script prints is the URL of a server that has to go. */
 static int make(struct server *s, const char *before, const char *words, const char *of)
 {
-    char command[600];
-    FILE *f;
+    FILE *f = popen(textf("%s %s %s '%s'", before, s->tool, words, of), "r");
 
-    snprintf(command, sizeof command, "%s %s %s '%s'", before, s->tool, words, of);
-    f = popen(command, "r");
     if (f == NULL || fgets(s->url, sizeof s->url, f) == NULL)
         s->url[0] = '\0';
     s->url[strcspn(s->url, "\n")] = '\0';
     if (f == NULL || pclose(f) != 0 || s->url[0] == '\0')
         return -1;
-    snprintf(command, sizeof command, "%s stop '%s'", s->tool, s->url);
-    s->end = undo_later(stop, command);
+    s->end = undo_later(stop, textf("%s stop '%s'", s->tool, s->url));
     return 0;
 }
 
@@ -59,10 +55,7 @@ struct server server_mysql(void)
 
 struct server server_mysql_with(const char *args)
 {
-    char before[300];
-
-    snprintf(before, sizeof before, "SQLOCK_TEST_MYSQL_ARGS='%s'", args);
-    return first("mysql", MYSQL, before);
+    return first("mysql", MYSQL, textf("SQLOCK_TEST_MYSQL_ARGS='%s'", args));
 }
 
 void server_stop(struct server *s)
@@ -96,9 +89,8 @@ struct server server_copy(const struct server *of)
 
 static void tell(const struct server *s, const char *word)
 {
-    char command[400];
+    const char *command = textf("%s %s '%s'", s->tool, word, s->url);
 
-    snprintf(command, sizeof command, "%s %s '%s'", s->tool, word, s->url);
     if (system(command) != 0)
         fail_msg("%s", command);
 }
@@ -174,8 +166,7 @@ void server_set(const struct server *s, const char *name, const char *value)
     assert_soon(loaded_at(s) > before, patience_ms(5000));
 }
 
-/* ---- by SQL -----------------------------------------------------------------------------------
- */
+/* ---- by SQL ---------------------------------------------------------------------------------- */
 
 void server_cut(const struct server *standby)
 {

@@ -38,8 +38,7 @@ void server_again(const struct server *s);
 /* PostgreSQL: a setting of the server's, which is valid when this returns; NULL: its default. */
 void server_set(const struct server *s, const char *name, const char *value);
 
-/* SQL on it; a failure fails the test. The first column of the first row; NULL and no row are -1.
- */
+/* SQL on it; a failure fails the test. The first value of the first row; NULL and no row are -1. */
 #define server_exec(...) ((void)server_number(__VA_ARGS__))
 int64_t server_number(const struct server *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,9 +1,11 @@
 #include "tests/lib/words.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 void check_says(const sqlock_error *err, const char *words, const char *file, int line)
 {
@@ -46,6 +48,15 @@ char *textf(const char *format, ...)
         text = NULL;
     va_end(args);
     return kept(text);
+}
+
+char *random_name(void)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        fail_msg("getrandom failed");
+    return textf("test_%016" PRIx64, random);
 }
 
 void skip_loudly(const char *format, ...)

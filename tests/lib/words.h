@@ -1,4 +1,4 @@
-/* What an error says, and texts that need no free(). */
+/* What an error says, and why a test is left out. */
 #ifndef SQLOCK_TESTS_LIB_WORDS_H
 #define SQLOCK_TESTS_LIB_WORDS_H
 
@@ -17,10 +17,6 @@
 
 void check_says(const sqlock_error *err, const char *words, const char *file, int line);
 void check_silent(const sqlock_error *err, const char *secret, const char *file, int line);
-
-/* A text that lives to the program's end; kept(): one that was malloc()ed. */
-char *textf(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *kept(char *text);
 
 /* What is tested cannot be done here: a loud skip; with STRICT=1 a failure. */
 void skip_loudly(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -107,8 +107,7 @@ char *place_catalogue(const struct place *p)
     return text_replace(kept(out), p->schema, "SCHEMA");
 }
 
-/* ---- the lease of migrators --------------------------------------------------------------------
- */
+/* ---- the lease of migrators ------------------------------------------------------------------ */
 
 static int hold_row(void *arg)
 {
@@ -133,11 +132,10 @@ static void lock_row_for_a_while(void *user, long call)
 /* The server gives up waiting for the row before the client does; nobody has taken the lease. */
 TEST(test_a_migrator_whose_lease_cannot_be_renewed_for_a_moment_goes_on)
 {
-    struct place p = place_new(), grown = place_grown(&p), tapped;
+    struct place p = place_migrated(), grown = place_grown(&p), tapped;
     struct tap *tap;
     struct db db;
 
-    place_migrate(&p);
     tapped = place_tapped(&grown, &tap);
     tap->before = lock_row_for_a_while;
     tap->user = &p;
@@ -166,14 +164,11 @@ static int drop_later(void *p)
  * break, and the packet's look at the notes comes behind both. */
 TEST(test_a_break_whose_notes_go_away_behind_it_is_told_as_one)
 {
-    struct place p = place_new();
-    sqlock_lock *lock;
+    struct place p = place_migrated();
     pid_t children[2];
-    sqlock *m;
+    sqlock *m = place_open(&p);
+    sqlock_lock *lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
 
-    place_migrate(&p);
-    m = place_open(&p);
-    lock = lock_take(m, "x", 0, SQLOCK_NO_RENEW);
     children[0] = child_start(hold_the_broken_row, &p);
     sleep_ms(200);
     children[1] = child_start(drop_later, &p);
@@ -188,10 +183,9 @@ TEST(test_a_break_whose_notes_go_away_behind_it_is_told_as_one)
 /* The library's own locks are nobody's business. */
 TEST(test_the_lease_of_migrators_is_never_listed)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     sqlock *m;
 
-    place_migrate(&p);
     assert_int_equal(place_number(&p, "SELECT COUNT(*) FROM {lock}"), 1);
     m = place_open(&p);
     assert_int_equal(list_count(m, SQLOCK_LIST_FREE), 0);
@@ -201,9 +195,8 @@ TEST(test_the_lease_of_migrators_is_never_listed)
 /* A new table would begin with tokens that were given before. */
 TEST(test_a_lock_table_that_is_gone_is_told_and_not_made_anew)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
 
-    place_migrate(&p);
     place_exec(&p, "DROP TABLE {lock}");
     assert_told(SQLOCK_ESCHEMA, "lock table is gone", migrate_code(&p, &err), &err);
     assert_false(place_has_locks(&p));

@@ -94,8 +94,7 @@ bool place_pipe(const struct place *p, const char *sql)
     return pipe_to("psql", textf("psql -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", p->url), sql);
 }
 
-/* ---- the catalogue -----------------------------------------------------------------------------
- */
+/* ---- the catalogue --------------------------------------------------------------------------- */
 
 static void put_rows(FILE *f, PGconn *c, const struct place *p, const char *text)
 {
@@ -156,8 +155,7 @@ char *place_catalogue(const struct place *p)
     return text_replace(kept(out), p->schema, "SCHEMA");
 }
 
-/* ---- schemas -----------------------------------------------------------------------------------
- */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static void drop_quoted(const char *schema)
 {
@@ -214,8 +212,7 @@ TEST(test_a_schema_that_is_not_there_is_told)
     assert_code(SQLOCK_ESCHEMA, migrate_code(&p, &err), &err);
 }
 
-/* ---- privileges --------------------------------------------------------------------------------
- */
+/* ---- privileges ------------------------------------------------------------------------------ */
 
 static const char *role; /* of the test */
 
@@ -396,10 +393,9 @@ TEST(test_pruning_takes_the_right_to_delete)
 
 TEST(test_rights_on_columns_will_do)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     struct db db = as_role(&p);
 
-    place_migrate(&p);
     grant(&p, "SELECT, INSERT", "{lock}");
     grant(&p,
           "UPDATE (owner, token, exp, ttl, since, label, ended_owner, ended_token, "

@@ -6,8 +6,7 @@
 
 static sqlock_error err;
 
-/* ---- status ------------------------------------------------------------------------------------
- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 #define PENDING_ALL                                                                                \
     "001_locks pending no record\n002_transactions pending no record\n003_breaks pending no "      \
@@ -78,8 +77,7 @@ TEST(test_status_tells_what_became_of_every_migration)
     assert_int_equal(told, 1);
 }
 
-/* ---- drift -------------------------------------------------------------------------------------
- */
+/* ---- drift ----------------------------------------------------------------------------------- */
 
 static int baseline(const struct place *p, int version, sqlock_error *out_err)
 {
@@ -111,11 +109,9 @@ static void refuse_drift(const struct place *p, const struct place *grown,
 
 TEST(test_a_migration_from_another_file_is_named_and_nothing_is_done)
 {
-    struct place p = place_new(), grown = place_grown(&p);
-    char *before;
+    struct place p = place_migrated(), grown = place_grown(&p);
+    char *before = place_catalogue(&p);
 
-    place_migrate(&p);
-    before = place_catalogue(&p);
     for (size_t i = 0; i < p.dialect->n_migrations; i++)
         refuse_drift(&p, &grown, &p.dialect->migrations[i]);
     assert_catalogue(&p, before);
@@ -123,8 +119,7 @@ TEST(test_a_migration_from_another_file_is_named_and_nothing_is_done)
     assert_true(place_use(&p, "x") > 0); /* programs at work are not stopped by it */
 }
 
-/* ---- verify, baseline --------------------------------------------------------------------------
- */
+/* ---- verify, baseline ------------------------------------------------------------------------ */
 
 /* Each damage by itself, in tables that are otherwise in order; and whether the text names it.
  * Others, an index that hurts nobody among them, are tolerated. */
@@ -213,8 +208,7 @@ TEST(test_baseline_refuses_what_is_not_there)
     assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err), &err); /* newer than the library */
 }
 
-/* ---- dry runs, arguments, leftovers ------------------------------------------------------------
- */
+/* ---- dry runs, arguments, leftovers ---------------------------------------------------------- */
 
 static void expect_dry_run(const struct place *p, int version, unsigned flags, int count)
 {
@@ -262,8 +256,7 @@ TEST(test_bad_versions_flags_and_directions_are_refused)
                           "003_breaks pending no record\n004_more pending no record\n");
 }
 
-/* ---- written out -------------------------------------------------------------------------------
- */
+/* ---- written out ----------------------------------------------------------------------------- */
 
 static int put_text(const char *text, size_t len, void *user)
 {

@@ -7,8 +7,7 @@
 
 static sqlock_error err;
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 char *text_replace(const char *text, const char *from, const char *to)
 {
@@ -99,8 +98,7 @@ bool pipe_to(const char *client, const char *command, const char *text)
     return pclose(f) == 0;
 }
 
-/* ---- by way of the library ---------------------------------------------------------------------
- */
+/* ---- by way of the library ------------------------------------------------------------------- */
 
 struct db place_db(const struct place *p)
 {
@@ -109,6 +107,14 @@ struct db place_db(const struct place *p)
                        .schema = p->schema,
                        .prefix = p->prefix,
                        .request_ms = patience_ms(10000)};
+}
+
+struct place place_migrated(void)
+{
+    struct place p = place_new();
+
+    place_migrate(&p);
+    return p;
 }
 
 int verify_code(const struct place *p, sqlock_error *out_err)
@@ -129,8 +135,7 @@ static int known_version(const struct place *p)
     return p->dialect->migrations[p->dialect->n_migrations - 1].version;
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 char *place_tables(const struct place *p)
 {
@@ -148,8 +153,7 @@ char *place_tables(const struct place *p)
     return text;
 }
 
-/* ---- what migrations build ---------------------------------------------------------------------
- */
+/* ---- what migrations build ------------------------------------------------------------------- */
 
 TEST(test_migrating_builds_what_tables_sql_says)
 {
@@ -204,8 +208,7 @@ TEST(test_migrating_twice_applies_nothing_and_records_all)
     }
 }
 
-/* ---- down --------------------------------------------------------------------------------------
- */
+/* ---- down ------------------------------------------------------------------------------------ */
 
 /* By the library, and as an operator would. */
 static void take_down(const struct place *p, bool by_hand)
@@ -222,10 +225,9 @@ static void take_down(const struct place *p, bool by_hand)
 
 TEST(test_P2_tokens_rise_over_down_and_up_again)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     int64_t largest = 0, rare;
 
-    place_migrate(&p);
     rare = place_use(&p, "rare");
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 5; i++) {
@@ -250,10 +252,9 @@ TEST(test_P2_tokens_rise_over_down_and_up_again)
  * stands for them, and the way down must not lower it to what the rows show. */
 TEST(test_P2_tokens_rise_over_down_after_a_server_was_lost)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     int64_t first, lost = 0;
 
-    place_migrate(&p);
     first = place_use(&p, "x");
     for (int i = 0; i < 3; i++)
         lost = place_use(&p, "x");
@@ -269,12 +270,10 @@ TEST(test_P2_tokens_rise_over_down_after_a_server_was_lost)
 /* The floor is ahead of the clock, as after tokens were lifted: it stands for the versions too. */
 TEST(test_P13_versions_rise_over_down_and_up_again)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     int64_t version = 0, last;
-    sqlock *m;
+    sqlock *m = place_open(&p);
 
-    place_migrate(&p);
-    m = place_open(&p);
     place_exec(&p, "UPDATE {meta} SET fence_floor = fence_floor + 4000000000000000");
     for (int i = 0; i < 3; i++)
         assert_ok(sqlock_register_set(m, "r", "v", 1, version, &version, &err), &err);
@@ -289,8 +288,7 @@ TEST(test_P13_versions_rise_over_down_and_up_again)
     sqlock_close(m);
 }
 
-/* ---- versions ----------------------------------------------------------------------------------
- */
+/* ---- versions -------------------------------------------------------------------------------- */
 
 static void set_version(const struct place *p, int version, int min_reader)
 {
@@ -305,10 +303,9 @@ static void assert_tells(const char *before, int version)
 
 TEST(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     int known = known_version(&p);
 
-    place_migrate(&p);
     set_version(&p, known + 41, known + 31);
     assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
     assert_tells("version", known + 41);
@@ -323,12 +320,10 @@ TEST(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions)
 
 TEST(test_P20_a_newer_schema_that_we_may_read_works)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     int known = known_version(&p);
-    int64_t before;
+    int64_t before = place_use(&p, "x");
 
-    place_migrate(&p);
-    before = place_use(&p, "x");
     set_version(&p, known + 1, GENERATION);
     assert_true(place_use(&p, "x") > before);
     /* It cannot make a newer one, and must not call it done. */
@@ -339,11 +334,10 @@ TEST(test_P20_a_newer_schema_that_we_may_read_works)
  * meta. Such libraries are made of ours. */
 TEST(test_P2_libraries_of_two_generations_never_work_on_one_schema)
 {
-    struct place p = place_new(), older, newer;
+    struct place p = place_migrated(), older, newer;
     char *before;
     int64_t last;
 
-    place_migrate(&p);
     /* Before there were generations the number said which version of the schema one had to know. */
     assert_true(place_number(&p, "SELECT min_reader FROM {meta} WHERE id = 1") > 3);
     last = place_use(&p, "x");
@@ -371,8 +365,7 @@ TEST(test_an_absent_schema_is_told_and_not_made)
     assert_catalogue(&p, before);
 }
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 TEST(test_prefixes_are_different_locks)
 {

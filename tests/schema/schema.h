@@ -29,8 +29,7 @@ struct damage {
     bool verified; /* sqlock_migration_verify() notices it too; else it must not */
 };
 
-/* ---- by the program ---------------------------------------------------------------------------
- */
+/* ---- by the program -------------------------------------------------------------------------- */
 
 /* An empty database, or schema, with nothing of ours in it. */
 struct place place_new(void);
@@ -51,8 +50,7 @@ extern const struct damage place_damages[];
 /* MySQL before 8.0.16 reads over CHECKs. */
 bool place_keeps_checks(void);
 
-/* ---- by schema.c ------------------------------------------------------------------------------
- */
+/* ---- by schema.c ----------------------------------------------------------------------------- */
 
 /* The words in braces replaced by the place's names. */
 char *place_fill(const struct place *p, const char *text);
@@ -64,6 +62,8 @@ struct db place_db(const struct place *p);
 #define place_open(p) db_open(place_db(p))
 /* The number of migrations that were applied. */
 #define place_migrate(p) db_migrate(place_db(p))
+/* place_new(), with the newest schema. */
+struct place place_migrated(void);
 /* Migrate to a version, or only down. */
 #define migrate_to(p, version, flags, out_applied, err)                                            \
     db_migrate_to(place_db(p), (version), (flags), (out_applied), (err))

@@ -141,8 +141,7 @@ char *place_catalogue(const struct place *p)
     return kept(out);
 }
 
-/* ---- SQLite alone ------------------------------------------------------------------------------
- */
+/* ---- SQLite alone ---------------------------------------------------------------------------- */
 
 TEST(test_there_is_no_schema_but_main)
 {

@@ -31,8 +31,7 @@ static int migrate_in_child(void *arg)
     return 97;
 }
 
-/* ---- killed ------------------------------------------------------------------------------------
- */
+/* ---- killed ---------------------------------------------------------------------------------- */
 
 /* False: it came to its end alive. */
 static bool is_killed(struct migrator *v)
@@ -166,8 +165,7 @@ TEST(test_P2_up_again_after_a_way_down_that_was_killed)
     assert_true(kill_after_each(v, place_grown, prepare_grown, check_up_again) > 7);
 }
 
-/* ---- at once -----------------------------------------------------------------------------------
- */
+/* ---- at once --------------------------------------------------------------------------------- */
 
 /* How many migrations all of them applied. */
 static int migrate_at_once(struct migrator *migrators, int n)
@@ -219,18 +217,15 @@ TEST(test_migrators_up_and_down_at_once_leave_a_whole_schema)
     }
 }
 
-/* ---- programs at work --------------------------------------------------------------------------
- */
+/* ---- programs at work ------------------------------------------------------------------------ */
 
 TEST(test_going_down_is_refused_while_a_lock_is_held)
 {
-    struct place p = place_new();
+    struct place p = place_migrated();
     char *before;
     sqlock_lock *lock = NULL, *other = NULL;
-    sqlock *m;
+    sqlock *m = place_open(&p);
 
-    place_migrate(&p);
-    m = place_open(&p);
     lock = lock_take(m, "nightly", SQLOCK_LEASE_MIN_MS, SQLOCK_NO_RENEW);
     sqlock_lock_free(lock);
     sleep_ms(150);
@@ -336,16 +331,14 @@ TEST(test_P2_no_token_repeats_whoever_acquires_during_the_way_down)
     assert_true(tokens_repeat_over_down(forgetful(&twin)));
 }
 
-/* ---- a newer library ---------------------------------------------------------------------------
- */
+/* ---- a newer library ------------------------------------------------------------------------- */
 
 TEST(test_down_takes_back_what_up_made)
 {
-    struct place p = place_new(), grown = place_grown(&p), older;
+    struct place p = place_migrated(), grown = place_grown(&p), older;
     int applied = -1;
     char *first, *one, *two;
 
-    place_migrate(&p);
     one = place_tables(&p);
     assert_int_equal(place_migrate(&grown), 1);
     two = place_tables(&p);

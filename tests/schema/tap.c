@@ -70,8 +70,7 @@ struct place place_tapped(const struct place *p, struct tap **out_tap)
     return tapped;
 }
 
-/* ---- other libraries ---------------------------------------------------------------------------
- */
+/* ---- other libraries ------------------------------------------------------------------------- */
 
 /* To the end of the process, where managers point to it. */
 static void *keep(const void *data, size_t size)

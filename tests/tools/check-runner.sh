@@ -114,17 +114,6 @@ esac
 
 [ "$(T=nothing-like-it tests/tools/run.sh "$dir" "$dir/check.sh" | tail -n 1)" = "0 passed, 1 failed" ] ||
     { echo "a name that fits nothing passed"; bad=1; }
-# What lasts comes first: while it runs, all others do. A name of the list is that of a program.
-order()
-{
-    local long
-    mkdir -p "$dir/tests/cli" && long=$dir/tests/$(grep -v '^#' tests/tools/longest | head -n 1)
-    mkdir -p "${long%/*}"
-    printf '#!/bin/sh\necho 1..1; echo ok 1 - test\n' | tee "$dir/tests/cli/a" >"$long"
-    chmod +x "$dir/tests/cli/a" "$long"
-    JOBS=1 tests/tools/run.sh "$dir" "$dir/tests/cli/a" "$long" | sed -n '1s/^ok *\([^ ]*\).*/\1/p'
-}
-[ "$(order)" = "$(grep -v '^#' tests/tools/longest | head -n 1)" ] || { echo "what lasts is not begun first"; bad=1; }
 for name in $(grep -v '^#' tests/tools/longest); do
     [ -e "tests/$name.c" ] || { echo "tests/tools/longest: there is no $name"; bad=1; }
 done
