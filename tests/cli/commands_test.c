@@ -1,7 +1,6 @@
 /* acquire, renew, release, ls, show, break and migrate up. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

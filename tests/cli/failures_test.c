@@ -1,7 +1,6 @@
 /* Databases that are absent, refusing, damaged, full or silent: what a command ends with, and that
  * it says why. On each database where it can differ. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

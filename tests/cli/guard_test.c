@@ -1,10 +1,8 @@
 /* Nothing of the command is alive when the lease ends, whatever happens to sqlock: P4 for programs
  * that do not ask. A successor waits for the lock, and looks for survivors as soon as it has it. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/cli/shell.h"

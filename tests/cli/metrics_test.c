@@ -1,10 +1,8 @@
 /* reap --metrics-file: what collectors find there, whenever they look, and when it cannot be
  * written. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/cli/shell.h"
 

@@ -1,6 +1,4 @@
 /* migrate up, down, status, verify, baseline, sql, on each database. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/cli/shell.h"

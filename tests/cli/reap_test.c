@@ -1,7 +1,5 @@
 /* reap, on each database. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/cli/shell.h"

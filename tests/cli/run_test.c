@@ -1,7 +1,5 @@
 /* `sqlock run`: what the command is given, and what comes back. Little of it is the database's. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/cli/shell.h"

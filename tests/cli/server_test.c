@@ -1,6 +1,5 @@
 /* Servers as they come: behind a pooler, with a standby, forgetful. The options that are about
  * them, and what a user who lacks one is told. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,6 @@
 #ifndef SQLOCK_TESTS_CLI_SHELL_H
 #define SQLOCK_TESTS_CLI_SHELL_H
 
-#include <signal.h>
-
 #include "tests/lib/check.h"
 
 /* ---- tests --------------------------------------------------------------------------------------

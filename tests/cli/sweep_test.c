@@ -1,7 +1,6 @@
 /* Two of the three processes of `sqlock run` are stopped or killed, in every order: nothing of the
  * command is alive when the lease ends. All cases at once, each with a database of its own. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Calls in the application's transaction: each is one line of the table at the end. */
 #include "tests/counted/scene.h"
 
-#include <stdlib.h>
-
 static const sqlock_row *row_at(const struct scene *s, int id)
 {
     static sqlock_column key;

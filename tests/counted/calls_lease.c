@@ -2,8 +2,6 @@
 #include "tests/counted/scene.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- acquire --------------------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* Calls on a manager: each is one line of the table at the end. */
 #include "tests/counted/scene.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- open ------------------------------------------------------------------------------------ */

@@ -2,8 +2,6 @@
  * place of their own. */
 #include "tests/counted/scene.h"
 
-#include <stdlib.h>
-
 static int migrate(struct scene *s, sqlock_error *err)
 {
     return sqlock_migrate(s->driver, s->place.url, &s->opts, NULL, err);

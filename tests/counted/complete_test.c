@@ -1,7 +1,6 @@
 /* No public function is forgotten: each that the headers declare is in a table of calls, or in the
  * list of those that have nothing that could fail. */
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/counted/scene.h"
 

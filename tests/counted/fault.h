@@ -10,8 +10,8 @@ enum level {
     AT_REQUESTS, /* each call of a driver's slot that talks to the database (driver.c) */
     AT_WIRE,     /* each packet to a server, each statement that SQLite begins to step (wire.c) */
     AT_PACKETS,  /* each statement of a packet to MariaDB or MySQL but its first one (wire.c) */
-    AT_MEMORY,   /* each allocation of the library and its drivers (memory.c) */
-    AT_SYSTEM    /* each thread and descriptor that the library makes (system.c) */
+    AT_MEMORY,   /* each allocation of the library and its drivers (fault.c) */
+    AT_SYSTEM    /* each thread and descriptor that the library makes (fault.c) */
 };
 
 enum fault {
@@ -44,9 +44,9 @@ void fault_lost(void);
 /* The end of this process. */
 _Noreturn void fault_die(void);
 
-/* system.c: the function that ours of this name stands before, into the pointer at out. */
+/* The function that ours of this name stands before, into the pointer at out. */
 void find_real(const char *name, void *out, size_t size);
-/* memory.c: allocations that were not given back. */
+/* Allocations that were not given back. */
 long memory_live(void);
 
 #endif

@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/proxy.h"

@@ -1,13 +1,15 @@
 #include "tests/lib/private.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/my_private.h"
 #include "tests/lib/words.h"
 
 #ifdef TEST_HAVE_POSTGRES
 #include <fcntl.h>
 #include <sqlock/postgres.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,3 +121,33 @@ const struct server *private_server(void)
 }
 
 #endif
+
+/* ---- MariaDB, MySQL -------------------------------------------------------------------------- */
+
+const struct server *my_private_server(void)
+{
+    static struct server mysql;
+
+    if (!mysql.url[0])
+        mysql = server_mysql();
+    return &mysql;
+}
+
+const char *my_private_url(void)
+{
+    return my_private_server()->url;
+}
+
+const char *my_private_socket(void)
+{
+    return strstr(my_private_url(), "socket=") + strlen("socket=");
+}
+
+void my_private_restart(const char *args)
+{
+    const char *command =
+        textf("SQLOCK_TEST_MYSQL_ARGS='%s' tests/tools/my.sh crash '%s'", args, my_private_url());
+
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}

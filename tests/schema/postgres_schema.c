@@ -6,7 +6,6 @@
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/lib/pg.h"
 #include "tests/lib/pq.h"

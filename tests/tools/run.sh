@@ -259,10 +259,11 @@ longest_first() # ITEM...
         }' tests/tools/longest - | sort -n | cut -d" " -f2-
 }
 
-run_together()
+run_all() # ITEM...
 {
-    local item n=0 p f s
-    for item in "$@"; do
+    local item items n=0 p f s
+    mapfile -t items < <(longest_first "$@")
+    for item in "${items[@]}"; do
         [ $n -lt "$jobs" ] || wait -n
         n=$((n + 1))
         run_aside $n "$item" &
@@ -271,19 +272,6 @@ run_together()
     while [ $n -gt 0 ]; do
         read -r p f s <"$temp/$n.sum" || p=0 f=1 s=0
         passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) n=$((n - 1))
-    done
-}
-
-run_all()
-{
-    local item items
-    mapfile -t items < <(longest_first "$@")
-    if [ "$jobs" != 1 ]; then
-        run_together "${items[@]}"
-        return
-    fi
-    for item in "${items[@]}"; do
-        run_item "$item"
     done
 }
 
