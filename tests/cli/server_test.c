@@ -11,14 +11,14 @@
 #include "tests/lib/private.h"
 
 /* Another server than the test's; $G leads to a schema on it. */
-static void database_at(const char *url, const char *schema)
+__attribute__((unused)) static void database_at(const char *url, const char *schema)
 {
     setenv("SQLOCK_URL", url, 1);
     setenv("G", textf("--schema %s", schema), 1);
 }
 
 /* The whole life of a lock, and what people and cron do. */
-static void assert_all_work(const char *option)
+__attribute__((unused)) static void assert_all_work(const char *option)
 {
     setenv("O", option, 1);
     assert_sh("sqlock $G $O migrate up && sqlock $G $O migrate verify && "
@@ -135,7 +135,7 @@ TEST(test_postgres_without_fsync_is_refused_unless_accepted, ON_POSTGRES | EMPTY
 /* $PW_URL leads to the database, by a password that counts or not. Whatever sqlock says and shows
  * is put into files of $D/all; while a command runs, the process list of it and of all its
  * processes, and what it is given. */
-static void assert_password_is_seen_nowhere(void)
+__attribute__((unused)) static void assert_password_is_seen_nowhere(void)
 {
     static const char *const ways[] = {"-U \"$PW_URL\"", "--url=\"$PW_URL\"", "--url-file $D/url"};
 
