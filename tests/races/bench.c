@@ -1,4 +1,4 @@
-/* A test's connections and texts, and questions that are asked alike of every database. */
+/* A test's connections and texts, and what is done alike on every database. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -6,16 +6,6 @@
 #include <unistd.h>
 
 struct bench bench;
-
-int64_t clock_us(void)
-{
-    return now_us();
-}
-
-void pause_ms(int ms)
-{
-    sleep_ms(ms);
-}
 
 void broken(const char *format, ...)
 {
@@ -30,13 +20,6 @@ void broken(const char *format, ...)
 
 /* ---- what belongs to a test -------------------------------------------------------------------
  */
-
-conn track(conn c)
-{
-    assert_true(bench.n_conns < (int)COUNT(bench.conns));
-    bench.conns[bench.n_conns++] = c;
-    return c;
-}
 
 char *keep(char *text)
 {
@@ -71,7 +54,8 @@ void introduce(conn c)
     request r = request_of('-', 0);
     r.name = keep(bench.db->value(c, handshake.step[handshake.n - 1], SQLOCK_COL_SERVER));
     r.name_len = strlen(r.name);
-    EXPECT(ask(c, &meet, &r), SQLOCK_OUT_DONE);
+    if (bench.db->ask(c, &meet, &r).outcome != SQLOCK_OUT_DONE)
+        broken("the server is not known");
     run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
 }
 
@@ -102,37 +86,13 @@ void bench_end(void)
 
 conn open_conn(void)
 {
-    return track(bench.db->open());
+    assert_true(bench.n_conns < (int)COUNT(bench.conns));
+    bench.conns[bench.n_conns] = bench.db->open();
+    return bench.conns[bench.n_conns++];
 }
 
 /* ---- asking -----------------------------------------------------------------------------------
  */
-
-answer ask(conn c, const script *s, const request *r)
-{
-    return bench.db->ask(c, s, r);
-}
-
-answer acquire(conn c, request r)
-{
-    script s = ours(SQLOCK_STMT_ACQUIRE);
-    return ask(c, &s, &r);
-}
-
-void start(conn c, const script *s, const request *r, int n)
-{
-    bench.db->start(c, s, r, n);
-}
-
-int waits(conn c)
-{
-    return bench.db->waits(c);
-}
-
-int finish(conn c, answer *out, int max)
-{
-    return bench.db->finish(c, out, max);
-}
 
 int try_run(conn c, const char *text)
 {
@@ -166,11 +126,6 @@ static void at_gate(const char *text)
     run(bench.gate, text);
 }
 
-int skips_locked(void)
-{
-    return bench.db->skips_locked();
-}
-
 void hold(void)
 {
     at_gate(bench.db->hold);
@@ -179,17 +134,6 @@ void hold(void)
 void unhold(void)
 {
     at_gate(bench.db->unhold);
-}
-
-void expect(answer a, int outcome, const char *file, int line)
-{
-    if (!a.error[0] && a.rows == 1 && a.outcome == outcome)
-        return;
-    if (a.error[0])
-        print_error("error %s, not outcome %d\n", a.error, outcome);
-    else
-        print_error("%d rows, outcome %d, not %d\n", a.rows, a.outcome, outcome);
-    _fail(file, line);
 }
 
 int64_t row_owner(conn c)

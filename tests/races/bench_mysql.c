@@ -240,14 +240,9 @@ static int my_waits(conn c)
     for (int i = 0; i < 100; i++) {
         if (number(watch, sql) > 0)
             return 1;
-        pause_ms(i < 50 ? 1 : 110); /* innodb_trx is made anew when nobody looked for 100 ms */
+        sleep_ms(i < 50 ? 1 : 110); /* innodb_trx is made anew when nobody looked for 100 ms */
     }
     return 0;
-}
-
-static int my_skips(void)
-{
-    return my_skips_locked();
 }
 
 const struct database mysql = {
@@ -255,7 +250,6 @@ const struct database mysql = {
     .mode = "mysql",
     .driver = "mysql",
     .url = "SQLOCK_TEST_MYSQL_URL",
-    .bit = ON_MYSQL,
     .dialect = &sqlock_mysql_dialect,
     .now = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +"
            " TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
@@ -265,7 +259,7 @@ const struct database mysql = {
     .hold = "DO GET_LOCK('race_{pid}', 20)",
     .unhold = "DO RELEASE_LOCK('race_{pid}')",
     .quote = '`',
-    .skips_locked = my_skips,
+    .skips_locked = my_skips_locked,
     .create = my_create,
     .open = my_open,
     .close = my_close,

@@ -209,14 +209,9 @@ static int pg_waits(conn c)
         PQclear(res);
         if (n == 1)
             return 1;
-        pause_ms(1);
+        sleep_ms(1);
     }
     broken("a statement neither waits nor returns");
-}
-
-static int pg_skips_locked(void)
-{
-    return 1;
 }
 
 const struct database postgres = {
@@ -224,7 +219,6 @@ const struct database postgres = {
     .mode = "postgres",
     .driver = "postgres",
     .url = "SQLOCK_TEST_POSTGRES_URL",
-    .bit = ON_POSTGRES,
     .dialect = &sqlock_postgres_dialect,
     .now = "(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     .ms = "1000",
@@ -233,7 +227,6 @@ const struct database postgres = {
     .hold = "BEGIN; SELECT pg_advisory_xact_lock(731205, {pid})",
     .unhold = "COMMIT",
     .quote = '"',
-    .skips_locked = pg_skips_locked,
     .create = pg_create,
     .open = pg_open,
     .close = pg_close,

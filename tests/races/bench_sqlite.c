@@ -139,8 +139,8 @@ static int stand_still(void *arg, int tries)
     struct pending *p = arg;
     atomic_store(&p->waits, 1);
     while (!atomic_load(&p->goes_on))
-        pause_ms(1);
-    pause_ms(1);
+        sleep_ms(1);
+    sleep_ms(1);
     return tries < 1000;
 }
 
@@ -178,7 +178,7 @@ static int lite_waits(conn c)
     struct pending *p = pending_of(c);
     assert_non_null(p);
     while (!atomic_load(&p->waits) && !atomic_load(&p->done))
-        pause_ms(1);
+        sleep_ms(1);
     return !atomic_load(&p->done);
 }
 
@@ -203,28 +203,16 @@ static void lite_close(conn c)
     sqlite3_close_v2(c.lite);
 }
 
-void lite_close_all(void)
-{
-    while (bench.n_conns > 0)
-        lite_close(bench.conns[--bench.n_conns]);
-}
-
-static int lite_skips_locked(void)
-{
-    return 0;
-}
-
-#define SQLITE(mode_word, mode_bit)                                                                \
+#define SQLITE(mode_word)                                                                          \
     {                                                                                              \
-        .name = "sqlite", .mode = mode_word, .driver = "sqlite", .bit = mode_bit,                  \
+        .name = "sqlite", .mode = mode_word, .driver = "sqlite",                                   \
         .dialect = &sqlock_sqlite_dialect,                                                         \
         .now = "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)",         \
         .ms = "1", .owner = "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}",       \
-        .held = "{hold}", .quote = '"', .skips_locked = lite_skips_locked, .create = lite_create,  \
-        .open = lite_open, .close = lite_close, .ask = lite_ask, .start = lite_start,              \
-        .waits = lite_waits, .finish = lite_finish, .try_run = lite_try, .value = lite_value,      \
-        .error = lite_error_text,                                                                  \
+        .held = "{hold}", .quote = '"', .create = lite_create, .open = lite_open,                  \
+        .close = lite_close, .ask = lite_ask, .start = lite_start, .waits = lite_waits,            \
+        .finish = lite_finish, .try_run = lite_try, .value = lite_value, .error = lite_error_text, \
     }
 
-const struct database sqlite_wal = SQLITE("wal", ON_WAL);
-const struct database sqlite_rollback = SQLITE("rollback", ON_ROLLBACK);
+const struct database sqlite_wal = SQLITE("wal");
+const struct database sqlite_rollback = SQLITE("rollback");

@@ -144,10 +144,10 @@ static void answer_comes(struct session *k, const char *expected)
     if (!k->sent)
         broken("%s has sent nothing", k->name);
     k->sent = 0;
-    rows = finish(k->c, got, k->n);
+    rows = bench.db->finish(k->c, got, k->n);
     if (k->n == 1 && bench.db->url != NULL && !rows && !got[0].error[0] && k->rest.n > 1) {
         script rest = from_step(k->rest, 2);
-        got[0] = ask(k->c, &rest, &k->r);
+        got[0] = bench.db->ask(k->c, &rest, &k->r);
     }
     compare(k, got, rows, expected);
 }
@@ -157,21 +157,21 @@ static void send_and_see(struct session *k, const request *r, const char *expect
     answer got[COUNT(k->of)];
     int rows = 0;
     if (strcmp(expected, "waits") == 0 || strcmp(expected, "sent") == 0) {
-        start(k->c, &k->rest, r, k->n);
+        bench.db->start(k->c, &k->rest, r, k->n);
         k->r = r[0];
         k->sent = expected[0] == 'w';
-        if (k->sent && !waits(k->c))
+        if (k->sent && !bench.db->waits(k->c))
             broken("it does not wait");
         return;
     }
     if (!k->rest.many) {
-        got[0] = ask(k->c, &k->rest, r);
+        got[0] = bench.db->ask(k->c, &k->rest, r);
         compare(k, got, got[0].rows, expected);
         return;
     }
     for (script s = k->rest; s.n > 0 && !rows; s = from_step(s, 2)) {
-        start(k->c, &s, r, k->n);
-        rows = finish(k->c, got, k->n);
+        bench.db->start(k->c, &s, r, k->n);
+        rows = bench.db->finish(k->c, got, k->n);
         if (got[0].error[0])
             break;
     }
@@ -247,11 +247,11 @@ static void check_step(conn c, const char *condition)
 
 static void until_step(const char *condition)
 {
-    int64_t end = clock_us() + patience_ms(8000) * MS;
+    int64_t end = now_us() + patience_ms(8000) * MS;
     while (!holds(looker(), condition)) {
-        if (clock_us() > end)
+        if (now_us() > end)
             broken("it never came that %s", condition);
-        pause_ms(1);
+        sleep_ms(1);
     }
 }
 
@@ -291,7 +291,7 @@ static int scene_step(const char *verb, const char *rest, const char *expected)
     else if (strcmp(verb, "request") == 0)
         request_words(rest);
     else if (strcmp(verb, "pause") == 0)
-        pause_ms(atoi(rest));
+        sleep_ms(atoi(rest));
     else if (strcmp(verb, "hold") == 0)
         hold();
     else if (strcmp(verb, "unhold") == 0)
@@ -368,7 +368,7 @@ int race_is_on(const struct race *race, const char *name, const char *mode)
 static void skip_without_batches(void)
 {
     int at = section("on", 0);
-    if (at < 0 || strstr(heading(at), "skips") == NULL || bench.db->skips_locked())
+    if (at < 0 || strstr(heading(at), "skips") == NULL || skips_locked())
         return;
     printf("SKIP: the server cannot step over locked rows\n");
     skip();

@@ -20,8 +20,8 @@ struct race {
 /* Whether the race is for the database. On it, ours and all wrong ones. */
 int race_is_on(const struct race *race, const char *name, const char *mode);
 void play(const struct race *race);
-/* What a word that is defined in the race's file stands for. */
-const char *word_in(const struct race *race, const char *word);
+/* A file of the source tree. */
+FILE *source(const char *path);
 
 /* ---- stage.c -----------------------------------------------------------------------------------
  */
@@ -62,7 +62,8 @@ extern struct stage stage;
 
 struct asked *asked_of(const char *name); /* these are made when they are first heard of */
 struct session *session_of(const char *name);
-conn looker(void); /* of nobody's */
+conn looker(void);       /* of nobody's */
+bool skips_locked(void); /* the server can step over locked rows */
 
 /* Texts that are made live until the test's teardown. */
 char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));

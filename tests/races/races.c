@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "play.h"
+#include "races.h"
 
 /* ---- a file ------------------------------------------------------------------------------------
  */
@@ -30,17 +31,22 @@ static void take_line(int at, char *text)
     lines[n_lines++] = (struct line){at, indent == 0, strdup(text + indent)};
 }
 
-static void read_races(const char *subject)
+FILE *source(const char *path)
 {
     const char *root = getenv("SQLOCK_SOURCE_DIR");
+    char whole[4096];
+    snprintf(whole, sizeof whole, "%s/%s", root != NULL && *root != '\0' ? root : ".", path);
+    return fopen(whole, "r");
+}
+
+static void read_races(const char *subject)
+{
     static char file[64];
-    char path[4096], text[512];
+    char text[512];
     FILE *f = NULL;
     snprintf(file, sizeof file, "tests/races/%s.races", subject);
-    snprintf(path, sizeof path, "%s/%s", root != NULL && *root != '\0' ? root : ".", file);
-    f = fopen(path, "r");
-    if (f == NULL)
-        return; /* all of them are in C */
+    f = source(file);
+    assert(f != NULL);
     for (int at = 1; fgets(text, sizeof text, f) != NULL; at++) {
         assert(strchr(text, '\n') != NULL);
         take_line(at, text);
@@ -60,19 +66,12 @@ static void read_races(const char *subject)
     }
 }
 
-const char *defined(const char *word)
-{
-    return word_in(&races[0], word);
-}
-
 /* ---- tests -------------------------------------------------------------------------------------
  */
 
-/* What a test is: a race of the file, or one in C. */
 struct job {
     const struct database *db;
     const struct race *race;
-    const struct test *test;
     char name[160];
 };
 
@@ -86,10 +85,7 @@ static int job_begin(void **state)
 static void job_run(void **state)
 {
     struct job *job = *state;
-    if (job->race != NULL)
-        play(job->race);
-    else
-        job->test->body(state);
+    play(job->race);
 }
 
 static int job_end(void **state)
@@ -97,12 +93,6 @@ static int job_end(void **state)
     (void)state;
     bench_end();
     return 0;
-}
-
-static struct CMUnitTest unit_of(struct job *job, const char *name)
-{
-    snprintf(job->name, sizeof job->name, "test_%s_%s", name, job->db->mode);
-    return (struct CMUnitTest){job->name, job_run, job_begin, job_end, job};
 }
 
 /* 0: its server is there; else it says so, and main returns one less. */
@@ -116,23 +106,20 @@ static int missing(const struct database *db)
 
 static int run_on(const struct database *db)
 {
-    static struct job jobs[COUNT(races) + 40];
+    static struct job jobs[COUNT(races)];
     struct CMUnitTest units[COUNT(jobs)];
     size_t n_units = 0;
     char group[64];
     int no_server = missing(db);
-    for (int i = 0; i < n_races; i++)
-        if (race_is_on(&races[i], db->name, db->mode)) {
-            jobs[n_units] = (struct job){db, &races[i], NULL, ""};
-            units[n_units] = unit_of(&jobs[n_units], races[i].lines[0].text + strlen("race "));
-            n_units++;
-        }
-    for (const struct test *t = test_first(); t != NULL; t = t->next)
-        if (t->where & db->bit) {
-            jobs[n_units] = (struct job){db, NULL, t, ""};
-            units[n_units] = unit_of(&jobs[n_units], t->name);
-            n_units++;
-        }
+    for (int i = 0; i < n_races; i++) {
+        struct job *job = &jobs[n_units];
+        if (!race_is_on(&races[i], db->name, db->mode))
+            continue;
+        *job = (struct job){db, &races[i], ""};
+        snprintf(job->name, sizeof job->name, "test_%s_%s",
+                 races[i].lines[0].text + strlen("race "), db->mode);
+        units[n_units++] = (struct CMUnitTest){job->name, job_run, job_begin, job_end, job};
+    }
     if (n_units == 0)
         return 0;
     if (no_server)

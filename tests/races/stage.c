@@ -39,6 +39,11 @@ conn looker(void)
     return session_of("(looks)")->c;
 }
 
+bool skips_locked(void)
+{
+    return bench.db->skips_locked == NULL || bench.db->skips_locked();
+}
+
 /* ---- words in braces ---------------------------------------------------------------------------
  */
 
@@ -64,6 +69,33 @@ void define(const char *name, const char *text)
     w->text = text;
 }
 
+/* The guard as applications have it, schema/<dialect>/guard.sql, with literals in the place of its
+ * parameters. */
+static char *plain_guard(const struct asked *k)
+{
+    const char *dialect = bench.db->name, *owner = "'";
+    char line[512], *out = NULL;
+    size_t size = 0;
+    int hits = 0;
+    FILE *file = source(text_of("schema/%s/guard.sql", dialect)),
+         *text = open_memstream(&out, &size);
+    assert_true(file != NULL && text != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "--", 2) != 0)
+            fputs(line, text);
+    fclose(file);
+    fclose(text);
+    for (int i = 0; i < 16; i++)
+        owner = text_of("%s%02x%s", owner, k->r.owner[i], i == 15 ? "'" : "");
+    out = replaced(out, "public.", "", &hits);
+    out = replaced(out, "sqlock_lock", "{lock}", &hits);
+    out = replaced(out, ":owner", owner, &hits);
+    out = replaced(out, ":token", text_of("%lld", (long long)k->r.token), &hits);
+    out = replaced(out, ":ttl", text_of("%lld", (long long)(k->r.ttl / MS)), &hits);
+    out = replaced(out, ":name", "'job'", &hits);
+    return keep(replaced(out, ":ns", "'app'", &hits));
+}
+
 /* {A.token}: the token that A was granted, and asks with; {A.got}: the one that it was told last.
  */
 static const char *word_of_asked(const char *name, const char *field)
@@ -77,6 +109,8 @@ static const char *word_of_asked(const char *name, const char *field)
     for (size_t i = 0; i < COUNT(fields); i++)
         if (strcmp(fields[i].field, field) == 0)
             return text_of("%lld", (long long)fields[i].value);
+    if (strcmp(field, "plain_guard") == 0)
+        return plain_guard(k);
     if (strcmp(field, "pid") != 0)
         broken("nothing is known of %s.%s", name, field);
     return text_of("%d", PQbackendPID(session_of(name)->c.pg));
@@ -147,7 +181,7 @@ const char *meant(const char *text)
     while (*words) {
         word = next_word(&words);
         if (strcmp(word, "skips") == 0) {
-            if (bench.db->url != NULL && !bench.db->skips_locked())
+            if (!skips_locked())
                 return NULL;
         } else if (strcmp(word, "ours") == 0 || strncmp(word, "wrong", 5) == 0) {
             kinds++;
@@ -306,13 +340,4 @@ void define_all(void)
         if (text != NULL)
             define(line->text + strlen("define "), text);
     }
-}
-
-const char *word_in(const struct race *race, const char *word)
-{
-    memset(&stage, 0, sizeof stage);
-    stage.race = race;
-    define_all();
-    assert_non_null(word_for(word));
-    return expanded(word_for(word));
 }
