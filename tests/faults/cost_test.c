@@ -1,11 +1,17 @@
-/* What locking costs on PostgreSQL: one round trip for a request, and a few statements and two
- * connections for the renewals of a thousand leases (P7). The proxy counts what goes to the server:
- * a request is what a client sends before it hears the answer. */
+/* What locking costs: on PostgreSQL one round trip and one prepared statement for a request, and a
+ * few statements and two connections for the renewals of a thousand leases (P7). The proxy counts
+ * what goes to the server: a request is what a client sends before it hears the answer. On SQLite
+ * one transaction, as its trace tells. */
 #include "tests/faults/faults.h"
+
+#include <string.h>
 
 #ifdef TEST_HAVE_POSTGRES
 #include "tests/lib/pq.h"
 #include <libpq-fe.h>
+#endif
+#ifdef TEST_HAVE_SQLITE
+#include <sqlite3.h>
 #endif
 
 static sqlock_error err;
@@ -47,6 +53,53 @@ TEST(test_busy_try_and_renewal_cost_one_round_trip_each)
 }
 
 #ifdef TEST_HAVE_POSTGRES
+/* The manager's connections, so that the server can be asked what they have prepared. */
+static PGconn *sessions[4];
+static int n_sessions;
+
+static int connect_kept(void *url, void **out_native, sqlock_error *out_err)
+{
+    (void)out_err;
+    *out_native = sessions[n_sessions++] = pq_open(url);
+    return 0;
+}
+
+static int64_t prepared(const char *like)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < n_sessions; i++)
+        n += pq_number(sessions[i],
+                       "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE '%s'", like);
+    return n;
+}
+
+/* The first time makes the row: the request's other steps are prepared too. */
+TEST(test_acquire_and_release_are_one_prepared_statement_each)
+{
+    struct db db;
+    sqlock *m;
+    int before;
+
+    stage_proxied(&stage);
+    db = (struct db){.driver = watched_driver(),
+                     .connect = connect_kept,
+                     .connect_user = textf("%s", proxy_url(stage.proxy)),
+                     .schema = stage.at.schema};
+    n_sessions = 0;
+    m = db_open(db);
+    lock_draw(m, NAME);
+    lock_draw(m, NAME);
+    before = proxy_requests(stage.proxy);
+    for (int i = 0; i < PAIRS; i++)
+        lock_draw(m, NAME);
+    before = proxy_requests(stage.proxy) - before;
+    assert_int_equal(prepared("sqlock_acquire_%"), 3);
+    assert_int_equal(prepared("sqlock_release_%"), 1);
+    sqlock_close(m);
+    assert_int_equal(before, 2 * PAIRS);
+}
+
 /* Contention is certain while a foreign transaction keeps the row: busy, by nobody who can be seen,
  * and with pauses (P9, P18). */
 TEST(test_wait_for_a_locked_row_is_busy_and_costs_little)
@@ -192,5 +245,116 @@ TEST(test_thousand_leases_are_renewed_together_on_two_connections)
     for (int i = 0; i < LEASES; i++)
         sqlock_lock_free(locks[i]);
 }
+
+/* ---- SQLite ------------------------------------------------------------------------------------
+ */
+
+#ifdef TEST_HAVE_SQLITE
+
+/* What the connections of a factory are asked, and what they compile. Each is used by one thread at
+ * a time; the test looks when nobody is under way. */
+static struct traced {
+    atomic_int statements, begins, commits, compiled;
+} traced;
+
+static int on_statement(unsigned what, void *user, void *stmt, void *text)
+{
+    const char *sql = sqlite3_sql(stmt);
+    (void)what;
+    (void)user;
+    (void)text;
+
+    atomic_fetch_add(&traced.statements, 1);
+    atomic_fetch_add(&traced.begins, strncmp(sql, "BEGIN IMMEDIATE", 15) == 0);
+    atomic_fetch_add(&traced.commits, strncmp(sql, "COMMIT", 6) == 0);
+    return 0;
+}
+
+/* Called for what a statement does while it is compiled, and not when it runs. */
+static int on_compile(void *user, int what, const char *a, const char *b, const char *c,
+                      const char *d)
+{
+    (void)user;
+    (void)what;
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
+    atomic_fetch_add(&traced.compiled, 1);
+    return SQLITE_OK;
+}
+
+static int connect_traced(void *user, void **out_native, sqlock_error *out_err)
+{
+    sqlite3 *db = NULL;
+    (void)out_err;
+
+    if (sqlite3_open(user, &db) != SQLITE_OK)
+        return SQLOCK_EUNREACH;
+    sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, NULL);
+    sqlite3_set_authorizer(db, on_compile, NULL);
+    *out_native = db;
+    return 0;
+}
+
+static void assert_traced(int statements, int begins, int compiled)
+{
+    assert_int_equal(atomic_exchange(&traced.statements, 0), statements);
+    assert_int_equal(atomic_exchange(&traced.begins, 0), begins);
+    assert_int_equal(atomic_exchange(&traced.commits, 0), begins);
+    assert_int_equal(atomic_exchange(&traced.compiled, 0), compiled);
+}
+
+static void forget_traced(void)
+{
+    memset(&traced, 0, sizeof traced);
+}
+
+static sqlock *traced_manager(void)
+{
+    struct db db = {.connect = connect_traced};
+
+    stage_sqlite(&stage);
+    db.driver = watched_driver();
+    db.connect_user = (void *)(uintptr_t)stage_file(&stage);
+    return db_open(db);
+}
+
+/* SQLite is not asked over a network: what counts is the one transaction, whose commit is the cost.
+ */
+TEST(test_acquire_and_release_are_one_transaction_each_in_sqlite)
+{
+    sqlock *m = traced_manager();
+    sqlock_lock *lock;
+
+    lock_draw(m, NAME);
+    lock_draw(m, NAME);
+    assert_true(atomic_load(&traced.compiled) > 0);
+    forget_traced();
+    for (int i = 0; i < PAIRS; i++) {
+        lock = held(m, NAME, 30000, NULL);
+        /* look; begin, grant, answer, mode, commit: SQLite never keeps the mode compiled */
+        assert_traced(6, 1, 1);
+        lock_give(lock);
+        assert_traced(5, 1, 1); /* begin, release, answer, mode, commit */
+    }
+    sqlock_close(m);
+}
+
+TEST(test_busy_try_is_one_reading_statement_in_sqlite)
+{
+    sqlock *m = traced_manager();
+    sqlock_lock *lock = held(m, NAME, 30000, NULL), *none = NULL;
+
+    take(m, NAME, 30000, 0, NULL, &none, &err);
+    forget_traced();
+    for (int i = 0; i < PAIRS; i++)
+        assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &none, &err), &err);
+    assert_traced(PAIRS, 0, 0);
+    lock_give(lock);
+    sqlock_close(m);
+}
+
+#endif
 
 TEST_MAIN_EACH(NULL, stage_teardown)

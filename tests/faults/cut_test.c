@@ -1,4 +1,4 @@
-/* A link that swallows everything (P4, P6, P7), for good and for half of a lease. PostgreSQL behind
+/* A link that swallows everything (P4, P6, P7), for good and for a while. PostgreSQL behind
  * the proxy; a rival has a direct connection, as a program elsewhere would. */
 #include "tests/faults/faults.h"
 
@@ -127,9 +127,11 @@ TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
 /* ---- silent for a while ------------------------------------------------------------------------
  */
 
-/* After the silence the old links are dead; or the library has given them up by itself before. */
-static void silent_for_a_while(int32_t lease_ms, int32_t silent_ms, bool given_up)
+/* So long that the first renewal has to give up: it must leave time for one on a new connection.
+ * After the silence the old links are dead. */
+TEST(test_lock_survives_silence_that_outlasts_a_renewal)
 {
+    enum { LONG_LEASE = 3000, SILENT = 1950 };
     struct events events = {0};
     int64_t token, from, end;
     sqlock_lock *lock;
@@ -138,37 +140,24 @@ static void silent_for_a_while(int32_t lease_ms, int32_t silent_ms, bool given_u
 
     stage_proxied(&stage);
     m = stage_open_cut(&stage);
-    lock = held(m, NAME, lease_ms, &events);
+    lock = held(m, NAME, LONG_LEASE, &events);
     token = sqlock_lock_token(lock);
     wait_renewed(lock);
     accepted = proxy_accepted(stage.proxy);
     from = sqlock_lock_deadline_us(lock);
     proxy_mode_set(stage.proxy, PROXY_HOLD);
-    sleep_ms(silent_ms);
+    sleep_ms(SILENT);
     assert_true(sqlock_lock_deadline_us(lock) <= from + 20 * MS);
-    if (given_up)
-        assert_true(proxy_accepted(stage.proxy) > accepted);
+    assert_true(proxy_accepted(stage.proxy) > accepted);
     proxy_cut(stage.proxy);
     proxy_mode_set(stage.proxy, PROXY_PASS);
-    for (end = sqlock_now_us() + lease_ms * MS; sqlock_now_us() < end; sleep_ms(1))
+    for (end = sqlock_now_us() + LONG_LEASE * MS; sqlock_now_us() < end; sleep_ms(1))
         assert_true(sqlock_is_held(lock));
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_HELD);
     assert_int_equal(sqlock_lock_token(lock), token);
     assert_int_equal(row_of(m, NAME).token, token);
     assert_int_equal(atomic_load(&events.n_lost), 0);
-    assert_true(proxy_accepted(stage.proxy) > accepted);
     lock_give(lock);
-}
-
-TEST(test_lock_survives_half_a_lease_of_silence_and_dead_links)
-{
-    silent_for_a_while(LEASE, LEASE / 2, false);
-}
-
-/* So long that the first renewal has to give up: it must leave time for one on a new connection. */
-TEST(test_lock_survives_silence_that_outlasts_a_renewal)
-{
-    silent_for_a_while(3000, 1950, true);
 }
 
 TEST_MAIN_EACH(NULL, teardown)

@@ -1,13 +1,12 @@
 /* Servers of one origin that take over from each other, with commits that are lost on the way:
  * tokens and registers' versions only rise (P2, P13), over promotions, over one that comes back on
- * its old disk, over clocks. PostgreSQL's are standbys that are promoted; MariaDB's have copies of
+ * its old disk. PostgreSQL's are standbys that are promoted; MariaDB's have copies of
  * one data folder. */
 #include "tests/faults/faults.h"
 
 #include <sqlock/register.h>
 #include <string.h>
 
-#include "tests/lib/private.h"
 #include "tests/lib/servers.h"
 
 static sqlock_error err;
@@ -136,72 +135,6 @@ TEST(test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql)
 {
     assert_int_equal(failback(mysql_that_tells_its_start()), 4);
 }
-
-/* However often A was started anew, a copy that has seen none of it is above A. */
-static void three_restarts_and_a_copy(struct server a, const char *meta)
-{
-    struct server b;
-
-    begin(a.url);
-    assert_true(visit(&a));
-    b = server_branch(&a);
-    for (int i = 0; i < 3; i++) {
-        server_kill(&a);
-        server_again(&a);
-        assert_true(visit(&a));
-    }
-    assert_true(server_number(&a, "SELECT inc FROM %s", meta) >= 4);
-    server_kill(&a);
-    server_take_over(&b);
-    assert_true(visit(&b));
-    server_kill(&b);
-}
-
-TEST(test_P2_tokens_rise_over_three_restarts_and_the_promotion_of_a_copy)
-{
-    three_restarts_and_a_copy(server_postgres(), "sqlock_meta");
-}
-
-TEST(test_P2_tokens_rise_over_three_restarts_and_an_older_copy_on_mysql)
-{
-    three_restarts_and_a_copy(mysql_that_tells_its_start(), "test.sqlock_meta");
-}
-
-/* ---- clocks ------------------------------------------------------------------------------------
- */
-
-#ifdef TEST_HAVE_POSTGRES
-/* The server was an hour ahead, and is started with the true time. */
-TEST(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them)
-{
-    static const char floor_now[] = "SELECT fence_floor FROM sqlock_meta";
-    struct db db;
-    sqlock *m;
-    int64_t floor;
-
-    need_driver("postgres");
-    private_clock(3600);
-    begin(private_url());
-    db = db_of(private_url());
-    m = db_open(db);
-    assert_true(draw(m, "x"));
-    sqlock_close(m);
-    floor = private_number(floor_now);
-    private_restart(0);
-    assert_told(SQLOCK_EREFUSED, "s behind the last token", db_try(db, &err), &err);
-    assert_true((err.flags & SQLOCK_RETRY) != 0);
-    assert_says(&err, "SQLOCK_OPEN_LIFT_TOKENS");
-    assert_int_equal(private_number(floor_now), floor);
-    for (int i = 0; i < 2; i++) { /* the second time it has been done, and once for all */
-        m = db_open(db_with(db, i == 0 ? SQLOCK_OPEN_LIFT_TOKENS : 0));
-        assert_int_equal(private_number(floor_now), floor + INT64_C(4294967296));
-        assert_true(draw(m, "x"));
-        sqlock_close(m);
-    }
-    assert_int_equal(private_number(floor_now), floor + INT64_C(4294967296));
-}
-
-#endif
 
 /* ---- grace -------------------------------------------------------------------------------------
  */

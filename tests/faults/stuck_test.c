@@ -8,15 +8,7 @@
 
 #define LATE 100 /* so many milliseconds after the deadline a loss may be told */
 
-#ifdef TEST_HAVE_SQLITE
-#include <sqlite3.h>
-
-#include "tests/lib/lite.h"
-
 static sqlock_error err;
-
-static sqlite3 *writer; /* of somebody else's */
-#endif
 
 static struct {
     atomic_int inside, go_on;
@@ -25,10 +17,6 @@ static struct {
 static int teardown(void **state)
 {
     atomic_store(&slow.go_on, 1);
-#ifdef TEST_HAVE_SQLITE
-    sqlite3_close(writer);
-    writer = NULL;
-#endif
     return stage_teardown(state);
 }
 
@@ -77,49 +65,6 @@ TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
     assert_int_equal(atomic_load(&events.n_lost), 1);
     sqlock_lock_free(lock);
 }
-
-#ifdef TEST_HAVE_SQLITE
-
-/* What a cut link is elsewhere: somebody has the file's write lock and keeps it. No renewal gets
- * through, and nobody else is let in before the lease is over. */
-TEST(test_loss_is_told_at_the_deadline_while_a_writer_keeps_the_file)
-{
-    struct events events = {0};
-    sqlock_lock *lock, *next;
-    sqlock *m, *rival;
-    int64_t deadline, token;
-    int answered;
-
-    stage_sqlite(&stage);
-    writer = lite_open(stage_file(&stage));
-    m = stage_open(&stage);
-    rival = stage_open(&stage);
-    lock = held(m, "nightly", 900, &events);
-    token = sqlock_lock_token(lock);
-    wait_renewed(lock);
-    lite_exec(writer, "BEGIN IMMEDIATE");
-    deadline = sqlock_lock_deadline_us(lock);
-    answered = atomic_load(&watch.answered[SQLOCK_STMT_RENEW]);
-    assert_soon(atomic_load(&watch.renewing) == 1, patience_ms(900));
-    assert_true(sqlock_is_held(lock));
-    assert_soon(atomic_load(&events.lost_at) != 0, 3000);
-    assert_between(0, atomic_load(&events.lost_at) - deadline, LATE * MS);
-    assert_between(1, atomic_load(&events.risk_at), deadline - 1);
-    assert_int_equal(atomic_load(&events.why), SQLOCK_WHY_EXPIRED);
-    assert_int_equal(sqlock_lock_deadline_us(lock), deadline);
-    assert_int_equal(atomic_load(&watch.answered[SQLOCK_STMT_RENEW]), answered);
-    lite_exec(writer, "COMMIT");
-
-    next = held(rival, "nightly", 5000, NULL);
-    assert_true(sqlock_lock_token(next) > token);
-    assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
-    assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_ok(sqlock_renew(next, &err), &err);
-    lock_give(next);
-    sqlock_lock_free(lock);
-}
-
-#endif
 
 static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
 {
