@@ -18,8 +18,7 @@ static sqlock_error err;
 
 #define NAME "nightly"
 
-/* ---- one request -------------------------------------------------------------------------------
- */
+/* ---- one request ----------------------------------------------------------------------------- */
 
 enum { PAIRS = 50 };
 
@@ -170,8 +169,7 @@ TEST(test_grants_that_are_always_late_are_given_back)
 }
 #endif
 
-/* ---- a thousand leases -------------------------------------------------------------------------
- */
+/* ---- a thousand leases ----------------------------------------------------------------------- */
 
 enum { LEASES = 1000, LEASE = 2000, BATCHES_A_SECOND = 8 };
 
@@ -246,8 +244,7 @@ TEST(test_thousand_leases_are_renewed_together_on_two_connections)
         sqlock_lock_free(locks[i]);
 }
 
-/* ---- SQLite ------------------------------------------------------------------------------------
- */
+/* ---- SQLite ---------------------------------------------------------------------------------- */
 
 #ifdef TEST_HAVE_SQLITE
 

@@ -35,8 +35,7 @@ static int teardown(void **state)
     return stage_teardown(state);
 }
 
-/* ---- silent for good ---------------------------------------------------------------------------
- */
+/* ---- silent for good ------------------------------------------------------------------------- */
 
 static void *rival_main(void *arg)
 {
@@ -124,8 +123,7 @@ TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
     sqlock_lock_free(lock);
 }
 
-/* ---- silent for a while ------------------------------------------------------------------------
- */
+/* ---- silent for a while ---------------------------------------------------------------------- */
 
 /* So long that the first renewal has to give up: it must leave time for one on a new connection.
  * After the silence the old links are dead. */

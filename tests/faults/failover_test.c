@@ -77,8 +77,7 @@ TEST(test_P7_a_lease_outlives_a_primary_that_is_frozen_mariadb)
     survives_a_freeze(PAIR_MARIADB);
 }
 
-/* ---- a primary that is killed, and commits that are lost ---------------------------------------
- */
+/* ---- a primary that is killed, and commits that are lost ------------------------------------- */
 
 static void end_replication(void)
 {
@@ -135,8 +134,7 @@ TEST(test_P6_P7_a_killed_primary_ends_what_it_alone_had_committed_mariadb)
     is_told(PAIR_MARIADB);
 }
 
-/* ---- a primary without its standby ------------------------------------------------------------
- */
+/* ---- a primary without its standby ----------------------------------------------------------- */
 
 /* Its commits wait for a standby that will never answer: it says handshake, and nothing else. */
 TEST(test_P8_a_primary_whose_commits_hang_stops_nobody)

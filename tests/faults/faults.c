@@ -12,8 +12,7 @@
 #include <sqlock/mysql.h>
 #endif
 
-/* ---- the watched driver ------------------------------------------------------------------------
- */
+/* ---- the watched driver ---------------------------------------------------------------------- */
 
 struct watch watch;
 static sqlock_driver watched;
@@ -67,8 +66,7 @@ static void watch_driver(const sqlock_driver *driver)
     watched.run = watched_run;
 }
 
-/* ---- a database --------------------------------------------------------------------------------
- */
+/* ---- a database ------------------------------------------------------------------------------ */
 
 static struct db db_of_stage(const struct stage *s)
 {
@@ -176,8 +174,7 @@ struct db db_of(const char *url)
     return db;
 }
 
-/* ---- locks -------------------------------------------------------------------------------------
- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 int take(sqlock *m, const char *name, int32_t lease_ms, int32_t wait_ms, struct events *events,
          sqlock_lock **out, sqlock_error *err)

@@ -19,8 +19,7 @@
 
 #define MS INT64_C(1000) /* in microseconds */
 
-/* ---- a database --------------------------------------------------------------------------------
- */
+/* ---- a database ------------------------------------------------------------------------------ */
 
 enum { STAGE_MANAGERS = 8 };
 
@@ -53,8 +52,7 @@ sqlock *stage_open_at(struct stage *s, const char *url);
  * such URLs. Skips the test where that driver is missing. */
 struct db db_of(const char *url);
 
-/* ---- locks -------------------------------------------------------------------------------------
- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 /* Acquire with this lease and wait, and have the callbacks noted (or NULL). */
 struct events;

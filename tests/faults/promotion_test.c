@@ -11,8 +11,7 @@
 
 static sqlock_error err;
 
-/* ---- one client after the other ----------------------------------------------------------------
- */
+/* ---- one client after the other -------------------------------------------------------------- */
 
 /* What has been given away so far, on all servers. */
 static struct {
@@ -55,8 +54,7 @@ static int visit(const struct server *s)
     return rises;
 }
 
-/* ---- promotions --------------------------------------------------------------------------------
- */
+/* ---- promotions ------------------------------------------------------------------------------ */
 
 static void await_rows(const struct server *standby, int64_t rows)
 {
@@ -136,8 +134,7 @@ TEST(test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql)
     assert_int_equal(failback(mysql_that_tells_its_start()), 4);
 }
 
-/* ---- grace -------------------------------------------------------------------------------------
- */
+/* ---- grace ----------------------------------------------------------------------------------- */
 
 enum { LONGEST = 4000 };
 

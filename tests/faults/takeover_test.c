@@ -15,8 +15,7 @@
 
 static sqlock_error err;
 
-/* ---- grace --------------------------------------------------------------------------------------
- */
+/* ---- grace ----------------------------------------------------------------------------------- */
 
 /* The schema is known to the copy, and nothing that was granted since. */
 static void judge_first_grants(struct server a)
@@ -51,8 +50,7 @@ TEST(test_P1_the_first_grants_ever_are_kept_by_a_grace_mysql)
     judge_first_grants(server_mysql());
 }
 
-/* ---- reasons ------------------------------------------------------------------------------------
- */
+/* ---- reasons --------------------------------------------------------------------------------- */
 
 /* Nobody renews it, so it is looked at when the server was started anew. */
 static void judge_reason(struct server a)
@@ -87,8 +85,7 @@ TEST(test_P6_a_break_after_a_restart_is_told_as_one_mysql)
     judge_reason(server_mysql());
 }
 
-/* ---- a standby that is waited for --------------------------------------------------------------
- */
+/* ---- a standby that is waited for ------------------------------------------------------------ */
 
 static struct setter {
     sqlock *m;
@@ -130,8 +127,7 @@ TEST(test_P13_a_set_is_done_when_the_standby_has_it)
     sqlock_close(setter.m);
 }
 
-/* ---- a pooler -----------------------------------------------------------------------------------
- */
+/* ---- a pooler -------------------------------------------------------------------------------- */
 
 /* Its clients' connections outlive the servers that it leads to. */
 static void lead_to(const char *link, const struct server *to, const struct server *from)

@@ -23,8 +23,7 @@ static void must(bool ok, const char *what)
         fail_msg("proxy: %s: %s", what, strerror(errno));
 }
 
-/* ---- start and stop ----------------------------------------------------------------------------
- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static void listen_unix(struct proxy *p)
 {
@@ -150,8 +149,7 @@ void proxy_stop(struct proxy *p)
     free(p);
 }
 
-/* ---- control -----------------------------------------------------------------------------------
- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 const char *proxy_url(const struct proxy *p)
 {
@@ -293,8 +291,7 @@ int proxy_links(struct proxy *p)
     return n;
 }
 
-/* ---- no proxy ----------------------------------------------------------------------------------
- */
+/* ---- no proxy -------------------------------------------------------------------------------- */
 
 int port_without_server(const char *address, int *out_fd)
 {

@@ -11,8 +11,7 @@
 
 #include "tests/lib/check.h"
 
-/* ---- links -------------------------------------------------------------------------------------
- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 void proxy_drop_link(struct proxy *p, size_t i)
 {
@@ -66,8 +65,7 @@ static void accept_link(struct proxy *p, int listen_fd)
     p->links[i] = l;
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------
- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static bool held(const struct proxy *p, int d)
 {
@@ -172,8 +170,7 @@ static bool serve_flow(struct proxy *p, struct link *l, int d, bool readable)
     return !(l->flow[UP].shut && l->flow[DOWN].shut);
 }
 
-/* ---- the thread --------------------------------------------------------------------------------
- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* What to wait for in one direction; lowers *wake_us to the time when held back bytes are due. */
 static void flow_events(const struct proxy *p, const struct flow *f, int d, short *from, short *to,

@@ -107,8 +107,7 @@ void take_cells(const int64_t *cell, answer *a);
 void migrate(conn c);   /* as the library does */
 void introduce(conn c); /* the same, when it first meets a server */
 
-/* ---- requests and texts -----------------------------------------------------------------------
- */
+/* ---- requests and texts ---------------------------------------------------------------------- */
 
 /* For the lock "job" in namespace "app": owner is sixteen times the letter, not_after never. */
 request request_of(char owner, int64_t ttl);
@@ -132,8 +131,7 @@ int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v);
 /* A step's positional placeholders become numbers, $1 as PostgreSQL's; free() it. */
 char *my_numbered(const sqlock_step *step);
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 conn open_conn(void);                        /* the teardown closes it */
 void run(conn c, const char *text);          /* must succeed */

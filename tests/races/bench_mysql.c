@@ -27,8 +27,7 @@ char *my_numbered(const sqlock_step *step)
 
 extern const sqlock_dialect sqlock_mysql_dialect;
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void put_value(FILE *f, const sqlock_value *v)
 {
@@ -194,8 +193,7 @@ static const char *my_error(conn c)
     return mysql_error(c.my);
 }
 
-/* ---- a test's database -------------------------------------------------------------------------
- */
+/* ---- a test's database ----------------------------------------------------------------------- */
 
 static conn my_open(void)
 {
@@ -224,8 +222,7 @@ static void my_create(void)
     introduce(c);
 }
 
-/* ---- held still --------------------------------------------------------------------------------
- */
+/* ---- held still ------------------------------------------------------------------------------ */
 
 static int my_waits(conn c)
 {

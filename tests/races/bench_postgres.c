@@ -6,8 +6,7 @@
 
 extern const sqlock_dialect sqlock_postgres_dialect;
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void pg_send(PGconn *c, const char *sql, const sqlock_value *v, int n)
 {
@@ -153,8 +152,7 @@ static const char *pg_error(conn c)
     return PQerrorMessage(c.pg);
 }
 
-/* ---- a test's schema ---------------------------------------------------------------------------
- */
+/* ---- a test's schema ------------------------------------------------------------------------- */
 
 static conn pg_open(void)
 {
@@ -180,8 +178,7 @@ static void pg_create(void)
     introduce(c);
 }
 
-/* ---- without waiting ---------------------------------------------------------------------------
- */
+/* ---- without waiting ------------------------------------------------------------------------- */
 
 /* Did the answer come? Without waiting for it. */
 static int pg_came(PGconn *c)

@@ -1,13 +1,9 @@
 /* SQLite: a file for each test, and requests that wait for another one's transaction. */
 #include "bench.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 extern const sqlock_dialect sqlock_sqlite_dialect;
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static int lite_bind(sqlite3_stmt *st, const sqlock_value *v, int n)
 {
@@ -49,16 +45,18 @@ static const char *lite_error(int rc)
                                               : sqlite3_errstr(rc);
 }
 
-static answer lite_ask(conn c, const script *s, const request *r)
+/* *out_busy: the step before which another one's transaction kept the file, from 1; 0: none. */
+static answer run_steps(sqlite3 *db, const script *s, const request *r, int *out_busy)
 {
-    sqlite3 *db = c.lite;
     answer a = {0};
     sqlock_value v[8];
     int n = bind_request(s->stmt, r, v), own = 0, rc = SQLITE_OK;
+    *out_busy = 0;
     for (int i = 0; i < s->n && rc == SQLITE_OK && !a.rows; i++) {
         if ((s->flags[i] & SQLOCK_STEP_WRITE) && sqlite3_get_autocommit(db)) {
             rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
             own = rc == SQLITE_OK;
+            *out_busy = rc == SQLITE_BUSY ? i + 1 : 0;
         }
         if (rc == SQLITE_OK)
             rc = lite_step(db, s->step[i], v, n, &a);
@@ -72,6 +70,12 @@ static answer lite_ask(conn c, const script *s, const request *r)
         snprintf(a.error, sizeof a.error, "%s", lite_error(rc));
     }
     return a;
+}
+
+static answer lite_ask(conn c, const script *s, const request *r)
+{
+    int busy;
+    return run_steps(c.lite, s, r, &busy);
 }
 
 static int lite_try(conn c, const char *sql)
@@ -98,8 +102,7 @@ static const char *lite_error_text(conn c)
     return sqlite3_errmsg(c.lite);
 }
 
-/* ---- a test's file -----------------------------------------------------------------------------
- */
+/* ---- a test's file --------------------------------------------------------------------------- */
 
 static conn lite_open(void)
 {
@@ -119,87 +122,55 @@ static void lite_create(void)
     migrate(c);
 }
 
-/* ---- waiting for the write lock ----------------------------------------------------------------
- */
+/* ---- waiting for the write lock -------------------------------------------------------------- */
 
-/* A request on a thread of its own: SQLite knows no other way not to wait for an answer. While it
- * finds the file locked it stands still until finish(), so that it is in nobody's way. */
-struct pending {
+/* A request that found the file locked has done what comes before that step, and holds nothing: the
+ * rest is done when its answer is asked for. */
+static struct pending {
     conn c;
-    script s;
+    script rest;
     request r;
+    int busy;
     answer got;
-    pthread_t thread;
-    atomic_int asked, waits, goes_on, done;
-};
-static struct pending pending[8];
-
-static int stand_still(void *arg, int tries)
-{
-    struct pending *p = arg;
-    atomic_store(&p->waits, 1);
-    while (!atomic_load(&p->goes_on))
-        sleep_ms(1);
-    sleep_ms(1);
-    return tries < 1000;
-}
-
-static void *pending_main(void *arg)
-{
-    struct pending *p = arg;
-    p->got = lite_ask(p->c, &p->s, &p->r);
-    atomic_store(&p->done, 1);
-    return NULL;
-}
+} pending[8];
 
 static struct pending *pending_of(conn c)
 {
     for (size_t i = 0; i < COUNT(pending); i++)
-        if (atomic_load(&pending[i].asked) && pending[i].c.lite == c.lite)
+        if (pending[i].c.lite == c.lite)
             return &pending[i];
-    return NULL;
+    broken("there is no room for another request");
 }
 
 static void lite_start(conn c, const script *s, const request *r, int n)
 {
-    struct pending *p = pending;
+    struct pending *p = pending_of((conn){.lite = NULL});
     assert_int_equal(n, 1);
-    while (atomic_load(&p->asked))
-        assert_true(++p < pending + COUNT(pending));
-    memset(p, 0, sizeof *p);
-    p->c = c, p->s = *s, p->r = *r;
-    atomic_store(&p->asked, 1);
-    sqlite3_busy_handler(c.lite, stand_still, p);
-    assert_int_equal(pthread_create(&p->thread, NULL, pending_main, p), 0);
+    *p = (struct pending){.c = c, .r = *r};
+    p->got = run_steps(c.lite, s, r, &p->busy);
+    if (p->busy)
+        p->rest = from_step(*s, p->busy);
 }
 
 static int lite_waits(conn c)
 {
-    struct pending *p = pending_of(c);
-    assert_non_null(p);
-    while (!atomic_load(&p->waits) && !atomic_load(&p->done))
-        sleep_ms(1);
-    return !atomic_load(&p->done);
+    return pending_of(c)->busy;
 }
 
 static int lite_finish(conn c, answer *out, int max)
 {
     struct pending *p = pending_of(c);
-    assert_non_null(p);
     assert_int_equal(max, 1);
-    atomic_store(&p->goes_on, 1);
-    pthread_join(p->thread, NULL);
-    sqlite3_busy_handler(c.lite, NULL, NULL);
-    *out = p->got;
-    atomic_store(&p->asked, 0);
+    *out = p->busy ? lite_ask(c, &p->rest, &p->r) : p->got;
+    p->c.lite = NULL;
     return out->rows;
 }
 
 static void lite_close(conn c)
 {
-    answer a;
-    if (pending_of(c))
-        lite_finish(c, &a, 1);
+    for (size_t i = 0; i < COUNT(pending); i++)
+        if (pending[i].c.lite == c.lite)
+            pending[i].c.lite = NULL;
     sqlite3_close_v2(c.lite);
 }
 

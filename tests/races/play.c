@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- what a request says -----------------------------------------------------------------------
- */
+/* ---- what a request says --------------------------------------------------------------------- */
 
 /* \0, \xff, \_ for a blank; x*255 for so many. */
 static const char *name_bytes(const char *text, size_t *len)
@@ -77,8 +76,7 @@ static void put_parameters(request *r, const char *words, int *step, int *from)
     }
 }
 
-/* ---- what comes of it --------------------------------------------------------------------------
- */
+/* ---- what comes of it ------------------------------------------------------------------------ */
 
 static const char *told(const answer *a)
 {
@@ -132,8 +130,7 @@ static void compare(struct session *k, answer *got, int rows, const char *expect
     expect_one(&got[0], expected);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* What is sent is the first step; the others are run, as the library does it, when that told
  * nothing. */
@@ -224,8 +221,7 @@ static void request_step(struct session *k, const char *text, const char *expect
     send_and_see(k, r, expected);
 }
 
-/* ---- other steps -------------------------------------------------------------------------------
- */
+/* ---- other steps ----------------------------------------------------------------------------- */
 
 static void sql_step(conn c, const char *sql, const char *expected)
 {
@@ -353,8 +349,7 @@ static void play_line(const struct line *line)
     bench.where = NULL;
 }
 
-/* ---- a race ------------------------------------------------------------------------------------
- */
+/* ---- a race ---------------------------------------------------------------------------------- */
 
 int race_is_on(const struct race *race, const char *name, const char *mode)
 {

@@ -23,8 +23,7 @@ void play(const struct race *race);
 /* A file of the source tree. */
 FILE *source(const char *path);
 
-/* ---- stage.c -----------------------------------------------------------------------------------
- */
+/* ---- stage.c --------------------------------------------------------------------------------- */
 
 struct asked { /* by whom, or for whom: a name of the race */
     char name[24];

@@ -5,8 +5,7 @@
 
 struct stage stage;
 
-/* ---- what is played now ------------------------------------------------------------------------
- */
+/* ---- what is played now ---------------------------------------------------------------------- */
 
 struct asked *asked_of(const char *name)
 {
@@ -44,8 +43,7 @@ bool skips_locked(void)
     return bench.db->skips_locked == NULL || bench.db->skips_locked();
 }
 
-/* ---- words in braces ---------------------------------------------------------------------------
- */
+/* ---- words in braces ------------------------------------------------------------------------- */
 
 char *text_of(const char *format, ...)
 {
@@ -162,8 +160,7 @@ char *next_word(const char **text)
     return word;
 }
 
-/* ---- whom a line is for ------------------------------------------------------------------------
- */
+/* ---- whom a line is for ---------------------------------------------------------------------- */
 
 static int is_here(const char *word)
 {
@@ -239,8 +236,7 @@ const char *heading(int section_at)
     return words;
 }
 
-/* ---- statements --------------------------------------------------------------------------------
- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 sqlock_stmt stmt_called(const char *name)
 {
