@@ -251,8 +251,6 @@ static void judge(struct cell *c, FILE *say)
     else
         cell_count_frozen(c, events, n);
     free(events);
-    if (c->late > 0)
-        cell_problem(c, "%" PRId64 " late guarded writes were accepted", c->late);
 }
 
 static struct total total_of(const struct cell *c, int64_t begun_us)
@@ -266,7 +264,7 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
                       .unsure = v->unsure,
                       .settled = v->settled,
                       .frozen = c->frozen,
-                      .late = c->late,
+                      .late = v->found[RULE_STALE] + v->found[RULE_GUARD],
                       .refused = v->late_refused,
                       .clock_steps = v->clock_steps,
                       .violations = v->violations,
@@ -284,9 +282,8 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
 
 static void say_end(const struct cell *c, FILE *say)
 {
-    fprintf(say, "%s %s seed %" PRIu64 ": %s%s%" PRId64 " frozen, %" PRId64 " late; ",
-            c->kind->name, c->fault->word, c->seed, c->problem, c->problem[0] ? "; " : "",
-            c->frozen, c->late);
+    fprintf(say, "%s %s seed %" PRIu64 ": %s%s%" PRId64 " frozen; ", c->kind->name, c->fault->word,
+            c->seed, c->problem, c->problem[0] ? "; " : "", c->frozen);
     if (c->fault->servers)
         fprintf(say, "the first grant %" PRId64 " ms after a promotion at the latest; ",
                 c->longest_us / 1000);
@@ -326,7 +323,7 @@ int cell_run(struct cell *c, struct total *out, FILE *say)
     say_end(c, say);
     /* Too little load, or a client that failed, is no proof: nothing to be added. */
     out->violations -= c->verdict.found[RULE_LOAD];
-    if ((c->problem[0] || c->verdict.violations) && out->violations <= 0 && c->late == 0)
+    if ((c->problem[0] || c->verdict.violations) && out->violations <= 0)
         out->date[0] = '\0';
     return c->problem[0] || c->verdict.violations ? 1 : 0;
 }

@@ -73,8 +73,7 @@ struct cell {
     char problem[600]; /* the first thing that went wrong; "" */
 
     struct check_verdict verdict;
-    int64_t frozen, late; /* grants whose holder was stopped past their end; and wrote under a guard
-                             though others had been granted the lock */
+    int64_t frozen; /* grants whose holder was stopped past their end */
 };
 
 /* Run it; 0: proved. 1: violated, or the cell did not work; what is known is on `say`. 77: it

@@ -144,24 +144,6 @@ static struct event held_at(const struct event *events, int64_t n, uint32_t proc
     return held;
 }
 
-static bool granted_on(const struct event *events, int64_t n, const struct event *held,
-                       int64_t before_us)
-{
-    for (int64_t i = 0; i < n && events[i].invoke_us < before_us; i++)
-        if (events[i].verb == V_ACQUIRE && events[i].name == held->name && event_ok(&events[i]) &&
-            events[i].token > held->token && events[i].return_us < before_us)
-            return true;
-    return false;
-}
-
-static bool is_late(const struct event *events, int64_t n, const struct event *held,
-                    const struct event *e)
-{
-    return e->verb == V_GUARDED && e->process == held->process && e->thread == held->thread &&
-           e->token == held->token && e->name == held->name && event_ok(e) &&
-           granted_on(events, n, held, e->invoke_us);
-}
-
 void cell_count_frozen(struct cell *c, const struct event *events, int64_t n)
 {
     enum { THREADS = 16 };
@@ -172,11 +154,7 @@ void cell_count_frozen(struct cell *c, const struct event *events, int64_t n)
         for (uint32_t thread = 0; thread < THREADS; thread++) {
             struct event held = held_at(events, n, f->process, thread, f->from_us);
 
-            if (held.token == 0 || held.deadline_us >= f->to_us)
-                continue;
-            c->frozen++;
-            for (int64_t k = 0; k < n; k++)
-                c->late += events[k].invoke_us >= f->to_us && is_late(events, n, &held, &events[k]);
+            c->frozen += held.token != 0 && held.deadline_us < f->to_us;
         }
     }
 }

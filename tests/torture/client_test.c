@@ -206,60 +206,6 @@ static void test_an_answer_that_nothing_explains_ends_a_client(void **state)
     assert_ends(start("--allow SQLOCK_ESCHEMA"), 0);
 }
 
-static bool is_nothing(const struct left *before)
-{
-    FILE *say = fmemopen(said, sizeof said, "w");
-    bool nothing = left_nothing(before, 16, say);
-
-    fclose(say);
-    return nothing;
-}
-
-static void test_descriptors_that_are_left_behind_are_told(void **state)
-{
-    struct left before = left_now();
-    int fd;
-
-    (void)state;
-    assert_true(is_nothing(&before));
-    assert_string_equal(said, "");
-    fd = dup(STDERR_FILENO);
-    assert_false(is_nothing(&before));
-    close(fd);
-    assert_non_null(strstr(said, "1 descriptors"));
-    assert_true(is_nothing(&before));
-}
-
-static void test_memory_that_is_left_behind_is_told(void **state)
-{
-    struct left before = left_now();
-    void *volatile memory[200];
-
-    (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* it has a malloc() of its own */
-#endif
-    for (int i = 0; i < 200; i++)
-        memory[i] = malloc(1000);
-    assert_false(is_nothing(&before));
-    assert_non_null(strstr(said, "bytes of memory"));
-    for (int i = 0; i < 200; i++)
-        free(memory[i]);
-    assert_true(is_nothing(&before));
-}
-
-static void test_unknown_arguments_are_refused(void **state)
-{
-    static const char *const wrong[] = {"--seconds 0", "--threads 65", "--mix tea=1",
-                                        "--mix try=1001", "--colour 1"};
-
-    (void)state;
-    database();
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_ends(start(wrong[i]), 2);
-        assert_non_null(strstr(said, wrong[i]));
-    }
-}
 #endif
 
 int main(int argc, char **argv)
@@ -271,9 +217,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sigterm_ends_a_client_that_gives_back_what_it_holds),
         cmocka_unit_test(test_a_client_ends_when_its_pipe_is_closed),
         cmocka_unit_test(test_an_answer_that_nothing_explains_ends_a_client),
-        cmocka_unit_test(test_descriptors_that_are_left_behind_are_told),
-        cmocka_unit_test(test_memory_that_is_left_behind_is_told),
-        cmocka_unit_test(test_unknown_arguments_are_refused),
 #endif
     };
     int rc = client_dispatch(argc, argv);

@@ -10,6 +10,8 @@
 
 enum { USABLE_MS = 900, CELL = 99 };
 
+#define BEGIN_MS INT64_C(10000) /* of a case: others may have been there before */
+
 static const struct {
     const char *word;
     int outcome;
@@ -73,8 +75,8 @@ static bool take_times(struct event *e, const char *word)
     int64_t from, to = 0;
     int n = sscanf(word, "%" SCNd64 "-%" SCNd64, &from, &to);
 
-    e->invoke_us = from * 1000;
-    e->return_us = n == 2 ? to * 1000 : HISTORY_NOT_RETURNED;
+    e->invoke_us = (BEGIN_MS + from) * 1000;
+    e->return_us = n == 2 ? (BEGIN_MS + to) * 1000 : HISTORY_NOT_RETURNED;
     return n >= 1;
 }
 
@@ -97,7 +99,8 @@ static bool take_word(struct repeated *r, const char *word, char **rest)
         const char *ms = strtok_r(NULL, " ", rest);
 
         r->has_deadline = ms && sscanf(ms, "%" SCNd64, &r->e.deadline_us) == 1;
-        r->e.deadline_us *= 1000;
+        if (r->e.deadline_us > 0)
+            r->e.deadline_us = (BEGIN_MS + r->e.deadline_us) * 1000;
         return r->has_deadline;
     }
     r->token_rises = r->token_rises || (*word == '#' && strchr(word, '+'));

@@ -1,5 +1,5 @@
-/* Histories for the tests of the checker. First those by hand, as text. A file *.cases beside the
- * checker holds them, and what the checker is to find in each:
+/* Histories by hand, as text, for the tests of the checker. A file *.cases beside it holds them,
+ * and what the checker is to find in each:
  *
  *     # a remark
  *     grant within the span of another is found
@@ -48,29 +48,5 @@ void planted_begin(struct planted *p);
 /* What a line says that is no verdict. NULL, or the word of it that is not understood; the line is
  * cut into words. */
 const char *planted_line(struct planted *p, char *line);
-
-/* ---- sim.c ----------------------------------------------------------------------------------- */
-
-/* Long ones: a lock service that is right, and clients that use it all at once, lose replies, stop
- * and die, in made-up time. The same seed makes the same history. */
-
-enum { SIM_LEASE_MS = 100, SIM_NAMES_MAX = 64, SIM_THREADS_MAX = 64 };
-
-struct sim {
-    uint64_t seed;
-    uint32_t names, threads;
-    int64_t events_wanted;
-    bool together; /* names that are shared, or have slots, are among them */
-    bool immortal; /* no client is killed */
-    /* What came of it; free(events). */
-    struct event *events;
-    int64_t n;
-    struct check_row rows[SIM_NAMES_MAX];
-    struct check_rules rules; /* with these rows */
-};
-
-/* Makes exactly so many events (but for those that are never answered). An assertion of the test
- * fails if there is no memory. */
-void sim_run(struct sim *s);
 
 #endif

@@ -16,7 +16,7 @@
     X(unsure)  /* replies that were lost */                                                        \
     X(settled) /* of them: what became of it was found out */                                      \
     X(frozen)  /* holders that were stopped past their lease */                                    \
-    X(late)    /* of them: guarded writes that were accepted although others had the lock */       \
+    X(late)    /* writes, and other uses, of grants that had ended: violations, too */             \
     X(refused) /* guarded writes that were refused because others had been granted the lock */     \
     X(clock_steps)                                                                                 \
     X(violations)                                                                                  \
