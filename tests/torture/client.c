@@ -166,17 +166,20 @@ static bool abandoned(void)
            (in.revents & POLLHUP);
 }
 
-/* Whether the client shall end: it is told so by then, by SIGTERM (blocked in all threads), by its
- * pipe or by the time. */
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int number)
+{
+    (void)number;
+    told_to_end = 1;
+}
+
+/* Whether the client shall end: it is told so by then, by SIGTERM, by its pipe or by the time. */
 static bool is_over(struct crew *c, int32_t wait_ms)
 {
-    const struct timespec look = {0, wait_ms * 1000000L};
-    sigset_t term;
-
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    if (!atomic_load(&c->over) && (sigtimedwait(&term, NULL, &look) == SIGTERM || abandoned() ||
-                                   sqlock_now_us() >= c->end_us))
+    if (!atomic_load(&c->over))
+        hand_nap(wait_ms);
+    if (told_to_end || abandoned() || sqlock_now_us() >= c->end_us)
         atomic_store(&c->over, true);
     return atomic_load(&c->over);
 }
@@ -311,7 +314,6 @@ static void run_aside(struct crew *c, void *(*what)(void *))
 int client_main(int argc, char **argv)
 {
     struct crew c = {0};
-    sigset_t term;
 
     if (!plan_read(&c.plan, argc, argv) || c.plan.url == NULL ||
         (c.app = app_of(c.plan.url)) == NULL)
@@ -322,9 +324,7 @@ int client_main(int argc, char **argv)
         perror(c.plan.folder);
         return 2;
     }
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &term, NULL);
+    signal(SIGTERM, on_term);
     run_aside(&c, warm_up);
     c.before.bytes = left_now().bytes;
     if (!atomic_load(&c.over))

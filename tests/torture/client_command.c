@@ -2,11 +2,7 @@
  * a script uses them. */
 #include "tests/torture/client_hand.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +11,11 @@
 
 enum {
     SAID_MAX = 1024,
-    ARGS_MAX = 32,
     BEAT_MS = 3,
     SETTLES = 5,
     PAUSE_MS = 100,       /* at most, between two: a command is many times the work of a call */
     HELD_THREADS = 100000 /* the threads of `held` are told from a client's by it */
 };
-
-extern char **environ;
 
 struct said {
     int status; /* minus the signal that ended it */
@@ -32,63 +25,21 @@ struct said {
 
 /* ---- running it ------------------------------------------------------------------------------ */
 
-/* All that it and its children write, until the last of them has ended. */
-static void read_said(int fd, char said[SAID_MAX])
+/* By the shell; all that it and its children write, until the last of them has ended. */
+static void execute(const char *line, struct said *out)
 {
+    FILE *f = popen(line, "re");
     char rest[256];
-    size_t used = 0;
-    ssize_t n;
-
-    for (;;) {
-        n = used < SAID_MAX - 1 ? read(fd, said + used, SAID_MAX - 1 - used)
-                                : read(fd, rest, sizeof rest);
-        if (n <= 0 && errno != EINTR)
-            break;
-        if (n > 0 && used < SAID_MAX - 1)
-            used += (size_t)n;
-    }
-    said[used] = '\0';
-}
-
-static int spawn(char *const argv[], int out_fd, pid_t *out)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    int rc;
-
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out_fd, STDERR_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    rc = posix_spawn(out, argv[0], &files, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return rc;
-}
-
-static void execute(char *const argv[], struct said *out)
-{
-    int ends[2], status = 0;
-    pid_t child = -1;
+    int status;
 
     *out = (struct said){.status = 127};
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (f == NULL)
         return;
-    if (spawn(argv, ends[1], &child) != 0)
-        child = -1;
-    close(ends[1]);
-    if (child > 0) {
-        read_said(ends[0], out->text);
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-            ;
-        out->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-    }
-    close(ends[0]);
+    out->text[fread(out->text, 1, SAID_MAX - 1, f)] = '\0';
+    while (fread(rest, 1, sizeof rest, f) > 0)
+        ;
+    status = pclose(f);
+    out->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static int code_of(int status)
@@ -111,28 +62,21 @@ __attribute__((format(printf, 3, 4))) static int command(struct hand *h, struct 
                                                          const char *format, ...)
 {
     const struct plan *p = &h->crew->plan;
-    char words[TEXT_SIZE], *rest = words, *verb = words, *argv[ARGS_MAX] = {NULL};
+    char words[TEXT_SIZE];
     sqlock_error err = {0};
     va_list args;
-    int n = 0;
 
-    argv[n++] = text("%s", TEST_COMMAND);
-    argv[n++] = text("-q");
-    argv[n++] = text("-U");
-    argv[n++] = text("%s", p->url);
-    if (p->open_flags & SQLOCK_OPEN_UNPREPARED)
-        argv[n++] = text("--unprepared");
     va_start(args, format);
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    while (n < ARGS_MAX - 1 && (argv[n] = strsep(&rest, " ")) != NULL)
-        n++;
-    execute(argv, out);
+    execute(text("exec %s -q -U '%s' %s %s </dev/null 2>&1", TEST_COMMAND, p->url,
+                 p->open_flags & SQLOCK_OPEN_UNPREPARED ? "--unprepared" : "", words),
+            out);
     out->code = code_of(out->status);
     if (out->code == SQLOCK_EDB && !plan_lists(p->allow, text("%d", out->status))) {
         err.native = out->status;
         snprintf(err.text, sizeof err.text, "it ended with %d: %.200s", out->status, out->text);
-        hand_explain(h, out->code, &err, verb);
+        hand_explain(h, out->code, &err, words);
     }
     return out->code;
 }

@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/torture/cell.h"
@@ -66,13 +65,13 @@ static const char *const lanes[LANES] = {"sqlite", "postgres", "mysql"};
 
 static struct {
     char *folder;
-    pid_t lanes[LANES];
     FILE *watch;
+    atomic_int ended[CELLS]; /* how, behind 1; 0: not yet */
 } t;
 
-static const char *path_of(const struct short_cell *c, const char *end)
+static const char *log_of(const struct short_cell *c)
 {
-    return text("%s/%s-%s.%s", t.folder, c->engine, c->fault, end);
+    return text("%s/%s-%s.log", t.folder, c->engine, c->fault);
 }
 
 /* ---- a lane ---------------------------------------------------------------------------------- */
@@ -91,9 +90,9 @@ static bool is_wanted(const struct short_cell *c)
     return !filter || !*filter || fnmatch(filter, c->test, 0) == 0;
 }
 
-/* The cells of one database, one after the other, each by a process of its own. For each it leaves
- * ENGINE-FAULT.log, then .rc, in one piece, and its line in totals.tsv. */
-static void run_lane(const char *lane)
+/* The cells of one database, one after the other, each by a process of its own, which leaves
+ * ENGINE-FAULT.log and its line in totals.tsv. */
+static void *lane_main(void *lane)
 {
     uint64_t seed = strtoull(getenv("SQLOCK_TEST_SEED"), NULL, 10);
 
@@ -103,15 +102,14 @@ static void run_lane(const char *lane)
 
         if (!is_in(c, lane) || !is_wanted(c))
             continue;
-        status = system(text("exec %s cell %s %s --seconds %d --seed %" PRIu64
-                             " --totals %s/totals.tsv --share %d >%s 2>&1",
-                             program_invocation_name, c->engine, c->fault,
-                             stopped ? SECONDS_STOPPED : SECONDS, seed + i, t.folder, SHARE,
-                             path_of(c, "log")));
-        shell("echo %d >%s && mv %s %s",
-              WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), path_of(c, "new"),
-              path_of(c, "new"), path_of(c, "rc"));
+        status =
+            system(text("exec %s cell %s %s --seconds %d --seed %" PRIu64
+                        " --totals %s/totals.tsv --share %d >%s 2>&1",
+                        program_invocation_name, c->engine, c->fault,
+                        stopped ? SECONDS_STOPPED : SECONDS, seed + i, t.folder, SHARE, log_of(c)));
+        t.ended[i] = 1 + (WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
+    return NULL;
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -130,7 +128,7 @@ static void remove_later(const char *folder)
 
 static int start_lanes(void **state)
 {
-    pid_t parent = getpid();
+    pthread_t thread;
 
     (void)state;
     setenv("SQLOCK_TEST_SEED", text("%lld", (long long)time(NULL) % 1000000000), 0);
@@ -140,49 +138,33 @@ static int start_lanes(void **state)
     setenv("TMPDIR", t.folder, 1);
     remove_later(t.folder);
     for (int i = 0; i < LANES; i++)
-        if (test_wants(lanes[i]) && (t.lanes[i] = fork()) == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGTERM);
-            if (getppid() == parent)
-                run_lane(lanes[i]);
-            _exit(0);
-        }
+        if (test_wants(lanes[i]) &&
+            pthread_create(&thread, NULL, lane_main, (void *)(uintptr_t)lanes[i]) != 0)
+            return 1;
     return 0;
 }
 
+/* Cells that a failed test has left behind end with this process. */
 static int end_lanes(void **state)
 {
     (void)state;
-    for (int i = 0; i < LANES; i++)
-        if (t.lanes[i] > 0) {
-            kill(t.lanes[i], SIGTERM);
-            waitpid(t.lanes[i], NULL, 0);
-        }
     temp_dir_remove(t.folder);
     fputs("end\n", t.watch);
     pclose(t.watch);
     return 0;
 }
 
-static bool result_is_there(const struct short_cell *c, int *out)
-{
-    FILE *f = fopen(path_of(c, "rc"), "r");
-    bool there = f && fscanf(f, "%d", out) == 1;
-
-    if (f)
-        fclose(f);
-    return there;
-}
-
 static void test_cell(void **state)
 {
     const struct short_cell *c = *state;
     const struct engine_kind *kind = engine_kind_of(c->engine);
-    int rc = -1;
+    int rc;
 
     if (!kind || !test_wants(kind->driver))
         skip();
-    assert_soon(result_is_there(c, &rc), LATEST_MS);
-    put_file(path_of(c, "log"), stdout);
+    assert_soon(t.ended[c - cells] != 0, LATEST_MS);
+    rc = t.ended[c - cells] - 1;
+    put_file(log_of(c), stdout);
     if (rc == 77 && !test_strict())
         skip();
     assert_int_equal(rc, 0);
