@@ -81,18 +81,18 @@ TEST(test_P7_a_lease_outlives_a_primary_that_is_frozen_mariadb)
 
 static void end_replication(void)
 {
-    pair_set(pair, 1, "primary_conninfo", "");
-    assert_soon(pair_number(pair, 0, "SELECT count(*) FROM pg_stat_replication") == 0,
+    server_set(&pair->servers[1], "primary_conninfo", "");
+    assert_soon(server_number(&pair->servers[0], "SELECT count(*) FROM pg_stat_replication") == 0,
                 patience_ms(10000));
 }
 
 static void part(enum pair_kind kind)
 {
     if (kind == PAIR_MARIADB) {
-        pair_exec(pair, 1, "STOP SLAVE");
+        server_exec(&pair->servers[1], "STOP SLAVE");
         return;
     }
-    pair_set(pair, 0, "synchronous_standby_names", "");
+    server_set(&pair->servers[0], "synchronous_standby_names", "");
     end_replication();
 }
 
@@ -146,9 +146,9 @@ TEST(test_P8_a_primary_whose_commits_hang_stops_nobody)
     end_replication();
     pair_promote(pair);
     lock = take_within("another", patience_ms(6000));
-    assert_int_equal(pair_number(pair, 1,
-                                 "SELECT count(*) FROM sqlock_lock WHERE owner IS NOT NULL AND "
-                                 "name = 'another'::bytea"),
+    assert_int_equal(server_number(&pair->servers[1],
+                                   "SELECT count(*) FROM sqlock_lock WHERE owner IS NOT NULL AND "
+                                   "name = 'another'::bytea"),
                      1);
     lock_give(lock);
 }

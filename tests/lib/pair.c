@@ -3,72 +3,61 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/lib/proxy.h"
-#include "tests/lib/servers.h"
 
-struct pair {
-    enum pair_kind kind;
-    struct server servers[2];
-    char dirs[2][256];
-    struct proxy *proxies[2];
-    const char *url, *one[2];
-};
-
-/* ---- their processes ------------------------------------------------------------------------- */
-
-static pid_t first_process(const struct pair *p)
-{
-    FILE *f = fopen(
-        textf("%s/%s", p->dirs[0], p->kind == PAIR_POSTGRES ? "data/postmaster.pid" : "pid"), "r");
-    long pid = 0;
-
-    if (f && fscanf(f, "%ld", &pid) != 1)
-        pid = 0;
-    if (f)
-        fclose(f);
-    return (pid_t)pid;
-}
-
+/* Of the first one's processes: all. */
 static void signal_all(const struct pair *p, int number)
 {
-    pid_t first = first_process(p);
+    char path[300];
+    long pid = 0;
+    FILE *f;
 
-    if (first <= 1)
-        return;
-    kill(first, number);
-    child_signal_all_of(first, number);
+    snprintf(path, sizeof path, "%s/%s", p->dirs[0],
+             p->kind == PAIR_POSTGRES ? "data/postmaster.pid" : "pid");
+    f = fopen(path, "r");
+    if (f && fscanf(f, "%ld", &pid) == 1 && pid > 1) {
+        kill((pid_t)pid, number);
+        child_signal_all_of((pid_t)pid, number);
+    }
+    if (f)
+        fclose(f);
 }
 
-/* ---- their start ----------------------------------------------------------------------------- */
+/* ---- their start ------------------------------------------------------------------------------
+ */
 
 static void start_postgres(struct pair *p)
 {
     p->servers[0] = server_postgres();
     p->servers[1] = server_copy(&p->servers[0]);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         server_folder(&p->servers[i], p->dirs[i]);
-        p->one[i] = textf("postgresql:///postgres?host=%s&user=postgres", p->dirs[i]);
-    }
-    p->url = textf("postgresql:///postgres?host=%s,%s&user=postgres", p->dirs[0], p->dirs[1]);
-    pair_set(p, 0, "synchronous_standby_names", "*");
+    snprintf(p->url, sizeof p->url, "postgresql:///postgres?host=%s,%s&user=postgres", p->dirs[0],
+             p->dirs[1]);
+    server_set(&p->servers[0], "synchronous_standby_names", "*");
     pair_await(p);
 }
 
 /* Hosts of MariaDB's URLs are reached by TCP. */
 static void start_mariadb(struct pair *p)
 {
+    char text[300];
+
     for (int i = 0; i < 2; i++) {
-        p->servers[i] = server_mysql_with(
-            textf("--log-bin=b --server-id=%d --sync-binlog=1 --binlog-format=ROW --report-host=h",
-                  i + 1));
+        snprintf(text, sizeof text,
+                 "--log-bin=b --server-id=%d --sync-binlog=1 --binlog-format=ROW --report-host=h",
+                 i + 1);
+        p->servers[i] = server_mysql_with(text);
         server_folder(&p->servers[i], p->dirs[i]);
-        p->proxies[i] = proxy_start_unix(textf("%s/s", p->dirs[i]));
-        p->one[i] = textf("mysql://root@127.0.0.1:%d/test", proxy_port(p->proxies[i]));
+        snprintf(text, sizeof text, "%s/s", p->dirs[i]);
+        p->proxies[i] = proxy_start_unix(text);
     }
-    p->url = textf("mysql://root@127.0.0.1:%d,127.0.0.1:%d/test", proxy_port(p->proxies[0]),
-                   proxy_port(p->proxies[1]));
+    snprintf(p->url, sizeof p->url, "mysql://root@127.0.0.1:%d,127.0.0.1:%d/test",
+             proxy_port(p->proxies[0]), proxy_port(p->proxies[1]));
     server_exec(&p->servers[1],
                 "SET GLOBAL read_only = 1; CHANGE MASTER TO MASTER_HOST = '127.0.0.1', "
                 "MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos; START SLAVE",
@@ -93,7 +82,7 @@ void pair_stop(struct pair *p)
 {
     if (p == NULL)
         return;
-    pair_thaw(p);
+    signal_all(p, SIGCONT);
     for (int i = 0; i < 2; i++)
         proxy_stop(p->proxies[i]);
     for (int i = 0; i < 2; i++)
@@ -106,41 +95,14 @@ const char *pair_url(const struct pair *p)
     return p->url;
 }
 
-const char *pair_one(const struct pair *p, int which)
-{
-    return p->one[which];
-}
-
 void pair_kill(struct pair *p)
 {
-    signal_all(p, SIGKILL);
+    server_kill(&p->servers[0]);
 }
 
 void pair_freeze(struct pair *p)
 {
     signal_all(p, SIGSTOP);
-}
-
-void pair_thaw(struct pair *p)
-{
-    signal_all(p, SIGCONT);
-}
-
-/* ---- SQL ------------------------------------------------------------------------------------- */
-
-void pair_set(struct pair *p, int which, const char *name, const char *value)
-{
-    server_set(&p->servers[which], name, value);
-}
-
-void pair_exec(struct pair *p, int which, const char *sql)
-{
-    server_exec(&p->servers[which], "%s", sql);
-}
-
-int64_t pair_number(struct pair *p, int which, const char *sql)
-{
-    return server_number(&p->servers[which], "%s", sql);
 }
 
 void pair_await(struct pair *p)
@@ -149,13 +111,12 @@ void pair_await(struct pair *p)
     int64_t last = -1, now;
 
     if (p->kind == PAIR_POSTGRES) {
-        assert_soon(pair_number(p, 0,
-                                "SELECT count(*) FROM pg_stat_replication "
-                                "WHERE sync_state = 'sync'") == 1,
+        assert_soon(server_number(&p->servers[0], "SELECT count(*) FROM pg_stat_replication "
+                                                  "WHERE sync_state = 'sync'") == 1,
                     patience_ms(20000));
         return;
     }
-    while ((now = pair_number(p, 0, last_commit)) != last)
+    while ((now = server_number(&p->servers[0], last_commit)) != last)
         last = now;
     assert_int_equal(
         server_number(&p->servers[1], "SELECT MASTER_GTID_WAIT('0-1-%lld', 20)", (long long)last),
@@ -164,7 +125,6 @@ void pair_await(struct pair *p)
 
 void pair_promote(struct pair *p)
 {
-    pair_exec(p, 1,
-              p->kind == PAIR_POSTGRES ? "SELECT pg_promote(true, 30)"
-                                       : "STOP SLAVE; SET GLOBAL read_only = 0");
+    server_exec(&p->servers[1], p->kind == PAIR_POSTGRES ? "SELECT pg_promote(true, 30)"
+                                                         : "STOP SLAVE; SET GLOBAL read_only = 0");
 }

@@ -3,30 +3,30 @@
 #ifndef SQLOCK_TESTS_LIB_PAIR_H
 #define SQLOCK_TESTS_LIB_PAIR_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "tests/lib/servers.h"
 
 enum pair_kind { PAIR_POSTGRES, PAIR_MARIADB };
-struct pair;
+struct pair {
+    enum pair_kind kind;
+    struct server servers[2];
+    char dirs[2][256];
+    struct proxy *proxies[2];
+    char url[600];
+};
 
 /* The first one grants locks; the second has what it had so far. Where there can be none the test
  * is skipped, loudly; with STRICT=1 it fails. Ends with pair_stop(), or with the process. */
 struct pair *pair_start(enum pair_kind kind);
 void pair_stop(struct pair *p);
-/* A URL that names both, the first one first, and the two alone. */
+/* A URL that names both, the first one first. */
 const char *pair_url(const struct pair *p);
-const char *pair_one(const struct pair *p, int which);
-/* Until the second has all that the first one has committed; a synchronous standby has. */
+/* Until the second has all that the first one has committed; a standby that commits wait for has.
+ */
 void pair_await(struct pair *p);
 /* The first one's end without a word, or its rest: all of its processes are killed, or stopped. */
 void pair_kill(struct pair *p);
 void pair_freeze(struct pair *p);
-void pair_thaw(struct pair *p);
 /* From now on the second one grants. */
 void pair_promote(struct pair *p);
-/* A setting, of PostgreSQL, and SQL on one of them, 0 or 1. */
-void pair_set(struct pair *p, int which, const char *name, const char *value);
-void pair_exec(struct pair *p, int which, const char *sql);
-int64_t pair_number(struct pair *p, int which, const char *sql);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -71,8 +70,6 @@ static struct proxy *start(const void *target, socklen_t len)
     p->dir = temp_dir();
     listen_unix(p);
     listen_tcp(p);
-    p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    must(p->wake_fd >= 0, "eventfd");
     must(pthread_mutex_init(&p->mutex, NULL) == 0, "pthread_mutex_init");
     /* A test's signals are for the test's threads. */
     sigfillset(&all);
@@ -120,20 +117,12 @@ struct proxy *proxy_start_pg(void)
     return proxy_start_url(pg_url());
 }
 
-static void wake(struct proxy *p)
-{
-    uint64_t one = 1;
-
-    must(write(p->wake_fd, &one, sizeof one) == sizeof one, "eventfd");
-}
-
 void proxy_stop(struct proxy *p)
 {
     if (!p)
         return;
     pthread_mutex_lock(&p->mutex);
     p->stop = true;
-    wake(p);
     pthread_mutex_unlock(&p->mutex);
     pthread_join(p->thread, NULL);
     for (size_t i = 0; i < MAX_LINKS; i++)
@@ -142,7 +131,6 @@ void proxy_stop(struct proxy *p)
     for (int i = 0; i < LISTENERS; i++)
         if (p->listen_fd[i] >= 0)
             close(p->listen_fd[i]);
-    close(p->wake_fd);
     pthread_mutex_destroy(&p->mutex);
     temp_dir_remove(p->dir);
     free(p->url);
@@ -166,30 +154,18 @@ int proxy_port(const struct proxy *p)
     return p->port;
 }
 
-/* Each of these changes something between lock() and unlock(). */
-static void lock(struct proxy *p)
-{
-    pthread_mutex_lock(&p->mutex);
-}
-
-static void unlock(struct proxy *p)
-{
-    wake(p);
-    pthread_mutex_unlock(&p->mutex);
-}
-
 static void set(struct proxy *p, int32_t *what, int32_t value)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     *what = value;
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_mode_set(struct proxy *p, proxy_mode mode)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     p->mode = mode;
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_delay(struct proxy *p, int32_t ms)
@@ -204,15 +180,15 @@ void proxy_jitter(struct proxy *p, int32_t ms)
 
 void proxy_dribble(struct proxy *p, int32_t bytes, int32_t pause_ms)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     p->dribble_bytes = bytes;
     p->dribble_ms = pause_ms;
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_refuse(struct proxy *p, int refuse)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     for (int i = 0; i < LISTENERS && refuse; i++) {
         if (p->listen_fd[i] < 0)
             continue;
@@ -224,25 +200,25 @@ void proxy_refuse(struct proxy *p, int refuse)
         listen_unix(p);
         listen_tcp(p);
     }
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_cut(struct proxy *p)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     for (size_t i = 0; i < MAX_LINKS; i++)
         if (p->links[i]) {
             proxy_drop_link(p, i);
             p->cuts++;
         }
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_cut_after(struct proxy *p, int64_t bytes)
 {
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     p->cut_bytes = bytes;
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_cut_reply(struct proxy *p, int skip)
@@ -284,10 +260,10 @@ int proxy_links(struct proxy *p)
 {
     int n = 0;
 
-    lock(p);
+    pthread_mutex_lock(&p->mutex);
     for (size_t i = 0; i < MAX_LINKS; i++)
         n += p->links[i] != NULL;
-    unlock(p);
+    pthread_mutex_unlock(&p->mutex);
     return n;
 }
 

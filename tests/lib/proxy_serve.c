@@ -172,19 +172,14 @@ static bool serve_flow(struct proxy *p, struct link *l, int d, bool readable)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* What to wait for in one direction; lowers *wake_us to the time when held back bytes are due. */
-static void flow_events(const struct proxy *p, const struct flow *f, int d, short *from, short *to,
-                        int64_t *wake_us)
+/* What to wait for in one direction; what is held back is not due before the next look. */
+static void flow_events(const struct proxy *p, const struct flow *f, int d, short *from, short *to)
 {
-    bool waiting = f->sent < f->len || (f->ended && !f->shut);
-
     if (held(p, d))
         return;
     if (f->len == f->sent && !f->ended)
         *from |= POLLIN;
-    else if (waiting && f->due_us > now_us())
-        *wake_us = f->due_us < *wake_us ? f->due_us : *wake_us;
-    else if (waiting)
+    else if ((f->sent < f->len || !f->shut) && f->due_us <= now_us())
         *to |= POLLOUT;
 }
 
@@ -195,67 +190,53 @@ static struct pollfd entry(int fd, short events)
     return (struct pollfd){events ? fd : -1, events, 0};
 }
 
-/* Fills fds: the wake-up, the listeners, then two for each place of a link. Returns poll()'s
- * timeout.
- */
-static int prepare(const struct proxy *p, struct pollfd *fds)
+/* Fills fds: the listeners, then two for each place of a link. */
+static void prepare(const struct proxy *p, struct pollfd *fds)
 {
-    int64_t wake_us = INT64_MAX;
-    int64_t left_us;
-
-    fds[0] = entry(p->wake_fd, POLLIN);
     for (int i = 0; i < LISTENERS; i++)
-        fds[1 + i] = entry(p->listen_fd[i], p->listen_fd[i] >= 0 ? POLLIN : 0);
+        fds[i] = entry(p->listen_fd[i], p->listen_fd[i] >= 0 ? POLLIN : 0);
     for (size_t i = 0; i < MAX_LINKS; i++) {
-        struct pollfd *pair = fds + 1 + LISTENERS + 2 * i;
+        struct pollfd *pair = fds + LISTENERS + 2 * i;
         const struct link *l = p->links[i];
         short client = 0;
         short server = 0;
 
         if (l) {
-            flow_events(p, &l->flow[UP], UP, &client, &server, &wake_us);
-            flow_events(p, &l->flow[DOWN], DOWN, &server, &client, &wake_us);
+            flow_events(p, &l->flow[UP], UP, &client, &server);
+            flow_events(p, &l->flow[DOWN], DOWN, &server, &client);
         }
         pair[UP] = entry(l ? l->flow[UP].from : -1, client);
         pair[DOWN] = entry(l ? l->flow[DOWN].from : -1, server);
     }
-    if (wake_us == INT64_MAX)
-        return -1;
-    left_us = wake_us - now_us();
-    return left_us > 0 ? (int)(left_us / 1000) + 1 : 0;
 }
 
 static void serve(struct proxy *p, const struct pollfd *fds)
 {
-    uint64_t count;
-
-    if (fds[0].revents && read(p->wake_fd, &count, sizeof count) < 0)
-        return;
     for (size_t i = 0; i < MAX_LINKS; i++) {
-        const struct pollfd *pair = fds + 1 + LISTENERS + 2 * i;
+        const struct pollfd *pair = fds + LISTENERS + 2 * i;
 
         for (int d = UP; d <= DOWN && p->links[i]; d++)
             if (!serve_flow(p, p->links[i], d, pair[d].fd >= 0 && pair[d].revents != 0))
                 proxy_drop_link(p, i);
     }
     for (int i = 0; i < LISTENERS; i++)
-        if (p->listen_fd[i] >= 0 && p->listen_fd[i] == fds[1 + i].fd && fds[1 + i].revents)
+        if (p->listen_fd[i] >= 0 && p->listen_fd[i] == fds[i].fd && fds[i].revents)
             accept_link(p, p->listen_fd[i]);
 }
 
 void *proxy_serve(void *arg)
 {
     struct proxy *p = arg;
-    struct pollfd fds[1 + LISTENERS + 2 * MAX_LINKS];
+    struct pollfd fds[LISTENERS + 2 * MAX_LINKS];
     const nfds_t n = sizeof fds / sizeof *fds;
 
     pthread_mutex_lock(&p->mutex);
     while (!p->stop) {
-        int timeout_ms = prepare(p, fds);
         int ready;
 
+        prepare(p, fds);
         pthread_mutex_unlock(&p->mutex);
-        ready = poll(fds, n, timeout_ms);
+        ready = poll(fds, n, LOOK_MS);
         pthread_mutex_lock(&p->mutex);
         /* A link that was cut meanwhile left its place, and a new one is only made below. So an
          * answer of poll() is never taken for another link's. */

@@ -12,6 +12,7 @@
 
 enum { UP = 0, DOWN = 1 };
 enum { MAX_LINKS = 256, BUFFER = 16384, LISTENERS = 2 };
+enum { LOOK_MS = 1 }; /* so often it looks whether something was changed, or is due */
 
 /* One direction of a link. It reads again when all that it read was forwarded. */
 struct flow {
@@ -30,7 +31,6 @@ struct link {
 
 struct proxy {
     pthread_t thread;
-    int wake_fd; /* poll() must look again */
     char *dir;
     char *url;
     int port;
@@ -51,7 +51,7 @@ struct proxy {
     struct link *links[MAX_LINKS];
 };
 
-/* The thread; arg is the proxy. Ends when stop is set and wake_fd told it. */
+/* The thread; arg is the proxy. Ends when stop is set. */
 void *proxy_serve(void *arg);
 /* Close the link at this place, so that both ends learn of it. With the mutex, or after the thread.
  */
