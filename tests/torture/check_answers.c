@@ -1,7 +1,5 @@
 /* Whether what was said of a grant can be true: yes when it was no more, lost without a cause, busy
  * with one that was over. */
-#include <inttypes.h>
-
 #include <sqlock/sqlock.h>
 
 #include "tests/torture/check_parts.h"
@@ -40,10 +38,7 @@ void check_threads(struct book *b)
 static void judge_yes(struct book *b, const struct grant *g, const struct event *e)
 {
     if (g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
-        breach(b, RULE_STALE, g->over, e,
-               "token %" PRId64 " had ended %" PRId64
-               " us before it was asked for, and %s said yes",
-               g->token, e->invoke_us - g->over_us, history_verb_word(e->verb));
+        breach(b, RULE_STALE, g->over, e, "it had ended before it was asked for");
 }
 
 /* On MySQL a guard proves only that nobody was granted the name since: a grant that was broken
@@ -60,10 +55,7 @@ static void judge_guarded(struct book *b, const struct grant *g, const struct ev
     bool began = g->over_us >= e->invoke_us || only_broken(g, e);
 
     if (began && g->rival && g->rival->return_us < e->deadline_us)
-        breach(b, RULE_GUARD, e, g->rival,
-               "token %" PRId64 " was granted %" PRId64 " us before a write under %" PRId64
-               " was to be committed, and it was",
-               g->rival->token, e->deadline_us - g->rival->return_us, g->token);
+        breach(b, RULE_GUARD, e, g->rival, "others were granted it before its commit");
 }
 
 /* What the library says by itself: it may not know of a break or of another grant yet. It knows of
@@ -71,12 +63,9 @@ static void judge_guarded(struct book *b, const struct grant *g, const struct ev
 static void judge_held(struct book *b, const struct grant *g, const struct event *e)
 {
     if (g->released_us < e->invoke_us)
-        breach(b, RULE_STALE, g->told, e, "token %" PRId64 " was released, and said to be held",
-               g->token);
+        breach(b, RULE_STALE, g->told, e, "it was released, and said to be held");
     if (e->deadline_us <= e->invoke_us)
-        breach(b, RULE_STALE, e, NULL,
-               "token %" PRId64 " was said to be held %" PRId64 " us after its deadline", g->token,
-               e->invoke_us - e->deadline_us);
+        breach(b, RULE_STALE, e, NULL, "it was said to be held after its deadline");
 }
 
 static void judge_deadline(struct book *b, const struct grant *g, const struct event *e)
@@ -84,17 +73,14 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
     int64_t usable_us = lease_usable_us(b, e->process);
 
     if (e->deadline_us <= 0)
-        breach(b, RULE_DEADLINE, e, NULL, "token %" PRId64 " without a deadline", g->token);
+        breach(b, RULE_DEADLINE, e, NULL, "it has no deadline");
     if (usable_us == 0)
         return;
     if (e->deadline_us > e->return_us + usable_us)
-        breach(b, RULE_DEADLINE, e, NULL,
-               "token %" PRId64 " would be good for %" PRId64 " us more than it can be", g->token,
-               e->deadline_us - e->return_us - usable_us);
+        breach(b, RULE_DEADLINE, e, NULL, "it would be good for longer than it can be");
     if (e != g->told && g->over_us != NEVER && e->deadline_us > g->over_us + usable_us &&
         !forgotten_between(b, g->over, e->return_us))
-        breach(b, RULE_STALE, g->over, e,
-               "token %" PRId64 " had ended, and its deadline moved on after that", g->token);
+        breach(b, RULE_STALE, g->over, e, "it had ended, and its deadline moved on after that");
 }
 
 /* If it says yes. */
@@ -157,14 +143,11 @@ static void judge_holder(struct book *b, const struct grant *g, const struct eve
     if (above && side_of(b, above->process) != side_of(b, e->process))
         above = NULL; /* the servers do not know of each other's grants */
     if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
-        breach(b, RULE_BUSY, g->over, e, "busy with token %" PRId64 ", which had ended", e->token);
+        breach(b, RULE_BUSY, g->over, e, "busy with one that had ended");
     else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))
-        breach(b, RULE_BUSY, above, e,
-               "busy with token %" PRId64 ", when %" PRId64 " had been granted", e->token,
-               above->token);
+        breach(b, RULE_BUSY, above, e, "busy with one before a later one");
     else if (g && g->asked_us > e->return_us && !was_forgotten(b, g, e))
-        breach(b, RULE_BUSY, e, g->told, "busy with token %" PRId64 ", which nobody had asked for",
-               e->token);
+        breach(b, RULE_BUSY, e, g->told, "busy with one that nobody had asked for");
 }
 
 static void judge_busy(struct book *b, const struct grant *g, const struct event *e,
@@ -176,10 +159,7 @@ static void judge_busy(struct book *b, const struct grant *g, const struct event
     if (g && e->deadline_us > 0 && deadline_us > e->deadline_us &&
         !fault_between(&b->clock, g->asked_us, e->return_us) &&
         !fault_between(&b->lost, g->asked_us, e->return_us))
-        breach(b, RULE_ROW, g->told, e,
-               "token %" PRId64 " was good until %" PRId64
-               ", said its holder, and the row ended %" PRId64 " us before that",
-               g->token, deadline_us, deadline_us - e->deadline_us);
+        breach(b, RULE_ROW, g->told, e, "the row ended before the deadline that its holder knew");
 }
 
 /* ---- lost ------------------------------------------------------------------------------------ */
@@ -222,15 +202,11 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
                          int64_t deadline_us)
 {
     if (e->value == SQLOCK_WHY_BROKEN && !was_broken(g, e))
-        breach(b, RULE_LOST, g->told, e, "token %" PRId64 " was said to be broken, by nobody",
-               g->token);
+        breach(b, RULE_LOST, g->told, e, "said to be broken, by nobody");
     if (e->value == SQLOCK_WHY_RELEASED && !was_ours_to_end(g, e))
-        breach(b, RULE_LOST, g->told, e, "token %" PRId64 " was said to be released, by nobody",
-               g->token);
+        breach(b, RULE_LOST, g->told, e, "said to be released, by nobody");
     if (e->value == SQLOCK_WHY_EXPIRED && e->return_us < deadline_us)
-        breach(b, RULE_LOST, g->told, e,
-               "token %" PRId64 " was said to have run out %" PRId64 " us before its deadline",
-               g->token, deadline_us - e->return_us);
+        breach(b, RULE_LOST, g->told, e, "said to have run out before its deadline");
 }
 
 static void judge_lost(struct book *b, const struct grant *g, const struct event *e,
@@ -240,9 +216,7 @@ static void judge_lost(struct book *b, const struct grant *g, const struct event
         fault_between(&b->clock, g->asked_us - OLD_ANSWER_US, e->return_us))
         return;
     if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e))
-        breach(b, RULE_LOST, g->told, e,
-               "token %" PRId64 " was lost %" PRId64 " us before its deadline, and %s", g->token,
-               deadline_us - e->return_us, "neither released nor broken");
+        breach(b, RULE_LOST, g->told, e, "lost before its deadline, neither released nor broken");
     else if (e->verb == V_HELD)
         judge_reason(b, g, e, deadline_us);
 }
@@ -276,8 +250,7 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
     struct known *k = g ? &known[g - b->grants] : NULL;
 
     if (!g && must_have_grant(e))
-        breach(b, RULE_STALE, e, NULL,
-               "token %" PRId64 " is said to be held, and granted to nobody", e->token);
+        breach(b, RULE_STALE, e, NULL, "said to be held, and granted to nobody");
     if (event_refused(e))
         judge_busy(b, g, e, k ? known_deadline(k, e->invoke_us) : 0);
     if (!g || !event_returned(e))

@@ -1,7 +1,6 @@
 /* Claims that nobody contradicts by itself: that a lock is guarded, which says of an open
  * transaction, and not of any holder (P11); and that an acquire of which a reply was lost was never
  * granted (P5). That one is refuted by others, who are told of a holder whom nobody knows of. */
-#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
@@ -101,8 +100,7 @@ static void judge_guarded_claim(struct book *b, const struct event *e)
     if (fault_between(&b->all, e->invoke_us, e->return_us))
         return;
     if (held)
-        breach(b, RULE_GUARDED, held->told, e, "free but guarded, when token %" PRId64 " was held",
-               held->token);
+        breach(b, RULE_GUARDED, held->told, e, "free but guarded, when it was held");
     else if (!any_beside(b, e, guards))
         breach(b, RULE_GUARDED, e, NULL, "guarded, and no such transaction was open");
 }
@@ -146,8 +144,7 @@ static void judge_unknown_holder(struct book *b, const struct event *e)
 {
     if (any_beside(b, e, may_hold))
         return;
-    breach(b, RULE_UNKNOWN, e, NULL,
-           "busy with token %" PRId64 ", which nobody can have been granted", e->token);
+    breach(b, RULE_UNKNOWN, e, NULL, "busy with one that nobody can have been granted");
 }
 
 void check_claims(struct book *b)

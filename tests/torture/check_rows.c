@@ -64,11 +64,11 @@ static void check_twice(struct book *b, const struct writes *w)
         const struct event *e = w->all[i];
 
         if (event_ok(e) && e->value <= 0)
-            breach(b, RULE_UPDATE, e, NULL, "%s was committed, and wrote nothing", w->kind);
+            breach(b, RULE_UPDATE, e, NULL, "it was committed, and wrote nothing");
         else if (i > 0 && event_ok(e) && event_ok(w->all[i - 1]) &&
                  w->all[i - 1]->value == e->value)
             breach(b, RULE_UPDATE, w->all[i - 1], e,
-                   "two %s writes both made %" PRId64 ": one of them is lost", w->kind, e->value);
+                   "two writes made one value: one of them is lost");
     }
 }
 
@@ -79,9 +79,7 @@ static void check_expected(struct book *b, const struct writes *w)
         const struct event *e = w->all[i];
 
         if (event_ok(e) && e->value != e->token + 1)
-            breach(b, RULE_UPDATE, e, NULL,
-                   "version %" PRId64 " was expected, and %" PRId64 " was written", e->token,
-                   e->value);
+            breach(b, RULE_UPDATE, e, NULL, "another version was written than the one after that");
     }
 }
 
@@ -97,8 +95,7 @@ static void check_order(struct book *b, const struct writes *w)
             continue;
         if (first && first->value > e->value && first->return_us < e->invoke_us)
             breach(b, RULE_UPDATE, first, e,
-                   "%s %" PRId64 " was committed before that of %" PRId64 " was asked for", w->kind,
-                   first->value, e->value);
+                   "the larger value was committed before the smaller one was asked for");
         if (event_ok(e) && (!first || e->return_us < first->return_us))
             first = e;
     }
@@ -120,9 +117,7 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
         last = e;
         above = shared ? exclusive : top;
         if (above && e->token < above->token && !slots)
-            breach(b, RULE_FENCE, above, e,
-                   "write %" PRId64 " under token %" PRId64 ", then %" PRId64 " under %" PRId64,
-                   above->value, above->token, e->value, e->token);
+            breach(b, RULE_FENCE, above, e, "a smaller token after a larger one");
         if (!top || e->token >= top->token)
             top = e;
         if (!shared && (!exclusive || e->token >= exclusive->token))
@@ -181,9 +176,7 @@ static void check_conflicts(struct book *b, const struct event **all, int64_t n)
 
         if (e->verb == V_CAS && event_returned(e) && e->outcome == SQLOCK_CONFLICT &&
             !may_be_written(all, n, e, e->token + 1) && !may_be_written(all, n, e, 0))
-            breach(b, RULE_CONFLICT, e, NULL,
-                   "version %" PRId64 " was expected, and nobody had written the next one",
-                   e->token);
+            breach(b, RULE_CONFLICT, e, NULL, "nobody had written the version after that");
     }
 }
 
