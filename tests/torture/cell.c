@@ -108,8 +108,7 @@ static bool set_up(struct cell *c)
     const char *problem = NULL;
     sqlock_error err = {0};
 
-    if (!make_folder(c) || pipe2(c->pipe, O_CLOEXEC) != 0 ||
-        (c->history = history_open(c->folder, 0)) < 0)
+    if (!make_folder(c) || (c->history = history_open(c->folder, 0)) < 0)
         problem = text("%s: %s", c->folder, strerror(errno));
     else if (!engine_start(&c->engine, c->kind, wanted(c)))
         problem = "the database did not start";
@@ -138,8 +137,6 @@ static void tear_down(struct cell *c)
     proxy_stop(c->proxy);
     c->proxy = NULL;
     close(c->history);
-    close(c->pipe[0]);
-    close(c->pipe[1]);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */
@@ -304,7 +301,7 @@ int cell_run(struct cell *c, struct total *out, FILE *say)
 
     c->lease_ms = LEASE_MS;
     c->side = 1;
-    c->pipe[0] = c->pipe[1] = c->history = -1;
+    c->history = -1;
     c->dice = dice_of(c->seed);
     fine = set_up(c);
     *out = (struct total){.cells = 0};

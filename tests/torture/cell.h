@@ -64,7 +64,6 @@ struct cell {
     char folder[256];    /* of the history */
     struct client clients[CELL_CLIENTS];
     uint32_t processes; /* that were started so far */
-    int pipe[2];        /* its end is the clients' end */
     int history;
     struct event now; /* the fault that is going on */
     int events;       /* faults so far */
@@ -99,7 +98,7 @@ void cell_client_start(struct cell *c, struct client *who);
 /* With -9; it may have been stopped. */
 void cell_client_kill(struct client *who);
 /* Run this program again with these words, without waiting for it. */
-pid_t cell_again(struct cell *c, const char *const words[], const char *err_path);
+pid_t cell_again(struct cell *c, const char *words, const char *err_path);
 
 /* ---- cell_clients.c -------------------------------------------------------------------------- */
 

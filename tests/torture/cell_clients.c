@@ -18,36 +18,27 @@
 
 #define GRACE_MS "60000" /* as long as the longest lease, which is known */
 
-enum { THREADS = 4, START_MS = 20000, END_MS = 20000, ARGS_MAX = 40 };
+enum { THREADS = 4, START_MS = 20000, END_MS = 20000 };
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static void become(struct cell *c, char *const argv[], const char *err_path, pid_t parent)
+pid_t cell_again(struct cell *c, const char *words, const char *err_path)
 {
-    int err = open(err_path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    const char *line =
+        text("exec /proc/%d/exe %s </dev/null >>'%s' 2>&1", (int)getpid(), words, err_path);
+    pid_t parent = getpid(), child = fork();
 
+    if (child < 0)
+        fail_msg("fork: %s", strerror(errno));
+    if (child > 0)
+        return child;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (err < 0 || getppid() != parent || dup2(c->pipe[0], 0) < 0 || dup2(err, 1) < 0 ||
-        dup2(err, 2) < 0)
+    if (getppid() != parent)
         _exit(99);
     close_range(3, ~0U, 0);
     engine_env(&c->engine);
-    execv(argv[0], argv);
+    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
     _exit(127);
-}
-
-pid_t cell_again(struct cell *c, const char *const words[], const char *err_path)
-{
-    char *argv[ARGS_MAX] = {text("/proc/self/exe")};
-    pid_t parent = getpid(), child;
-
-    for (int i = 0; words[i]; i++)
-        argv[i + 1] = (char *)(uintptr_t)words[i];
-    if ((child = fork()) == 0)
-        become(c, argv, err_path, parent);
-    if (child < 0)
-        fail_msg("fork: %s", strerror(errno));
-    return child;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -70,46 +61,22 @@ static const char *allowed(const struct cell *c)
 void cell_client_start(struct cell *c, struct client *who)
 {
     const char *more = c->fault->mix ? c->fault->mix : "", *less = c->kind->mix ? c->kind->mix : "";
-    const int lease_ms = who->command ? CELL_COMMAND_LEASE_MS : c->lease_ms;
-    const char *words[ARGS_MAX] = {
-        "client",
-        "--folder",
-        c->folder,
-        "--url",
-        c->engine.client_url,
-        "--process",
-        text("%" PRIu32, ++c->processes),
-        "--seed",
-        text("%" PRIu64, c->seed % 1000000007),
-        "--names",
-        text("%d", CELL_NAMES),
-        "--lease",
-        text("%d", lease_ms),
-        "--threads",
-        text("%d", who->command ? 1 : THREADS),
-        "--mix",
-        text("%s %s", more, less), /* the last word about a thing counts */
-        "--allow",
-        allowed(c),
-        "--seconds",
-        "100000"};
-    int n = 21;
+    const bool sides = (c->fault->servers & SERVERS_SIDES) != 0;
+    const bool grace = (c->fault->servers & SERVERS_GRACE) != 0;
 
-    who->process = c->processes;
+    who->process = ++c->processes;
     who->side = c->side;
-    if (who->command)
-        words[n++] = "--command";
-    if (c->kind->unprepared)
-        words[n++] = "--unprepared";
-    if (c->fault->servers & SERVERS_GRACE) {
-        words[n++] = "--grace";
-        words[n++] = GRACE_MS;
-    }
-    if (c->fault->servers & SERVERS_SIDES) {
-        words[n++] = "--side";
-        words[n++] = text("%d", c->side);
-    }
-    who->pid = cell_again(c, words, path_of(c, who, "err"));
+    who->pid = cell_again(
+        c,
+        text("client --folder '%s' --url '%s' --process %" PRIu32 " --seed %" PRIu64 " --names %d "
+             "--lease %d --threads %d --mix '%s %s' --allow '%s' --seconds 100000%s%s%s%s",
+             c->folder, c->engine.client_url, who->process, c->seed % 1000000007, CELL_NAMES,
+             who->command ? CELL_COMMAND_LEASE_MS : c->lease_ms, who->command ? 1 : THREADS, more,
+             less, /* the last word about a thing counts */
+             allowed(c), who->command ? " --command" : "",
+             c->kind->unprepared ? " --unprepared" : "", grace ? " --grace " GRACE_MS : "",
+             sides ? text(" --side %d", c->side) : ""),
+        path_of(c, who, "err"));
 }
 
 void cell_client_kill(struct client *who)
@@ -206,7 +173,7 @@ static void end_client(struct cell *c, struct client *who, int64_t end_us)
     who->pid = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return;
-    put_file(path_of(c, who, "err"), stderr); /* what it says when it ends with a failure */
+    shell("cat '%s' >&2", path_of(c, who, "err")); /* what it says when it ends with a failure */
     cell_problem(c, "client %" PRIu32 " ended with %s %d", who->process,
                  WIFSIGNALED(status) ? "signal" : "code",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,16 +154,6 @@ static void *hand_main(void *arg)
 
 /* ---- managers -------------------------------------------------------------------------------- */
 
-/* Whether who started this has closed the other end of its descriptor 0. */
-static bool abandoned(void)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = 0};
-    struct stat st;
-
-    return fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&in, 1, 0) > 0 &&
-           (in.revents & POLLHUP);
-}
-
 static volatile sig_atomic_t told_to_end;
 
 static void on_term(int number)
@@ -174,12 +162,12 @@ static void on_term(int number)
     told_to_end = 1;
 }
 
-/* Whether the client shall end: it is told so by then, by SIGTERM, by its pipe or by the time. */
+/* Whether the client shall end: it is told so by then, by SIGTERM or by the time. */
 static bool is_over(struct crew *c, int32_t wait_ms)
 {
     if (!atomic_load(&c->over))
         hand_nap(wait_ms);
-    if (told_to_end || abandoned() || sqlock_now_us() >= c->end_us)
+    if (told_to_end || sqlock_now_us() >= c->end_us)
         atomic_store(&c->over, true);
     return atomic_load(&c->over);
 }

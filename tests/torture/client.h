@@ -8,11 +8,11 @@
  *            [--mix "WORD=NUMBER ..."] [--allow "SQLOCK_EFULL ..."] [--unprepared] [--command]
  *            [--grace MS] [--side N]
  *
- * It writes DIR/N.history and ends by itself after its time, on SIGTERM, or when the pipe that is
- * its descriptor 0 is closed. Then it gives back what it holds and closes what it has opened. It
- * ends with 0, or it says a sentence on stderr: it was given an answer that nothing explains (which
- * codes a cell's faults explain is told by --allow; a lock that is busy or lost, a reply that was
- * lost and a database that is away need no explanation), or a descriptor was left open.
+ * It writes DIR/N.history and ends by itself after its time, or on SIGTERM. Then it gives back what
+ * it holds and closes what it has opened. It ends with 0, or it says a sentence on stderr: it was
+ * given an answer that nothing explains (which codes a cell's faults explain is told by --allow; a
+ * lock that is busy or lost, a reply that was lost and a database that is away need no
+ * explanation), or a descriptor was left open.
  *
  * The seed decides how many managers the threads share. --mix changes the weights and chances of
  * client_plan.h. --side is what V_SIDE says of it. --command is another

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-
 #include "tests/lib/check.h"
 #include "tests/torture/text.h"
 
@@ -27,7 +25,6 @@ enum { NAMES = 4 };
 /* ---- a client to be started ------------------------------------------------------------------ */
 
 static char *folder, url[300], said[4096];
-static int in[2]; /* its descriptor 0 is the end of a pipe */
 
 static void database(void)
 {
@@ -41,12 +38,10 @@ static void database(void)
     sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     assert_true(client_tables(url, NAMES));
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 }
 
 static int execute(void *more)
 {
-    dup2(in[0], STDIN_FILENO);
     execl("/bin/sh", "sh", "-c",
           text("exec %s client --folder %s --url %s --process 1 --names %d --seed 7 %s 2>%s/err",
                program_invocation_name, folder, url, NAMES, (char *)more, folder),
@@ -178,19 +173,6 @@ static void test_sigterm_ends_a_client_that_gives_back_what_it_holds(void **stat
                      c.done[V_ACQUIRE] + c.done[V_SETTLE]); /* all were given back, or broken */
 }
 
-static void test_a_client_ends_when_its_pipe_is_closed(void **state)
-{
-    pid_t client;
-
-    (void)state;
-    database();
-    client = start("--seconds 60");
-    sleep_ms(300);
-    assert_false(child_ended(client));
-    close(in[1]);
-    assert_ends(client, 0);
-}
-
 static void test_an_answer_that_nothing_explains_ends_a_client(void **state)
 {
     sqlock_error err = {0};
@@ -215,7 +197,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_client_does_all_verbs_and_writes_them_down),
         cmocka_unit_test(test_a_client_of_the_command_beats_while_it_holds),
         cmocka_unit_test(test_sigterm_ends_a_client_that_gives_back_what_it_holds),
-        cmocka_unit_test(test_a_client_ends_when_its_pipe_is_closed),
         cmocka_unit_test(test_an_answer_that_nothing_explains_ends_a_client),
 #endif
     };

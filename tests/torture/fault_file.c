@@ -67,11 +67,10 @@ void strike_schema_change(struct cell *c)
 /* Its journal is hot: the next who opens the file has to roll back what it left. */
 void strike_hot_journal(struct cell *c)
 {
-    const char *words[] = {"writer", strchr(c->engine.url, ':') + 1, NULL};
     pid_t writer;
 
     cell_hurt(c);
-    writer = cell_again(c, words, "/dev/null");
+    writer = cell_again(c, text("writer '%s'", strchr(c->engine.url, ':') + 1), "/dev/null");
     cell_nap(c, 10, c->lease_ms / 2);
     kill(writer, SIGKILL);
     waitpid(writer, NULL, 0);

@@ -107,7 +107,7 @@ YML
 start_node() # N
 {
     inside "$1" setpriv --reuid=postgres --regid=postgres --init-groups --inh-caps=-all \
-        env -C "$temp/$1" patroni "$temp/$1.yml" >>"$temp/$1.log" 2>&1 9>&- &
+        env -C "$temp/$1" patroni "$temp/$1.yml" >>"$temp/$1.log" 2>&1 &
 }
 
 role() # N: what Patroni says of it: 200 for what is asked
@@ -151,18 +151,15 @@ now_us()
     python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)'
 }
 
-# They end when nobody has the other end of their input.
 start_clients()
 {
     local i
-    mkfifo "$temp/on"
-    exec 9<>"$temp/on"
     for i in 1 2 3 4 5 6 7 8; do
-        inside hub "$program" client --folder "$folder" --url "$url" --process "$i" --seed "$i" --names 5 \
+        ip netns exec "$id-hub" "$program" client --folder "$folder" --url "$url" --process "$i" --seed "$i" --names 5 \
             --lease $((lease * 1000)) --threads 1 --seconds 100000 \
             --mix "try=1 wait=60 loop=20 late=0 stale=0 long=0 forget=0" \
             --allow "SQLOCK_EUNREACH SQLOCK_ETIMEOUT SQLOCK_EREADONLY SQLOCK_EUNSURE SQLOCK_EDB SQLOCK_ELOST SQLOCK_EREFUSED" \
-            <"$temp/on" 9>&- >"$folder/$i.err" 2>&1 &
+            </dev/null >"$folder/$i.err" 2>&1 &
         clients="${clients:-} $!"
     done
 }
@@ -219,7 +216,7 @@ inside hub "$command" -U "$url" migrate up >/dev/null && inside hub "$program" t
 start_clients
 rm -f "$temp/stop"
 inside hub "$command" -U "$url" run --ttl "${lease}s" nightly \
-    sh -c "until [ -e $temp/stop ]; do sleep 0.5; done" >"$temp/run.log" 2>&1 9>&- &
+    sh -c "until [ -e $temp/stop ]; do sleep 0.5; done" >"$temp/run.log" 2>&1 &
 run=$!
 sleep 5
 
@@ -252,9 +249,8 @@ else
     cat "$temp/run.log"
     failed=1
 fi
-exec 9>&-
 # shellcheck disable=SC2086
-wait $clients
+kill $clients && wait $clients
 printf 'engine patroni\nfault leader\nseed 1\nlease_ms %d\nslack_ms 2000\nmin_rate 0\nmin_grants 1000\nmin_faults %d\n' \
     $((lease * 1000)) "$strikes" >"$folder/rules"
 if ! "$program" check "$folder"; then

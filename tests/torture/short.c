@@ -164,7 +164,8 @@ static void test_cell(void **state)
         skip();
     assert_soon(t.ended[c - cells] != 0, LATEST_MS);
     rc = t.ended[c - cells] - 1;
-    put_file(log_of(c), stdout);
+    fflush(stdout);
+    shell("cat '%s'", log_of(c));
     if (rc == 77 && !test_strict())
         skip();
     assert_int_equal(rc, 0);

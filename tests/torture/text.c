@@ -34,14 +34,3 @@ bool shell(const char *format, ...)
     va_end(args);
     return fine;
 }
-
-void put_file(const char *path, FILE *to)
-{
-    char line[512];
-    FILE *f = fopen(path, "r");
-
-    while (f && fgets(line, sizeof line, f))
-        fputs(line, to);
-    if (f)
-        fclose(f);
-}

@@ -11,7 +11,5 @@ enum { TEXTS = 24, TEXT_SIZE = 2048 };
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Run it by the shell; whether it ended with 0. */
 bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* All of a file, for people. One that is not there is empty. */
-void put_file(const char *path, FILE *to);
 
 #endif
