@@ -142,8 +142,7 @@ const struct app client_app_mysql = {.scheme = "mysql:",
 
 /* ---- servers that follow --------------------------------------------------------------------- */
 
-#define READ_ALL "Slave has read all relay log"
-enum { APPLY_MS = 20000, HALF_US = 500000 };
+enum { APPLY_MS = 20000, IDLE_LOOKS = 20 };
 
 static int free_port(void)
 {
@@ -209,47 +208,28 @@ static void stall(struct engine *primary, struct engine *e)
     engine_exec(e, "STOP SLAVE IO_THREAD");
 }
 
-static const char *column(MYSQL_RES *res, MYSQL_ROW row, const char *name)
+/* All that it has got from the primary is in its tables too, when the thread that applies it waits
+ * for more, and does so for a while: the primary's death may have left the first half of a
+ * transaction, whose other half never comes. */
+static bool has_applied_all(struct engine *e)
 {
-    for (unsigned i = 0; i < mysql_num_fields(res); i++)
-        if (strcmp(mysql_fetch_field_direct(res, i)->name, name) == 0)
-            return row[i] ? row[i] : "";
-    return "";
-}
+    int64_t end_us = now_us() + APPLY_MS * INT64_C(1000);
 
-/* All that it has got from the primary is in its tables too. The positions say so, unless the
- * primary's death left the first half of a transaction: its other half never comes. Then the thread
- * that applies has read everything, and waits. */
-static bool has_applied_all(MYSQL *c, int64_t waiting_since)
-{
-    MYSQL_RES *res = NULL;
-    MYSQL_ROW row;
-    bool all = false;
-
-    if (mysql_query(c, "SHOW SLAVE STATUS") == 0 && (res = mysql_store_result(c)) != NULL &&
-        (row = mysql_fetch_row(res)) != NULL)
-        all = (strcmp(column(res, row, "Master_Log_File"),
-                      column(res, row, "Relay_Master_Log_File")) == 0 &&
-               strcmp(column(res, row, "Read_Master_Log_Pos"),
-                      column(res, row, "Exec_Master_Log_Pos")) == 0) ||
-              (now_us() > waiting_since + HALF_US &&
-               strncmp(column(res, row, "Slave_SQL_Running_State"), READ_ALL,
-                       sizeof READ_ALL - 1) == 0);
-    mysql_free_result(res);
-    return all;
+    for (int seen = 0; seen < IDLE_LOOKS; seen++) {
+        if (engine_number(e, "SELECT count(*) FROM information_schema.processlist "
+                             "WHERE state LIKE 'Slave has read all relay log%%'") != 1)
+            seen = 0;
+        if (now_us() > end_us)
+            return false;
+        sleep_ms(5);
+    }
+    return true;
 }
 
 static bool promote(struct engine *e)
 {
-    int64_t start_us = now_us();
-    bool all;
-
-    if (!engine_exec(e, "STOP SLAVE IO_THREAD"))
-        return false;
-    while (!(all = has_applied_all(e->session, start_us)) &&
-           now_us() < start_us + APPLY_MS * INT64_C(1000))
-        sleep_ms(5);
-    return all && engine_exec(e, "STOP SLAVE") && engine_exec(e, "RESET SLAVE ALL") &&
+    return engine_exec(e, "STOP SLAVE IO_THREAD") && has_applied_all(e) &&
+           engine_exec(e, "STOP SLAVE") && engine_exec(e, "RESET SLAVE ALL") &&
            follow_args(e, false) && engine_exec(e, "SET GLOBAL read_only = 0");
 }
 

@@ -14,13 +14,7 @@
 #include "tests/lib/check.h"
 #include "tests/torture/client_app.h"
 
-static const sqlock_driver *app_driver(void)
-{
-    return sqlock_driver_sqlite();
-}
-
-/* SQLite's own waits up to 100 ms at a time, and whoever does keeps a lock from
- * others. */
+/* SQLite's own waits up to 100 ms at a time, and whoever does keeps a lock from others. */
 static int wait_a_moment(void *user, int times)
 {
     (void)user;
@@ -96,7 +90,7 @@ static void app_said(void *native, char out[APP_TEXT])
 }
 
 const struct app client_app_sqlite = {.scheme = "sqlite:",
-                                      .driver = app_driver,
+                                      .driver = sqlock_driver_sqlite,
                                       .connect = app_connect,
                                       .close = app_close,
                                       .adopt = app_adopt,

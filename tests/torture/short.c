@@ -65,7 +65,6 @@ static const char *const lanes[LANES] = {"sqlite", "postgres", "mysql"};
 
 static struct {
     char *folder;
-    FILE *watch;
     atomic_int ended[CELLS]; /* how, behind 1; 0: not yet */
 } t;
 
@@ -114,18 +113,6 @@ static void *lane_main(void *lane)
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-/* Memory, where the folder often lies, is dear: so it goes also when this program is killed with
- * its group. All that it started was told to end by then, but servers take their time. */
-static void remove_later(const char *folder)
-{
-    t.watch =
-        popen(text("setsid sh -c \"trap '' TERM; read end || for i in \\$(seq 30); do sleep 1;"
-                   " rm -rf %s 2>/dev/null && [ \\$i -gt 11 ] && break; done\"",
-                   folder),
-              "we");
-    assert_non_null(t.watch);
-}
-
 static int start_lanes(void **state)
 {
     pthread_t thread;
@@ -136,7 +123,6 @@ static int start_lanes(void **state)
     t.folder = temp_dir();
     chmod(t.folder, 0755); /* servers run as other users */
     setenv("TMPDIR", t.folder, 1);
-    remove_later(t.folder);
     for (int i = 0; i < LANES; i++)
         if (test_wants(lanes[i]) &&
             pthread_create(&thread, NULL, lane_main, (void *)(uintptr_t)lanes[i]) != 0)
@@ -149,8 +135,6 @@ static int end_lanes(void **state)
 {
     (void)state;
     temp_dir_remove(t.folder);
-    fputs("end\n", t.watch);
-    pclose(t.watch);
     return 0;
 }
 
