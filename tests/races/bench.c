@@ -28,18 +28,6 @@ char *keep(char *text)
     return text;
 }
 
-const int64_t no_cells[CELLS] = {[SQLOCK_COL_INDEX] = -1};
-
-void take_cells(const int64_t *cell, answer *a)
-{
-    a->index = (int)cell[SQLOCK_COL_INDEX];
-    a->outcome = (int)cell[SQLOCK_COL_OUTCOME];
-    a->token = cell[SQLOCK_COL_TOKEN];
-    a->left = cell[SQLOCK_COL_LEFT];
-    a->now = cell[SQLOCK_COL_NOW];
-    a->since = cell[SQLOCK_COL_SINCE];
-}
-
 void migrate(conn c)
 {
     for (size_t m = 0; m < bench.db->dialect->n_migrations; m++)

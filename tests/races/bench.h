@@ -47,18 +47,24 @@ typedef struct request {
     const char *to;     /* the last name of a reap; NULL: name */
 } request;
 
+enum { CELLS = 6 };
+
 typedef struct answer {
     int rows; /* 0: none came; then error tells whether something went wrong */
-    int index, outcome;
-    int64_t token, left, now, since;
+    union {
+        int64_t cell[CELLS]; /* by their SQLOCK_COL_ numbers */
+        struct {
+            int64_t index, outcome, token, left, now, since;
+        };
+    };
     char error[32]; /* SQLSTATE, or SQLite's name for the error; "" for none */
 } answer;
 
 /* What a database, or a mode of it, does in its own way. */
 struct database {
-    const char *name, *mode; /* a line of a race is for either */
-    const char *driver;      /* for test_wants() */
-    const char *url;         /* the variable that has it; NULL: it needs no server */
+    const char *name, *mode;          /* a line of a race is for either */
+    const char *driver;               /* for test_wants() */
+    const struct test_server *server; /* NULL: it needs none */
     const sqlock_dialect *dialect;
     const char *now, *ms, *owner;     /* texts: {now}, {ms}, the first byte of a row's owner */
     const char *held, *hold, *unhold; /* {hold}; what makes it wait, and ends that */
@@ -100,10 +106,6 @@ void bench_end(void);
 /* Fails the test, and tells where. */
 void broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 char *keep(char *text); /* the teardown frees it */
-/* Cells of a row, by their SQLOCK_COL_ numbers; those that did not come are as in no_cells. */
-enum { CELLS = 6 };
-extern const int64_t no_cells[CELLS];
-void take_cells(const int64_t *cell, answer *a);
 void migrate(conn c);   /* as the library does */
 void introduce(conn c); /* the same, when it first meets a server */
 

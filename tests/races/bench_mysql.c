@@ -87,12 +87,9 @@ static char *bound(const char *s, sqlock_stmt stmt, const request *r, int n)
 
 static void take_row(MYSQL_ROW row, unsigned n, answer *a)
 {
-    int64_t cell[CELLS];
-    memcpy(cell, no_cells, sizeof cell);
     for (unsigned i = 0; i < n && i < CELLS; i++)
         if (row[i])
-            cell[i] = strtoll(row[i], NULL, 10);
-    take_cells(cell, a);
+            a->cell[i] = strtoll(row[i], NULL, 10);
 }
 
 /* All results of a packet; the rows of the last one count. *out_at: the number of the last one. */
@@ -246,7 +243,7 @@ const struct database mysql = {
     .name = "mysql",
     .mode = "mysql",
     .driver = "mysql",
-    .url = "SQLOCK_TEST_MYSQL_URL",
+    .server = &my_server,
     .dialect = &sqlock_mysql_dialect,
     .now = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +"
            " TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "tests/lib/pg.h"
+
 extern const sqlock_dialect sqlock_postgres_dialect;
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -31,15 +33,6 @@ static void pg_column(const PGresult *res, int row, int col, int64_t *out)
         *out = strtoll(PQgetvalue(res, row, col), NULL, 10);
 }
 
-static void pg_read(const PGresult *res, int row, answer *a)
-{
-    int64_t cell[CELLS];
-    memcpy(cell, no_cells, sizeof cell);
-    for (int i = 0; i < CELLS; i++)
-        pg_column(res, row, i, &cell[i]);
-    take_cells(cell, a);
-}
-
 /* All results of what was sent. The first error wins; the last rows do. */
 static int pg_collect(PGconn *c, answer *out, int max)
 {
@@ -51,7 +44,8 @@ static int pg_collect(PGconn *c, answer *out, int max)
         const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
         if (status == PGRES_TUPLES_OK)
             for (n = 0; n < PQntuples(res) && n < max; n++)
-                pg_read(res, n, &out[n]);
+                for (int i = 0; i < CELLS; i++)
+                    pg_column(res, n, i, &out[n].cell[i]);
         else if (status != PGRES_COMMAND_OK && !out[0].error[0])
             snprintf(out[0].error, sizeof out[0].error, "%s", state ? state : "broken");
         PQclear(res);
@@ -156,7 +150,7 @@ static const char *pg_error(conn c)
 
 static conn pg_open(void)
 {
-    conn c = {.pg = PQconnectdb(getenv(postgres.url))};
+    conn c = {.pg = PQconnectdb(pg_url())};
     if (PQstatus(c.pg) != CONNECTION_OK)
         broken("connect: %s", PQerrorMessage(c.pg));
     /* No test may hang: what it waits for comes within moments or not at all. */
@@ -215,7 +209,7 @@ const struct database postgres = {
     .name = "postgres",
     .mode = "postgres",
     .driver = "postgres",
-    .url = "SQLOCK_TEST_POSTGRES_URL",
+    .server = &pg_server,
     .dialect = &sqlock_postgres_dialect,
     .now = "(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     .ms = "1000",

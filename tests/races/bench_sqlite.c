@@ -17,11 +17,9 @@ static int lite_bind(sqlite3_stmt *st, const sqlock_value *v, int n)
 
 static void lite_read(sqlite3_stmt *st, answer *a)
 {
-    int64_t cell[CELLS] = {0};
     for (int i = 0; i < CELLS && i < sqlite3_column_count(st); i++)
-        cell[i] = sqlite3_column_int64(st, i);
+        a->cell[i] = sqlite3_column_int64(st, i);
     a->rows++;
-    take_cells(cell, a);
 }
 
 static int lite_step(sqlite3 *db, const char *sql, const sqlock_value *v, int n, answer *a)

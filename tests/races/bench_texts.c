@@ -48,7 +48,7 @@ static char *unqualified(char *text)
 /* {lock} is a table, and {lock:text} its name as a string. */
 static char *put_table(char *text, const char *table)
 {
-    const char *schema = bench.db->url != NULL ? bench.schema : "main";
+    const char *schema = bench.db->server != NULL ? bench.schema : "main";
     char word[32], name[160], q = bench.db->quote;
     int hits = 0;
     snprintf(word, sizeof word, "{%s:text}", table);
@@ -101,7 +101,7 @@ char *fill(const char *text)
     for (size_t i = 0; i < COUNT(tables); i++)
         out = put_table(out, tables[i]);
     out = put_numbers(out);
-    out = replaced(out, "{schema}", bench.db->url != NULL ? bench.schema : "main", &hits);
+    out = replaced(out, "{schema}", bench.db->server != NULL ? bench.schema : "main", &hits);
     out = replaced(out, "{prefix}", "sqlock_", &hits);
     return keep(bench.db == &postgres ? unqualified(out) : out);
 }

@@ -142,7 +142,7 @@ static void answer_comes(struct session *k, const char *expected)
         broken("%s has sent nothing", k->name);
     k->sent = 0;
     rows = bench.db->finish(k->c, got, k->n);
-    if (k->n == 1 && bench.db->url != NULL && !rows && !got[0].error[0] && k->rest.n > 1) {
+    if (k->n == 1 && bench.db->server != NULL && !rows && !got[0].error[0] && k->rest.n > 1) {
         script rest = from_step(k->rest, 2);
         got[0] = bench.db->ask(k->c, &rest, &k->r);
     }
@@ -311,7 +311,7 @@ static void session_step(struct session *k, const char *text, const char *expect
     else if (strcmp(verb, "check") == 0)
         check_step(k->c, rest);
     else if (strcmp(verb, "begin") == 0)
-        sql_step(k->c, bench.db->url ? "BEGIN" : "BEGIN IMMEDIATE", expected);
+        sql_step(k->c, bench.db->server ? "BEGIN" : "BEGIN IMMEDIATE", expected);
     else if (strcmp(verb, "commit") == 0 || strcmp(verb, "rollback") == 0)
         sql_step(k->c, verb, expected);
     else
