@@ -3,7 +3,7 @@
  * does. The SQL alone is tried in tests/races. */
 #include "tests/faults/faults.h"
 
-#include <pthread.h>
+#include <poll.h>
 #include <string.h>
 
 #include "tests/lib/lite.h"
@@ -16,52 +16,41 @@
 static sqlock_error err;
 
 #define NAME "nightly"
-enum { LEASE = 2000 };
 
 static sqlock *managers[2]; /* on PostgreSQL */
 
-/* An acquire on a thread of its own. */
+/* An acquire that is under way. */
 static struct caller {
-    pthread_t thread;
-    bool runs;
-    sqlock *m;
-    int32_t wait_ms;
-    sqlock_cancel *cancel;
+    sqlock_op *op;
     sqlock_lock *lock;
     int rc;
     int64_t begun, got;
 } caller;
 
-static void *caller_main(void *arg)
+static void caller_start(sqlock *m, int32_t wait_ms)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
-    (void)arg;
 
-    opts.lease_ms = LEASE;
-    opts.wait_ms = caller.wait_ms;
-    opts.cancel = caller.cancel;
+    memset(&caller, 0, sizeof caller);
+    opts.lease_ms = 2000;
+    opts.wait_ms = wait_ms;
     opts.flags = SQLOCK_NO_RENEW;
     caller.begun = sqlock_now_us();
-    caller.rc = sqlock_acquire(caller.m, NAME, &opts, &caller.lock, NULL);
-    caller.got = sqlock_now_us();
-    return NULL;
-}
-
-static void caller_start(sqlock *m, int32_t wait_ms, sqlock_cancel *cancel)
-{
-    memset(&caller, 0, sizeof caller);
-    caller.m = m;
-    caller.wait_ms = wait_ms;
-    caller.cancel = cancel;
-    assert_int_equal(pthread_create(&caller.thread, NULL, caller_main, NULL), 0);
-    caller.runs = true;
+    assert_ok(sqlock_acquire_start(m, NAME, &opts, &caller.op, &err), &err);
 }
 
 static void caller_join(void)
 {
-    if (caller.runs)
-        pthread_join(caller.thread, NULL);
-    caller.runs = false;
+    struct pollfd p = {.events = POLLIN};
+
+    if (caller.op == NULL)
+        return;
+    p.fd = sqlock_op_fd(caller.op);
+    while (!sqlock_op_step(caller.op))
+        poll(&p, 1, 1000);
+    caller.got = sqlock_now_us();
+    caller.rc = sqlock_op_finish(caller.op, &caller.lock, NULL);
+    caller.op = NULL;
 }
 
 /* ---- PostgreSQL ------------------------------------------------------------------------------ */
@@ -129,7 +118,7 @@ static void ended_in_its_commit(const char *how)
     struct row row;
 
     postgres_with_standby();
-    caller_start(managers[0], 1500, NULL);
+    caller_start(managers[0], 1500);
     assert_soon(who_waits() > 0, patience_ms(5000));
     private_number("SELECT %s(%lld)::int", how, (long long)who_waits());
     caller_join();
@@ -162,7 +151,7 @@ TEST(test_grant_whose_commit_was_killed_is_unsure_on_postgres)
 static void unsure_in_its_commit(void)
 {
     postgres_with_standby();
-    caller_start(managers[0], 600, NULL);
+    caller_start(managers[0], 600);
     caller_join();
     assert_int_equal(caller.rc, SQLOCK_EUNSURE);
 }
@@ -225,17 +214,14 @@ static void sqlite_with_reader(void)
 
 TEST(test_grant_whose_commit_was_cancelled_is_none_on_sqlite)
 {
-    sqlock_cancel *cancel = NULL;
     int64_t before;
 
     sqlite_with_reader();
     before = row_of(stage.managers[1], NAME).token;
-    assert_ok(sqlock_cancel_new(&cancel, &err), &err);
-    caller_start(stage.managers[0], 8000, cancel);
+    caller_start(stage.managers[0], 8000);
     sleep_ms(200);
-    sqlock_cancel_fire(cancel);
+    sqlock_op_cancel(caller.op);
     caller_join();
-    sqlock_cancel_free(cancel);
     assert_int_equal(caller.rc, SQLOCK_ECANCELLED);
     assert_null(caller.lock);
     lite_exec(reader, "COMMIT");
