@@ -156,19 +156,6 @@ static void unsure_in_its_commit(void)
     assert_int_equal(caller.rc, SQLOCK_EUNSURE);
 }
 
-TEST(test_release_of_a_grant_in_its_commit_gives_it_back_on_postgres)
-{
-    unsure_in_its_commit();
-    /* it has to be committed too */
-    assert_code(SQLOCK_EUNSURE, sqlock_release(caller.lock, &err), &err);
-    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_UNSURE);
-    standby_wanted(false);
-    assert_ok(sqlock_settle(caller.lock, 5000, &err), &err);
-    assert_int_equal(sqlock_lock_state(caller.lock), SQLOCK_RELEASED);
-    assert_int_equal(row_of(managers[1], NAME).held, 0);
-    sqlock_lock_free(caller.lock);
-}
-
 /* The row is locked, perhaps by the very grant that is asked about. */
 TEST(test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres)
 {

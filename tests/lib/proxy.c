@@ -24,37 +24,33 @@ static void must(bool ok, const char *what)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-static void listen_unix(struct proxy *p)
+static int listen_at(struct sockaddr *at, socklen_t len)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    must(fd >= 0, "socket");
-    must(snprintf(a.sun_path, sizeof a.sun_path, "%s/.s.PGSQL.5432", p->dir) <
-             (int)sizeof a.sun_path,
-         "the socket's path is too long");
-    unlink(a.sun_path);
-    must(bind(fd, (struct sockaddr *)&a, sizeof a) == 0, "bind");
-    must(listen(fd, 64) == 0, "listen");
-    p->listen_fd[0] = fd;
-}
-
-static void listen_tcp(struct proxy *p)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)p->port),
-                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof a;
     int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     must(fd >= 0, "socket");
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    must(bind(fd, (struct sockaddr *)&a, sizeof a) == 0, "bind");
+    must(bind(fd, at, len) == 0, "bind");
     must(listen(fd, 64) == 0, "listen");
-    must(getsockname(fd, (struct sockaddr *)&a, &len) == 0, "getsockname");
-    p->port = ntohs(a.sin_port);
-    p->listen_fd[1] = fd;
+    must(getsockname(fd, at, &len) == 0, "getsockname");
+    return fd;
+}
+
+static void listen_all(struct proxy *p)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)p->port),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
+    must(snprintf(un.sun_path, sizeof un.sun_path, "%s/.s.PGSQL.5432", p->dir) <
+             (int)sizeof un.sun_path,
+         "the socket's path is too long");
+    unlink(un.sun_path);
+    p->listen_fd[0] = listen_at((struct sockaddr *)&un, sizeof un);
+    p->listen_fd[1] = listen_at((struct sockaddr *)&in, sizeof in);
+    p->port = ntohs(in.sin_port);
 }
 
 static struct proxy *start(const void *target, socklen_t len)
@@ -68,8 +64,7 @@ static struct proxy *start(const void *target, socklen_t len)
     p->dice = 1;
     p->cut_bytes = p->cut_reply = p->cut_request = -1;
     p->dir = temp_dir();
-    listen_unix(p);
-    listen_tcp(p);
+    listen_all(p);
     must(pthread_mutex_init(&p->mutex, NULL) == 0, "pthread_mutex_init");
     /* A test's signals are for the test's threads. */
     sigfillset(&all);
@@ -196,10 +191,8 @@ void proxy_refuse(struct proxy *p, int refuse)
         close(p->listen_fd[i]);
         p->listen_fd[i] = -1;
     }
-    if (!refuse && p->listen_fd[0] < 0) {
-        listen_unix(p);
-        listen_tcp(p);
-    }
+    if (!refuse && p->listen_fd[0] < 0)
+        listen_all(p);
     pthread_mutex_unlock(&p->mutex);
 }
 

@@ -1,4 +1,3 @@
-/* Notes of breaks: breaks.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("breaks")

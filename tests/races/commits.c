@@ -1,4 +1,3 @@
-/* Commits: commits.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("commits")

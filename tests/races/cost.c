@@ -1,4 +1,3 @@
-/* What the statements cost PostgreSQL: cost.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("cost")

@@ -1,4 +1,3 @@
-/* The guard: guard.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("guard")

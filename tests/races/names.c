@@ -1,4 +1,3 @@
-/* Names: names.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("names")

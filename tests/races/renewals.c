@@ -1,4 +1,3 @@
-/* Renewals: renewals.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("renewals")

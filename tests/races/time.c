@@ -1,4 +1,3 @@
-/* Leases and the time: time.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("time")

@@ -1,4 +1,3 @@
-/* Tokens: tokens.races. */
 #include "races.h"
 
 TEST_MAIN_OF_RACES("tokens")

@@ -233,7 +233,9 @@ static void judge(struct cell *c, FILE *say)
                                 .min_grants = CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1),
                                 .min_faults = least_events(c),
                                 .rows = rows,
-                                .n_rows = CELL_NAMES};
+                                .n_rows = CELL_NAMES,
+                                .freezes = c->freezes,
+                                .n_freezes = c->n_freezes};
     int64_t n;
 
     for (int i = 0; i < CELL_NAMES; i++)
@@ -245,8 +247,6 @@ static void judge(struct cell *c, FILE *say)
     if (check_rules_save(&rules) != 0 || n < 0 ||
         check_history(&rules, events, n, &c->verdict, say) < 0)
         cell_problem(c, "the history could not be checked");
-    else
-        cell_count_frozen(c, events, n);
     free(events);
 }
 
@@ -260,7 +260,7 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
                       .events = v->faults,
                       .unsure = v->unsure,
                       .settled = v->settled,
-                      .frozen = c->frozen,
+                      .frozen = v->frozen,
                       .late = v->found[RULE_STALE] + v->found[RULE_GUARD],
                       .refused = v->late_refused,
                       .clock_steps = v->clock_steps,
@@ -280,7 +280,7 @@ static struct total total_of(const struct cell *c, int64_t begun_us)
 static void say_end(const struct cell *c, FILE *say)
 {
     fprintf(say, "%s %s seed %" PRIu64 ": %s%s%" PRId64 " frozen; ", c->kind->name, c->fault->word,
-            c->seed, c->problem, c->problem[0] ? "; " : "", c->frozen);
+            c->seed, c->problem, c->problem[0] ? "; " : "", c->verdict.frozen);
     if (c->fault->servers)
         fprintf(say, "the first grant %" PRId64 " ms after a promotion at the latest; ",
                 c->longest_us / 1000);

@@ -36,12 +36,6 @@ struct client {
 /* short.c: the short form of all, as a cmocka program. */
 int short_main(void);
 
-/* A client that was stopped and went on. */
-struct freeze {
-    uint32_t process;
-    int64_t from_us, to_us;
-};
-
 struct fault_kind;
 
 struct cell {
@@ -67,12 +61,11 @@ struct cell {
     int history;
     struct event now; /* the fault that is going on */
     int events;       /* faults so far */
-    struct freeze freezes[CELL_FREEZES];
+    struct check_freeze freezes[CELL_FREEZES];
     int n_freezes;
     char problem[600]; /* the first thing that went wrong; "" */
 
     struct check_verdict verdict;
-    int64_t frozen; /* grants whose holder was stopped past their end */
 };
 
 /* Run it; 0: proved. 1: violated, or the cell did not work; what is known is on `say`. 77: it
@@ -97,7 +90,9 @@ bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks
 void cell_client_start(struct cell *c, struct client *who);
 /* With -9; it may have been stopped. */
 void cell_client_kill(struct client *who);
-/* Run this program again with these words, without waiting for it. */
+/* Run a line of the shell, or this program again with these words, without waiting for it. It ends
+ * with the cell. */
+pid_t cell_shell(struct cell *c, const char *line);
 pid_t cell_again(struct cell *c, const char *words, const char *err_path);
 
 /* ---- cell_clients.c -------------------------------------------------------------------------- */
@@ -113,8 +108,6 @@ void cell_clients_end(struct cell *c);
 
 /* After the clients: each name can be had, nothing is held, and nobody is connected. */
 void cell_sweep(struct cell *c);
-/* Holders that were stopped, out of the history. */
-void cell_count_frozen(struct cell *c, const struct event *events, int64_t n);
 
 /* ---- followers.c, front.c -------------------------------------------------------------------- */
 

@@ -22,10 +22,8 @@ enum { THREADS = 4, START_MS = 20000, END_MS = 20000 };
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-pid_t cell_again(struct cell *c, const char *words, const char *err_path)
+pid_t cell_shell(struct cell *c, const char *line)
 {
-    const char *line =
-        text("exec /proc/%d/exe %s </dev/null >>'%s' 2>&1", (int)getpid(), words, err_path);
     pid_t parent = getpid(), child = fork();
 
     if (child < 0)
@@ -39,6 +37,12 @@ pid_t cell_again(struct cell *c, const char *words, const char *err_path)
     engine_env(&c->engine);
     execl("/bin/sh", "sh", "-c", line, (char *)NULL);
     _exit(127);
+}
+
+pid_t cell_again(struct cell *c, const char *words, const char *err_path)
+{
+    return cell_shell(
+        c, text("exec /proc/%d/exe %s </dev/null >>'%s' 2>&1", (int)getpid(), words, err_path));
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */

@@ -53,6 +53,12 @@ struct check_row {
     int64_t changes; /* and how often it was changed */
 };
 
+/* A client that was stopped and went on. */
+struct check_freeze {
+    uint32_t process;
+    int64_t from_us, to_us;
+};
+
 struct check_rules {
     const char *folder;         /* for the report */
     const char *engine, *fault; /* for the report */
@@ -64,6 +70,8 @@ struct check_rules {
     int64_t min_faults;           /* 10; 0 in a cell without faults */
     const struct check_row *rows; /* of n0, n1 ...; NULL: not read */
     uint32_t n_rows;
+    const struct check_freeze *freezes;
+    int n_freezes;
 };
 
 /* What was proved, to be added up. */
@@ -81,6 +89,7 @@ struct check_verdict {
     int64_t settled;        /* of them: it was told later, or the rows tell, what became of it */
     int64_t guarded;        /* writes under a guard that were committed */
     int64_t late_refused;   /* and that were refused because the lock had been granted to others */
+    int64_t frozen;         /* grants whose holder was stopped past their end */
     int64_t judged;         /* names that were asked for after the last fault, and granted */
 };
 

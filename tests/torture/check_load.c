@@ -155,6 +155,21 @@ static void count_settled(struct book *b)
     }
 }
 
+/* Who was stopped when it held a grant, and went on when that had ended. */
+static int64_t count_frozen(const struct book *b)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < b->rules->n_freezes; i++) {
+        const struct check_freeze *f = &b->rules->freezes[i];
+
+        for (const struct grant *g = b->grants; g < b->grants + b->n_grants; g++)
+            n += g->told->process == f->process && g->start_us <= f->from_us &&
+                 g->end_us > f->from_us && g->deadline_us < f->to_us;
+    }
+    return n;
+}
+
 static void measure_rate(struct book *b)
 {
     int64_t from_us = b->n ? b->events[0].invoke_us : 0;
@@ -177,6 +192,7 @@ void check_load(struct book *b)
     count_settled(b);
     v->grants = b->n_grants;
     v->faults = b->all.n;
+    v->frozen = count_frozen(b);
     v->clock_steps = b->clock.n;
     measure_rate(b);
     if (v->rate < r->min_rate)

@@ -70,7 +70,7 @@ void strike_kill_all(struct cell *c)
 static void note_freeze(struct cell *c, const struct client *who, int64_t from_us)
 {
     if (c->n_freezes < CELL_FREEZES)
-        c->freezes[c->n_freezes++] = (struct freeze){who->process, from_us, sqlock_now_us()};
+        c->freezes[c->n_freezes++] = (struct check_freeze){who->process, from_us, sqlock_now_us()};
 }
 
 /* Those that hold something are the ones to stop; the others look on, and take it over. */

@@ -1,8 +1,6 @@
 /* haproxy before the servers of a cell: it leads to whichever is the primary, and cuts links that
  * are idle for a second. */
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,17 +10,6 @@
 #include "tests/torture/fault.h"
 
 enum { IDLE_MS = 1000, UP_MS = 10000 };
-
-static const char *program(void)
-{
-    const char *paths[] = {getenv("SQLOCK_TEST_HAPROXY"), "/usr/sbin/haproxy",
-                           "/usr/local/sbin/haproxy", "/usr/bin/haproxy"};
-
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (paths[i] && access(paths[i], X_OK) == 0)
-            return paths[i];
-    return NULL;
-}
 
 static bool write_config(const struct cell *c, const char *dir, const char *socket)
 {
@@ -44,12 +31,16 @@ bool front_start(struct cell *c)
     const bool mysql = c->kind->family == FAMILY_MYSQL;
     const char *socket = mysql ? "s" : ".s.PGSQL.5432", *path, *dir;
     int64_t end_us = now_us() + UP_MS * INT64_C(1000);
-    pid_t parent = getpid();
+    char program[256];
 
     if (!(c->fault->servers & SERVERS_HAPROXY))
         return true;
-    if (!program()) {
-        snprintf(c->engine.why, sizeof c->engine.why, "no haproxy is installed");
+    if (!engine_script(&c->engine,
+                       "PATH=$PATH:/usr/sbin:/usr/local/sbin; "
+                       "command -v ${SQLOCK_TEST_HAPROXY:-haproxy} || echo no haproxy is installed",
+                       program, sizeof program) ||
+        *program != '/') {
+        snprintf(c->engine.why, sizeof c->engine.why, "%s", program);
         return false;
     }
     dir = temp_dir();
@@ -59,13 +50,8 @@ bool front_start(struct cell *c)
         cell_problem(c, "haproxy's configuration could not be written");
         return false;
     }
-    if ((c->haproxy = fork()) == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent && freopen(text("%s/log", dir), "w", stderr) &&
-            freopen("/dev/null", "w", stdout))
-            execl(program(), "haproxy", "-db", "-f", text("%s/config", dir), (char *)NULL);
-        _exit(127);
-    }
+    c->haproxy = cell_shell(
+        c, text("exec '%s' -db -f '%s/config' >/dev/null 2>'%s/log'", program, dir, dir));
     while (access(path, F_OK) != 0 && now_us() < end_us)
         sleep_ms(10);
     if (access(path, F_OK) != 0)
