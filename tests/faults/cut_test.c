@@ -3,8 +3,6 @@
 #include "tests/faults/faults.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <string.h>
 
 static sqlock_error err;
 
@@ -12,46 +10,7 @@ static sqlock_error err;
 #define LEASE 1000
 #define LATE  100 /* so many milliseconds after the deadline a loss may be told */
 
-/* Somebody else who waits for the lock. */
-static struct rival {
-    pthread_t thread;
-    bool runs;
-    sqlock *m;
-    sqlock_lock *lock;
-    int rc;
-    int64_t granted_at;
-} rival;
-
-static void rival_join(void)
-{
-    if (rival.runs)
-        pthread_join(rival.thread, NULL);
-    rival.runs = false;
-}
-
-static int teardown(void **state)
-{
-    rival_join();
-    return stage_teardown(state);
-}
-
 /* ---- silent for good ------------------------------------------------------------------------- */
-
-static void *rival_main(void *arg)
-{
-    (void)arg;
-    rival.rc = take(rival.m, NAME, 5000, 6000, NULL, &rival.lock, NULL);
-    rival.granted_at = sqlock_now_us();
-    return NULL;
-}
-
-static void rival_start(sqlock *m)
-{
-    memset(&rival, 0, sizeof rival);
-    rival.m = m;
-    assert_int_equal(pthread_create(&rival.thread, NULL, rival_main, NULL), 0);
-    rival.runs = true;
-}
 
 /* When fd became readable, or -1: not within so long. */
 static int64_t readable_at(int fd, int limit_ms)
@@ -73,8 +32,9 @@ static void wait_until_stuck(int requests)
 TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
 {
     struct events events = {0};
-    sqlock_lock *lock;
+    sqlock_lock *lock, *rival;
     sqlock *m, *direct;
+    struct row row;
     int64_t deadline, readable, token;
     int fd, answered, requests;
 
@@ -91,11 +51,11 @@ TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
     deadline = sqlock_lock_deadline_us(lock);
     answered = atomic_load(&watch.answered[SQLOCK_STMT_RENEW]);
     requests = proxy_requests(stage.proxy);
-    rival_start(direct);
 
     wait_until_stuck(requests);
     assert_true(sqlock_is_held(lock));
     readable = readable_at(fd, 3000);
+    row = row_of(direct, NAME); /* nobody else is let in before that */
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
     assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_EXPIRED);
     assert_int_equal(sqlock_is_held(lock), 0);
@@ -111,15 +71,15 @@ TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
     /* all that time nothing had come back */
     assert_int_equal(atomic_load(&watch.answered[SQLOCK_STMT_RENEW]), answered);
 
-    rival_join();
-    assert_int_equal(rival.rc, 0);
-    assert_true(rival.granted_at > deadline);
-    assert_true(sqlock_lock_token(rival.lock) > token);
+    assert_int_equal(row.held, 1);
+    assert_int_equal(row.token, token);
+    rival = held(direct, NAME, 5000, NULL);
+    assert_true(sqlock_lock_token(rival) > token);
     proxy_mode_set(stage.proxy, PROXY_PASS);
     assert_code(SQLOCK_ELOST, sqlock_renew(lock, &err), &err);
     assert_code(SQLOCK_ELOST, sqlock_release(lock, &err), &err);
-    assert_ok(sqlock_renew(rival.lock, &err), &err);
-    lock_give(rival.lock);
+    assert_ok(sqlock_renew(rival, &err), &err);
+    lock_give(rival);
     sqlock_lock_free(lock);
 }
 
@@ -158,4 +118,4 @@ TEST(test_lock_survives_silence_that_outlasts_a_renewal)
     lock_give(lock);
 }
 
-TEST_MAIN_EACH(NULL, teardown)
+TEST_MAIN_EACH(NULL, stage_teardown)

@@ -79,13 +79,6 @@ TEST(test_P7_a_lease_outlives_a_primary_that_is_frozen_mariadb)
 
 /* ---- a primary that is killed, and commits that are lost ------------------------------------- */
 
-static void end_replication(void)
-{
-    server_set(&pair->servers[1], "primary_conninfo", "");
-    assert_soon(server_number(&pair->servers[0], "SELECT count(*) FROM pg_stat_replication") == 0,
-                patience_ms(10000));
-}
-
 static void part(enum pair_kind kind)
 {
     if (kind == PAIR_MARIADB) {
@@ -93,7 +86,7 @@ static void part(enum pair_kind kind)
         return;
     }
     server_set(&pair->servers[0], "synchronous_standby_names", "");
-    end_replication();
+    server_cut(&pair->servers[1]);
 }
 
 static void is_told(enum pair_kind kind)
@@ -143,7 +136,7 @@ TEST(test_P8_a_primary_whose_commits_hang_stops_nobody)
 
     begin(PAIR_POSTGRES);
     lock_give(take_within(NAME, 0));
-    end_replication();
+    server_cut(&pair->servers[1]);
     pair_promote(pair);
     lock = take_within("another", patience_ms(6000));
     assert_int_equal(server_number(&pair->servers[1],

@@ -56,12 +56,6 @@ static int visit(const struct server *s)
 
 /* ---- promotions ------------------------------------------------------------------------------ */
 
-static void await_rows(const struct server *standby, int64_t rows)
-{
-    assert_soon(server_number(standby, "SELECT count(*) FROM sqlock_lock") >= rows,
-                patience_ms(10000));
-}
-
 /* A dies, and B is promoted; B dies, and C is promoted, which has never heard of B: both are
  * timeline 2. Each time the last commits are lost. How many of the three visits rose. */
 static int two_promotions(void)
@@ -175,7 +169,7 @@ TEST(test_nobody_is_granted_what_a_lost_commit_may_have_granted)
     holder = open_gracious(&a, &b, 60000);
     kept = held(holder, "kept", LONGEST, NULL);
     token = sqlock_lock_token(kept);
-    await_rows(&b, 1);
+    assert_soon(server_number(&b, "SELECT count(*) FROM sqlock_lock") == 1, patience_ms(10000));
     server_cut(&b);
     o.flags = SQLOCK_NO_RENEW;
     assert_ok(sqlock_acquire(holder, "lost", &o, &lost, &err), &err);

@@ -1,16 +1,14 @@
 /* MariaDB and MySQL: the application's connection, a cell's server, and servers that follow it. */
 #ifdef TEST_HAVE_MYSQL
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <mysql.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <sqlock/mysql.h>
 
 #include "tests/lib/check.h"
+#include "tests/lib/proxy.h"
 #include "tests/torture/client_app.h"
 #include "tests/torture/engine.h"
 
@@ -144,28 +142,12 @@ const struct app client_app_mysql = {.scheme = "mysql:",
 
 enum { APPLY_MS = 20000, IDLE_LOOKS = 20 };
 
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = 0;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
-        getsockname(fd, (struct sockaddr *)&at, &size) == 0)
-        port = ntohs(at.sin_port);
-    if (fd >= 0)
-        close(fd);
-    return port;
-}
-
 /* A commit that no follower has got is not answered, however long that takes; where nobody follows,
  * it is not asked to wait. */
-static bool follow_args(struct engine *e, bool follows)
+static void follow_args(struct engine *e, bool follows)
 {
-    if (e->port == 0 && (e->port = free_port()) == 0) {
-        snprintf(e->why, sizeof e->why, "no port of 127.0.0.1 can be had: %s", strerror(errno));
-        return false;
-    }
+    if (e->port == 0)
+        e->port = port_without_server("127.0.0.1", NULL);
     snprintf(e->args, sizeof e->args,
              "--innodb-lock-wait-timeout=1 --skip-name-resolve --innodb-log-file-size=16M "
              "--skip-networking=0 --bind-address=127.0.0.1 --port=%d --server-id=%d "
@@ -174,7 +156,6 @@ static bool follow_args(struct engine *e, bool follows)
              "--rpl-semi-sync-master-wait-point=AFTER_SYNC "
              "--rpl-semi-sync-master-timeout=3600000 --read-only=%d",
              e->port, e->number, follows);
-    return true;
 }
 
 /* Of a user of their own: sessions of root are clients'. */
@@ -187,8 +168,8 @@ static bool let_in(struct engine *primary)
 static bool adapt(struct engine *e, const struct engine *primary)
 {
     (void)primary;
-    return shell("cd '%s/data' && rm -f master.info relay*", engine_folder(e)) &&
-           follow_args(e, true);
+    follow_args(e, true);
+    return shell("cd '%s/data' && rm -f master.info relay*", engine_folder(e));
 }
 
 /* From where its copy ends. */
@@ -228,9 +209,10 @@ static bool has_applied_all(struct engine *e)
 
 static bool promote(struct engine *e)
 {
+    follow_args(e, false);
     return engine_exec(e, "STOP SLAVE IO_THREAD") && has_applied_all(e) &&
            engine_exec(e, "STOP SLAVE") && engine_exec(e, "RESET SLAVE ALL") &&
-           follow_args(e, false) && engine_exec(e, "SET GLOBAL read_only = 0");
+           engine_exec(e, "SET GLOBAL read_only = 0");
 }
 
 static void url(const struct engine *const all[], int n, char *out, size_t size)
@@ -278,8 +260,8 @@ static bool choose_server(struct engine *e)
 static bool create(struct engine *e)
 {
     setenv("SQLOCK_TEST_MYSQL_ARGS", "--innodb-lock-wait-timeout=1 --skip-name-resolve", 1);
-    if ((e->wants & ENGINE_FOLLOWED) && !follow_args(e, e->number > 1))
-        return false;
+    if (e->wants & ENGINE_FOLLOWED)
+        follow_args(e, e->number > 1);
     return e->number > 1 || choose_server(e);
 }
 
