@@ -192,10 +192,10 @@ static sqlite3 *reader;
 /* The managers know the file and its statements; nothing is held. */
 static void sqlite_with_reader(void)
 {
-    stage_sqlite(&stage);
+    stage_sqlite();
     for (int i = 0; i < 2; i++)
-        lock_draw(stage_open(&stage), NAME);
-    reader = lite_open(stage_file(&stage));
+        lock_draw(stage_open(), NAME);
+    reader = lite_open(stage_file());
     lite_exec(reader, "BEGIN; SELECT count(*) FROM sqlock_lock");
 }
 

@@ -26,8 +26,8 @@ static sqlock *warm(void)
 {
     sqlock *m;
 
-    stage_proxied(&stage);
-    m = stage_open_cut(&stage);
+    stage_proxied();
+    m = stage_open_cut();
     for (int i = 0; i < 3; i++) {
         sqlock_lock *lock = held(m, NAME, 30000, NULL);
 
@@ -80,7 +80,7 @@ TEST(test_acquire_and_release_are_one_prepared_statement_each)
     sqlock *m;
     int before;
 
-    stage_proxied(&stage);
+    stage_proxied();
     db = (struct db){.driver = watched_driver(),
                      .connect = connect_kept,
                      .connect_user = textf("%s", proxy_url(stage.proxy)),
@@ -155,7 +155,7 @@ TEST(test_name_whose_row_could_not_be_made_is_not_unsure)
  * P8). */
 TEST(test_grants_that_are_always_late_are_given_back)
 {
-    sqlock *m = warm(), *direct = stage_open(&stage);
+    sqlock *m = warm(), *direct = stage_open();
     sqlock_lock *none = NULL;
     int64_t begun = sqlock_now_us();
 
@@ -211,9 +211,9 @@ TEST(test_thousand_leases_are_renewed_together_on_two_connections)
     int64_t end;
     sqlock *m;
 
-    stage_proxied(&stage);
+    stage_proxied();
     who = textf("%.30s", stage.at.schema);
-    m = stage_open_at(&stage, textf("%s&application_name=%s", proxy_url(stage.proxy), who));
+    m = stage_open_at(textf("%s&application_name=%s", proxy_url(stage.proxy), who));
     take_all(m, &events);
     all_are_held();
     wait_renewed(locks[0]); /* the renewals' connection is open and knows its statements */
@@ -311,9 +311,9 @@ static sqlock *traced_manager(void)
 {
     struct db db = {.connect = connect_traced};
 
-    stage_sqlite(&stage);
+    stage_sqlite();
     db.driver = watched_driver();
-    db.connect_user = (void *)(uintptr_t)stage_file(&stage);
+    db.connect_user = (void *)(uintptr_t)stage_file();
     return db_open(db);
 }
 

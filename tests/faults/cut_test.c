@@ -38,9 +38,9 @@ TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
     int64_t deadline, readable, token;
     int fd, answered, requests;
 
-    stage_proxied(&stage);
-    m = stage_open_cut(&stage);
-    direct = stage_open(&stage);
+    stage_proxied();
+    m = stage_open_cut();
+    direct = stage_open();
     lock = held(m, NAME, LEASE, &events);
     token = sqlock_lock_token(lock);
     fd = sqlock_lock_fd(lock, &err);
@@ -96,8 +96,8 @@ TEST(test_lock_survives_silence_that_outlasts_a_renewal)
     sqlock *m;
     int accepted;
 
-    stage_proxied(&stage);
-    m = stage_open_cut(&stage);
+    stage_proxied();
+    m = stage_open_cut();
     lock = held(m, NAME, LONG_LEASE, &events);
     token = sqlock_lock_token(lock);
     wait_renewed(lock);

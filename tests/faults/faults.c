@@ -68,93 +68,80 @@ static void watch_driver(const sqlock_driver *driver)
 
 /* ---- a database ------------------------------------------------------------------------------ */
 
-static struct db db_of_stage(const struct stage *s)
+struct stage stage;
+
+static struct db db_of_stage(void)
 {
     return (struct db){.driver = &watched,
-                       .url = s->at.url,
-                       .schema = s->at.schema,
+                       .url = stage.at.url,
+                       .schema = stage.at.schema,
                        .request_ms = 1500}; /* so long does a try look for a server that is gone */
 }
 
-static void begin(struct stage *s, const struct quirks *q)
+static void begin(const struct quirks *q)
 {
-    memset(s, 0, sizeof *s);
     need_driver(q->name);
-    q->make(&s->at);
-    s->q = q;
+    q->make(&stage.at);
+    stage.q = q;
     watch_driver(q->driver());
-    db_migrate(db_of_stage(s));
+    db_migrate(db_of_stage());
 }
 
-void stage_postgres(struct stage *s)
+void stage_proxied(void)
 {
 #ifdef TEST_HAVE_POSTGRES
-    begin(s, &postgres_quirks);
+    begin(&postgres_quirks);
+    stage.proxy = proxy_start_pg();
 #else
-    (void)s;
     skip();
 #endif
 }
 
-void stage_proxied(struct stage *s)
-{
-    stage_postgres(s);
-    s->proxy = proxy_start_pg();
-}
-
-void stage_sqlite(struct stage *s)
+void stage_sqlite(void)
 {
 #ifdef TEST_HAVE_SQLITE
-    begin(s, &sqlite_quirks);
+    begin(&sqlite_quirks);
 #else
-    (void)s;
     skip();
 #endif
 }
 
-const char *stage_file(const struct stage *s)
+const char *stage_file(void)
 {
-    return s->at.url + strlen("sqlite:");
+    return stage.at.url + strlen("sqlite:");
 }
 
-void stage_remove(struct stage *s)
+int stage_teardown(__attribute__((unused)) void **state)
 {
     atomic_store(&watch.stop_renewals, 0);
     atomic_store(&watch.stop_answers, 0);
     for (int i = 0; i < STAGE_MANAGERS; i++)
-        sqlock_close(s->managers[i]);
-    proxy_stop(s->proxy);
-    if (s->q != NULL)
-        s->q->drop(&s->at);
-    memset(s, 0, sizeof *s);
-}
-
-struct stage stage;
-
-int stage_teardown(__attribute__((unused)) void **state)
-{
-    stage_remove(&stage);
+        sqlock_close(stage.managers[i]);
+    proxy_stop(stage.proxy);
+    if (stage.q != NULL)
+        stage.q->drop(&stage.at);
+    memset(&stage, 0, sizeof stage);
     return 0;
 }
 
-sqlock *stage_open_at(struct stage *s, const char *url)
+sqlock *stage_open_at(const char *url)
 {
     int i = 0;
 
-    while (i < STAGE_MANAGERS && s->managers[i] != NULL)
+    while (i < STAGE_MANAGERS && stage.managers[i] != NULL)
         i++;
     assert_true(i < STAGE_MANAGERS);
-    return s->managers[i] = db_open(db_by(db_of_stage(s), url));
+    return stage.managers[i] = db_open(db_by(db_of_stage(), url));
 }
 
-sqlock *stage_open(struct stage *s)
+sqlock *stage_open(void)
 {
-    return stage_open_at(s, s->at.url);
+    return stage_open_at(stage.at.url);
 }
 
-sqlock *stage_open_cut(struct stage *s)
+sqlock *stage_open_cut(void)
 {
-    return stage_open_at(s, proxy_url(s->proxy));
+    return stage_open_at(proxy_url(stage.proxy));
 }
 
 struct db db_of(const char *url)

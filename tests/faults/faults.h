@@ -23,30 +23,27 @@
 
 enum { STAGE_MANAGERS = 8 };
 
-struct stage {
+/* The test's one. */
+extern struct stage {
     const struct quirks *q;
     struct place at;
     struct proxy *proxy; /* PostgreSQL's, if asked for */
     sqlock *managers[STAGE_MANAGERS];
-};
+} stage;
 
-/* A new database, migrated; skips the test where the driver or the server is missing. */
-void stage_postgres(struct stage *s);
-void stage_proxied(struct stage *s); /* PostgreSQL with a proxy before it */
-void stage_sqlite(struct stage *s);
-/* The path of SQLite's file. */
-const char *stage_file(const struct stage *s);
-/* Closes the managers and removes the database. A stage of zeros is allowed. */
-void stage_remove(struct stage *s);
-/* The program's one, and a teardown of each test that removes it. */
-extern struct stage stage;
+/* A new database, migrated; skips the test where the driver or the server is missing. PostgreSQL
+ * with a proxy before it, or a file of SQLite's, and its path. */
+void stage_proxied(void);
+void stage_sqlite(void);
+const char *stage_file(void);
+/* Closes the managers and removes the database, if there is one. */
 int stage_teardown(void **state);
 
 /* A manager on this database by the watched driver: stage_open() directly, stage_open_cut() by way
- * of the proxy. It is closed by stage_remove(). */
-sqlock *stage_open(struct stage *s);
-sqlock *stage_open_cut(struct stage *s);
-sqlock *stage_open_at(struct stage *s, const char *url);
+ * of the proxy. */
+sqlock *stage_open(void);
+sqlock *stage_open_cut(void);
+sqlock *stage_open_at(const char *url);
 
 /* The database of a URL, for the driver that its scheme names; servers of tests/lib/servers.h have
  * such URLs. Skips the test where that driver is missing. */

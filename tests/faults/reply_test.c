@@ -52,9 +52,9 @@ static void warm(void)
 {
     sqlock_lock *lock;
 
-    stage_proxied(&stage);
-    m = stage_open_cut(&stage);
-    direct = stage_open(&stage);
+    stage_proxied();
+    m = stage_open_cut();
+    direct = stage_open();
     lock = held(direct, NAME, 20000, NULL);
     last = sqlock_lock_token(lock);
     give_back(import(sqlock_lock_owner(lock), last));

@@ -36,8 +36,8 @@ TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
     int64_t deadline;
     int fd, calls;
 
-    stage_sqlite(&stage);
-    m = stage_open(&stage);
+    stage_sqlite();
+    m = stage_open();
     lock = held(m, "nightly", 900, &events);
     fd = sqlock_lock_fd(lock, &err);
     assert_true(fd >= 0);
@@ -100,9 +100,9 @@ TEST(test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept)
     int64_t deadline, woken;
     int calls, late = 0, early = 0;
 
-    stage_sqlite(&stage);
+    stage_sqlite();
     memset(&slow, 0, sizeof slow);
-    m = stage_open(&stage);
+    m = stage_open();
     slow_lock = held_unrenewed(m, "slow", 300, slow_callback, NULL);
     lock = held_unrenewed(m, "other", 900, note_event, &events);
     deadline = sqlock_lock_deadline_us(lock);
@@ -137,9 +137,9 @@ TEST(test_answer_that_comes_after_the_deadline_does_not_bring_the_lock_back)
     int64_t deadline;
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
 
-    stage_sqlite(&stage);
+    stage_sqlite();
     memset(&slow, 0, sizeof slow);
-    m = stage_open(&stage);
+    m = stage_open();
     opts.lease_ms = 900;
     opts.on_event = slow_callback;
     atomic_store(&watch.stop_answers, 1);

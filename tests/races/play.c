@@ -32,7 +32,7 @@ static int64_t amount(const char *text)
 {
     char *end = NULL;
     int64_t n = strtoll(text, &end, 10);
-    return *end == '\0' && *text ? n : number(looker(), text_of("SELECT %s", text));
+    return *end == '\0' && *text ? n : number(looker(), textf("SELECT %s", text));
 }
 
 static void put_parameter(request *r, const char *name, const char *text)
@@ -232,7 +232,7 @@ static void sql_step(conn c, const char *sql, const char *expected)
 
 static int holds(conn c, const char *condition)
 {
-    return number(c, text_of("SELECT CASE WHEN %s THEN 1 ELSE 0 END", condition)) == 1;
+    return number(c, textf("SELECT CASE WHEN %s THEN 1 ELSE 0 END", condition)) == 1;
 }
 
 static void check_step(conn c, const char *condition)
@@ -254,7 +254,7 @@ static void until_step(const char *condition)
 static void let_step(const char *text)
 {
     const char *sql, *name = cut(text, " = ", &sql);
-    define(name, value(looker(), text_of("SELECT %s", sql)));
+    define(name, value(looker(), textf("SELECT %s", sql)));
 }
 
 static void holder_step(const char *expected)

@@ -4,6 +4,7 @@
 #define SQLOCK_TESTS_RACES_PLAY_H
 
 #include "bench.h"
+#include "tests/lib/words.h"
 
 struct line {
     int at;      /* in its file, from 1 */
@@ -65,7 +66,6 @@ conn looker(void);       /* of nobody's */
 bool skips_locked(void); /* the server can step over locked rows */
 
 /* Texts that are made live until the test's teardown. */
-char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void define(const char *name, const char *text);
 char *expanded(const char *text); /* with what stands for the words in braces */
 /* The whole text, or what stands before the first `end`; *rest: what is behind it, or "". */

@@ -45,17 +45,6 @@ bool skips_locked(void)
 
 /* ---- words in braces ------------------------------------------------------------------------- */
 
-char *text_of(const char *format, ...)
-{
-    char *out = NULL;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&out, format, args) < 0)
-        broken("no memory");
-    va_end(args);
-    return keep(out);
-}
-
 void define(const char *name, const char *text)
 {
     struct word *w = stage.words;
@@ -75,8 +64,7 @@ static char *plain_guard(const struct asked *k)
     char line[512], *out = NULL;
     size_t size = 0;
     int hits = 0;
-    FILE *file = source(text_of("schema/%s/guard.sql", dialect)),
-         *text = open_memstream(&out, &size);
+    FILE *file = source(textf("schema/%s/guard.sql", dialect)), *text = open_memstream(&out, &size);
     assert_true(file != NULL && text != NULL);
     while (fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, "--", 2) != 0)
@@ -84,12 +72,12 @@ static char *plain_guard(const struct asked *k)
     fclose(file);
     fclose(text);
     for (int i = 0; i < 16; i++)
-        owner = text_of("%s%02x%s", owner, k->r.owner[i], i == 15 ? "'" : "");
+        owner = textf("%s%02x%s", owner, k->r.owner[i], i == 15 ? "'" : "");
     out = replaced(out, "public.", "", &hits);
     out = replaced(out, "sqlock_lock", "{lock}", &hits);
     out = replaced(out, ":owner", owner, &hits);
-    out = replaced(out, ":token", text_of("%lld", (long long)k->r.token), &hits);
-    out = replaced(out, ":ttl", text_of("%lld", (long long)(k->r.ttl / MS)), &hits);
+    out = replaced(out, ":token", textf("%lld", (long long)k->r.token), &hits);
+    out = replaced(out, ":ttl", textf("%lld", (long long)(k->r.ttl / MS)), &hits);
     out = replaced(out, ":name", "'job'", &hits);
     return keep(replaced(out, ":ns", "'app'", &hits));
 }
@@ -106,12 +94,12 @@ static const char *word_of_asked(const char *name, const char *field)
                   {"left", k->a.left},   {"now", k->a.now},           {"since", k->a.since}};
     for (size_t i = 0; i < COUNT(fields); i++)
         if (strcmp(fields[i].field, field) == 0)
-            return text_of("%lld", (long long)fields[i].value);
+            return textf("%lld", (long long)fields[i].value);
     if (strcmp(field, "plain_guard") == 0)
         return plain_guard(k);
     if (strcmp(field, "pid") != 0)
         broken("nothing is known of %s.%s", name, field);
-    return text_of("%d", PQbackendPID(session_of(name)->c.pg));
+    return textf("%d", PQbackendPID(session_of(name)->c.pg));
 }
 
 static const char *word_for(const char *name)
@@ -186,7 +174,7 @@ const char *meant(const char *text)
                     : word[5]      ? stage.wrong == word[5] - '0'
                                    : stage.wrong > 0;
         } else {
-            if (strstr(" postgres mysql sqlite wal rollback ", text_of(" %s ", word)) == NULL)
+            if (strstr(" postgres mysql sqlite wal rollback ", textf(" %s ", word)) == NULL)
                 broken("there is no database %s: %s", word, text);
             dbs++;
             here |= is_here(word);

@@ -109,7 +109,8 @@ void cell_clients_end(struct cell *c);
 /* After the clients: each name can be had, nothing is held, and nobody is connected. */
 void cell_sweep(struct cell *c);
 
-/* ---- followers.c, front.c -------------------------------------------------------------------- */
+/* ---- followers.c ------------------------------------------------------------------------------
+ */
 
 /* Servers that follow one another: pairs and triples, all of the cell's own. The cell's engine is
  * the primary; the others are copies of it, which follow it until one of them is promoted. */

@@ -64,7 +64,6 @@ struct slots {
     int64_t n_spans;
     struct turn *turns; /* of the name that is looked at */
     int64_t *open;      /* spans that have begun, in no order */
-    int64_t *at;        /* of each span: its place there */
     int64_t n_open;
     struct grant **past; /* whose spans have ended, and may still be there */
     int64_t n_past;
@@ -138,17 +137,17 @@ static void judge_slots(struct book *b, struct slots *s, const struct span *late
 
 static void open_span(struct book *b, struct slots *s, int64_t span)
 {
-    s->at[span] = s->n_open;
     s->open[s->n_open++] = span;
     judge_slots(b, s, &s->spans[span]);
 }
 
 static void close_span(struct slots *s, int64_t span)
 {
-    int64_t last = s->open[--s->n_open];
+    int64_t at = 0;
 
-    s->open[s->at[span]] = last;
-    s->at[last] = s->at[span];
+    while (s->open[at] != span)
+        at++;
+    s->open[at] = s->open[--s->n_open];
     s->past[s->n_past++] = s->spans[span].grant;
 }
 
@@ -226,7 +225,6 @@ void check_slots(struct book *b)
     struct slots s = {.spans = book_new(b, room, sizeof *s.spans),
                       .turns = book_new(b, 2 * room, sizeof *s.turns),
                       .open = book_new(b, room, sizeof *s.open),
-                      .at = book_new(b, room, sizeof *s.at),
                       .past = book_new(b, room, sizeof(struct grant *)),
                       .kept_us = book_new(b, room, sizeof *s.kept_us)};
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/lib/check.h"
 #include "tests/torture/planted.h"
@@ -21,7 +20,7 @@ static struct text_case {
     int line;   /* of its name */
     char *text; /* of the lines behind that */
 } cases[CASES_MOST];
-static struct CMUnitTest tests[CASES_MOST + 1];
+static struct CMUnitTest tests[CASES_MOST];
 static size_t n_cases;
 static glob_t files;
 
@@ -262,37 +261,6 @@ static void run_case(void **state)
     assert_int_not_equal(verdicts, 0);
 }
 
-/* ---- how long it takes ----------------------------------------------------------------------- */
-
-static int64_t cpu_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
-static void test_history_of_200000_operations_is_proved_in_two_seconds(void **state)
-{
-    enum { NAMES = 8, TURNS = 5000 };
-    struct event *events = calloc(NAMES * TURNS * STEPS, sizeof *events);
-    const struct check_rules rules = {.folder = "turns", .lease_ms = 1000, .slack_ms = 2000};
-    struct check_verdict v;
-    int64_t begun, n;
-
-    (void)state;
-    assert_non_null(events);
-    n = add_turns(events, 0, NAMES, TURNS, 2 * TURNS * TURN_MS * INT64_C(1000));
-    history_sort(events, n);
-    begun = cpu_ms();
-    assert_int_equal(check_history(&rules, events, n, &v, stderr), 0);
-    assert_between(0, cpu_ms() - begun, patience_ms(2000));
-    assert_int_equal(v.operations, 200000);
-    assert_int_equal(v.grants, NAMES * TURNS);
-    assert_int_equal(v.guarded, NAMES * TURNS);
-    free(events);
-}
-
 int main(void)
 {
     if (glob("tests/torture/*.cases", 0, NULL, &files) != 0) {
@@ -303,7 +271,5 @@ int main(void)
         read_cases(files.gl_pathv[i]);
     for (size_t i = 0; i < n_cases; i++)
         tests[i] = (struct CMUnitTest){cases[i].test, run_case, NULL, NULL, &cases[i]};
-    tests[n_cases] = (struct CMUnitTest)cmocka_unit_test(
-        test_history_of_200000_operations_is_proved_in_two_seconds);
-    return _cmocka_run_group_tests("the checker", tests, n_cases + 1, NULL, NULL) == 0 ? 0 : 1;
+    return _cmocka_run_group_tests("the checker", tests, n_cases, NULL, NULL) == 0 ? 0 : 1;
 }

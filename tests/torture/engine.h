@@ -37,8 +37,7 @@ struct follow_ops {
     void (*stall)(struct engine *primary, struct engine *e);           /* it gets nothing more */
     /* It takes over with all that it has got. */
     bool (*promote)(struct engine *e);
-    /* What clients use who may reach all of them. */
-    void (*url)(const struct engine *const all[], int n, char *out, size_t size);
+    const char *url[2]; /* of all of them: what stands before their hosts, and behind them */
 };
 
 struct engine_ops {

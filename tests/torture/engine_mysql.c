@@ -215,16 +215,6 @@ static bool promote(struct engine *e)
            engine_exec(e, "SET GLOBAL read_only = 0");
 }
 
-static void url(const struct engine *const all[], int n, char *out, size_t size)
-{
-    int used = snprintf(out, size, "mysql://root@");
-
-    for (int i = 0; i < n; i++)
-        used +=
-            snprintf(out + used, size - (size_t)used, "%s127.0.0.1:%d", i ? "," : "", all[i]->port);
-    snprintf(out + used, size - (size_t)used, "/test");
-}
-
 #define STATUS "FROM information_schema.global_status WHERE variable_name = 'rpl_semi_sync_master_"
 
 static const struct follow_ops follow_mysql = {
@@ -238,7 +228,7 @@ static const struct follow_ops follow_mysql = {
                       "clients') " STATUS "status'",
     .stall = stall,
     .promote = promote,
-    .url = url};
+    .url = {"mysql://root@", "/test"}};
 
 /* ---- a cell's server ------------------------------------------------------------------------- */
 

@@ -177,15 +177,6 @@ static bool promote(struct engine *e)
     return engine_number(e, "SELECT pg_promote(true, 30)::int") == 1;
 }
 
-static void url(const struct engine *const all[], int n, char *out, size_t size)
-{
-    int used = snprintf(out, size, "postgresql:///postgres?user=postgres&host=");
-
-    for (int i = 0; i < n; i++)
-        used +=
-            snprintf(out + used, size - (size_t)used, "%s%s", i ? "," : "", engine_folder(all[i]));
-}
-
 /* Of a copy its setting is the primary's when it was copied, and nobody followed it then: so what
  * is synchronous is set again, and read anew. */
 static const struct follow_ops follow_postgres = {
@@ -196,7 +187,7 @@ static const struct follow_ops follow_postgres = {
     .is_synchronous = "SELECT count(*) " SENDERS " WHERE sync_state = 'sync'",
     .stall = stall,
     .promote = promote,
-    .url = url};
+    .url = {"postgresql:///postgres?user=postgres&host=", ""}};
 
 /* ---- a cell's server ------------------------------------------------------------------------- */
 

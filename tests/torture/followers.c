@@ -1,14 +1,17 @@
 #include "tests/torture/cell.h"
 
-#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/lib/check.h"
 #include "tests/torture/fault.h"
 
 enum { FOLLOW_MS = 20000, GRANT_MS = 20000, STOPPED_MS = 5, ASKED_MS = 100 };
+enum { IDLE_MS = 1000, UP_MS = 10000 }; /* of haproxy */
 
 #define TOKENS "SELECT coalesce(max(token), 0) FROM sqlock_lock"
 
@@ -87,14 +90,19 @@ void followers_rebuild(struct cell *c, int i)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
+static const char *host_of(const struct engine *e)
+{
+    return e->port ? text("127.0.0.1:%d", e->port) : engine_folder(e);
+}
+
 static void all_urls(struct cell *c)
 {
-    const struct engine *all[CELL_OTHERS + 1] = {&c->engine};
-    int n = 1;
+    const char *hosts = host_of(&c->engine);
 
-    for (; n <= others_wanted(c); n++)
-        all[n] = &c->others[n - 1];
-    ops(c)->url(all, n, c->engine.client_url, sizeof c->engine.client_url);
+    for (int i = 0; i < others_wanted(c); i++)
+        hosts = text("%s,%s", hosts, host_of(&c->others[i]));
+    snprintf(c->engine.client_url, sizeof c->engine.client_url, "%s%s%s", ops(c)->url[0], hosts,
+             ops(c)->url[1]);
 }
 
 bool followers_start(struct cell *c)
@@ -176,4 +184,67 @@ void followers_await_grant(struct cell *c)
         c->longest_us = waited_us;
     if (waited_us >= GRANT_MS * INT64_C(1000))
         cell_problem(c, "server %d has granted nothing for %d ms", c->engine.number, GRANT_MS);
+}
+
+/* ---- haproxy before them --------------------------------------------------------------------- */
+
+static bool write_config(const struct cell *c, const char *dir, const char *socket)
+{
+    FILE *f = fopen(text("%s/config", dir), "w");
+
+    if (!f)
+        return false;
+    fprintf(f,
+            "global\n  maxconn 500\n"
+            "defaults\n  mode tcp\n  timeout connect 2s\n  timeout client %dms\n"
+            "  timeout server %dms\n"
+            "listen primary\n  bind unix@%s/%s mode 666\n  server primary unix@%s/%s\n",
+            IDLE_MS, IDLE_MS, dir, socket, c->engine.front, socket);
+    return fclose(f) == 0;
+}
+
+bool front_start(struct cell *c)
+{
+    const bool mysql = c->kind->family == FAMILY_MYSQL;
+    const char *socket = mysql ? "s" : ".s.PGSQL.5432", *path, *dir;
+    int64_t end_us = now_us() + UP_MS * INT64_C(1000);
+    char program[256];
+
+    if (!(c->fault->servers & SERVERS_HAPROXY))
+        return true;
+    if (!engine_script(&c->engine,
+                       "PATH=$PATH:/usr/sbin:/usr/local/sbin; "
+                       "command -v ${SQLOCK_TEST_HAPROXY:-haproxy} || echo no haproxy is installed",
+                       program, sizeof program) ||
+        *program != '/') {
+        snprintf(c->engine.why, sizeof c->engine.why, "%s", program);
+        return false;
+    }
+    dir = temp_dir();
+    chmod(dir, 0755);
+    path = text("%s/%s", dir, socket);
+    if (!engine_front(&c->engine) || !write_config(c, dir, socket)) {
+        cell_problem(c, "haproxy's configuration could not be written");
+        return false;
+    }
+    c->haproxy = cell_shell(
+        c, text("exec '%s' -db -f '%s/config' >/dev/null 2>'%s/log'", program, dir, dir));
+    while (access(path, F_OK) != 0 && now_us() < end_us)
+        sleep_ms(10);
+    if (access(path, F_OK) != 0)
+        cell_problem(c, "haproxy did not start");
+    snprintf(c->engine.client_url, sizeof c->engine.client_url,
+             mysql ? "mysql://root@localhost/test?socket=%s/s"
+                   : "postgresql:///postgres?host=%s&user=postgres",
+             dir);
+    return !c->problem[0];
+}
+
+void front_stop(struct cell *c)
+{
+    if (c->haproxy > 0) {
+        kill(c->haproxy, SIGKILL);
+        waitpid(c->haproxy, NULL, 0);
+    }
+    c->haproxy = 0;
 }
