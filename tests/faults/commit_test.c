@@ -27,7 +27,7 @@ static struct caller {
     int64_t begun, got;
 } caller;
 
-static void caller_start(sqlock *m, int32_t wait_ms)
+__attribute__((unused)) static void caller_start(sqlock *m, int32_t wait_ms)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
 

@@ -78,7 +78,7 @@ static struct db db_of_stage(void)
                        .request_ms = 1500}; /* so long does a try look for a server that is gone */
 }
 
-static void begin(const struct quirks *q)
+__attribute__((unused)) static void begin(const struct quirks *q)
 {
     need_driver(q->name);
     q->make(&stage.at);
