@@ -29,32 +29,6 @@ TEST(test_doubling_ends_at_the_last_and_never_overflows)
     assert_true(backoff_doubled(3, INT64_MAX, 100) == INT64_MAX);
 }
 
-TEST(test_span_never_shrinks)
-{
-    for (int n = 0; n < 100; n++)
-        assert_true(backoff_span(n) <= backoff_span(n + 1));
-}
-
-TEST(test_sleep_is_taken_as_it_is_when_nothing_ends_before)
-{
-    assert_int_equal(backoff_next(1000, 50000, -1, INT64_MAX), 51000);
-    assert_int_equal(backoff_next(1000, 50000, INT64_MIN, INT64_MAX), 51000);
-    assert_int_equal(backoff_next(1000, 50000, 30000000, INT64_MAX), 51000);
-}
-
-TEST(test_sleep_ends_a_moment_after_the_holders_lease)
-{
-    assert_int_equal(backoff_next(1000, 500000, 20000, INT64_MAX), 1000 + 20000 + PAST_END);
-    assert_int_equal(backoff_next(1000, 500000, 0, INT64_MAX), 1000 + PAST_END);
-}
-
-TEST(test_last_try_is_made_before_the_deadline)
-{
-    assert_int_equal(backoff_next(1000, 500000, -1, 400000), 400000);
-    assert_int_equal(backoff_next(1000, 500000, 450000, 400000), 400000);
-    assert_int_equal(backoff_next(1000, 500000, 100000, 400000), 1000 + 100000 + PAST_END);
-}
-
 TEST(test_try_is_never_before_now_nor_after_what_ends_it)
 {
     struct dice d = dice_new("backoff");

@@ -152,21 +152,4 @@ TEST(test_readme_shows_the_states_of_the_table)
     fail_msg("%s %s", README, shown == NULL ? "lacks the marks" : "shows another table");
 }
 
-/* Otherwise a table that lost its lines would be shown truly, and be wrong. */
-TEST(test_diagram_has_a_line_for_each_move_and_fits_the_page)
-{
-    static struct text t;
-    size_t lines = 0;
-
-    make_diagram(&t);
-    for (char *line = t.bytes; *line != '\0'; line = strchr(line, '\n') + 1) {
-        size_t len = strcspn(line, "\n");
-
-        assert_true(len <= 120);
-        lines += len > 0 && strstr(line, "> ") != NULL && strstr(line, "> ") < line + len;
-    }
-    assert_true(lease_n_edges > 10);
-    assert_int_equal(lines, lease_n_edges);
-}
-
 TEST_MAIN_EACH(NULL, NULL)

@@ -52,16 +52,6 @@ TEST(test_codes_that_do_not_exist_are_told_so)
     }
 }
 
-TEST(test_version_is_that_of_the_header)
-{
-    char parts[32];
-
-    snprintf(parts, sizeof parts, "%d.%d.%d", SQLOCK_VERSION_MAJOR, SQLOCK_VERSION_MINOR,
-             SQLOCK_VERSION_PATCH);
-    assert_string_equal(sqlock_version(), parts);
-    assert_string_equal(SQLOCK_VERSION, parts);
-}
-
 TEST(test_error_forgets_what_was_in_it)
 {
     sqlock_error err = filled();
@@ -74,18 +64,6 @@ TEST(test_error_forgets_what_was_in_it)
     assert_string_equal(err.text, "held by 7@host, 5");
     assert_string_equal(err.sqlstate, "");
     assert_int_equal(err.native, 0);
-}
-
-TEST(test_long_text_is_cut_to_its_place)
-{
-    sqlock_error err = filled();
-    char text[1000];
-
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    sqlock_error_set(&err, SQLOCK_EDB, 0, "%s", text);
-    assert_int_equal(strlen(err.text), sizeof err.text - 1);
-    assert_memory_equal(err.text, text, sizeof err.text - 1);
 }
 
 TEST(test_long_text_of_words_is_cut_between_them)
@@ -183,15 +161,6 @@ TEST(test_failure_is_handed_on_whole_and_success_leaves_the_error_alone)
     assert_memory_equal(&err, &from, sizeof err);
 }
 
-TEST(test_no_memory_can_be_tried_again)
-{
-    sqlock_error err = filled();
-
-    assert_int_equal(error_nomem(&err), SQLOCK_ENOMEM);
-    assert_int_equal(err.flags, SQLOCK_RETRY);
-    assert_string_equal(err.text, "out of memory");
-}
-
 /* ---- SQLSTATE ---------------------------------------------------------------------------------
  */
 
@@ -261,14 +230,6 @@ TEST(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate)
     assert_int_equal(err.flags, BOTH | SQLOCK_MAYBE);
     sqlock_error_db(&err, "42601", 0, SQLOCK_MAYBE, "");
     assert_int_equal(err.flags, SQLOCK_MAYBE);
-}
-
-TEST(test_sqlstate_that_is_too_long_is_cut)
-{
-    sqlock_error err = filled();
-
-    assert_int_equal(sqlock_error_db(&err, "08006xyz", 0, 0, ""), SQLOCK_EUNREACH);
-    assert_string_equal(err.sqlstate, "08006");
 }
 
 /* P18: contention is the database's answer, never its error. */

@@ -131,26 +131,6 @@ TEST(test_no_edge_stands_twice_and_none_leaves_a_final_state)
     }
 }
 
-TEST(test_every_event_has_a_name_of_its_own)
-{
-    for (int e = 0; e < LEASE_EVENTS; e++) {
-        assert_true(lease_event_name((enum lease_event)e)[0] != '\0');
-        for (int k = 0; k < e; k++)
-            assert_string_not_equal(lease_event_name((enum lease_event)e),
-                                    lease_event_name((enum lease_event)k));
-    }
-}
-
-TEST(test_unknown_event_changes_nothing)
-{
-    for (size_t s = 0; s < N_STATES; s++) {
-        struct lease l = lease_in(states[s]), before = l;
-
-        assert_int_equal(lease_apply(&l, LEASE_EVENTS, END + 1, 1), 0);
-        assert_memory_equal(&l, &before, sizeof l);
-    }
-}
-
 /* ---- any order of events ----------------------------------------------------------------------
  */
 

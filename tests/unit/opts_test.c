@@ -11,31 +11,22 @@
 
 static const sqlock a_manager = {.lease_us = SQLOCK_LEASE_DEFAULT_MS * INT64_C(1000)};
 
+#define SAME(type, macro, last)                                                                    \
+    do {                                                                                           \
+        type by_macro = macro, by_call;                                                            \
+        memset(&by_call, 0xAA, sizeof by_call);                                                    \
+        type##_init(&by_call);                                                                     \
+        assert_memory_equal(&by_macro, &by_call, UP_TO(type, last));                               \
+        assert_int_equal(by_call.size, sizeof by_call);                                            \
+    } while (0)
+
 TEST(test_macro_and_function_write_the_same_bytes)
 {
-    sqlock_open_opts open_macro = SQLOCK_OPEN_OPTS_INIT, open_call;
-    sqlock_acquire_opts acquire_macro = SQLOCK_ACQUIRE_OPTS_INIT, acquire_call;
-    sqlock_list_opts list_macro = SQLOCK_LIST_OPTS_INIT, list_call;
-    sqlock_reap_opts reap_macro = SQLOCK_REAP_OPTS_INIT, reap_call;
-    sqlock_retry_opts retry_macro = SQLOCK_RETRY_OPTS_INIT, retry_call;
-
-    sqlock_retry_opts_init(&retry_call);
-    assert_memory_equal(&retry_macro, &retry_call, UP_TO(sqlock_retry_opts, lease_ms));
-    assert_null(retry_call.lock_name);
-    assert_null(retry_call.cancel);
-    memset(&open_call, 0xAA, sizeof open_call);
-    memset(&acquire_call, 0xAA, sizeof acquire_call);
-    memset(&list_call, 0xAA, sizeof list_call);
-    memset(&reap_call, 0xAA, sizeof reap_call);
-    sqlock_open_opts_init(&open_call);
-    sqlock_acquire_opts_init(&acquire_call);
-    sqlock_list_opts_init(&list_call);
-    sqlock_reap_opts_init(&reap_call);
-    assert_memory_equal(&open_macro, &open_call, UP_TO(sqlock_open_opts, lease_ms));
-    assert_memory_equal(&acquire_macro, &acquire_call, UP_TO(sqlock_acquire_opts, owner));
-    assert_memory_equal(&list_macro, &list_call, UP_TO(sqlock_list_opts, prefix));
-    assert_memory_equal(&reap_macro, &reap_call, UP_TO(sqlock_reap_opts, max_ms));
-    assert_ptr_equal(reap_macro.cancel, reap_call.cancel);
+    SAME(sqlock_open_opts, SQLOCK_OPEN_OPTS_INIT, lease_ms);
+    SAME(sqlock_acquire_opts, SQLOCK_ACQUIRE_OPTS_INIT, owner);
+    SAME(sqlock_list_opts, SQLOCK_LIST_OPTS_INIT, prefix);
+    SAME(sqlock_reap_opts, SQLOCK_REAP_OPTS_INIT, max_ms);
+    SAME(sqlock_retry_opts, SQLOCK_RETRY_OPTS_INIT, lease_ms);
 }
 
 /* Fields are only appended: what an older program was built with must stay where it was. */
@@ -71,26 +62,6 @@ TEST(test_fields_stand_where_programs_were_built_with_them)
     assert_int_equal(sizeof(sqlock_error), 512);
 }
 
-TEST(test_sizes_are_those_of_the_structs)
-{
-    sqlock_open_opts o;
-    sqlock_acquire_opts a;
-    sqlock_list_opts l;
-    sqlock_reap_opts r;
-
-    sqlock_reap_opts_init(&r);
-    assert_int_equal(r.size, sizeof r);
-    sqlock_open_opts_init(&o);
-    sqlock_acquire_opts_init(&a);
-    sqlock_list_opts_init(&l);
-    assert_int_equal(o.size, sizeof o);
-    assert_int_equal(a.size, sizeof a);
-    assert_int_equal(l.size, sizeof l);
-    assert_int_equal(a.wait_ms, SQLOCK_WAIT_DEFAULT_MS);
-    assert_int_equal(o.lease_ms, SQLOCK_LEASE_DEFAULT_MS);
-    assert_int_equal(o.connections, 2);
-}
-
 /* What the fields of a struct are, all but its size. */
 struct field {
     size_t at, size;
@@ -100,28 +71,51 @@ struct field {
         offsetof(type, name), sizeof(((type *)0)->name)                                            \
     }
 
-/* Of a struct that was checked at this size: each field is the caller's if all of it lies within
- * the size, else the default; nothing in between. */
-static void check_fields(const struct field *fields, size_t n, uint32_t size, const void *in,
-                         const void *defaults, const void *out)
+/* all at each smaller size, at the end of an allocation of its own: one byte read beyond it is a
+ * sanitizer's finding. Each field is the caller's if all of it lies within the size, else the
+ * default; nothing in between. */
+static void check_every_size(const void *all, const void *defaults, const struct field *fields,
+                             size_t n, int (*check)(const void *in, void *out))
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t at = fields[i].at;
-        const char *from = at + fields[i].size <= size ? in : defaults;
+    uint32_t most;
+    _Alignas(max_align_t) char out[256];
 
-        assert_memory_equal((const char *)out + at, from + at, fields[i].size);
+    memcpy(&most, all, sizeof most);
+    assert_true(most <= sizeof out);
+    for (uint32_t size = sizeof size; size <= most; size++) {
+        char *in = test_malloc(size);
+
+        memcpy(in, all, size);
+        memcpy(in, &size, sizeof size);
+        assert_int_equal(check(in, out), 0);
+        for (size_t i = 0; i < n; i++) {
+            size_t at = fields[i].at;
+            const char *from = at + fields[i].size <= size ? all : defaults;
+
+            assert_memory_equal(out + at, from + at, fields[i].size);
+        }
+        test_free(in);
     }
 }
 
-/* in's first bytes as a struct of that size, at the end of its own allocation: one byte read beyond
- * it is a sanitizer's finding. */
-static void *cut_to(const void *in, uint32_t size)
+static int check_acquire(const void *in, void *out)
 {
-    char *out = test_malloc(size);
+    return check_acquire_opts(&a_manager, in, out, NULL);
+}
 
-    memcpy(out, in, size);
-    memcpy(out, &size, sizeof size);
-    return out;
+static int check_open(const void *in, void *out)
+{
+    return check_open_opts(in, out, NULL);
+}
+
+static int check_list(const void *in, void *out)
+{
+    return check_list_opts(in, out, NULL);
+}
+
+static int check_reap(const void *in, void *out)
+{
+    return check_reap_opts(in, out, NULL);
 }
 
 TEST(test_acquire_options_count_field_by_field_at_every_size)
@@ -135,9 +129,8 @@ TEST(test_acquire_options_count_field_by_field_at_every_size)
         FIELD(sqlock_acquire_opts, owner),
     };
     const sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_acquire_opts all = defaults, out;
+    sqlock_acquire_opts all = defaults;
     sqlock_holder holder = {.size = sizeof holder};
-    sqlock_error err = {0};
 
     all.wait_ms = 0x01020304;
     all.lease_ms = 0x04030201;
@@ -145,21 +138,15 @@ TEST(test_acquire_options_count_field_by_field_at_every_size)
     all.max_hold_ms = 0x02020202;
     all.flags = SQLOCK_NO_RENEW;
     all.label = "label";
-    all.cancel = (void *)&out;
+    all.cancel = (void *)&all;
     memset(&all.on_event, 0x11, sizeof all.on_event);
     all.user = &holder;
     all.holder = &holder;
     all.owner = (const unsigned char *)"0123456789abcdef";
-    for (uint32_t size = sizeof size; size <= sizeof all; size++) {
-        void *in = cut_to(&all, size);
-
-        assert_ok(check_acquire_opts(&a_manager, in, &out, &err), &err);
-        check_fields(fields, sizeof fields / sizeof *fields, size, &all, &defaults, &out);
-        test_free(in);
-    }
+    check_every_size(&all, &defaults, fields, sizeof fields / sizeof *fields, check_acquire);
 }
 
-TEST(test_open_and_list_options_count_field_by_field_at_every_size)
+TEST(test_other_options_count_field_by_field_at_every_size)
 {
     static const struct field open_fields[] = {
         FIELD(sqlock_open_opts, flags),        FIELD(sqlock_open_opts, schema),
@@ -170,11 +157,14 @@ TEST(test_open_and_list_options_count_field_by_field_at_every_size)
     };
     static const struct field list_fields[] = {FIELD(sqlock_list_opts, flags),
                                                FIELD(sqlock_list_opts, prefix)};
+    static const struct field reap_fields[] = {FIELD(sqlock_reap_opts, batch),
+                                               FIELD(sqlock_reap_opts, max_ms)};
     const sqlock_open_opts defaults = SQLOCK_OPEN_OPTS_INIT;
     const sqlock_list_opts list_defaults = SQLOCK_LIST_OPTS_INIT;
-    sqlock_open_opts all = defaults, out;
-    sqlock_list_opts list_all = {sizeof list_all, SQLOCK_LIST_FREE, "prefix"}, list_out;
-    sqlock_error err = {0};
+    const sqlock_reap_opts reap_defaults = SQLOCK_REAP_OPTS_INIT;
+    sqlock_open_opts all = defaults;
+    sqlock_list_opts list_all = {sizeof list_all, SQLOCK_LIST_FREE, "prefix"};
+    sqlock_reap_opts reap_all = reap_defaults;
 
     all.flags = SQLOCK_OPEN_ACCEPT_WEAK;
     all.schema = "schema";
@@ -182,61 +172,16 @@ TEST(test_open_and_list_options_count_field_by_field_at_every_size)
     all.ns = "ns";
     all.label = "label";
     memset(&all.connect, 0x11, sizeof all.connect);
-    all.connect_user = &out;
+    all.connect_user = &all;
     all.connections = 3;
     all.request_ms = 77;
     all.lease_ms = 0x01020304;
-    for (uint32_t size = sizeof size; size <= sizeof all; size++) {
-        void *in = cut_to(&all, size);
-
-        assert_ok(check_open_opts(in, &out, &err), &err);
-        check_fields(open_fields, sizeof open_fields / sizeof *open_fields, size, &all, &defaults,
-                     &out);
-        test_free(in);
-    }
-    for (uint32_t size = sizeof size; size <= sizeof list_all; size++) {
-        void *in = cut_to(&list_all, size);
-
-        assert_ok(check_list_opts(in, &list_out, &err), &err);
-        check_fields(list_fields, 2, size, &list_all, &list_defaults, &list_out);
-        test_free(in);
-    }
-}
-
-TEST(test_reap_options_of_every_smaller_size_are_accepted)
-{
-    for (uint32_t size = sizeof(uint32_t); size <= sizeof(sqlock_reap_opts); size++) {
-        char *in = test_malloc(size);
-        sqlock_reap_opts defaults = SQLOCK_REAP_OPTS_INIT, out;
-        sqlock_error err = {0};
-
-        memcpy(in, &defaults, size);
-        memcpy(in, &size, sizeof size);
-        assert_ok(check_reap_opts((void *)in, &out, &err), &err);
-        out.size = defaults.size;
-        assert_memory_equal(&out, &defaults, UP_TO(sqlock_reap_opts, max_ms));
-        assert_ptr_equal(out.cancel, NULL);
-        test_free(in);
-    }
-}
-
-/* An older caller's fields count, and what it did not know is the default. */
-TEST(test_fields_within_the_size_count_and_those_behind_it_do_not)
-{
-    sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT, out;
-
-    in.wait_ms = 77;
-    in.lease_ms = 5000;
-    in.max_hold_ms = 9000;
-    in.flags = 0xFFFFFFFF; /* unknown, and not to be looked at */
-    in.size = UP_TO(sqlock_acquire_opts, lease_ms);
-    assert_int_equal(check_acquire_opts(&a_manager, &in, &out, NULL), 0);
-    assert_int_equal(out.wait_ms, 77);
-    assert_int_equal(out.lease_ms, 5000);
-    assert_int_equal(out.max_hold_ms, 0);
-    assert_int_equal(out.flags, 0);
-    in.size = sizeof in;
-    assert_int_equal(check_acquire_opts(&a_manager, &in, &out, NULL), SQLOCK_EINVAL);
+    check_every_size(&all, &defaults, open_fields, sizeof open_fields / sizeof *open_fields,
+                     check_open);
+    check_every_size(&list_all, &list_defaults, list_fields, 2, check_list);
+    reap_all.batch = 7;
+    reap_all.max_ms = 77;
+    check_every_size(&reap_all, &reap_defaults, reap_fields, 2, check_reap);
 }
 
 TEST(test_larger_options_are_accepted_when_what_is_new_is_not_set)
@@ -275,15 +220,6 @@ TEST(test_options_without_a_size_are_refused)
         assert_code(SQLOCK_EINVAL, check_acquire_opts(&a_manager, &in, &out, &err), &err);
         assert_non_null(strstr(err.text, "_INIT"));
     }
-}
-
-TEST(test_no_options_are_the_defaults)
-{
-    sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT, out;
-
-    memset(&out, 0xAA, sizeof out);
-    assert_int_equal(check_acquire_opts(&a_manager, NULL, &out, NULL), 0);
-    assert_memory_equal(&out, &defaults, sizeof out);
 }
 
 /* Each bound, from both sides. */
@@ -328,7 +264,7 @@ TEST(test_bounds_of_durations_are_exact)
     check_acquire_field(&in.wait_ms, &in, 0, no);
 }
 
-static void check_reap(sqlock_reap_opts in, int expected, int line)
+static void judge_reap(sqlock_reap_opts in, int expected, int line)
 {
     sqlock_reap_opts out;
     sqlock_error err = {0};
@@ -347,7 +283,7 @@ TEST(test_bounds_of_reap_options_are_exact)
     do {                                                                                           \
         sqlock_reap_opts in = o;                                                                   \
         in.field = value;                                                                          \
-        check_reap(in, expected, __LINE__);                                                        \
+        judge_reap(in, expected, __LINE__);                                                        \
     } while (0)
     REAP(batch, 0, no);
     REAP(batch, 1, 0);

@@ -207,16 +207,6 @@ TEST(test_jump_forward_is_found_and_never_overstated)
     assert_true(found >= due && due > STEPS / 100);
 }
 
-TEST(test_jump_is_told_once)
-{
-    struct skew s = {0};
-
-    skew_learn(&s, 0, 1000, 500);
-    assert_between(59000000, skew_learn(&s, 2000, 3000, 60002500), 60001000);
-    assert_int_equal(skew_learn(&s, 4000, 5000, 60004500), 0);
-    assert_int_equal(skew_learn(&s, 6000, 6100, 60006050), 0);
-}
-
 TEST(test_steps_backward_do_not_alarm)
 {
     struct dice d = dice_new("skew, steps backward");

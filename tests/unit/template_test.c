@@ -1,35 +1,14 @@
-/* Statements about the application's tables: whatever a name is, it stays a name. */
+/* Names in statements, of the library's tables and of the application's: whatever a name is, it
+ * stays a name. */
 #include <string.h>
 
 #include "core/sql/template.h"
+#include "core/sql/texts.h"
 #include "tests/lib/check.h"
 #include "tests/lib/dice.h"
 
 static const sqlock_dialect numbered = {.quote = '"', .placeholder = '$'};
 static const sqlock_dialect positional = {.quote = '`', .placeholder = '?'};
-
-static void check_name(const sqlock_dialect *d, const char *name, const char *expected)
-{
-    struct template m;
-
-    template_begin(&m, d);
-    template_name(&m, name);
-    assert_int_equal(m.failed, 0);
-    assert_string_equal(m.sql, expected);
-    template_end(&m);
-}
-
-TEST(test_names_are_quoted_and_quotes_doubled)
-{
-    check_name(&numbered, "a", "\"a\"");
-    check_name(&numbered, "select", "\"select\"");
-    check_name(&numbered, "a\"; DROP TABLE x; --", "\"a\"\"; DROP TABLE x; --\"");
-    check_name(&numbered, "\"", "\"\"\"\"");
-    check_name(&numbered, "\"\"", "\"\"\"\"\"\"");
-    check_name(&numbered, "a`b'c\\", "\"a`b'c\\\"");
-    check_name(&positional, "a`b\"c", "`a``b\"c`");
-    check_name(&positional, "`", "````");
-}
 
 /* What a server reads between the quotes, or -1 where it ends early. */
 static int unquoted(const char *sql, char quote, char *out)
@@ -129,6 +108,86 @@ TEST(test_too_many_values_are_told)
     put_seven(&m, NULL);
     assert_int_equal(m.failed, SQLOCK_EINVAL);
     template_end(&m);
+}
+
+/* ---- the library's own tables -----------------------------------------------------------------
+ */
+
+static sqlock_dialect with_quote(char quote)
+{
+    return (sqlock_dialect){.size = sizeof(sqlock_dialect),
+                            .name = "test",
+                            .quote = quote,
+                            .default_schema = quote == '"' ? "main" : "",
+                            .fixed_schema = 0};
+}
+
+#define LONGEST_PREFIX "abcdefghijklmnopqrstuvwx"
+#define LONGEST_SCHEMA "sssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssss"
+
+/* Without a schema the names are left to the default, or to the connection. What looks like a word
+ * in one is not looked into again. */
+TEST(test_names_of_our_tables_are_quoted_and_qualified)
+{
+    static const struct {
+        char quote;
+        const char *schema, *prefix, *text, *expected;
+    } rows[] = {
+        {'"', NULL, NULL, "{lock} {meta}", "\"main\".\"sqlock_lock\" \"main\".\"sqlock_meta\""},
+        {'"', "My App", "app_", "{schema} {prefix} {row}",
+         "\"My App\" app_ \"My App\".\"app_row\""},
+        {'"', "s", "p", "{register:text} {migration}",
+         "'\"s\".\"pregister\"' \"s\".\"pmigration\""},
+        {'"', "{prefix}", "p", "{schema}.{lock}", "\"{prefix}\".\"{prefix}\".\"plock\""},
+        {'"', LONGEST_SCHEMA, LONGEST_PREFIX, "{migration} {lock:text}",
+         "\"" LONGEST_SCHEMA "\".\"" LONGEST_PREFIX "migration\" '\"" LONGEST_SCHEMA
+         "\".\"" LONGEST_PREFIX "lock\"'"},
+        {'`', "s", "p", "{lock} {schema}{lock:text}", "`s`.`plock` `s`'`s`.`plock`'"},
+        {'`', NULL, "p", "{lock} {meta:text}", "`plock` '`pmeta`'"},
+        {'"', "s", "p", "{}{{{loc{locks}{LOCK}'{1,2}'::int[]{ lock}", NULL},
+        {'"', "s", "p", "{{prefix}}{prefix}{", "{p}p{"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sqlock_dialect d = with_quote(rows[i].quote);
+        struct texts *r = NULL;
+        sqlock_error err = {0};
+        char *sql;
+
+        assert_ok(texts_render(&d, rows[i].schema, rows[i].prefix, &r, &err), &err);
+        assert_non_null(sql = texts_more(r, rows[i].text));
+        assert_string_equal(sql, rows[i].expected ? rows[i].expected : rows[i].text);
+        sqlock_mem_free(sql);
+        texts_free(r);
+    }
+}
+
+static void check_refused(const sqlock_dialect *d, const char *schema, const char *prefix)
+{
+    struct texts *r = NULL;
+    sqlock_error err = {0};
+
+    assert_code(SQLOCK_EINVAL, texts_render(d, schema, prefix, &r, &err), &err);
+    assert_true(err.text[0] != '\0');
+    assert_null(r);
+    for (const char *p = err.text; *p != '\0'; p++)
+        assert_true((unsigned char)*p >= 0x20);
+}
+
+TEST(test_names_of_our_tables_that_could_be_sql_are_refused)
+{
+    static const char *const schemas[] = {"",     "a\"b", "a'b",  "a`b",  "a;b",
+                                          "a\\b", "a\nb", "\x7F", "\xC3", "a\"; DROP TABLE x; --"};
+    static const char *const prefixes[] = {
+        "", "A", "_a", "1a", "a-b", "a b", "a\"", "a\n", LONGEST_PREFIX "y"};
+    sqlock_dialect d = with_quote('"');
+
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
+        check_refused(&d, schemas[i], NULL);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        check_refused(&d, NULL, prefixes[i]);
+    d.fixed_schema = 1;
+    check_refused(&d, "elsewhere", NULL);
 }
 
 TEST_MAIN_EACH(NULL, NULL)

@@ -94,14 +94,6 @@ TEST(test_ready_descriptor_is_seen_at_the_deadline_too)
     assert_int_equal(sqlock_wait_fd(f->in, POLLOUT, -1, TIME_NEVER), 1);
 }
 
-TEST(test_wait_without_descriptors_is_a_sleep)
-{
-    int64_t begun = sqlock_now_us();
-
-    assert_int_equal(sqlock_wait_fd(-1, POLLIN, -1, begun + 5000), 0);
-    check_time(begun, 5000);
-}
-
 TEST(test_closed_peer_ends_the_wait)
 {
     struct fixture *f = *state;
@@ -123,36 +115,6 @@ TEST(test_sleep_is_never_short)
     }
 }
 
-TEST(test_sleep_of_no_time_returns_at_once)
-{
-    int64_t begun = sqlock_now_us();
-
-    sqlock_sleep_us(0);
-    sqlock_sleep_us(-1);
-    sqlock_sleep_us(INT64_MIN);
-    check_time(begun, 0);
-}
-
-TEST(test_earlier_of_two_times_is_found)
-{
-    assert_int_equal(time_min(3, 4), 3);
-    assert_int_equal(time_min(4, 3), 3);
-    assert_int_equal(time_min(TIME_NEVER, -1), -1);
-}
-
-TEST(test_clock_never_goes_back)
-{
-    int64_t before = sqlock_now_us();
-
-    assert_true(before > 0);
-    for (int i = 0; i < 20000; i++) {
-        int64_t now = sqlock_now_us();
-
-        assert_true(now >= before);
-        before = now;
-    }
-}
-
 /* ---- wake-ups ---------------------------------------------------------------------------------
  */
 
@@ -167,19 +129,6 @@ TEST(test_wake_before_the_wait_is_not_lost)
     assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 2);
     sqlock_wake_clear(f->wake);
     assert_int_equal(sqlock_wait_fd(f->out, POLLIN, f->wake, FOREVER), 1);
-}
-
-TEST(test_many_wakes_are_cleared_at_once)
-{
-    struct fixture *f = *state;
-
-    for (int i = 0; i < 1000; i++)
-        sqlock_wake_set(f->wake);
-    sqlock_wake_clear(f->wake);
-    assert_false(is_readable(f->wake));
-    sqlock_wake_clear(f->wake); /* never blocks */
-    sqlock_wake_set(f->wake);
-    assert_true(is_readable(f->wake));
 }
 
 static void *wake_later(void *arg)
@@ -271,14 +220,6 @@ TEST(test_descriptors_are_not_inherited_and_never_block)
     assert_true(fcntl(alarm_fd, F_GETFD) & FD_CLOEXEC);
     assert_true(fcntl(alarm_fd, F_GETFL) & O_NONBLOCK);
     alarm_close(alarm_fd);
-}
-
-TEST(test_closing_what_is_not_there_does_nothing)
-{
-    sqlock_wake_close(-1);
-    alarm_close(-1);
-    alarm_set(-1, 0);
-    assert_int_equal(fcntl(0, F_GETFD) < 0 ? errno : 0, 0);
 }
 
 /* ---- alarms -----------------------------------------------------------------------------------
@@ -383,34 +324,6 @@ TEST(test_condition_wait_is_bounded_by_its_deadline)
     check_time(begun, 15500);
     cond_free(&c);
     mutex_free(&m);
-}
-
-static void *blocked_signals(void *arg)
-{
-    sigset_t *set = arg;
-
-    pthread_sigmask(SIG_BLOCK, NULL, set);
-    return NULL;
-}
-
-/* The application's handlers must not run in a thread of the library's. */
-TEST(test_thread_starts_with_every_signal_blocked)
-{
-    sigset_t before, within, after;
-    thread t;
-
-    sigemptyset(&within);
-    sigemptyset(&before);
-    sigemptyset(&after);
-    pthread_sigmask(SIG_BLOCK, NULL, &before);
-    assert_int_equal(thread_start(&t, blocked_signals, &within), 0);
-    thread_join(t);
-    pthread_sigmask(SIG_BLOCK, NULL, &after);
-    for (int number = 1; number < 32; number++) {
-        if (number != SIGKILL && number != SIGSTOP)
-            assert_int_equal(sigismember(&within, number), 1);
-        assert_int_equal(sigismember(&before, number), sigismember(&after, number));
-    }
 }
 
 TEST_MAIN_EACH(setup, teardown)
