@@ -29,15 +29,6 @@ TEST(test_clock_jump_is_seen_in_any_answer, m)
     assert_lost(lock, SQLOCK_WHY_CLOCK);
 }
 
-TEST(test_small_clock_jump_is_outlived, m)
-{
-    sqlock_lock *lock = take_for(m, "nightly", 1500, 0);
-
-    sqlock_fake_step_clock(fake_at(&w->place), 400);
-    stays_held(lock, 1600);
-    give(lock);
-}
-
 /* As chrony does it, and more: each answer shows a little jump, and the renewal that it was keeps
  * it.
  */
@@ -111,38 +102,7 @@ TEST(test_grant_from_before_a_known_jump_is_not_believed_for_longer)
 
 /* ---- rows that vanish ------------------------------------------------------------------------ */
 
-TEST(test_vanished_row_is_told_as_gone, m)
-{
-    int32_t lease_ms = patience_ms(900);
-    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
-    int64_t token = sqlock_lock_token(lock), begun = sqlock_now_us();
-
-    fault(w, SQLOCK_STMT_RENEW, SQLOCK_FAULT_VANISH, 1, 0);
-    await_loss(lock);
-    assert_between(0, sqlock_now_us() - begun, lease_ms * INT64_C(700));
-    assert_lost(lock, SQLOCK_WHY_GONE);
-    /* P2: also then */
-    lock = take_for(m, "nightly", 5000, SQLOCK_NO_RENEW);
-    assert_between(token + 1, sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
-    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_VANISH, 1, 0);
-    says(SQLOCK_ELOST, sqlock_release(lock, &said));
-    assert_lost(lock, SQLOCK_WHY_GONE);
-}
-
 /* ---- another server -------------------------------------------------------------------------- */
-
-/* P2: the commit of the grant was lost, so its number must not come again. */
-TEST(test_P2_tokens_rise_when_a_failover_lost_the_grant, a, b)
-{
-    sqlock_lock *lock = take_for(a, "nightly", 20000, SQLOCK_NO_RENEW);
-    int64_t token = sqlock_lock_token(lock);
-
-    sqlock_fake_failover(fake_at(&w->place));
-    sqlock_lock *next = take(b, "nightly");
-    assert_between(token + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
-    give(next);
-}
 
 /* P2, P7: what was not lost goes on; the next grant is above the new server's floor. */
 TEST(test_grant_that_survived_a_failover_is_still_held, m)

@@ -95,28 +95,6 @@ TEST(test_unsure_grant_that_survived_is_settled_in_a_grace)
 
 /* ---- the clock ------------------------------------------------------------------------------- */
 
-TEST(test_P2_clock_behind_the_tokens_is_refused_or_lifts_them)
-{
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_lock *lock = take(open_manager(w, NULL), "nightly");
-    int64_t token = sqlock_lock_token(lock);
-    sqlock *m = NULL;
-
-    give(lock);
-    sqlock_fake_step_clock(fake_at(&w->place), -3600000);
-    sqlock_fake_failover(fake_at(&w->place));
-    says(SQLOCK_EREFUSED, open_here(w, &o, &m, &said));
-    assert_null(m);
-    assert_true((said.flags & SQLOCK_RETRY) != 0);
-    assert_non_null(strstr(said.text, "behind the last token"));
-    assert_non_null(strstr(said.text, "SQLOCK_OPEN_LIFT_TOKENS"));
-    o.flags = SQLOCK_OPEN_LIFT_TOKENS;
-    lock = take(open_manager(w, &o), "another"); /* it forgot the release of the first */
-    assert_between(token + (INT64_C(1) << 32), sqlock_lock_token(lock), SQLOCK_TOKEN_MAX);
-    give(lock);
-    give(take(open_manager(w, NULL), "another")); /* it was lifted for all */
-}
-
 /* ---- the longest lease ----------------------------------------------------------------------- */
 
 TEST(test_server_is_told_of_a_longer_lease_before_it_is_granted, m, other)

@@ -150,49 +150,6 @@ TEST(test_cancel_cuts_a_connection_that_hangs)
     assert_between(0, took, late_ms(200) * INT64_C(1000));
 }
 
-static int stop_listing(const sqlock_info *info, void *user)
-{
-    (void)info;
-    (void)user;
-    return 1;
-}
-
-/* P18: the holder was told, then the manager's connection was busy until the wait ran out. */
-TEST(test_wait_that_was_refused_and_could_not_ask_again_says_busy, other)
-{
-    sqlock_lock *lock = take(other, "nightly");
-    struct waiter t = {.name = "nightly", .wait_ms = 600, .m = open_manager(w, NULL)};
-
-    assert_int_equal(try_once(t.m, "nightly"), SQLOCK_EBUSY);
-    wait_start(&t);
-    sleep_ms(100);
-    stall(w, SQLOCK_STMT_LIST, ALWAYS, 1500);
-    if (sqlock_list(t.m, NULL, stop_listing, NULL, &said) < 0)
-        assert_int_equal(said.code, SQLOCK_ETIMEOUT);
-    pthread_join(t.thread, NULL);
-    assert_code(SQLOCK_EBUSY, t.code, &t.err);
-    give(lock);
-}
-
-/* P7: renewals have a connection of their own. */
-TEST(test_renewals_go_on_while_an_acquire_hangs)
-{
-    struct waiter t = {.name = "nightly", .wait_ms = 1200, .m = open_manager(w, NULL)};
-    sqlock_lock *lock = take_for(t.m, "held", patience_ms(400), 0);
-
-    stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
-    wait_start(&t);
-    int held = 1;
-    for (int i = 0; i < 500; i++) {
-        held = held && sqlock_is_held(lock);
-        sleep_ms(2);
-    }
-    pthread_join(t.thread, NULL);
-    assert_int_equal(held, 1);
-    drop(t.lock);
-    give(lock);
-}
-
 /* P7: the thread that renews is the one that drives requests of event loops. */
 TEST(test_renewals_go_on_while_a_loops_acquire_hangs, m)
 {
