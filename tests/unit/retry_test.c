@@ -1,4 +1,4 @@
-/* Attempts, and what ends them. Those under a lock are in tests/drivers/suite_retry.c. */
+/* Attempts, and what ends them. Those under a lock are in tests/drivers/suite_scope.c. */
 #include <sqlock/retry.h>
 
 #include <pthread.h>

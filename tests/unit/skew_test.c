@@ -226,16 +226,6 @@ TEST(test_steps_backward_do_not_alarm)
     }
 }
 
-TEST(test_step_backward_beyond_the_bounds_is_learned_at_once)
-{
-    struct skew s = {0};
-
-    skew_learn(&s, 0, 1000, 60000500);
-    assert_int_equal(skew_learn(&s, 2000, 3000, 2500), 0);
-    assert_between(-500, s.lo, 500);
-    assert_between(-500, s.hi, 500);
-}
-
 /* Two connections. C's request is answered by the server, but its reply is slow; the server's clock
  * jumps; B asks, is answered, and the jump is told. Then C's reply arrives, which is older than the
  * jump. Taken for a step backward, it makes the next answer tell the same jump again: leases that

@@ -148,39 +148,6 @@ TEST(test_key_is_all_columns_of_one_index)
     assert_int_equal(open_with(none + 1, x, 1), SQLOCK_EREFUSED); /* no such table */
 }
 
-TEST(test_table_that_is_unfit_is_refused_with_the_reason)
-{
-    static const struct line view[] = {{22, "pk", "id", "i"}, {0}};
-    sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
-
-    assert_int_equal(open_with(view, id, 1), SQLOCK_EREFUSED);
-    assert_string_equal(s.err.text, "table \"t\": it cannot be used");
-}
-
-static int fits(const char *letters, sqlock_value v)
-{
-    struct line l[] = {{1, "pk", "id", letters}, {0}};
-    sqlock_column id = {.name = "id", .value = v};
-
-    return open_with(l, &id, 1) == 0;
-}
-
-TEST(test_value_has_to_fit_the_column)
-{
-    assert_true(fits("i", sqlock_int(1)));
-    assert_false(fits("i", sqlock_text("1")));
-    assert_false(fits("t", sqlock_int(1)));
-    assert_false(fits("t", sqlock_bytes("1", 1)));
-    assert_true(fits("bt", sqlock_bytes("1", 1)));
-    assert_false(fits("", sqlock_int(1)));
-    assert_false(fits(NULL, sqlock_int(1)));
-    assert_true(fits("t", sqlock_text("\xF0\x9F\x98\x80")));
-    assert_false(fits("m", sqlock_text("\xF0\x9F\x98\x80")));
-    assert_true(fits("m", sqlock_text("\xE2\x82\xAC")));
-    assert_false(fits("a", sqlock_text("\xE2\x82\xAC")));
-    assert_true(fits("a", sqlock_text("euro")));
-}
-
 TEST(test_catalogue_is_asked_once_for_a_named_schema)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
@@ -232,21 +199,6 @@ TEST(test_memory_of_tables_is_bounded)
     assert_int_equal(s.asked, 100);
     assert_ok(open_row("s0", id, 1, &t), &s.err);
     assert_int_equal(s.asked, 101);
-    strike_stage();
-}
-
-TEST(test_statement_names_table_key_and_row)
-{
-    static const struct line two[] = {{1, "i\"x", "a", "i"}, {1, "i\"x", "b\"", "i"}, {0}};
-    sqlock_column key[] = {COLUMN("b\"", SQLOCK_INT), COLUMN("a", SQLOCK_INT)};
-    struct table t;
-
-    make_stage(two);
-    assert_ok(open_row("s", key, 2, &t), &s.err);
-    assert_ok(table_run(&t, SQLOCK_STMT_TABLE_KEY, 0, NULL, 0, 0, NULL, &s.err), &s.err);
-    assert_string_equal(s.sql, "look at \"s\".\"t\" by \"i\"\"x\" where \"t\".\"b\"\"\" = $1 AND "
-                               "\"t\".\"a\" = $2");
-    assert_int_equal(s.n_values, 2);
     strike_stage();
 }
 

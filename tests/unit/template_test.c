@@ -110,8 +110,7 @@ TEST(test_too_many_values_are_told)
     template_end(&m);
 }
 
-/* ---- the library's own tables -----------------------------------------------------------------
- */
+/* ---- the library's own tables ---------------------------------------------------------------- */
 
 static sqlock_dialect with_quote(char quote)
 {
