@@ -6,38 +6,6 @@
 
 /* ---- a factory that fails -------------------------------------------------------------------- */
 
-static struct {
-    sqlock_fake *db;
-    atomic_int allowed; /* so many connections more */
-    atomic_int code;    /* what the factory answers then, without a word; 0: a whole error */
-} factory;
-
-static int make_connection(void *user, void **out_native, sqlock_error *err)
-{
-    (void)user;
-    if (atomic_fetch_sub(&factory.allowed, 1) > 0)
-        return sqlock_fake_connect(factory.db, out_native, err);
-    if (atomic_load(&factory.code) != 0)
-        return atomic_load(&factory.code);
-    return sqlock_error_db(err, "53300", 0, 0, "too many connections");
-}
-
-/* A manager that gets so many connections. */
-static sqlock *open_allowed(struct world *w, int allowed, const sqlock_open_opts *opts)
-{
-    const struct place before = w->place;
-    sqlock *m;
-
-    factory.db = fake_at(&w->place);
-    atomic_store(&factory.allowed, allowed);
-    atomic_store(&factory.code, 0);
-    w->place.connect = make_connection;
-    w->place.connect_user = NULL;
-    m = open_manager(w, opts);
-    w->place = before;
-    return m;
-}
-
 static int never_called(sqlock_lock *lock, void *user)
 {
     (void)lock;
@@ -60,7 +28,7 @@ TEST(test_factory_that_fails_without_a_word_grants_nothing)
         int called = 0;
 
         cut_links(w);
-        atomic_store(&factory.code, codes[i]);
+        atomic_store(&network.code, codes[i]);
         /* Finds that its link was cut. */
         if (sqlock_acquire(m, "nightly", &o, &lock, NULL) == 0 || lock != NULL)
             drop(lock);
@@ -87,7 +55,7 @@ TEST(test_grant_that_could_not_be_renewed_is_not_asked_for)
     assert_null(lock);
     assert_non_null(strstr(said.text, "the reserved connection"));
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 0);
-    atomic_store(&factory.allowed, 1);
+    atomic_store(&network.allowed, 1);
     give(take(m, "nightly"));
 }
 
@@ -119,7 +87,7 @@ TEST(test_renewals_borrow_a_connection_while_theirs_cannot_be_opened)
     break_renewals(w);
     stays_held(lock, 4 * lease_ms);
     assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
-    atomic_store(&factory.allowed, ALWAYS);
+    atomic_store(&network.allowed, ALWAYS);
     assert_soon(sqlock_fake_connections(fake_at(&w->place)) == 2, patience_ms(5000));
     stays_held(lock, 2 * lease_ms);
     give(lock);
@@ -150,8 +118,8 @@ static void hog_start(struct world *w, struct waiter *h, sqlock *m)
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 
     *h = (struct waiter){
-        .m = m, .name = "stuck", .wait_ms = SQLOCK_WAIT_FOREVER, .flags = SQLOCK_NO_RENEW};
-    ok(sqlock_cancel_new(&h->cancel, &said));
+        .m = m, .name = "stuck", .opts = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW)};
+    ok(sqlock_cancel_new(&h->opts.cancel, &said));
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     wait_start(h);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > runs, patience_ms(3000));
@@ -159,9 +127,9 @@ static void hog_start(struct world *w, struct waiter *h, sqlock *m)
 
 static void hog_end(struct waiter *h)
 {
-    sqlock_cancel_fire(h->cancel);
+    sqlock_cancel_fire(h->opts.cancel);
     pthread_join(h->thread, NULL);
-    sqlock_cancel_free(h->cancel);
+    sqlock_cancel_free(h->opts.cancel);
     assert_code(SQLOCK_EUNSURE, h->code, &h->err);
     drop(h->lock);
 }

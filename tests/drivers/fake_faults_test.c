@@ -159,8 +159,7 @@ TEST(test_import_that_is_answered_late_has_half_of_its_lease_left, a, b)
     give(lock);
 }
 
-/* ---- renewals, breaks, lists ------------------------------------------------------------------
- */
+/* ---- renewals, breaks, lists ----------------------------------------------------------------- */
 
 TEST_AFTER(begin_fragile, test_renewal_that_hears_nothing_leaves_the_deadline)
 {
@@ -194,8 +193,7 @@ TEST(test_automatic_renewals_survive_lost_messages, m)
  * first. */
 TEST(test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken)
 {
-    sqlock_open_opts oo = short_requests();
-    sqlock *a = open_manager(w, &oo), *b = open_manager(w, NULL);
+    sqlock *a = open_with(w, with.request_ms = REQUEST_MS), *b = open_manager(w, NULL);
     sqlock_lock *lock = take_for(a, "nightly", 60000, SQLOCK_NO_RENEW);
 
     ok(sqlock_break(b, "nightly", sqlock_lock_token(lock), &said));
@@ -227,8 +225,7 @@ TEST(test_serialization_failures_are_tried_again, m)
 
 TEST(test_failures_without_end_are_told_as_they_are)
 {
-    sqlock_open_opts oo = short_requests();
-    sqlock *m = open_manager(w, &oo);
+    sqlock *m = open_with(w, with.request_ms = REQUEST_MS);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *none = NULL;
     int64_t begun = now_us();
@@ -258,8 +255,7 @@ TEST_AFTER(begin_fragile, test_late_renewal_does_not_bring_a_lost_lease_back, ot
     assert_int_equal(seen(w, SQLOCK_STMT_RENEW), 1);
 }
 
-/* ---- registers --------------------------------------------------------------------------------
- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
 static int set(sqlock *m, int64_t expected, int64_t *version)
 {
@@ -305,8 +301,7 @@ TEST(test_register_behind_a_silent_server_ends_on_time)
     assert_int_equal(version, -1);
 }
 
-/* ---- reaping ----------------------------------------------------------------------------------
- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 enum { ROWS = 5 };
 

@@ -5,16 +5,11 @@
 
 enum { GRACE = 1500 };
 
-static sqlock *open_gracious(struct world *w, int32_t grace_ms)
-{
-    return open_with(w, with.grace_ms = grace_ms);
-}
-
 /* ---- grace ----------------------------------------------------------------------------------- */
 
 TEST(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover)
 {
-    sqlock *m = open_gracious(w, GRACE), *eager = open_manager(w, NULL);
+    sqlock *m = open_with(w, with.grace_ms = GRACE), *eager = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(patience_ms(20000), 0, 0);
     sqlock_lock *kept = take_for(m, "kept", patience_ms(900), 0), *lock;
     int64_t token = sqlock_lock_token(kept), begun;
@@ -42,7 +37,7 @@ TEST(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover)
 /* A wait that is over before the grace is says so, at once, by what it was told last. */
 TEST(test_wait_that_ends_in_a_grace_says_busy_on_time)
 {
-    sqlock *m = open_gracious(w, 60000);
+    sqlock *m = open_with(w, with.grace_ms = 60000);
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
     sqlock_holder holder = {.size = sizeof holder};
     sqlock_lock *lock = NULL;
@@ -64,13 +59,9 @@ TEST(test_unsure_acquire_is_settled_in_a_grace)
     static const sqlock_fault faults[] = {SQLOCK_FAULT_LOSE_REQUEST, SQLOCK_FAULT_LOSE_REPLY};
 
     for (int i = 0; i < 2; i++) {
-        sqlock_open_opts before = short_requests();
-        sqlock *m;
-        sqlock_lock *lock;
+        sqlock *m = open_fragile(w, 60000);
+        sqlock_lock *lock = take_unsure(w, m, faults[i], 0);
 
-        before.grace_ms = 60000;
-        m = open_fragile_with(w, &before);
-        lock = take_unsure(w, m, faults[i], 0);
         sqlock_fake_failover(fake_at(&w->place));
         mend();
         says(SQLOCK_EBUSY, sqlock_settle(lock, patience_ms(10000), &said));
@@ -82,13 +73,9 @@ TEST(test_unsure_acquire_is_settled_in_a_grace)
 /* ... and one that the server still knows of is the caller's, grace or not. */
 TEST(test_unsure_grant_that_survived_is_settled_in_a_grace)
 {
-    sqlock_open_opts o = short_requests();
-    sqlock *m;
-    sqlock_lock *lock;
+    sqlock *m = open_fragile(w, 60000);
+    sqlock_lock *lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0);
 
-    o.grace_ms = 60000;
-    m = open_fragile_with(w, &o);
-    lock = take_unsure(w, m, SQLOCK_FAULT_LOSE_REPLY, 0);
     mend();
     ok(sqlock_settle(lock, patience_ms(10000), &said));
 }

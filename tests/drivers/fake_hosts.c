@@ -103,14 +103,6 @@ static void net_close(void *conn)
     sqlock_mem_free(l);
 }
 
-static int64_t real_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
-}
-
 static int is_replica(sqlock_rows *rows)
 {
     static const char detail[] = "the server is a replica";
@@ -120,7 +112,8 @@ static int is_replica(sqlock_rows *rows)
     sqlock_rows_put_int(rows, 0);
     sqlock_rows_put_int(rows, SQLOCK_OUT_READONLY);
     for (int i = 2; i < SQLOCK_COL_DETAIL; i++)
-        sqlock_rows_put_int(rows, i == SQLOCK_COL_NOW && ahead != 0 ? real_us() + ahead : 0);
+        sqlock_rows_put_int(
+            rows, i == SQLOCK_COL_NOW && ahead != 0 ? time(NULL) * INT64_C(1000000) + ahead : 0);
     return sqlock_rows_put_bytes(rows, detail, sizeof detail - 1);
 }
 
@@ -163,20 +156,14 @@ static int net_exec(void *conn, const char *sql, int64_t deadline, sqlock_error 
     return sqlock_driver_fake()->exec(((struct link *)conn)->conn, sql, deadline, err);
 }
 
-static int net_begin(void *conn, int64_t deadline, sqlock_error *err)
-{
-    return sqlock_driver_fake()->begin(((struct link *)conn)->conn, deadline, err);
-}
-
-static int net_commit(void *conn, int64_t deadline, sqlock_error *err)
-{
-    return sqlock_driver_fake()->commit(((struct link *)conn)->conn, deadline, err);
-}
-
-static int net_rollback(void *conn, int64_t deadline, sqlock_error *err)
-{
-    return sqlock_driver_fake()->rollback(((struct link *)conn)->conn, deadline, err);
-}
+#define NET_CALL(name)                                                                             \
+    static int net_##name(void *conn, int64_t deadline, sqlock_error *err)                         \
+    {                                                                                              \
+        return sqlock_driver_fake()->name(((struct link *)conn)->conn, deadline, err);             \
+    }
+NET_CALL(begin)
+NET_CALL(commit)
+NET_CALL(rollback)
 
 static const sqlock_driver *hosts_driver(void)
 {

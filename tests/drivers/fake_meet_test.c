@@ -1,42 +1,14 @@
 /* P4 to P7 on the fake driver: two things that meet. An event during a callback, a clock jump
  * between two renewals, a loss within a batch, a late grant whose giving back is lost. */
-#include <stdatomic.h>
-
 #include "tests/drivers/fake_network.h"
 
 /* ---- an event during a callback -------------------------------------------------------------- */
 
-struct told {
-    atomic_int in_callback, stay, at_risk, lost, why;
-};
-
-static void note(sqlock_lock *lock, sqlock_state state, void *user)
-{
-    struct told *t = user;
-
-    atomic_store(&t->in_callback, 1);
-    while (atomic_load(&t->stay))
-        sleep_ms(1);
-    atomic_store(&t->why, (int)sqlock_lock_why(lock));
-    atomic_fetch_add(state == SQLOCK_LOST ? &t->lost : &t->at_risk, 1);
-    atomic_store(&t->in_callback, 0);
-}
-
-static sqlock_lock *take_told(sqlock *m, const char *name, int32_t lease_ms, unsigned flags,
-                              struct told *t)
-{
-    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
-
-    memset(t, 0, sizeof *t);
-    o.on_event = note;
-    o.user = t;
-    return take_with(m, name, &o);
-}
-
 /* Its callback says AT_RISK, and does not return. */
 static sqlock_lock *put_at_risk(struct world *w, sqlock *m, struct told *t)
 {
-    sqlock_lock *lock = take_told(m, "nightly", patience_ms(1500), 0, t);
+    sqlock_acquire_opts o = told_opts(t, patience_ms(1500), 0);
+    sqlock_lock *lock = take_with(m, "nightly", &o);
 
     atomic_store(&t->stay, 1);
     sqlock_fake_down(fake_at(&w->place), 1);
@@ -78,13 +50,15 @@ TEST(test_P6_a_deadline_during_a_callback_is_told_behind_it, m)
 /* One lock's callback holds up those of others; none is left out. */
 TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_told, m)
 {
+    sqlock_acquire_opts o;
     sqlock_lock *locks[4];
     static struct told t[4];
     char name[8];
 
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "%d", i);
-        locks[i] = take_told(m, name, 300 + 20 * i, SQLOCK_NO_RENEW, &t[i]);
+        o = told_opts(&t[i], 300 + 20 * i, SQLOCK_NO_RENEW);
+        locks[i] = take_with(m, name, &o);
     }
     atomic_store(&t[0].stay, 1);
     for (int i = 0; i < 4; i++)

@@ -1,8 +1,6 @@
 #ifdef TEST_HAVE_FAKE
 #include "tests/drivers/fake_network.h"
 
-#include <stdatomic.h>
-
 void fault(struct world *w, int stmt, sqlock_fault what, int times, int32_t delay_ms)
 {
     sqlock_fake_fault(fake_at(&w->place), stmt, what, 0, times, delay_ms);
@@ -30,22 +28,6 @@ void stays_held(sqlock_lock *lock, int64_t ms)
         assert_true(sqlock_is_held(lock));
 }
 
-static void *wait_main(void *arg)
-{
-    struct waiter *t = arg;
-    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, t->flags);
-
-    o.cancel = t->cancel;
-    t->code = sqlock_acquire(t->m, t->name, &o, &t->lock, &t->err);
-    t->ended_us = now_us();
-    return NULL;
-}
-
-void wait_start(struct waiter *t)
-{
-    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
-}
-
 int ignore_info(const sqlock_info *info, void *user)
 {
     (void)info;
@@ -53,60 +35,50 @@ int ignore_info(const sqlock_info *info, void *user)
     return 0;
 }
 
-/* A network that lets only so many connections through. */
-struct network {
-    sqlock_fake *db;
-    atomic_int allowed;
-};
-
-static struct network network;
+struct network network;
 
 static int connect_through(void *user, void **out_native, sqlock_error *err)
 {
-    struct network *n = user;
-
-    if (atomic_fetch_sub(&n->allowed, 1) <= 0)
-        return sqlock_error_db(err, "08001", 0, 0, "the network is cut");
-    return sqlock_fake_connect(n->db, out_native, err);
+    (void)user;
+    if (atomic_fetch_sub(&network.allowed, 1) > 0)
+        return sqlock_fake_connect(network.db, out_native, err);
+    if (atomic_load(&network.code) != 0)
+        return atomic_load(&network.code);
+    return sqlock_error_db(err, "08001", 0, 0, "the network is cut");
 }
 
-sqlock_open_opts short_requests(void)
+sqlock *open_allowed(struct world *w, int allowed, const sqlock_open_opts *opts)
+{
+    const struct place before = w->place;
+    sqlock *m;
+
+    network.db = fake_at(&w->place);
+    atomic_store(&network.allowed, allowed);
+    atomic_store(&network.code, 0);
+    w->place.connect = connect_through;
+    w->place.connect_user = NULL;
+    m = open_manager(w, opts);
+    w->place = before;
+    return m;
+}
+
+sqlock *open_fragile(struct world *w, int32_t grace_ms)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m;
 
     o.request_ms = REQUEST_MS;
-    return o;
-}
-
-/* A manager on that network, with all of its connections open. Those of open_manager() before this
- * call are not on it. */
-sqlock *open_fragile(struct world *w)
-{
-    sqlock_open_opts o = short_requests();
-
-    return open_fragile_with(w, &o);
+    o.grace_ms = grace_ms;
+    m = open_allowed(w, ALWAYS, &o);
+    give(take(m, "to open connections"));
+    return m;
 }
 
 sqlock *fragile;
 
 void begin_fragile(struct world *w)
 {
-    fragile = open_fragile(w);
-}
-
-sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o)
-{
-    const struct place before = w->place;
-    sqlock *m;
-
-    network.db = fake_at(&w->place);
-    atomic_store(&network.allowed, ALWAYS);
-    w->place.connect = connect_through;
-    w->place.connect_user = &network;
-    m = open_manager(w, o);
-    w->place = before;
-    give(take(m, "to open connections"));
-    return m;
+    fragile = open_fragile(w, 0);
 }
 
 /* The next request of this kind has that fault, and no connection comes after it. */

@@ -2,8 +2,6 @@
 #define SQLOCK_TESTS_DRIVERS_FAKE_NETWORK_H
 
 #ifdef TEST_HAVE_FAKE
-#include <pthread.h>
-
 #include "tests/drivers/suite.h"
 #include "tests/lib/fake_quirks.h"
 
@@ -16,37 +14,28 @@ long seen(struct world *w, int stmt); /* by the server */
 /* All links break; the server goes on. */
 void cut_links(struct world *w);
 void stays_held(sqlock_lock *lock, int64_t ms);
-/* Somebody who asks for a lock on another thread, which is joined by the test. */
-struct waiter {
-    sqlock *m;
-    const char *name;
-    int32_t wait_ms;
-    unsigned flags;
-    sqlock_cancel *cancel;
-    pthread_t thread;
-    int code; /* and what comes of it */
-    int64_t ended_us;
-    sqlock_lock *lock;
-    sqlock_error err;
-};
-void wait_start(struct waiter *t);
 /* For sqlock_list(): goes on. */
 int ignore_info(const sqlock_info *info, void *user);
+
+/* A network that lets only so many connections through. */
+extern struct network {
+    sqlock_fake *db;
+    atomic_int allowed; /* so many more */
+    atomic_int code;    /* what its factory answers then, without a word; 0: a whole error */
+} network;
+/* A manager on it; others are not. */
+sqlock *open_allowed(struct world *w, int allowed, const sqlock_open_opts *opts);
 
 /* ---- calls that are told nothing --------------------------------------------------------------
  * A fault takes the reply, and no connection comes after it. */
 
 enum { REQUEST_MS = 250 };
 
-/* Options with request_ms = REQUEST_MS. */
-sqlock_open_opts short_requests(void);
-/* A manager with them, on a network that can be cut. Other managers are not on it. */
-sqlock *open_fragile(struct world *w);
-/* The same for tests after this step. */
+/* A manager with request_ms = REQUEST_MS, on that network, with all of its connections open; and
+ * the same for tests after this step. */
+sqlock *open_fragile(struct world *w, int32_t grace_ms);
 extern sqlock *fragile;
 void begin_fragile(struct world *w);
-/* ... with other options. */
-sqlock *open_fragile_with(struct world *w, const sqlock_open_opts *o);
 /* The next request of this kind has that fault, and no connection comes after it until mend(). */
 void fail_and_cut(struct world *w, int stmt, sqlock_fault what, int32_t delay_ms);
 void mend(void);

@@ -1,41 +1,23 @@
 /* P4, P6, P7, P8 on the fake driver: servers that are slow, silent or down. */
-#include <stdatomic.h>
-
 #include "tests/drivers/fake_network.h"
 
-static sqlock *open_short(struct world *w, int32_t request_ms)
-{
-    return open_with(w, with.request_ms = request_ms);
-}
-
 /* ---- slow and silent servers ----------------------------------------------------------------- */
-
-static _Atomic int64_t lost_us;
-
-static void note_loss(sqlock_lock *lock, sqlock_state state, void *user)
-{
-    (void)lock;
-    (void)user;
-    if (state == SQLOCK_LOST)
-        atomic_store(&lost_us, sqlock_now_us());
-}
 
 /* P6: while the renewal hangs. */
 TEST(test_loss_is_told_at_the_deadline_while_the_renewal_hangs, m)
 {
-    sqlock_acquire_opts o = wait_opts(0, 500, 0);
+    static struct told t;
+    sqlock_acquire_opts o = told_opts(&t, 500, 0);
     int64_t deadline;
 
-    atomic_store(&lost_us, 0);
-    o.on_event = note_loss;
     stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);
     sqlock_lock *lock = take_with(m, "nightly", &o);
     int fd = sqlock_lock_fd(lock, NULL);
     deadline = sqlock_lock_deadline_us(lock);
     assert_true(readable_within(fd, patience_ms(3000)));
     assert_between(deadline, sqlock_now_us(), deadline + late_ms(100) * INT64_C(1000));
-    assert_soon(atomic_load(&lost_us) != 0, patience_ms(1000));
-    assert_between(deadline, atomic_load(&lost_us), deadline + late_ms(100) * INT64_C(1000));
+    assert_soon(atomic_load(&t.lost) == 1, patience_ms(1000));
+    assert_between(deadline, atomic_load(&t.lost_us), deadline + late_ms(100) * INT64_C(1000));
     assert_lost(lock, SQLOCK_WHY_EXPIRED);
     assert_takes(0, late_ms(500), close_manager(w, m));
 }
@@ -87,7 +69,7 @@ TEST(test_late_grant_is_handed_out_with_half_of_its_lease, m)
 TEST(test_waits_end_on_time_while_the_server_stalls)
 {
     const int32_t waits[] = {0, 200, 400};
-    sqlock *m = open_short(w, 300);
+    sqlock *m = open_with(w, with.request_ms = 300);
 
     stall(w, SQLOCK_STMT_ACQUIRE, ALWAYS, 20000);
     for (int i = 0; i < 3; i++) {
@@ -106,19 +88,20 @@ static int64_t fire_and_join(struct waiter *t)
 {
     int64_t fired = now_us();
 
-    sqlock_cancel_fire(t->cancel);
+    sqlock_cancel_fire(t->opts.cancel);
     pthread_join(t->thread, NULL);
-    sqlock_cancel_free(t->cancel);
+    sqlock_cancel_free(t->opts.cancel);
     return t->ended_us - fired;
 }
 
 /* P8: the request may have been applied, so what is told is that nobody knows. */
 TEST(test_cancel_cuts_a_request_that_hangs)
 {
-    struct waiter t = {
-        .name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_manager(w, NULL)};
+    struct waiter t = {.name = "nightly",
+                       .opts = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0),
+                       .m = open_manager(w, NULL)};
 
-    ok(sqlock_cancel_new(&t.cancel, &said));
+    ok(sqlock_cancel_new(&t.opts.cancel, &said));
     stall(w, SQLOCK_STMT_ACQUIRE, 1, 20000);
     wait_start(&t);
     assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == 1, patience_ms(3000));
@@ -133,10 +116,12 @@ TEST(test_cancel_cuts_a_request_that_hangs)
 /* P8: also while a connection is opened again. */
 TEST(test_cancel_cuts_a_connection_that_hangs)
 {
-    struct waiter t = {.name = "nightly", .wait_ms = SQLOCK_WAIT_FOREVER, .m = open_short(w, 1500)};
+    struct waiter t = {.name = "nightly",
+                       .opts = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0),
+                       .m = open_with(w, with.request_ms = 1500)};
     long handshakes;
 
-    ok(sqlock_cancel_new(&t.cancel, &said));
+    ok(sqlock_cancel_new(&t.opts.cancel, &said));
     sqlock_fake_down(fake_at(&w->place), 1);
     assert_int_not_equal(try_once(t.m, "nightly"), 0); /* so that no connection is left */
     sqlock_fake_down(fake_at(&w->place), 0);
@@ -232,7 +217,7 @@ TEST(test_lock_is_still_held_when_the_server_is_back_in_time, m)
 TEST(test_wait_outlives_a_server_that_is_down)
 {
     struct waiter t = {
-        .name = "nightly", .wait_ms = patience_ms(10000), .m = open_manager(w, NULL)};
+        .name = "nightly", .opts = wait_opts(patience_ms(10000), 0, 0), .m = open_manager(w, NULL)};
 
     sqlock_fake_down(fake_at(&w->place), 1);
     wait_start(&t);
@@ -245,7 +230,7 @@ TEST(test_wait_outlives_a_server_that_is_down)
 
 TEST(test_try_of_a_server_that_is_down_says_unreachable)
 {
-    sqlock *m = open_short(w, 300), *none = NULL;
+    sqlock *m = open_with(w, with.request_ms = 300), *none = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *lock = NULL;
 

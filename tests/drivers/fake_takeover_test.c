@@ -6,28 +6,7 @@
 
 enum { LEASE_MS = 3000 };
 
-static atomic_int told_at_risk, told_held, told_lost;
-
-static void note_event(sqlock_lock *of, sqlock_state s, void *user)
-{
-    (void)of;
-    (void)user;
-    atomic_fetch_add(s == SQLOCK_AT_RISK ? &told_at_risk
-                     : s == SQLOCK_HELD  ? &told_held
-                                         : &told_lost,
-                     1);
-}
-
-static sqlock_acquire_opts watched(unsigned flags)
-{
-    sqlock_acquire_opts o = wait_opts(0, LEASE_MS, flags);
-
-    atomic_store(&told_at_risk, 0);
-    atomic_store(&told_held, 0);
-    atomic_store(&told_lost, 0);
-    o.on_event = note_event;
-    return o;
-}
+static struct told told;
 
 /* Most tests': a manager, and its lease, which is renewed by itself. */
 static sqlock *m;
@@ -35,7 +14,7 @@ static sqlock_lock *lock;
 
 static void begin_leased_for(struct world *w, int32_t request_ms, unsigned flags)
 {
-    sqlock_acquire_opts o = watched(flags);
+    sqlock_acquire_opts o = told_opts(&told, LEASE_MS, flags);
 
     m = open_hosts(w, request_ms);
     lock = take_with(m, NAME, &o);
@@ -77,9 +56,9 @@ TEST_WITH(BARE, begin_leased, test_P2_a_lease_that_the_new_server_has_goes_on)
     promote_second(true);
     begun = now_us();
     ask_for_another_name();
-    assert_soon(atomic_load(&told_held) == 1, patience_ms(500));
+    assert_soon(atomic_load(&told.held) == 1, patience_ms(500));
     assert_true(now_us() - begun < LEASE_MS / 3 * 1000 || patience_ms(1) > 1);
-    assert_int_equal(atomic_load(&told_lost), 0);
+    assert_int_equal(atomic_load(&told.lost), 0);
     assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_token(lock), token);
     give(lock);
@@ -91,10 +70,10 @@ TEST_WITH(BARE, begin_leased, test_P6_a_lease_is_at_risk_until_the_new_server_co
     promote_second(true);
     sqlock_fake_fault(hosts[1].db, SQLOCK_STMT_RENEW, SQLOCK_FAULT_STALL, 0, 1, 300);
     ask_for_another_name();
-    assert_soon(atomic_load(&told_at_risk) == 1, 200);
+    assert_soon(atomic_load(&told.at_risk) == 1, 200);
     assert_state(SQLOCK_AT_RISK, lock);
     assert_true(sqlock_is_held(lock));
-    assert_soon(atomic_load(&told_held) == 1, patience_ms(1000));
+    assert_soon(atomic_load(&told.held) == 1, patience_ms(1000));
     give(lock);
 }
 
@@ -105,7 +84,7 @@ TEST_WITH(BARE, begin_leased, test_P6_a_lease_that_the_new_server_has_not_is_los
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(500));
     assert_true(sqlock_now_us() < sqlock_lock_deadline_us(lock));
     assert_lost(lock, SQLOCK_WHY_FORGOTTEN);
-    assert_soon(atomic_load(&told_lost) == 1, patience_ms(500));
+    assert_soon(atomic_load(&told.lost) == 1, patience_ms(500));
 }
 
 /* Nobody renews it, and nobody is asked to. */
@@ -119,7 +98,7 @@ BARE_TEST(test_P6_a_lease_that_is_not_renewed_is_looked_at)
     promote_second(true);
     renewals = sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW);
     ask_for_another_name();
-    assert_soon(atomic_load(&told_held) == 1, patience_ms(500));
+    assert_soon(atomic_load(&told.held) == 1, patience_ms(500));
     assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW), renewals);
     /* the renewal before it was lost with the old server */
     assert_between(deadline - 20000, sqlock_lock_deadline_us(lock), deadline + 2000);
@@ -146,7 +125,7 @@ TEST_WITH(BARE, begin_leased, test_P7_a_lease_outlives_a_server_that_falls_silen
     deadline = sqlock_lock_deadline_us(lock);
     assert_soon(sqlock_lock_deadline_us(lock) > deadline, patience_ms(LEASE_MS));
     assert_state(SQLOCK_HELD, lock);
-    assert_int_equal(atomic_load(&told_lost), 0);
+    assert_int_equal(atomic_load(&told.lost), 0);
     assert_int_equal(atomic_load(&hosts[0].links), 0);
     give(lock);
 }
@@ -163,7 +142,7 @@ BARE_TEST(test_P7_a_check_that_hangs_costs_no_other_lease)
     promote_second(true);
     ask_for_another_name();
     sleep_ms(2 * LEASE_MS);
-    assert_int_equal(atomic_load(&told_lost), 0);
+    assert_int_equal(atomic_load(&told.lost), 0);
     assert_true(sqlock_is_held(lock));
     give(lock);
 }
@@ -182,7 +161,7 @@ BARE_TEST(test_P4_a_replicas_clock_ends_no_lease)
     give(take_with(m, "another", &once));
     assert_true(visits() > 1);
     atomic_store(&hosts_net.replica_ahead_us, 0);
-    assert_int_equal(atomic_load(&told_lost), 0);
+    assert_int_equal(atomic_load(&told.lost), 0);
     assert_true(sqlock_is_held(lock));
     give(lock);
 }
@@ -203,28 +182,9 @@ BARE_TEST(test_all_connections_are_to_one_server)
 }
 
 /* An opening that the old server answers when another one has been found. */
-struct late {
-    sqlock *m;
-    int rc;
-};
-
-static void *acquire_late(void *arg)
-{
-    struct late *l = arg;
-    sqlock_acquire_opts o = wait_opts(patience_ms(3000), 0, SQLOCK_NO_RENEW);
-    sqlock_lock *got = NULL;
-
-    l->rc = sqlock_acquire(l->m, "late", &o, &got, NULL);
-    if (l->rc == 0)
-        l->rc = sqlock_release(got, NULL);
-    drop(got);
-    return NULL;
-}
-
 BARE_TEST(test_P2_an_older_server_that_answers_late_is_not_believed)
 {
-    struct late late;
-    pthread_t thread;
+    struct waiter late = {.name = "late", .gives_back = true};
     long asked;
 
     hosts_net.n = 2;
@@ -233,15 +193,16 @@ BARE_TEST(test_P2_an_older_server_that_answers_late_is_not_believed)
     host_cut(0);
     host_is(0, SLOW);
     asked = acquires(0);
-    assert_int_equal(pthread_create(&thread, NULL, acquire_late, &late), 0);
+    late.opts = wait_opts(patience_ms(3000), 0, SQLOCK_NO_RENEW);
+    wait_start(&late);
     assert_soon(visits() == 2, patience_ms(2000));
     sleep_ms(50);
     host_is(0, REFUSES);
     host_cut(1);
     ask_for_another_name();
     host_is(0, PRIMARY);
-    pthread_join(thread, NULL);
-    assert_int_equal(late.rc, 0);
+    pthread_join(late.thread, NULL);
+    assert_ok(late.code, &late.err);
     assert_int_equal(acquires(0), asked);
     assert_true(acquires(1) >= 2);
 }

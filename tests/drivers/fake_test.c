@@ -2,7 +2,4 @@
 #include "tests/drivers/suite.h"
 #include "tests/lib/fake_quirks.h"
 
-int main(void)
-{
-    return suite_run(&fake_quirks);
-}
+TEST_MAIN_OF_SUITE(fake)

@@ -92,7 +92,7 @@ TEST(test_who_gets_no_connection_in_time_is_told_so, m)
 TEST(test_who_gets_no_connection_for_another_try_is_told_of_the_holder, a, m)
 {
     sqlock_lock *held = take(a, "nightly"), *other = take_for(m, "other", 0, SQLOCK_NO_RENEW);
-    struct waiter t = {.m = m, .name = "nightly", .wait_ms = 400, .flags = SQLOCK_NO_RENEW};
+    struct waiter t = {.m = m, .name = "nightly", .opts = wait_opts(400, 0, SQLOCK_NO_RENEW)};
     sqlock_op *stuck = NULL;
     long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
 

@@ -161,11 +161,6 @@ static void send_and_guest(void)
     be_a_guest();
 }
 
-TEST_AFTER(begin_in_transaction, test_statement_that_was_only_sent_is_left_alone)
-{
-    send_and_guest();
-}
-
 TEST(test_answer_behind_another_is_left_alone)
 {
     begin_mysql_as(w, NULL, CLIENT_MULTI_STATEMENTS, NULL);
@@ -242,12 +237,6 @@ static void insert_and_guest(void)
     assert_true(mysql_affected_rows(native(g.app)) == 2);
     assert_string_equal(mysql_info(native(g.app)), "Records: 2  Duplicates: 0  Warnings: 0");
     assert_int_equal(app_number(g.app, "SELECT LAST_INSERT_ID()"), (int64_t)id);
-}
-
-TEST_AFTER(begin_mysql, test_last_insert_id_is_given_back_by_library_and_server)
-{
-    app_exec(g.app, "BEGIN");
-    insert_and_guest();
 }
 
 TEST_AFTER(begin_mysql, test_last_insert_id_is_given_back_by_statements_that_set_it)

@@ -1,6 +1,7 @@
 /* P14 on MariaDB and MySQL: what settings of the session do to a guest's statements, how they wait,
  * and what a deadlock or a dead link leaves. */
 #include <mysql.h>
+#include <sqlock/rows.h>
 
 #include "tests/drivers/mysql_guest.h"
 #include "tests/drivers/suite.h"
@@ -237,11 +238,16 @@ TEST_AFTER(begin_mysql, test_transaction_that_died_before_is_not_worked_in)
     }
 }
 
-/* There a timeout of InnoDB's ends the whole transaction. On MariaDB another timeout comes first.
- */
+/* There a timeout of InnoDB's ends the whole transaction, and so does MariaDB's NOWAIT where a row
+ * is busy. On MariaDB another timeout than InnoDB's comes first. */
 TEST_AFTER(begin_app, test_rollback_on_timeout_takes_no_transaction_unseen)
 {
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
+    sqlock_conn *conn;
+    sqlock *m = NULL;
     int64_t stays;
+    int busy;
     void *other = app_connect();
 
     my_private_restart("--innodb-rollback-on-timeout=ON");
@@ -254,11 +260,22 @@ TEST_AFTER(begin_app, test_rollback_on_timeout_takes_no_transaction_unseen)
         connect_native(app->my, 0, my_private_socket());
     }
     stays = is_maria();
+    busy = is_maria() || mysql_get_server_version(native(g.app)) < 80000 ? SQLOCK_EREFUSED
+                                                                         : SQLOCK_EBUSY;
+    opts.schema = g.w->place.schema;
+    ok(sqlock_migrate(g.driver, my_private_url(), &opts, NULL, &said));
+    ok(sqlock_open(g.driver, my_private_url(), &opts, &m, &said));
     app_exec(g.app, "CREATE TABLE app_row (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
     app_exec(g.app, "INSERT INTO app_row VALUES (1, 10), (2, 20)");
-    ok(adopt(g.app, &g.conn));
+    conn = adopted(m, g.app);
     app_exec(other, "BEGIN", "UPDATE app_row SET n = 50 WHERE id = 1");
     app_exec(g.app, "BEGIN", "UPDATE app_row SET n = 21 WHERE id = 2");
+    for (o.wait_ms = 0; o.wait_ms <= 200; o.wait_ms += 200)
+        says(busy, sqlock_row_lock(conn, ROW("app_row", 1), 1, &o, &said));
+    let_go(conn);
+    sqlock_close(m);
+    ok(adopt(g.app, &g.conn));
+    assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 21);
     assert_true(run_until(OUR_WRITE, in_ms(1500)) < 0);
     assert_int_equal(tx(), stays ? SQLOCK_TX_ACTIVE : SQLOCK_TX_IDLE);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), stays ? 21 : 20);

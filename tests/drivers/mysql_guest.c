@@ -44,15 +44,4 @@ sqlock_tx_state tx(void)
 {
     return g.adopter->tx_state(g.conn);
 }
-
-void assert_in_the_middle(void)
-{
-    void *conn = NULL;
-
-    assert_int_equal(tx(), SQLOCK_TX_UNKNOWN);
-    says(SQLOCK_ESTATE, run(OUR_WRITE));
-    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
-    says(SQLOCK_ESTATE, adopt(g.app, &conn));
-    assert_null(conn);
-}
 #endif

@@ -16,8 +16,6 @@ void begin_mysql(struct world *w);
 void begin_mysql_as(struct world *w, MYSQL *my, unsigned long flags, const char *socket);
 void connect_native(MYSQL *my, unsigned long flags, const char *socket);
 sqlock_tx_state tx(void);
-/* Nothing can be sent, for an answer has not come, or not been read. */
-void assert_in_the_middle(void);
 
 #endif
 #endif

@@ -4,7 +4,6 @@
 
 #include "tests/drivers/suite_rowlock.h"
 #include "tests/lib/my.h"
-#include "tests/lib/my_private.h"
 #include "tests/lib/mysql_app.h"
 #include "tests/lib/mysql_quirks.h"
 
@@ -157,58 +156,6 @@ TEST_AFTER(set_stage, test_lock_wait_timeout_of_the_application_does_not_end_a_w
     assert_takes(2500, 2500 + patience_ms(2000),
                  says(SQLOCK_EBUSY, lock_row_with(rs.conn, 1, 0, 2500)));
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
-}
-
-static MYSQL *private_client(void)
-{
-    MYSQL *my = mysql_init(NULL);
-
-    assert_non_null(my);
-    assert_non_null(mysql_real_connect(my, NULL, "root", "", "test", 0, my_private_socket(), 0));
-    return my;
-}
-
-static void say(MYSQL *my, const char *sql)
-{
-    if (mysql_query(my, sql) != 0)
-        fail_msg("%s: %s", sql, mysql_error(my));
-    mysql_free_result(mysql_store_result(my));
-}
-
-/* With innodb_rollback_on_timeout MariaDB's NOWAIT ends the transaction of who finds a busy row. */
-TEST(test_busy_row_never_ends_the_transaction)
-{
-    sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
-    sqlock_conn *conn;
-    sqlock *m;
-    MYSQL *app, *other;
-    int busy;
-
-    my_private_url();
-    my_private_restart("--innodb-rollback-on-timeout=ON");
-    ok(sqlock_migrate(sqlock_driver_mysql(), my_private_url(), NULL, NULL, &said));
-    ok(sqlock_open(sqlock_driver_mysql(), my_private_url(), NULL, &m, &said));
-    app = private_client();
-    other = private_client();
-    say(app, "CREATE TABLE x (id INT PRIMARY KEY, n INT) ENGINE=InnoDB");
-    say(app, "INSERT INTO x VALUES (1, 10), (2, 20)");
-    say(other, "BEGIN");
-    say(other, "UPDATE x SET n = 11 WHERE id = 1");
-    ok(sqlock_adopt_mysql(m, app, &conn, &said));
-    say(app, "BEGIN");
-    say(app, "UPDATE x SET n = 21 WHERE id = 2");
-    busy = my_private_number("SELECT VERSION() LIKE '%%MariaDB%%' OR VERSION() LIKE '5.%%'") == 1
-               ? SQLOCK_EREFUSED
-               : SQLOCK_EBUSY;
-    for (o.wait_ms = 0; o.wait_ms <= 200; o.wait_ms += 200)
-        says(busy, sqlock_row_lock(conn, ROW("x", 1), 1, &o, &said));
-    say(app, "COMMIT");
-    assert_int_equal(my_private_number("SELECT n FROM test.x WHERE id = 2"), 21);
-    sqlock_conn_free(conn);
-    sqlock_close(m);
-    mysql_close(app);
-    mysql_close(other);
-    my_private_restart("");
 }
 
 /* A manager whose user may not know of others' sessions: nobody is told, and nothing else is

@@ -16,18 +16,12 @@ static struct {
     sqlock_conn *conn;
 } s;
 
-static void strike(void)
-{
-    sqlock_conn_free(s.conn);
-}
-
 static void begin(struct world *w)
 {
     begin_mysql(w);
     s.m = open_manager(g.w, NULL);
     s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
-    ok(sqlock_adopt_mysql(s.m, native(g.app), &s.conn, &said));
-    at_end(g.w, strike);
+    s.conn = adopted(s.m, g.app);
 }
 
 static int guard(void)

@@ -116,17 +116,6 @@ static void assert_severed(int rc, int64_t begun, int32_t wait_ms)
     assert_int_equal(PQstatus(native(g.app)), CONNECTION_BAD);
 }
 
-/* An application behind the proxy, in a transaction, adopted in the place of the test's. */
-static void begin_behind(struct proxy *proxy)
-{
-    g.w->place.url = proxy_url(proxy);
-    g.app = app_connect();
-    g.adopter->close(g.conn);
-    g.conn = NULL;
-    ok(adopt(g.app, &g.conn));
-    app_exec(g.app, "BEGIN");
-}
-
 /* Nothing of ours is read by the application when the network is back. */
 TEST_AFTER(begin_guest, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left)
 {
@@ -137,7 +126,7 @@ TEST_AFTER(begin_guest, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is
         int64_t begun;
         int rc;
 
-        begin_behind(proxy);
+        begin_at(proxy_url(proxy));
         proxy_mode_set(proxy, modes[i]);
         begun = sqlock_now_us();
         rc = i < 2 ? run_until("SELECT 0, 1, 4711", begun + 100000)
@@ -159,7 +148,7 @@ TEST_AFTER(begin_guest, test_network_that_refuses_the_cancel_costs_the_link)
     int64_t begun;
     int rc;
 
-    begin_behind(proxy);
+    begin_at(proxy_url(proxy));
     proxy_refuse(proxy, 1);
     begun = sqlock_now_us();
     rc = run_until(g.side->slow, begun + 100000);
@@ -175,7 +164,7 @@ TEST_AFTER(begin_guest, test_statement_that_ends_a_little_late_is_answered)
     struct proxy *proxy = proxy_start_pg();
     int rc;
 
-    begin_behind(proxy);
+    begin_at(proxy_url(proxy));
     proxy_refuse(proxy, 1);
     rc = run_until("SELECT 0, 1 FROM pg_catalog.pg_sleep(1)", sqlock_now_us() + 100000);
     proxy_refuse(proxy, 0);
@@ -195,14 +184,10 @@ TEST_AFTER(begin_guest, test_server_that_is_stopped_is_not_waited_for)
     int64_t begun;
     int rc;
 
-    g.w->place.url = private_url();
     private_exec("CREATE SCHEMA IF NOT EXISTS %s", g.w->place.schema);
-    g.app = app_connect();
-    end_guest();
-    ok(adopt(g.app, &g.conn));
+    begin_at(private_url());
     for (int whole = 0; whole < 2; whole++) {
         backend = PQbackendPID(native(g.app));
-        app_exec(g.app, "BEGIN");
         kill(backend, SIGSTOP);
         if (whole)
             kill(postmaster, SIGSTOP);
@@ -211,9 +196,8 @@ TEST_AFTER(begin_guest, test_server_that_is_stopped_is_not_waited_for)
         kill(postmaster, SIGCONT);
         kill(backend, SIGCONT);
         assert_severed(rc, begun, 100);
-        PQreset(native(g.app));
-        end_guest();
-        ok(adopt(g.app, &g.conn));
+        if (!whole)
+            begin_at(private_url());
     }
 }
 

@@ -84,12 +84,7 @@ static struct proxy *begin_watched(struct world *w)
     struct proxy *proxy = proxy_start_pg();
 
     begin_guest(w);
-    g.w->place.url = proxy_url(proxy);
-    g.app = app_connect();
-    g.adopter->close(g.conn);
-    g.conn = NULL;
-    ok(adopt(g.app, &g.conn));
-    app_exec(g.app, "BEGIN");
+    begin_at(proxy_url(proxy));
     proxy_refuse(proxy, 1);
     setenv("PGPASSWORD", PASSWORD, 1);
     thief_start(proxy);

@@ -198,6 +198,7 @@ TEST(test_busy_timeout_of_the_application_stays_and_delays_nothing)
         write_and_undo();
         assert_int_equal(app_number(g.app, "PRAGMA busy_timeout"), 60000);
         app_exec(g.app, "COMMIT");
+        assert_int_equal(seen_by(other), 110);
     }
 }
 
@@ -274,40 +275,7 @@ TEST(test_extended_result_codes_stay_off)
     assert_int_equal(try_exec(g.app, "UPDATE app_row SET n = 7"), SQLITE_CONSTRAINT);
 }
 
-TEST(test_last_insert_rowid_is_given_back)
-{
-    begin(w, "WAL");
-    app_exec(g.app, "BEGIN; INSERT INTO app_row VALUES (50, 0)");
-    point_ok(SQLOCK_SAVEPOINT_SET);
-    ok(run("INSERT INTO main.app_row VALUES (60, 0)"));
-    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
-    assert_true(run("INSERT INTO main.app_row VALUES (60, 7)") < 0);
-    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
-    point_ok(SQLOCK_SAVEPOINT_UNDO);
-    assert_int_equal(sqlite3_last_insert_rowid(native(g.app)), 50);
-}
-
 /* ---- transactions that cannot go on ---------------------------------------------------------- */
-
-/* Nothing was read yet: the lock is worth waiting for, and the wait leaves nothing behind. */
-TEST(test_transaction_that_has_read_nothing_may_try_again)
-{
-    void *other = begin(w, "DELETE");
-
-    for (size_t j = 0; j < JOURNALS; j++) {
-        use_journal(journals[j]);
-        app_exec(other, "BEGIN IMMEDIATE; UPDATE app_row SET n = 0 WHERE id = 1");
-        app_exec(g.app, "BEGIN");
-        point_ok(SQLOCK_SAVEPOINT_SET);
-        refused(OUR_WRITE, SQLOCK_EDB, "55P03");
-        assert_int_equal(said.flags, SQLOCK_RETRY);
-        point_ok(SQLOCK_SAVEPOINT_UNDO);
-        app_exec(other, "COMMIT");
-        write_and_undo();
-        app_exec(g.app, "COMMIT");
-        assert_int_equal(seen_by(other), 100);
-    }
-}
 
 /* It goes on reading, and only the application can end it. */
 static void only_a_restart_helps(void)

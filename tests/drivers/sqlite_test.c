@@ -4,7 +4,4 @@
 #include "tests/drivers/suite.h"
 #include "tests/lib/sqlite_quirks.h"
 
-int main(void)
-{
-    return suite_run(&sqlite_quirks);
-}
+TEST_MAIN_OF_SUITE(sqlite)

@@ -1,6 +1,5 @@
 /* The suite's own means: worlds, small steps that most tests take, what is run where. */
 #include "tests/drivers/suite.h"
-#include "tests/drivers/suite_process.h"
 
 #include "tests/lib/adopt_app.h"
 
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Thread_local sqlock_error said;
 
@@ -277,6 +275,57 @@ void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element
         pthread_join(threads[i], NULL);
 }
 
+static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
+{
+    struct told *t = user;
+
+    atomic_store(&t->in_callback, 1);
+    if (state == SQLOCK_LOST)
+        atomic_store(&t->lost_us, sqlock_now_us());
+    atomic_store(&t->why, (int)sqlock_lock_why(lock));
+    atomic_store(&t->is_held, sqlock_is_held(lock));
+    atomic_store(&t->deadline, sqlock_lock_deadline_us(lock));
+    atomic_store(&t->token, sqlock_lock_token(lock));
+    atomic_store(&t->fd, sqlock_lock_fd(lock, NULL));
+    sleep_ms(atomic_load(&t->hold_up_ms));
+    while (atomic_load(&t->stay))
+        sleep_ms(1);
+    atomic_store(&t->in_callback, 0);
+    atomic_fetch_add(state == SQLOCK_LOST      ? &t->lost
+                     : state == SQLOCK_AT_RISK ? &t->at_risk
+                                               : &t->held,
+                     1);
+}
+
+sqlock_acquire_opts told_opts(struct told *t, int32_t lease_ms, unsigned flags)
+{
+    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+
+    memset(t, 0, sizeof *t);
+    o.on_event = note_event;
+    o.user = t;
+    return o;
+}
+
+static void *wait_main(void *arg)
+{
+    struct waiter *t = arg;
+
+    t->code = sqlock_acquire(t->m, t->name, &t->opts, &t->lock, &t->err);
+    t->ended_us = now_us();
+    atomic_store(&t->ended, 1);
+    if (t->code != 0 || !t->gives_back)
+        return NULL;
+    t->code = sqlock_release(t->lock, &t->err);
+    drop(t->lock);
+    return NULL;
+}
+
+void wait_start(struct waiter *t)
+{
+    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
+}
+
 int64_t margin_us(int32_t lease_ms)
 {
     return lease_ms * INT64_C(100);
@@ -289,45 +338,15 @@ bool readable_within(int fd, int32_t ms)
     return poll(&p, 1, ms) == 1 && (p.revents & POLLIN) != 0;
 }
 
-/* ---- executed again -------------------------------------------------------------------------- */
-
-#define ENV_NAME   "SQLOCK_SUITE_TRY" /* set: the program only tries to get this lock */
-#define ENV_URL    "SQLOCK_SUITE_URL"
-#define ENV_SCHEMA "SQLOCK_SUITE_SCHEMA"
-
-void suite_execute(const struct world *w, const char *name)
+void run_past(const struct world *w, const char *sql)
 {
-    setenv(ENV_NAME, name, 1);
-    setenv(ENV_URL, w->place.url, 1);
-    if (w->place.schema)
-        setenv(ENV_SCHEMA, w->place.schema, 1);
-    execl("/proc/self/exe", w->q->name, (char *)NULL);
-}
+    const char *at = strchr(sql, '{'), *end = strchr(sql, '}');
+    const char *schema = w->place.schema;
+    char text[512];
 
-/* A new process is the only one whose client library does anything for the first time. */
-static int run_executed(const struct quirks *q)
-{
-    static struct process_state before;
-    struct world w = {.q = q};
-    sqlock_error err = {0};
-    const char *changed;
-    sqlock *m = NULL;
-    int rc;
-
-    process_look(&before);
-    w.place.url = getenv(ENV_URL);
-    w.place.schema = getenv(ENV_SCHEMA);
-    spy_start(q);
-    if ((rc = open_here(&w, NULL, &m, &err)) != 0)
-        fprintf(stderr, "%s\n", err.text);
-    else
-        rc = try_once(m, getenv(ENV_NAME));
-    sqlock_close(m);
-    if ((changed = process_changed(&before)) != NULL) {
-        fprintf(stderr, "the process is not as it was: %s\n", changed);
-        return SUITE_CHANGED;
-    }
-    return -rc;
+    snprintf(text, sizeof text, "%.*s%s%ssqlock_%.*s%s", (int)(at - sql), sql, schema ? schema : "",
+             schema ? "." : "", (int)(end - at - 1), at + 1, end + 1);
+    w->q->execute(&w->place, text);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -341,47 +360,35 @@ static unsigned has(const struct quirks *q)
     bool quick = getenv("SQLOCK_TEST_QUICK") != NULL && !q->born_migrated;
     bool guards = app && test_wants(q->name) && (!q->guards || q->guards());
 
-    return (q->tries_core && !quick ? CORE_TRIED : 0) | (q->born_migrated ? 0 : EMPTY) |
-           (q->execute ? SQL : 0) | (q->leave ? DEAD_ROWS : 0) |
-           (q->between_processes ? PROCESSES : 0) |
+    return (q->tries_core && !quick ? CORE_TRIED : 0) | (q->execute ? SQL : 0) |
+           (q->leave ? DEAD_ROWS : 0) | (q->between_processes ? PROCESSES : 0) |
            (q->opens_after_fork ? FORK_OPENS : FORK_REFUSED) |
            (q->driver()->caps & SQLOCK_CAP_ONE_WRITER ? ONE_WRITER : MANY_WRITERS) |
            (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |
            (app && app->slow ? SLOW_STEP : 0) | (app && app->kill ? KILLS : 0) |
-           (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE;
+           (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE | FORKS;
 }
 
 enum { TESTS_MOST = 400 };
 
-static int by_line(const void *a, const void *b)
+/* Who forks comes first. libtsan maps 1.2 MB at each dlclose() and never unmaps them, the driver
+ * for SQLite looks at every library when it connects, and a child of a process with more in one
+ * piece than the machine's memory is refused. */
+static int by_place(const void *a, const void *b)
 {
-    const struct run *x = a, *y = b;
+    const struct suite_test *x = ((const struct run *)a)->test, *y = ((const struct run *)b)->test;
+    int forks = (y->needs & FORKS ? 1 : 0) - (x->needs & FORKS ? 1 : 0);
+    int file = strcmp(x->file, y->file);
 
-    return x->test->line - y->test->line;
+    return forks != 0 ? forks : file != 0 ? file : x->line - y->line;
 }
 
-/* Put the file's tests that fit behind the n that are there; how many there are then. */
-static size_t add_file(const struct quirks *q, unsigned there, const char *file, struct run *runs,
-                       size_t n)
+int suite_run_files(const struct quirks *q, const char *prefix)
 {
-    size_t begin = n;
-
-    for (const struct suite_test *t = all_tests; t; t = t->next) {
-        if (strcmp(t->file, file) != 0 || (t->needs & ~there))
-            continue;
-        if (n == TESTS_MOST) {
-            fprintf(stderr, "there are too many tests for their table\n");
-            exit(1);
-        }
-        runs[n++] = (struct run){.test = t, .q = q};
-    }
-    qsort(runs + begin, n - begin, sizeof *runs, by_line);
-    return n;
-}
-
-static int run_all(const struct quirks *q, const char *name, struct run *runs, size_t n)
-{
+    static struct run runs[TESTS_MOST];
     struct CMUnitTest tests[TESTS_MOST];
+    unsigned there;
+    size_t n = 0;
     int code = 0;
 
     if (q->missing && q->missing(&code))
@@ -390,97 +397,19 @@ static int run_all(const struct quirks *q, const char *name, struct run *runs, s
         printf("SKIP: %s is not among the drivers to test\n", q->name);
         return 0;
     }
+    there = has(q);
+    for (const struct suite_test *t = all_tests; t; t = t->next) {
+        if (strncmp(t->file, prefix, strlen(prefix)) != 0 || (t->needs & ~there))
+            continue;
+        if (n == TESTS_MOST) {
+            fprintf(stderr, "there are too many tests for their table\n");
+            return 1;
+        }
+        runs[n++] = (struct run){.test = t, .q = q};
+    }
+    qsort(runs, n, sizeof *runs, by_place);
     for (size_t i = 0; i < n; i++)
         tests[i] =
             (struct CMUnitTest){runs[i].test->name, world_run, world_begin, world_end, &runs[i]};
-    return _cmocka_run_group_tests(name, tests, n, NULL, NULL) == 0 ? 0 : 1;
-}
-
-int suite_run_file(const struct quirks *q, const char *file)
-{
-    static struct run runs[TESTS_MOST];
-
-    return run_all(q, file, runs, add_file(q, has(q), file, runs, 0));
-}
-
-#define SUITE(name) "tests/drivers/suite_" name ".c"
-
-static int run_suite(const struct quirks *q)
-{
-    static struct run runs[TESTS_MOST];
-    /* Who forks comes first. libtsan maps 1.2 MB at each dlclose() and never unmaps them, the
-     * driver for SQLite looks at every library when it connects, and a child of a process with more
-     * in one piece than the machine's memory is refused. */
-    const struct {
-        const char *file;
-        unsigned needs;
-    } files[] = {
-        {SUITE("names"), 0},
-        {SUITE("fork"), 0},
-        {SUITE("processes"), PROCESSES | LEISURE},
-        {SUITE("child"), PROCESSES},
-        {SUITE("stale"), GUARDS | PROCESSES},
-        {SUITE("lease"), 0},
-        {SUITE("ended"), 0},
-        {SUITE("unsure"), 0},
-        {SUITE("import"), 0},
-        {SUITE("loss"), 0},
-        {SUITE("renewal"), 0},
-        {SUITE("wait"), 0},
-        {SUITE("arguments"), 0},
-        {SUITE("threads"), 0},
-        {SUITE("async"), 0},
-        {SUITE("scope"), 0},
-        {SUITE("list"), 0},
-        {SUITE("schema"), 0},
-        {SUITE("versions"), 0},
-        {SUITE("reap"), 0},
-        {SUITE("register"), 0},
-        {SUITE("register_lost"), 0},
-        {SUITE("reap_sql"), SQL},
-        {SUITE("load"), DEAD_ROWS | LEISURE},
-        {SUITE("adopt"), ADOPTION},
-        {SUITE("adopt_cut"), ADOPTION},
-        {SUITE("guard"), ADOPTION},
-        {SUITE("rowlock"), GUARDS},
-        {SUITE("rowlock_keys"), GUARDS},
-        {SUITE("rowlock_wait"), ADOPTION},
-        {SUITE("rowlock_blockers"), GUARDS},
-        {SUITE("deadlock"), GUARDS | DEADLOCKS},
-        {SUITE("matrix"), GUARDS},
-        {SUITE("cas"), ADOPTION},
-        {SUITE("cas_columns"), ADOPTION},
-        {SUITE("cas_race"), ADOPTION},
-        {SUITE("fence"), ADOPTION},
-        {SUITE("retry"), 0},
-        {SUITE("rowlock_race"), ADOPTION},
-    };
-    enum { FILES = sizeof files / sizeof *files };
-    unsigned there = has(q);
-    size_t n = 0;
-
-    for (const struct suite_test *t = all_tests; t; t = t->next) {
-        size_t i = 0;
-
-        while (i < FILES && strcmp(t->file, files[i].file) != 0)
-            i++;
-        if (i == FILES && strncmp(t->file, SUITE(""), strlen("tests/drivers/suite_")) == 0) {
-            fprintf(stderr, "%s is not in the suite's list\n", t->file);
-            return 1;
-        }
-    }
-    for (size_t i = 0; i < FILES; i++)
-        if ((files[i].needs & ~there) == 0)
-            n = add_file(q, there, files[i].file, runs, n);
-    return run_all(q, q->name, runs, n);
-}
-
-/* What asks the server what it can do is a use of the client library already. */
-int suite_run(const struct quirks *q)
-{
-    int code = 0;
-
-    if (q->missing && q->missing(&code))
-        return code;
-    return getenv(ENV_NAME) ? run_executed(q) : run_suite(q);
+    return _cmocka_run_group_tests(q->name, tests, n, NULL, NULL) == 0 ? 0 : 1;
 }

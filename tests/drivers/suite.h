@@ -8,6 +8,7 @@
 #define SQLOCK_TESTS_DRIVERS_SUITE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@
 /* ---- worlds ---------------------------------------------------------------------------------- */
 
 enum { WORLD_MANAGERS = 32, WORLD_APPS = 8, WORLD_ENDS = 4 };
+enum { GRAIN_MS = 1 }; /* of servers' clocks */
 
 struct world {
     const struct quirks *q;
@@ -49,14 +51,13 @@ struct world {
  *     {
  *         sqlock_lock *lock = take(a, "nightly");
  *
- * suite.c lists the suite's files. The tests of another program, which ends with TEST_MAIN_ON, are
- * those of its file. */
+ * The suite is the tests of all files suite_*.c. Those of another program, which ends with
+ * TEST_MAIN_ON, are those of its file. */
 
 /* What a test needs. A guard needs an application's connection that can be adopted, and a server
  * that can keep one. */
 enum {
     CORE_TRIED = 1 << 0, /* quirks have tries_core */
-    EMPTY = 1 << 1,      /* an empty database has no schema */
     SQL = 1 << 2,        /* it can be run past the library */
     DEAD_ROWS = 1 << 3,  /* they can be made by the thousand */
     PROCESSES = 1 << 4,  /* they meet in one database */
@@ -71,8 +72,14 @@ enum {
     KILLS = 1 << 13,     /* the server can end a session */
     DEADLOCKS = 1 << 14, /* a request of ours can meet one */
     LEISURE = 1 << 15,   /* not in a hurry (make quick), but on the fake database */
-    BARE = 1 << 16       /* no need: the world begins without a schema */
+    BARE = 1 << 16,      /* no need: the world begins without a schema */
+    FORKS = 1 << 17      /* nor this: it is run before those that do not */
 };
+
+/* What all tests of a file need; set before this header. */
+#ifndef SUITE_NEEDS
+#define SUITE_NEEDS 0
+#endif
 
 struct suite_test {
     const char *name, *file;
@@ -121,17 +128,24 @@ void suite_add(struct suite_test *t);
 #define TEST_ADD(needs, stage, f, run)                                                             \
     __attribute__((constructor)) static void f##_is_a_test(void)                                   \
     {                                                                                              \
-        static struct suite_test t = {#f, __FILE__, __LINE__, run, stage, needs, NULL};            \
+        static struct suite_test t = {#f,  __FILE__, __LINE__, run, stage, (needs) | SUITE_NEEDS,  \
+                                      NULL};                                                       \
         suite_add(&t);                                                                             \
     }
 
-/* What main() returns: all tests of the suite that fit the driver, or those of a file. */
+/* What main() returns: all tests of the suite that fit the driver, or those of files whose paths
+ * begin so. */
 int suite_run(const struct quirks *q);
-int suite_run_file(const struct quirks *q, const char *file);
+int suite_run_files(const struct quirks *q, const char *prefix);
+#define TEST_MAIN_OF_SUITE(server)                                                                 \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return suite_run(&server##_quirks);                                                        \
+    }
 #define TEST_MAIN_ON(server)                                                                       \
     int main(void)                                                                                 \
     {                                                                                              \
-        return suite_run_file(&server##_quirks, __FILE__);                                         \
+        return suite_run_files(&server##_quirks, __FILE__);                                        \
     }
 
 /* ---- what a call said ------------------------------------------------------------------------ */
@@ -200,6 +214,9 @@ void check_state(sqlock_state expected, sqlock_lock *lock, const char *what, con
 void check_lost(sqlock_lock *lock, sqlock_why why, const char *what, const char *file, int line);
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
+/* Run SQL past the library: {lock} is its table of that name. */
+void run_past(const struct world *w, const char *sql);
+
 /* exec this program again, in the place of this process: it tries to get the lock in w's place and
  * ends with the code of that, without its sign; or with SUITE_CHANGED, if that changed what is the
  * whole process's. Returns if it cannot. */
@@ -221,8 +238,9 @@ void spy_find_dead(sqlock_stmt stmt, int skip);
 void spy_stop_failures(sqlock_stmt stmt, int64_t until_us);
 /* The next n renewals are told that others were granted the lock, and are not asked for. */
 void spy_deny_renewals(int n);
-/* From now on acquires get no answer, and do not arrive. */
-void spy_hold_back_acquires(void);
+/* From now on so many of these requests get no answer, and do not arrive. */
+void spy_hold_back(sqlock_stmt stmt, int most);
+#define spy_hold_back_acquires() spy_hold_back(SQLOCK_STMT_ACQUIRE, INT32_MAX)
 int spy_held_back(void); /* how many that were */
 /* No more of that; 1: the first of them arrives after all, before the next request that is made. */
 void spy_arrive(int arrive);
@@ -230,6 +248,33 @@ void spy_arrive(int arrive);
 /* Threads, one for each element of the array, all at once: main is given the element. They have
  * ended when this returns. */
 void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element));
+
+/* What callbacks saw; they run on the library's thread, so nothing is asserted in them. Static,
+ * since one may be called when the test has returned. */
+struct told {
+    atomic_int at_risk, held, lost; /* how often that was said */
+    _Atomic int64_t lost_us;
+    atomic_int why, is_held, fd;
+    _Atomic int64_t deadline, token;
+    atomic_int in_callback, hold_up_ms, stay; /* stay: it does not return */
+};
+/* For a lock whose callbacks are noted there, and which is not waited for. */
+sqlock_acquire_opts told_opts(struct told *t, int32_t lease_ms, unsigned flags);
+
+/* An acquire on a thread of its own, which the test joins. */
+struct waiter {
+    sqlock *m;
+    const char *name;
+    sqlock_acquire_opts opts;
+    bool gives_back; /* what it got */
+    pthread_t thread;
+    int code; /* and what comes of it */
+    int64_t ended_us;
+    atomic_int ended;
+    sqlock_lock *lock;
+    sqlock_error err;
+};
+void wait_start(struct waiter *t);
 
 /* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth. */
 int64_t margin_us(int32_t lease_ms);

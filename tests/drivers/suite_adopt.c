@@ -1,5 +1,7 @@
 /* P14: a guest behaves. On a connection of the application's, whatever the driver did there, the
- * application finds its transaction, its answers and its session as they were. */
+ * application finds its transaction, its answers and its session as they were; also where a
+ * statement is cut by its deadline, by cancel, by the end of the session. */
+#define SUITE_NEEDS ADOPTION
 #include "tests/drivers/suite_guest.h"
 
 /* ---- adopting -------------------------------------------------------------------------------- */
@@ -49,24 +51,6 @@ TEST_AFTER(begin_guest, test_state_follows_the_application)
 
 /* ---- the application's transaction ----------------------------------------------------------- */
 
-TEST_AFTER(begin_guest, test_requests_are_part_of_the_applications_transaction)
-{
-    int64_t n = 10;
-
-    for (const char *const *begin = g.side->begins; *begin; begin++) {
-        app_exec(g.app, *begin);
-        be_a_guest();
-        assert_int_equal(seen_by(g.app), n + 100);
-        app_exec(g.app, "ROLLBACK");
-        assert_int_equal(seen_by(g.app), n);
-        app_exec(g.app, *begin);
-        app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1"); /* an old transaction */
-        be_a_guest();
-        app_exec(g.app, "COMMIT");
-        assert_int_equal(seen_by(g.app), n += 101);
-    }
-}
-
 TEST_AFTER(begin_in_transaction, test_undo_takes_back_only_what_was_done_since_the_savepoint)
 {
     app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
@@ -77,21 +61,6 @@ TEST_AFTER(begin_in_transaction, test_undo_takes_back_only_what_was_done_since_t
     assert_int_equal(seen_by(g.app), 11);
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(g.app), 11);
-}
-
-TEST_AFTER(begin_in_transaction, test_savepoints_of_the_application_survive)
-{
-    app_exec(g.app, "SAVEPOINT a", "UPDATE app_row SET n = n + 1 WHERE id = 1", "SAVEPOINT b");
-    be_a_guest();
-    assert_int_equal(seen_by(g.app), 111);
-    app_exec(g.app, "ROLLBACK TO SAVEPOINT b"); /* reaches behind what we did */
-    assert_int_equal(seen_by(g.app), 11);
-    be_a_guest();
-    app_exec(g.app, "RELEASE SAVEPOINT b");
-    assert_int_equal(seen_by(g.app), 111);
-    app_exec(g.app, "ROLLBACK TO SAVEPOINT a");
-    assert_int_equal(seen_by(g.app), 10);
-    app_exec(g.app, "COMMIT");
 }
 
 /* Its name is ours by its beginning only: an application may have the same. */
@@ -145,57 +114,19 @@ TEST_AFTER(begin_app, test_values_are_fitted_to_the_columns_of_the_application)
     assert_int_equal(app_number(g.app, "SELECT b FROM app_types"), 1000 - 32768);
 }
 
-TEST_AFTER(begin_in_transaction, test_asking_in_a_transaction_leaves_it_as_running_does)
-{
-    const sqlock_value values[] = {number(5), number(1)};
-
-    point_ok(SQLOCK_SAVEPOINT_SET);
-    ok(ask("UPDATE app_row SET n = ? WHERE id = ?", values, 2));
-    assert_int_equal(seen_by(g.app), 5);
-    assert_true(ask("UPDATE no_such_table SET n = ? WHERE id = ?", values, 2) < 0);
-    undo_failed();
-    assert_int_equal(seen_by(g.app), 10);
-    app_exec(g.app, "COMMIT");
-    assert_int_equal(seen_by(g.app), 10);
-}
-
 /* ---- what the application reads next --------------------------------------------------------- */
 
 /* While an answer has not been read to its end there is no room for a request. */
 TEST_AFTER(begin_in_transaction, test_half_read_answer_is_left_alone)
 {
-    void *conn = NULL;
-
     g.side->start_reading(g.app);
-    if (g.side->one_answer) {
-        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
-        says(SQLOCK_ESTATE, run(OUR_READ));
-        says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
-        says(SQLOCK_ESTATE, adopt(g.app, &conn));
-        assert_null(conn);
-    } else {
+    if (g.side->one_answer)
+        assert_in_the_middle();
+    else
         be_a_guest();
-    }
     assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
     be_a_guest();
     app_exec(g.app, "COMMIT");
-}
-
-TEST_AFTER(begin_app, test_settings_and_handlers_are_as_before)
-{
-    char *before;
-
-    app_exec(g.app, g.side->begins[0]);
-    before = g.side->settings(g.app);
-    assert_true(strlen(before) > 0);
-    ok(adopt(g.app, &g.conn));
-    be_a_guest();
-    still_tells(before, g.side->settings);
-    before = g.side->settings(g.app);
-    app_exec(g.app, "COMMIT");
-    end_guest();
-    app_exec(g.app, g.side->begins[0]);
-    still_tells(before, g.side->settings);
 }
 
 TEST_AFTER(begin_guest, test_prepared_statement_of_the_application_survives)
@@ -208,13 +139,94 @@ TEST_AFTER(begin_guest, test_prepared_statement_of_the_application_survives)
     assert_int_equal(g.side->run_prepared(g.app), 42);
 }
 
-TEST_AFTER(begin_in_transaction, test_what_is_told_of_the_last_statement_is_given_back)
-{
-    char *before;
+/* ---- statements that are cut ----------------------------------------------------------------- */
 
-    app_exec(g.app, "INSERT INTO app_row VALUES (2, 20), (3, 30)");
-    before = g.side->last(g.app);
-    be_a_guest();
-    still_tells(before, g.side->last);
+/* The application goes on with what it had done before. */
+static void goes_on(void)
+{
+    undo_failed();
+    assert_int_equal(seen_by(g.app), 11);
     app_exec(g.app, "COMMIT");
+    assert_int_equal(seen_by(g.app), 11);
+}
+
+TEST_WITH(SLOW_STEP, begin_in_transaction, test_statement_is_cut_at_the_deadline)
+{
+    int64_t begun;
+
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    begun = sqlock_now_us();
+    says(SQLOCK_ETIMEOUT, run_until(g.side->slow, begun + 200000));
+    assert_between(200000, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
+    goes_on();
+}
+
+TEST_AFTER(begin_in_transaction, test_nothing_is_sent_when_the_deadline_has_passed)
+{
+    says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, sqlock_now_us() - 1));
+    assert_int_equal(said.flags & SQLOCK_RECONNECT, 0);
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+}
+
+TEST_WITH(SLOW_STEP, begin_in_transaction, test_statement_is_cut_by_cancel)
+{
+    int64_t begun = sqlock_now_us();
+    int rc;
+
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    do_later(200, g.adopter->cancel, g.conn);
+    rc = run(g.side->slow);
+    await_later();
+    says(SQLOCK_ECANCELLED, rc);
+    assert_between(0, sqlock_now_us() - begun, patience_ms(5000) * INT64_C(1000));
+    goes_on();
+}
+
+/* Savepoints are not cut: what was begun must be undone. */
+TEST_AFTER(begin_in_transaction, test_cancel_cuts_the_next_run_and_no_other)
+{
+    g.adopter->cancel(g.conn);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    says(SQLOCK_ECANCELLED, run(OUR_WRITE));
+    point_ok(SQLOCK_SAVEPOINT_UNDO);
+    ok(run(OUR_READ));
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(g.app, "COMMIT");
+}
+
+/* Another client has locked what our statement needs. */
+TEST_AFTER(begin_guest, test_wait_for_a_row_ends_at_the_deadline)
+{
+    int64_t begun;
+    void *other = app_connect();
+
+    app_exec(other, g.side->begins[0], "UPDATE app_row SET n = 0 WHERE id = 1");
+    app_exec(g.app, g.side->begins[0]);
+    point_ok(SQLOCK_SAVEPOINT_SET);
+    begun = sqlock_now_us();
+    assert_true(run_until(OUR_WRITE, begun + 200000) < 0);
+    assert_between(g.side->tells_locked ? 0 : 200000, sqlock_now_us() - begun,
+                   patience_ms(3000) * INT64_C(1000));
+    undo_failed();
+    assert_int_equal(seen_by(g.app), 10);
+    app_exec(other, "ROLLBACK");
+    app_exec(g.app, "UPDATE app_row SET n = n + 1 WHERE id = 1", "COMMIT");
+    assert_int_equal(seen_by(other), 11);
+}
+
+TEST_AFTER(begin_guest, test_end_of_the_session_is_told)
+{
+    if (g.side->kill) {
+        app_exec(g.app, g.side->begins[0]);
+        point_ok(SQLOCK_SAVEPOINT_SET);
+        g.side->kill(g.app);
+        assert_true(run(OUR_WRITE) < 0);
+        assert_int_equal(said.flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE), SQLOCK_RECONNECT);
+        assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+        assert_true(point(SQLOCK_SAVEPOINT_UNDO) < 0);
+    }
 }

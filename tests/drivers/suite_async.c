@@ -1,8 +1,6 @@
 /* Requests for event loops: start, descriptor, step, finish; and cancel. */
 #include "tests/drivers/suite.h"
 
-#include <stdatomic.h>
-
 /* As an event loop does it. */
 static int loop_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
@@ -185,31 +183,17 @@ CORE_TEST(test_waiting_requests_do_not_keep_renewals_waiting, a, b)
     give(busy);
 }
 
-static struct {
-    atomic_int begun, ended;
-} slow;
+static struct told slow;
 
-static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
-{
-    (void)lock;
-    (void)state;
-    (void)user;
-    atomic_fetch_add(&slow.begun, 1);
-    sleep_ms(500);
-    atomic_fetch_add(&slow.ended, 1);
-}
-
-/* A lock at risk, with its callback running. */
+/* A lock at risk, with its callback running, which takes half a second. */
 static sqlock_lock *take_with_slow_callback(sqlock *m)
 {
-    sqlock_acquire_opts o = wait_opts(0, 1500, SQLOCK_NO_RENEW);
+    sqlock_acquire_opts o = told_opts(&slow, 1500, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
-    atomic_store(&slow.begun, 0);
-    atomic_store(&slow.ended, 0);
-    o.on_event = slow_callback;
+    atomic_store(&slow.hold_up_ms, 500);
     lock = take_with(m, "nightly", &o);
-    assert_soon(atomic_load(&slow.begun) == 1, patience_ms(3000));
+    assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
     return lock;
 }
 
@@ -223,10 +207,10 @@ CORE_TEST(test_start_of_a_release_does_not_wait_for_a_callback, m)
     ok(sqlock_release_start(lock, &op, &said));
     ok(loop_finish(op, NULL, &said));
     assert_between(0, now_us() - begun, late_ms(300) * INT64_C(1000));
-    assert_int_equal(atomic_load(&slow.ended), 0);
+    assert_int_equal(atomic_load(&slow.at_risk), 0);
     drop(lock);
-    assert_int_equal(atomic_load(&slow.ended), 1);
-    assert_int_equal(atomic_load(&slow.begun), 1); /* of the loss nothing was told */
+    assert_int_equal(atomic_load(&slow.at_risk), 1);
+    assert_int_equal(atomic_load(&slow.lost), 0);
 }
 
 /* Whoever waits for the lock does not wait for the callback; who released it does. */
@@ -236,7 +220,7 @@ CORE_TEST(test_release_gives_the_lock_back_before_it_waits_for_a_callback, m)
 
     ok(sqlock_release(lock, &said)); /* its lease ends before the callback does */
     assert_state(SQLOCK_RELEASED, lock);
-    assert_int_equal(atomic_load(&slow.ended), 1);
+    assert_int_equal(atomic_load(&slow.at_risk), 1);
 }
 
 /* The request cannot be made any more; its handle still has to be finished. */

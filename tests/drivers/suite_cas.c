@@ -1,4 +1,5 @@
 /* P13: compare and set on a row of the application's own table, in its own transaction. */
+#define SUITE_NEEDS ADOPTION
 #include "tests/drivers/suite_cas.h"
 
 /* ---- what it says ---------------------------------------------------------------------------- */

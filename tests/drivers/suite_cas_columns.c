@@ -1,4 +1,5 @@
 /* P13: which columns, values and names compare and set takes, and what it makes of them. */
+#define SUITE_NEEDS ADOPTION
 #include "tests/drivers/suite_cas.h"
 
 TEST_AFTER(set_cas_stage, test_assignments_are_values_or_expressions)

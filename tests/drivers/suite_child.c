@@ -1,4 +1,5 @@
 /* P17: what a child of a process with a manager may open itself. */
+#define SUITE_NEEDS (PROCESSES | FORKS)
 #include "tests/drivers/suite.h"
 
 #include <signal.h>
@@ -74,34 +75,17 @@ static int be_refused(void *arg)
     return is_refused(((struct family *)arg)->w);
 }
 
-static int be_refused_after_closing(void *arg)
-{
-    const struct family *f = arg;
-
-    sqlock_close(f->inherited); /* does nothing here */
-    assert_int_equal(is_refused(f->w), 0);
-    return child_wait(child_start(be_refused, arg), patience_ms(10000)); /* a child of the child */
-}
-
-TEST_IF(FORK_REFUSED, test_child_of_a_process_with_a_manager_is_refused_one)
-{
-    struct family f = {.w = w};
-
-    f.inherited = open_manager(f.w, NULL);
-    sqlock_lock *lock = take_for(f.inherited, "nightly", patience_ms(500), 0);
-    assert_int_equal(child_wait(child_start(be_refused_after_closing, &f), patience_ms(20000)), 0);
-    ok(sqlock_renew(lock, &said));
-    assert_int_equal(open_code(f.w), 0); /* here it may have as many as it likes */
-    give(lock);
-}
-
+/* Until it is told to go on, after the parent's last close. */
 static int be_refused_later(void *arg)
 {
     const struct family *f = arg;
     char byte;
 
     assert_int_equal(read(f->go[0], &byte, 1), 1);
-    return is_refused(f->w);
+    assert_int_equal(is_refused(f->w), 0);
+    sqlock_close(f->inherited); /* does nothing here */
+    assert_int_equal(is_refused(f->w), 0);
+    return child_wait(child_start(be_refused, arg), patience_ms(10000)); /* a child of the child */
 }
 
 static int open_first_and_last(void *arg)
@@ -118,16 +102,15 @@ static int open_first_and_last(void *arg)
 }
 
 /* What counts is what was open at the fork: nothing that the parent does later mends it. */
-TEST_IF(FORK_REFUSED, test_child_that_comes_after_the_last_close_may_open_a_manager)
+TEST_IF(FORK_REFUSED, test_only_a_child_that_comes_after_the_last_close_may_open_a_manager)
 {
-    struct family f = {.w = w};
-    sqlock *m = open_manager(f.w, NULL);
+    struct family f = {.w = w, .inherited = open_manager(w, NULL)};
     pid_t early, late;
 
     assert_int_equal(pipe(f.go), 0);
-    give(take(m, "nightly"));
+    give(take(f.inherited, "nightly"));
     early = child_start(be_refused_later, &f);
-    close_manager(f.w, m);
+    close_manager(f.w, f.inherited);
     late = child_start(open_first_and_last, &f);
     assert_int_equal(child_wait(late, patience_ms(20000)), 0);
     assert_int_equal(write(f.go[1], "", 1), 1);
@@ -144,10 +127,12 @@ static int execute_tries(void *arg)
     struct family *f = arg;
 
     sqlock_close(f->inherited);
+    signal(SIGPIPE, SIG_DFL); /* the tests' own client library may have had it ignored */
     suite_execute(f->w, "nightly");
     return 99;
 }
 
+/* P19: it ends with 0 only if it has left signals, locale and environment alone. */
 TEST(test_executed_program_opens_a_manager_of_its_own)
 {
     struct family f = {.w = w};
@@ -158,23 +143,4 @@ TEST(test_executed_program_opens_a_manager_of_its_own)
     assert_true(sqlock_is_held(lock));
     give(lock);
     assert_int_equal(child_wait(child_start(execute_tries, &f), patience_ms(20000)), 0);
-}
-
-/* ---- what is the whole process's ------------------------------------------------------------- */
-
-/* The tests' own use of a client library may have had SIGPIPE ignored: then it would stay so. */
-static int execute_with(void *arg)
-{
-    struct family *f = arg;
-
-    signal(SIGPIPE, SIG_DFL);
-    suite_execute(f->w, "nightly");
-    return 99;
-}
-
-TEST(test_P19_a_manager_leaves_signals_locale_and_environment_alone)
-{
-    struct family f = {.w = w};
-
-    assert_int_equal(child_wait(child_start(execute_with, &f), patience_ms(20000)), 0);
 }

@@ -1,26 +1,10 @@
 /* P18: a request of ours that the server ends to end a deadlock. Somebody was in its way, and so it
  * is told; not that the database fails. On MariaDB and MySQL: elsewhere a request waits for one row
  * alone. */
+#define SUITE_NEEDS (GUARDS | DEADLOCKS)
 #include "tests/drivers/suite_guest.h"
 
-/* An acquire on a thread of its own. */
-static struct victim {
-    pthread_t thread;
-    sqlock *m;
-    int32_t wait_ms;
-    int code;
-    sqlock_lock *lock;
-    sqlock_error err;
-} v;
-
-static void *acquire(void *arg)
-{
-    sqlock_acquire_opts o = wait_opts(v.wait_ms, 0, 0);
-
-    (void)arg;
-    v.code = sqlock_acquire(v.m, "nightly", &o, &v.lock, &v.err);
-    return NULL;
-}
+static struct waiter v;
 
 /* This look is made anew when nobody has looked for 100 ms. */
 static void await_victim_waits(void)
@@ -46,10 +30,8 @@ static void meet(sqlock *m, int32_t wait_ms)
         app_exec(g.app, "UPDATE app_row SET n = n + 1");
     app_exec(g.app, "INSERT INTO sqlock_lock (ns, name, token, idle_since) "
                     "VALUES ('', 'nightly', 1, 1)");
-    memset(&v, 0, sizeof v);
-    v.m = m;
-    v.wait_ms = wait_ms;
-    assert_int_equal(pthread_create(&v.thread, NULL, acquire, NULL), 0);
+    v = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
+    wait_start(&v);
     await_victim_waits();
     app_exec(g.app, "UPDATE sqlock_meta SET min_reader = min_reader + 1");
 }

@@ -127,22 +127,6 @@ TEST(test_release_whose_reply_was_lost_says_released_after_others_without_a_brea
     expect_holder(a, next);
 }
 
-/* P5: each break has a note of its own. */
-TEST(test_release_whose_reply_was_lost_after_two_breaks_says_broken)
-{
-    struct broken s = broken_lock(w);
-    sqlock_lock *second = take_for(s.b, "nightly", 20000, SQLOCK_NO_RENEW);
-    sqlock_lock *next;
-
-    ok(sqlock_break(s.a, "nightly", sqlock_lock_token(second), &said));
-    next = others(s.a);
-    spy_lose_reply(SQLOCK_STMT_RELEASE);
-    loses(sqlock_release, s.lock, SQLOCK_WHY_BROKEN);
-    spy_lose_reply(SQLOCK_STMT_RELEASE);
-    loses(sqlock_release, second, SQLOCK_WHY_BROKEN);
-    expect_holder(s.b, next);
-}
-
 /* P4: after the deadline nobody need be asked. */
 CORE_TEST(test_renew_after_the_deadline_says_expired_without_a_request)
 {
@@ -177,16 +161,6 @@ CORE_TEST(test_renew_by_hand_ends_with_the_longest_hold)
     says(SQLOCK_ESTATE, sqlock_renew(lock, &said));
     assert_true(sqlock_is_held(lock));
     await_lost(lock, SQLOCK_WHY_MAX_HOLD);
-}
-
-/* P3: the reason that was told first stays. */
-TEST(test_release_after_expiry_and_take_over_says_lost, a, b)
-{
-    sqlock_lock *lock = take_for(a, "nightly", 200, SQLOCK_NO_RENEW), *next = take(b, "nightly");
-
-    assert_lost(lock, SQLOCK_WHY_EXPIRED);
-    loses(sqlock_release, lock, SQLOCK_WHY_EXPIRED);
-    expect_holder(a, next);
 }
 
 /* P5: the owner's number lets another program settle what a dead one asked for. A request that was

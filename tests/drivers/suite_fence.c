@@ -1,5 +1,6 @@
 /* Data beside the lock's own database: an older holder's token does not pass where a newer one was.
  */
+#define SUITE_NEEDS ADOPTION
 #include <sqlock/cas.h>
 
 #include "tests/drivers/suite_guest.h"

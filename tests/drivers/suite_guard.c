@@ -1,4 +1,5 @@
 /* P11: a lease proved, and kept from everybody else, in the application's own transaction. */
+#define SUITE_NEEDS ADOPTION
 #include <sqlock/rows.h>
 #include <sqlock/transaction.h>
 
@@ -74,101 +75,6 @@ TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_nobody)
     app_exec(g.app, "COMMIT");
     if (s.one_writer) /* it was not done */
         ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
-    assert_true(is_free(s.thief, "sale"));
-}
-
-/* ---- and nobody guards ----------------------------------------------------------------------- */
-
-enum { TRIERS = 8, TRIES = 25, TRYING_MS = 500 };
-
-struct trier {
-    sqlock *m;
-    int64_t until;
-    int granted, busy, guarded, unnamed; /* unnamed: busy, and not told by whom */
-    int other;                           /* any other answer */
-    sqlock_error err;                    /* of the last one of these two */
-};
-
-static void *try_main(void *arg)
-{
-    struct trier *t = arg;
-
-    for (int i = 0; i < TRIES || now_us() < t->until; i++) {
-        sqlock_holder holder = {.size = sizeof holder};
-        sqlock_acquire_opts o = wait_opts(0, 10000, SQLOCK_NO_RENEW);
-        sqlock_lock *lock = NULL;
-        sqlock_error err = {0};
-        int rc;
-
-        o.holder = &holder;
-        rc = sqlock_acquire(t->m, "sale", &o, &lock, &err);
-        if (rc == 0 && (rc = sqlock_release(lock, &err)) == 0)
-            t->granted++;
-        else if (rc == SQLOCK_EBUSY && holder.token > 0)
-            t->busy++;
-        else if (rc == SQLOCK_EGUARDED)
-            t->guarded++;
-        else if (rc == SQLOCK_EBUSY)
-            t->unnamed++;
-        else
-            t->other++;
-        if (rc != 0 && holder.token == 0)
-            t->err = err;
-        drop(lock);
-    }
-    return NULL;
-}
-
-/* All at once; what they were told together. One in a thousand meets others who write the row each
- * time that it looks, for 50 ms; more do while writers wait for a processor. */
-static struct trier try_all(struct world *w)
-{
-    struct trier t[TRIERS] = {0}, sum = {0};
-    int32_t waited_ms = late_ms(0), refused;
-
-    for (int i = 0; i < TRIERS; i++)
-        t[i].m = open_manager(w, NULL);
-    for (int i = 0; i < TRIERS; i++)
-        t[i].until = now_us() + TRYING_MS * 1000;
-    run_threads(TRIERS, t, sizeof *t, try_main);
-    for (int i = 0; i < TRIERS; i++) {
-        sum.granted += t[i].granted;
-        sum.busy += t[i].busy;
-        sum.guarded += t[i].guarded;
-        sum.unnamed += t[i].unnamed;
-        sum.other += t[i].other;
-        if (t[i].err.code != 0)
-            sum.err = t[i].err;
-    }
-    refused = sum.busy + sum.guarded + sum.unnamed;
-    waited_ms = late_ms(0) - waited_ms;
-    if (sum.other > 0 || sum.unnamed > refused / 1000 + 1 + TRIERS * waited_ms / 50)
-        fail_msg("of %d refusals %d name nobody, and %d are none: %s", refused, sum.unnamed,
-                 sum.other, sum.err.text);
-    return sum;
-}
-
-/* P9: a refusal says by whom, and of a guard only where there is one. */
-TEST_IF(GUARDS | MANY_WRITERS, test_those_who_merely_try_are_told_of_each_other_and_of_no_guard)
-{
-    struct trier sum = try_all(w);
-
-    assert_int_equal(sum.guarded, 0);
-    assert_true(sum.granted > 10 && sum.busy > 50);
-}
-
-/* P11: nor do they take each other for somebody who writes the row. */
-TEST_IF(GUARDS | MANY_WRITERS, test_those_who_try_beside_a_guard_are_all_told_of_it)
-{
-    struct trier sum;
-
-    set_stage(w, 10000, SQLOCK_NO_RENEW);
-    begin_guarded(g.side->begins[0]);
-    says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
-    sum = try_all(g.w);
-    assert_int_equal(sum.granted + sum.busy, 0);
-    assert_true(sum.guarded > 50);
-    app_exec(g.app, "COMMIT");
     assert_true(is_free(s.thief, "sale"));
 }
 
@@ -326,25 +232,6 @@ TEST_IF(GUARDS | ONE_WRITER, test_guarded_lease_that_is_not_renewed_is_told_lost
     assert_true(readable_within(fd, LEASE_MS));
     assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
     assert_true(is_free(s.thief, "sale"));
-}
-
-/* P5: the release was not applied, which its answer alone may tell. */
-TEST_IF(GUARDS | ONE_WRITER, test_release_that_a_guard_kept_out_is_settled_after_the_longest_hold)
-{
-    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
-
-    set_stage(w, 10000, 0);
-    drop(s.lock);
-    o.lease_ms = 10000;
-    o.max_hold_ms = 1;
-    s.lock = take_with(s.m, "order", &o);
-    begin_guarded("BEGIN IMMEDIATE");
-    says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
-    assert_state(SQLOCK_UNSURE, s.lock);
-    app_exec(g.app, "COMMIT");
-    ok(sqlock_settle(s.lock, 400, &said));
-    assert_state(SQLOCK_RELEASED, s.lock);
-    assert_true(is_free(s.thief, "order"));
 }
 
 /* Its own transaction is over, and somebody else writes for longer than a guarded release waits. */

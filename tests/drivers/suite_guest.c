@@ -225,6 +225,26 @@ void end_guest(void)
     g.conn = NULL;
 }
 
+void assert_in_the_middle(void)
+{
+    void *conn = NULL;
+
+    assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_UNKNOWN);
+    says(SQLOCK_ESTATE, run(OUR_READ));
+    says(SQLOCK_ESTATE, point(SQLOCK_SAVEPOINT_SET));
+    says(SQLOCK_ESTATE, adopt(g.app, &conn));
+    assert_null(conn);
+}
+
+void begin_at(const char *url)
+{
+    g.w->place.url = url;
+    g.app = app_connect();
+    end_guest();
+    ok(adopt(g.app, &g.conn));
+    app_exec(g.app, g.side->begins[0]);
+}
+
 static void prepare_step(const char *sql, uint8_t flags)
 {
     g.step = (sqlock_step){.sql = sql, .flags = flags};

@@ -79,6 +79,12 @@ int64_t app_number(void *app, const char *sql);
 int64_t seen_by(void *app);                   /* n of row 1 */
 void quote_name(char *out, const char *name); /* as the dialect writes it */
 
+/* Nothing can be sent, for an answer has not come, or not been read. */
+void assert_in_the_middle(void);
+/* The application has another connection, by this URL, which is adopted in the place of the test's,
+ * and in a transaction. */
+void begin_at(const char *url);
+
 int64_t soon(void);
 /* Run this step as a request, until soon() or the deadline. */
 int run(const char *sql);

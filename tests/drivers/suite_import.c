@@ -125,66 +125,13 @@ TEST(test_settled_import_is_the_same_grant_for_a_full_lease)
     ok(sqlock_settle(lock, 0, &said));
     assert_state(SQLOCK_HELD, lock);
     assert_int_equal(sqlock_lock_token(lock), p.grant.token);
-    assert_between(before + length - p.w->q->grain_ms * 1000, sqlock_lock_deadline_us(lock),
+    assert_between(before + length - GRAIN_MS * 1000, sqlock_lock_deadline_us(lock),
                    sqlock_now_us() + length);
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 1); /* it was not granted again */
     assert_int_equal(try_once(p.a, "nightly"), SQLOCK_EBUSY);
     ok(sqlock_renew(lock, &said));
     give(lock);
     assert_true(is_free(p.a, "nightly"));
-}
-
-/* P7 */
-CORE_TEST(test_settled_import_is_renewed_when_its_first_holder_is_gone)
-{
-    const int32_t lease_ms = patience_ms(400);
-    struct pair p = pair(w, lease_ms);
-    sqlock_lock *lock = import_for(p.b, &p.grant, lease_ms, 0);
-
-    ok(sqlock_settle(lock, 0, &said));
-    close_manager(p.w, p.a);
-    for (int64_t end = now_us() + lease_ms * INT64_C(2500); now_us() < end; sleep_ms(10))
-        assert_true(sqlock_is_held(lock));
-    assert_int_equal(try_once(p.b, "nightly"), SQLOCK_EBUSY);
-    give(lock);
-}
-
-CORE_TEST(test_settled_import_that_is_not_to_be_renewed_runs_out)
-{
-    struct pair p = pair(w, 20000);
-    sqlock_lock *lock = import_for(p.b, &p.grant, 200, SQLOCK_NO_RENEW);
-    int fd = sqlock_lock_fd(lock, &said);
-
-    ok(sqlock_settle(lock, 0, &said));
-    await_lost(lock, SQLOCK_WHY_EXPIRED);
-    assert_true(readable_within(fd, 1000));
-    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 1);
-    drop(lock);
-    give(take(p.a, "nightly")); /* the lease that settling set has run out in the row too */
-}
-
-static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
-{
-    (void)lock;
-    atomic_store((atomic_int *)user, (int)state);
-}
-
-/* P6 */
-CORE_TEST(test_loss_of_a_settled_import_is_told)
-{
-    struct pair p = pair(w, 20000);
-    atomic_int told = 0;
-    sqlock_acquire_opts o = wait_opts(0, 300, 0);
-    sqlock_lock *lock;
-
-    o.on_event = note_event;
-    o.user = &told;
-    lock = import_with(p.b, &p.grant, &o);
-    ok(sqlock_settle(lock, 0, &said));
-    ok(sqlock_break(p.a, "nightly", p.grant.token, &said));
-    await_lost(lock, SQLOCK_WHY_BROKEN);
-    assert_soon(atomic_load(&told) == SQLOCK_LOST, patience_ms(2000));
-    drop(lock);
 }
 
 /* ---- released -------------------------------------------------------------------------------- */

@@ -1,9 +1,8 @@
 /* Reaping and pruning while clients work: what it costs them. The short form is part of every run;
  * with SQLOCK_TEST_ROWS=1000000 (make reap-load) it is a measurement, and p99 may at most double.
  */
-#include "tests/drivers/suite.h"
-
-#include <stdatomic.h>
+#define SUITE_NEEDS (DEAD_ROWS | LEISURE)
+#include "tests/drivers/suite_reap.h"
 
 enum { CLIENTS = 8, NAMES = 16, CALLS_MAX = 2000000 };
 
@@ -17,17 +16,17 @@ struct client {
     unsigned seed;
     long rows;
     sqlock_error err; /* the first error that a call gave */
-    int32_t *us[PHASES];
-    size_t n[PHASES];
+    size_t n[PHASES]; /* calls that were measured */
 };
 
 static struct client clients[CLIENTS];
+static int32_t took_us[PHASES][CLIENTS][CALLS_MAX / CLIENTS];
 static atomic_int phase, stopping;
 
 static void note(struct client *c, int64_t begun, enum phase p)
 {
     if (c->n[p] < CALLS_MAX / CLIENTS)
-        c->us[p][c->n[p]++] = (int32_t)(now_us() - begun);
+        took_us[p][c->number][c->n[p]++] = (int32_t)(now_us() - begun);
 }
 
 /* Mostly names of its own; now and then one whose holder died, and one that never was: they meet
@@ -84,8 +83,6 @@ static void start_clients(struct world *w, long rows)
         struct client *c = &clients[i];
 
         *c = (struct client){.number = i, .seed = 11u + (unsigned)i, .rows = rows};
-        for (int p = 0; p < PHASES; p++)
-            c->us[p] = test_malloc(CALLS_MAX / CLIENTS * sizeof **c->us);
         c->m = open_manager(w, NULL);
         assert_int_equal(pthread_create(&c->thread, NULL, client_main, c), 0);
     }
@@ -105,22 +102,17 @@ struct spread {
 
 static struct spread spread_of(enum phase p)
 {
-    struct spread s = {0};
-    int32_t *all = NULL;
+    static int32_t all[CALLS_MAX];
     size_t n = 0;
 
-    for (int i = 0; i < CLIENTS; i++)
-        s.n += clients[i].n[p];
-    all = test_malloc((s.n + 1) * sizeof *all);
     for (int i = 0; i < CLIENTS; i++) {
-        memcpy(all + n, clients[i].us[p], clients[i].n[p] * sizeof *all);
+        memcpy(all + n, took_us[p][i], clients[i].n[p] * sizeof *all);
         n += clients[i].n[p];
     }
     qsort(all, n, sizeof *all, by_size);
-    if (n > 0)
-        s = (struct spread){n, all[n / 2], all[n * 99 / 100], all[n * 999 / 1000], all[n - 1]};
-    test_free(all);
-    return s;
+    if (n == 0)
+        return (struct spread){0};
+    return (struct spread){n, all[n / 2], all[n * 99 / 100], all[n * 999 / 1000], all[n - 1]};
 }
 
 static void print_spread(const struct world *w, const char *what, const char *when,
@@ -138,26 +130,11 @@ static void stop_clients(void)
         pthread_join(clients[i].thread, NULL);
 }
 
-static void free_clients(void)
-{
-    for (int i = 0; i < CLIENTS; i++)
-        for (int p = 0; p < PHASES; p++)
-            test_free(clients[i].us[p]);
-}
-
 static int32_t from_env(const char *name, int32_t otherwise)
 {
     const char *text = getenv(name);
 
     return text != NULL && *text != '\0' ? (int32_t)strtol(text, NULL, 10) : otherwise;
-}
-
-static sqlock_reap_report sweep(sqlock *m, const sqlock_reap_opts *o)
-{
-    sqlock_reap_report r = {.size = sizeof r};
-
-    ok(sqlock_reap(m, o, &r, &said));
-    return r;
 }
 
 /* One sweep with clients before, beside and behind it. */
@@ -176,7 +153,6 @@ static sqlock_reap_report sweep_beside_clients(struct world *w, sqlock *m, const
     stop_clients();
 
     struct spread alone = spread_of(ALONE), reaping = spread_of(REAPING);
-    free_clients();
     print_spread(w, what, "alone", &alone);
     print_spread(w, what, "meanwhile", &reaping);
     printf("%s-load %-8s cleared %lld, pruned %lld of %d rows in %lld statements (%d rows, %d ms "
@@ -211,20 +187,19 @@ TEST(test_reap_under_load_costs_clients_little_and_no_error, m)
     w->q->leave(&w->place, rows);
     assert_int_equal(sweep_beside_clients(w, m, "reap", &o, rows).pruned, 0);
     o.flags = SQLOCK_REAP_DRY_RUN;
-    assert_int_equal(sweep(m, &o).cleared, 0);
+    assert_int_equal(reap(m, &o).cleared, 0);
 }
 
 /* The same rows, cleared long ago: each is deleted, and the floor is raised before. */
 TEST(test_prune_under_load_costs_clients_little_and_no_error, m)
 {
     const int32_t rows = from_env("SQLOCK_TEST_ROWS", 3000);
-    sqlock_reap_opts o = load_opts(), at_once = SQLOCK_REAP_OPTS_INIT;
+    sqlock_reap_opts o = load_opts();
 
     w->q->leave(&w->place, rows);
-    at_once.pause_ms = 0;
-    assert_int_equal(sweep(m, &at_once).cleared, rows);
-    w->q->age(&w->place, 2 * o.idle_ms);
+    assert_int_equal(reap_now(m).cleared, rows);
+    age(w, 2 * o.idle_ms);
     assert_int_equal(sweep_beside_clients(w, m, "prune", &o, rows).cleared, 0);
     o.flags = SQLOCK_REAP_DRY_RUN;
-    assert_int_equal(sweep(m, &o).pruned, 0);
+    assert_int_equal(reap(m, &o).pruned, 0);
 }

@@ -1,48 +1,11 @@
 /* P4, P6: a holder stops believing in time, and is told so. */
 #include "tests/drivers/suite.h"
 
-#include <stdatomic.h>
-
-/* What callbacks saw; they run on the library's thread, so nothing is asserted in them. */
-struct told {
-    atomic_int at_risk, lost, other;
-    _Atomic int64_t lost_us;
-    atomic_int why, is_held;
-    _Atomic int64_t deadline, token;
-    atomic_int fd;
-    atomic_int in_callback, hold_up_ms, stay;
-};
-
-static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
-{
-    struct told *t = user;
-
-    atomic_store(&t->in_callback, 1);
-    if (state == SQLOCK_LOST)
-        atomic_store(&t->lost_us, sqlock_now_us());
-    atomic_store(&t->why, (int)sqlock_lock_why(lock));
-    atomic_store(&t->is_held, sqlock_is_held(lock));
-    atomic_store(&t->deadline, sqlock_lock_deadline_us(lock));
-    atomic_store(&t->token, sqlock_lock_token(lock));
-    atomic_store(&t->fd, sqlock_lock_fd(lock, NULL));
-    sleep_ms(atomic_load(&t->hold_up_ms));
-    while (atomic_load(&t->stay))
-        sleep_ms(1);
-    atomic_store(&t->in_callback, 0);
-    atomic_fetch_add(state == SQLOCK_LOST      ? &t->lost
-                     : state == SQLOCK_AT_RISK ? &t->at_risk
-                                               : &t->other,
-                     1);
-}
-
 static sqlock_lock *take_named(sqlock *m, const char *name, struct told *t, int32_t lease_ms,
                                unsigned flags)
 {
-    sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+    sqlock_acquire_opts o = told_opts(t, lease_ms, flags);
 
-    memset(t, 0, sizeof *t);
-    o.on_event = note_event;
-    o.user = t;
     return take_with(m, name, &o);
 }
 
@@ -171,7 +134,7 @@ CORE_TEST(test_release_tells_nothing, m)
 
     ok(sqlock_release(lock, &said));
     assert_false(readable_within(fd, 500));
-    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
+    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.held), 0);
 }
 
 /* The timer is kept by another lock's callback when this one is lost and then released. */
@@ -190,7 +153,7 @@ CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
     atomic_store(&slow.stay, 0);
     assert_soon(atomic_load(&slow.lost) == 1, patience_ms(3000));
     sleep_ms(50);
-    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.other), 0);
+    assert_int_equal(atomic_load(&t.lost) + atomic_load(&t.at_risk) + atomic_load(&t.held), 0);
 }
 
 CORE_TEST(test_free_waits_for_a_running_callback, m)

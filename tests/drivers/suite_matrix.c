@@ -1,6 +1,7 @@
 /* P14: every call on an adopted connection, in every kind of transaction, in every state that an
  * application may be in when it calls. What the application did before and does behind it commits
  * or is rolled back as if sqlock had not been there, and its session is as it was. */
+#define SUITE_NEEDS GUARDS
 #include <sqlock/rows.h>
 
 #include "tests/drivers/suite_cas.h"

@@ -67,21 +67,6 @@ TEST(test_reap_goes_over_pages_and_namespaces)
         assert_int_equal(count_rows(managers[i]).held, 0);
 }
 
-TEST(test_late_holder_finds_its_row_free_or_taken_but_never_its_own, m, other)
-{
-    sqlock_lock *late = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
-
-    age(w, HOUR_MS);
-    assert_int_equal(reap_now(other).cleared, 1);
-    says(SQLOCK_ELOST, sqlock_renew(late, &said));
-    sqlock_lock *next = take(other, "nightly");
-    assert_between(sqlock_lock_token(late) + 1, sqlock_lock_token(next), SQLOCK_TOKEN_MAX);
-    says(SQLOCK_ELOST, sqlock_release(late, &said));
-    assert_int_equal(sqlock_is_held(next), 1);
-    ok(sqlock_renew(next, &said));
-    give(next);
-}
-
 /* ---- pruning --------------------------------------------------------------------------------- */
 
 TEST(test_reap_prunes_long_idle_rows_and_tokens_go_on_rising, m)
@@ -262,19 +247,4 @@ CORE_TEST(test_reap_checks_its_arguments_before_any_request, m)
     says(SQLOCK_EINVAL, sqlock_reap(m, &o, NULL, &said));
     assert_non_null(strstr(said.text, "reap: idle_ms"));
     assert_int_equal(spy_runs(-1), before);
-}
-
-/* A program that was built with an older header gets as much as it knows. */
-CORE_TEST(test_report_is_filled_as_far_as_the_caller_knows_it, m)
-{
-    sqlock_reap_report r;
-
-    give(take(m, "one"));
-    memset(&r, 0x55, sizeof r);
-    r.size = offsetof(sqlock_reap_report, pruned);
-    ok(sqlock_reap(m, NULL, &r, &said));
-    assert_int_equal(r.size, offsetof(sqlock_reap_report, pruned));
-    assert_int_equal(r.ran, 1);
-    assert_int_equal(r.cleared, 0);
-    assert_true(r.pruned == INT64_C(0x5555555555555555));
 }

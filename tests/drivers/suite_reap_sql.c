@@ -1,23 +1,11 @@
 /* Reaping where somebody else writes to the table, or has locked it: operators, other versions,
  * guards (P3, P20). */
+#define SUITE_NEEDS SQL
 #include "tests/drivers/suite_guest.h"
 #include "tests/drivers/suite_reap.h"
 
-/* ---- past the library ------------------------------------------------------------------------ */
-
-static void execute(struct world *w, const char *format)
-{
-    char sql[512], table[128];
-    const char *at = strstr(format, "{lock}");
-
-    snprintf(table, sizeof table, "%s%ssqlock_lock", w->place.schema ? w->place.schema : "",
-             w->place.schema ? "." : "");
-    snprintf(sql, sizeof sql, "%.*s%s%s", (int)(at - format), format, table, at + 6);
-    w->q->execute(&w->place, sql);
-}
-
 /* The row is swept away while the holder still believes in it: it is told why. */
-TEST_IF(SQL, test_holder_learns_that_it_was_reaped, m, other)
+TEST(test_holder_learns_that_it_was_reaped, m, other)
 {
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     sqlock_lock *released = take_for(m, "weekly", 600000, SQLOCK_NO_RENEW);
@@ -31,27 +19,27 @@ TEST_IF(SQL, test_holder_learns_that_it_was_reaped, m, other)
 }
 
 /* P20: what a later version keeps in the table. */
-TEST_IF(SQL, test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know, m)
+TEST(test_reap_leaves_rows_of_kinds_and_queues_that_it_does_not_know, m)
 {
     abandon(m, "held");
     give(take(m, "free"));
-    execute(w, "UPDATE {lock} SET kind = 7");
+    run_past(w, "UPDATE {lock} SET kind = 7");
     age(w, 30 * 24 * HOUR_MS);
     sqlock_reap_report r = reap_idle(m);
     assert_int_equal(r.cleared + r.pruned, 0);
-    execute(w, "UPDATE {lock} SET kind = 0, waiters = 1");
+    run_past(w, "UPDATE {lock} SET kind = 0, waiters = 1");
     r = reap_idle(m);
     assert_int_equal(r.cleared, 1);
     assert_int_equal(r.pruned, 0);
-    execute(w, "UPDATE {lock} SET waiters = 0, next_ticket = 3");
+    run_past(w, "UPDATE {lock} SET waiters = 0, next_ticket = 3");
     age(w, 30 * 24 * HOUR_MS);
     assert_int_equal(reap_idle(m).pruned, 0);
-    execute(w, "UPDATE {lock} SET next_ticket = 0");
+    run_past(w, "UPDATE {lock} SET next_ticket = 0");
     assert_int_equal(reap_idle(m).pruned, 2);
 }
 
 /* The row of its own lease is as old as any, and stays: its tokens need no floor. */
-TEST_IF(SQL, test_reaper_never_prunes_its_own_row, m)
+TEST(test_reaper_never_prunes_its_own_row, m)
 {
     for (int i = 0; i < 3; i++) {
         sqlock_reap_report r = reap_idle(m);
@@ -61,13 +49,13 @@ TEST_IF(SQL, test_reaper_never_prunes_its_own_row, m)
 }
 
 /* Somebody took its lease away: it stops, says so, and what it did is done. */
-TEST_IF(SQL, test_reaper_that_lost_its_lease_stops)
+TEST(test_reaper_that_lost_its_lease_stops)
 {
     struct reaper r = {0};
 
     reaper_start(&r, w, 200);
-    execute(w, "UPDATE {lock} SET owner = NULL, exp = NULL, ended_why = 2, ended_token = token, "
-               "ended_owner = owner WHERE length(ns) = 7");
+    run_past(w, "UPDATE {lock} SET owner = NULL, exp = NULL, ended_why = 2, ended_token = token, "
+                "ended_owner = owner WHERE length(ns) = 7");
     pthread_join(r.thread, NULL);
     assert_code(SQLOCK_ELOST, r.code, &r.err);
     assert_between(1, r.r.cleared, 199);

@@ -1,11 +1,17 @@
-/* P13: versioned registers; and the rows that transactions lock by name, made beforehand (P12). */
-#include "tests/drivers/suite_register.h"
+/* P5, P13: versioned registers; and the rows that transactions lock by name, made beforehand (P12).
+ */
+#include <sqlock/register.h>
 
 #include <sqlock/transaction.h>
 
+#include "tests/drivers/suite.h"
+
+#define NAME "config"
+
 /* ---- small steps ----------------------------------------------------------------------------- */
 
-int64_t read_register(sqlock *m, const char *name, const char *value)
+/* The version; value, if not NULL, is what must be in it. */
+static int64_t read_register(sqlock *m, const char *name, const char *value)
 {
     char buf[64];
     size_t len = 0;
@@ -19,13 +25,14 @@ int64_t read_register(sqlock *m, const char *name, const char *value)
     return version;
 }
 
-int set_register_code(sqlock *m, const char *name, const char *value, int64_t expected,
-                      int64_t *version, sqlock_error *err)
+static int set_register_code(sqlock *m, const char *name, const char *value, int64_t expected,
+                             int64_t *version, sqlock_error *err)
 {
     return sqlock_register_set(m, name, value, strlen(value), expected, version, err);
 }
 
-int64_t set_register(sqlock *m, const char *name, const char *value, int64_t expected)
+/* The new version. */
+static int64_t set_register(sqlock *m, const char *name, const char *value, int64_t expected)
 {
     int64_t version = -1;
 
@@ -33,12 +40,14 @@ int64_t set_register(sqlock *m, const char *name, const char *value, int64_t exp
     return version;
 }
 
-void assert_next(const struct world *w, int64_t version, int64_t before)
+/* It is the version behind that one. */
+static void assert_next(const struct world *w, int64_t version, int64_t before)
 {
     assert_between(before + 1, version, w->q->tokens_leave_gaps ? INT64_MAX : before + 1);
 }
 
-void register_conflicts(sqlock *m, const char *name, int64_t expected, int64_t there)
+/* It is refused, without an error, by somebody else's version. */
+static void register_conflicts(sqlock *m, const char *name, int64_t expected, int64_t there)
 {
     sqlock_error err, before;
     int64_t version = -1;
@@ -204,66 +213,90 @@ CORE_TEST(test_get_without_room_for_its_answer_is_refused, m)
     assert_int_equal(sqlock_register_set(m, NAME, "v", 1, 0, NULL, NULL), SQLOCK_CONFLICT);
 }
 
-/* ---- several --------------------------------------------------------------------------------- */
+/* ---- replies and requests that are lost ------------------------------------------------------ */
 
-enum { THREADS = 4, EACH = 25 };
-
-struct counter {
+/* Before the second attempt others change the register, so many times. */
+static struct others {
     sqlock *m;
-    int conflicts, failed;
-    sqlock_error err;
-};
-
-/* Adds one to the number in the register, as a program would. */
-static int add_one(struct counter *c)
-{
-    char buf[32] = "";
-    size_t len;
+    int sets, times;
     int64_t version;
-    int rc = sqlock_register_get(c->m, "sum", buf, sizeof buf - 1, &len, &version, &c->err);
+} others;
 
-    if (rc != 0)
-        return rc;
-    buf[len] = '\0';
-    len = (size_t)snprintf(buf, sizeof buf, "%d", atoi(buf) + 1);
-    return sqlock_register_set(c->m, "sum", buf, len, version, NULL, &c->err);
+static int run_with_others(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
+                           int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_REGISTER_SET && ++others.sets == 2)
+        for (int i = 0; i < others.times; i++)
+            others.version =
+                set_register(others.m, NAME, "theirs", read_register(others.m, NAME, NULL));
+    return spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
 }
 
-static void *count_main(void *arg)
+static int set_with_others(struct world *w, bool applied, int times, int64_t *out_before,
+                           int64_t *out_told)
 {
-    struct counter *c = arg;
+    sqlock *m;
+
+    w->driver.run = run_with_others;
+    m = open_changed(w, patience_ms(5000));
+    others = (struct others){.m = open_manager(w, NULL), .times = times};
+    *out_before = set_register(others.m, NAME, "before", read_register(others.m, NAME, NULL));
+    if (applied)
+        spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
+    else
+        spy_hold_back(SQLOCK_STMT_REGISTER_SET, 1);
+    *out_told = -7;
+    return set_register_code(m, NAME, "ours", *out_before, out_told, &said);
+}
+
+TEST(test_lost_reply_is_told_as_far_as_anybody_can_know)
+{
+    int64_t before, told;
     int rc;
 
-    for (int i = 0; i < EACH; i++) {
-        while ((rc = add_one(c)) == SQLOCK_CONFLICT)
-            c->conflicts++;
-        c->failed += rc != 0;
-    }
-    return NULL;
+    /* It was not applied: the very next version is somebody else's. Where versions follow the clock
+     * others mostly leave a gap, and then nobody can know. */
+    rc = set_with_others(w, false, 1, &before, &told);
+    assert_int_equal(rc, others.version == before + 1 ? SQLOCK_CONFLICT : SQLOCK_EUNSURE);
+    assert_int_equal(told, rc == SQLOCK_CONFLICT ? before + 1 : -7);
+    assert_next(w, read_register(others.m, NAME, "theirs"), before);
+    /* It was applied, and changed from there; then it was not, and changed twice: they look alike.
+     */
+    assert_int_equal(set_with_others(w, true, 1, &before, &told), SQLOCK_EUNSURE);
+    assert_int_equal(told, -7);
+    assert_next(w, read_register(others.m, NAME, "theirs"), before + 1);
+    assert_int_equal(set_with_others(w, false, 2, &before, &told), SQLOCK_EUNSURE);
+    assert_next(w, read_register(others.m, NAME, "theirs"), before + 1);
 }
 
-TEST(test_no_update_is_lost_between_setters)
+/* The link is gone until the call has ended; what it sent arrives afterwards. */
+static void set_arrives(struct world *w, bool in_time)
 {
-    struct counter c[THREADS];
-    int conflicted = 0;
-    int64_t first, last;
-    char sum[16];
+    sqlock *m = open_with(w, with.request_ms = in_time ? patience_ms(5000) : 1000);
+    sqlock *other = open_manager(w, NULL);
+    int64_t version = set_register(other, NAME, "before", read_register(other, NAME, NULL)),
+            told = -7;
 
-    memset(c, 0, sizeof c);
-    for (int i = 0; i < THREADS; i++) /* two share one */
-        c[i].m = i % 2 ? c[i - 1].m : open_with(w, with.request_ms = patience_ms(20000));
-    first = set_register(c[0].m, "sum", "0", 0);
-    run_threads(THREADS, c, sizeof *c, count_main);
-    for (int i = 0; i < THREADS; i++) {
-        if (c[i].failed)
-            fail_msg("%s", c[i].err.text);
-        conflicted += c[i].conflicts;
+    spy_hold_back(SQLOCK_STMT_REGISTER_SET, in_time ? 1 : INT32_MAX);
+    if (in_time) {
+        told = set_register(m, NAME, "late", version); /* the second attempt; the first is kept */
+        assert_next(w, told, version);
+    } else {
+        says(SQLOCK_EUNSURE, set_register_code(m, NAME, "late", version, &told, &said));
+        assert_int_equal(told, -7);
+        sleep_ms(100); /* the clocks are known to a fraction of that */
     }
-    snprintf(sum, sizeof sum, "%d", THREADS * EACH);
-    last = read_register(c[0].m, "sum", sum);
-    assert_between(first + THREADS * EACH, last, /* one by one */
-                   w->q->tokens_leave_gaps ? INT64_MAX : first + THREADS * EACH);
-    print_message("%d conflicts\n", conflicted);
+    spy_arrive(1);
+    if (in_time) /* it finds what the second one did */
+        assert_int_equal(read_register(m, NAME, "late"), told);
+    else
+        assert_int_equal(read_register(m, NAME, "before"), version);
+}
+
+TEST(test_set_that_arrives_late_does_nothing)
+{
+    set_arrives(w, true);
+    set_arrives(w, false);
 }
 
 /* ---- older schemas (P20) --------------------------------------------------------------------- */
@@ -313,46 +346,4 @@ TEST(test_on_an_older_schema_locks_work_and_registers_name_the_version)
     give(take(m, NAME));
 }
 
-TEST(test_versions_go_on_rising_over_down_and_up, m)
-{
-    int64_t last = 0;
-
-    for (int round = 0; round < 3; round++) {
-        int64_t version = set_register(m, NAME, "v", 0);
-
-        assert_true(version > last);
-        for (int i = 0; i < 20; i++)
-            last = version = set_register(m, NAME, "v", version);
-        ok(migrate_to(w, round % 2, SQLOCK_MIGRATE_DOWN, &said));
-        ok(migrate_to(w, SQLOCK_SCHEMA_LATEST, 0, &said));
-        assert_int_equal(read_register(m, NAME, ""), 0);
-        register_conflicts(m, NAME, last, 0);
-    }
-}
-
 /* ---- named rows ------------------------------------------------------------------------------ */
-
-static void *ensure_main(void *arg)
-{
-    struct counter *c = arg;
-    char name[16];
-
-    for (int i = 0; i < 2 * EACH; i++) {
-        snprintf(name, sizeof name, "row %d", i / 2);
-        c->failed += sqlock_ensure(c->m, name, &c->err) != 0;
-    }
-    return NULL;
-}
-
-TEST(test_any_number_may_ensure_a_row_at_once)
-{
-    struct counter c[THREADS];
-
-    memset(c, 0, sizeof c);
-    for (int i = 0; i < THREADS; i++)
-        c[i].m = open_manager(w, NULL);
-    run_threads(THREADS, c, sizeof *c, ensure_main);
-    for (int i = 0; i < THREADS; i++)
-        if (c[i].failed)
-            fail_msg("%s", c[i].err.text);
-}

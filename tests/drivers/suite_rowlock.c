@@ -1,4 +1,5 @@
 /* P12: locks on rows that live and die with the application's transaction. */
+#define SUITE_NEEDS GUARDS
 #include "tests/drivers/suite_rowlock.h"
 
 /* ---- what a lock is -------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* P9 for row locks: who keeps a row is told, where the server tells, and nothing is lost by asking.
  */
+#define SUITE_NEEDS GUARDS
 #include "tests/drivers/suite_rowlock.h"
 
 static int64_t session_of(void *app)
@@ -79,53 +80,43 @@ TEST_AFTER(set_row_stage, test_who_changed_the_row_is_told)
     assert_blocked_by(rs.other_app, &b);
 }
 
-struct waiter {
-    pthread_t thread;
-    sqlock_conn *conn;
-    int rc;
-};
+static int waited;
 
-static void *wait_for_the_row(void *arg)
+static void wait_for_the_row(void *conn)
 {
-    struct waiter *w = arg;
-    sqlock_row_opts o = row_opts(0, 10000);
-
-    w->rc = lock_row_opts(w->conn, 1, &o);
-    return NULL;
+    waited = lock_row_with(conn, 1, 0, 10000);
 }
 
 /* Who waits before us is in our way too, but it is the holder that people look for. */
 TEST_AFTER(set_row_stage, test_holder_is_told_and_not_who_waits_before_us)
 {
-    struct waiter before = {.rc = -100};
     sqlock_blocker b;
     int rc;
     void *app = app_connect();
+    sqlock_conn *before = adopted(rs.m, app);
 
-    before.conn = adopted(rs.m, app);
     begin_both();
     app_exec(app, g.side->begins[0]);
     ok(lock_row(rs.other, 1));
-    assert_int_equal(pthread_create(&before.thread, NULL, wait_for_the_row, &before), 0);
+    do_later(0, wait_for_the_row, before);
     sleep_ms(300);
     rc = lock_asking(1, 0, 700, &b);
     end_both("ROLLBACK");
-    pthread_join(before.thread, NULL);
+    await_later();
     says(SQLOCK_EBUSY, rc);
     assert_blocked_by(rs.other_app, &b);
-    assert_int_equal(before.rc, 0);
+    assert_int_equal(waited, 0);
     app_exec(app, "ROLLBACK");
 }
 
 struct onlooker {
-    pthread_t thread;
     int told;
     sqlock_blocker blocker;
     sqlock_cancel *cancel;
 };
 
 /* Somebody who would like to know for whom everything waits, and has it ended. */
-static void *look_on(void *arg)
+static void look_on(void *arg)
 {
     struct onlooker *l = arg;
     int64_t until = sqlock_now_us() + (g.side->session ? patience_ms(5000) * 1000 : 300000);
@@ -134,7 +125,6 @@ static void *look_on(void *arg)
     while (!(l->told = sqlock_row_blocker(rs.conn, &l->blocker)) && sqlock_now_us() < until)
         sleep_ms(5);
     sqlock_cancel_fire(l->cancel);
-    return NULL;
 }
 
 TEST_AFTER(set_row_stage, test_another_thread_is_told_while_the_call_waits)
@@ -148,9 +138,9 @@ TEST_AFTER(set_row_stage, test_another_thread_is_told_while_the_call_waits)
     o.cancel = l.cancel;
     o.blocker = &b;
     begin_behind_other();
-    assert_int_equal(pthread_create(&l.thread, NULL, look_on, &l), 0);
+    do_later(0, look_on, &l);
     rc = lock_row_opts(rs.conn, 1, &o);
-    pthread_join(l.thread, NULL);
+    await_later();
     sqlock_cancel_free(l.cancel);
     says(SQLOCK_ECANCELLED, rc);
     assert_int_equal(l.told, g.side->session != NULL);

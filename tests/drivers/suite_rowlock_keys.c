@@ -1,4 +1,5 @@
 /* P12: which rows can be named to be locked, and what is refused, or never executed. */
+#define SUITE_NEEDS GUARDS
 #include "tests/drivers/suite_rowlock.h"
 
 static void check_refused(const char *table, const char *column, sqlock_value value)
@@ -74,23 +75,6 @@ TEST_AFTER(set_row_stage, test_hostile_names_are_names)
     check_refused("app_row", "select", sqlock_int(1));
     end_both("ROLLBACK");
     assert_int_equal(seen_by(g.app), 10);
-}
-
-TEST_AFTER(set_row_stage, test_names_that_are_none_are_refused_unsent)
-{
-    static char long_name[65537];
-
-    memset(long_name, 'a', sizeof long_name - 1);
-    app_exec(g.app, g.side->begins[0]);
-    says(SQLOCK_EINVAL, lock_row_by("", "id", sqlock_int(1)));
-    says(SQLOCK_EINVAL, lock_row_by(NULL, "id", sqlock_int(1)));
-    says(SQLOCK_EINVAL, lock_row_by(long_name, "id", sqlock_int(1)));
-    says(SQLOCK_EINVAL, lock_row_by("app_row", long_name, sqlock_int(1)));
-    says(SQLOCK_EINVAL, lock_row_by("app_row", "\xC3\x28", sqlock_int(1)));
-    says(SQLOCK_EINVAL, lock_row_by("app_row", "id", sqlock_null()));
-    long_name[200] = '\0'; /* too long for some servers, which would cut it */
-    check_refused(long_name, "id", sqlock_int(1));
-    long_name[200] = 'a';
 }
 
 /* A name of 63 bytes, and one that is cut to it. */

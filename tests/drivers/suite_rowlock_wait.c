@@ -1,4 +1,5 @@
-/* P12, P8: waits for rows, and how they end. */
+/* P12, P8: waits for rows, and how they end; many who want the same rows at once. */
+#define SUITE_NEEDS ADOPTION
 #include "tests/drivers/suite_rowlock.h"
 
 TEST_WITH(GUARDS, set_row_stage, test_bounded_wait_ends_on_time_and_spoils_nothing)
@@ -40,7 +41,7 @@ TEST_WITH(GUARDS, set_row_stage, test_wait_ends_with_the_lock_when_it_is_given_u
 
 /* Rows (1,2) and (2,1), the key's columns the other way round: their values as said would put the
  * second one first. */
-static void *lock_pair(void *arg)
+static void lock_pair(void *arg)
 {
     const sqlock_column first[] = {{.name = "b", .value = sqlock_int(2)},
                                    {.name = "a", .value = sqlock_int(1)}},
@@ -51,7 +52,6 @@ static void *lock_pair(void *arg)
     sqlock_row_opts o = row_opts(0, patience_ms(20000));
 
     *(int *)arg = sqlock_row_lock(rs.conn, rows, 2, &o, NULL);
-    return NULL;
 }
 
 /* One call has waited for the first row, so nobody else has the second one. Else a call that names
@@ -66,7 +66,6 @@ TEST_WITH(GUARDS | KILLS, set_row_stage,
     const sqlock_row first = {sizeof first, NULL, "app_pair", a, 2},
                      second = {sizeof second, NULL, "app_pair", b, 2};
     sqlock_row_opts o = row_opts(0, 0);
-    pthread_t thread;
     int rc, theirs = -1;
 
     app_exec(g.app, "CREATE TABLE app_pair (b INTEGER, a INTEGER, PRIMARY KEY (a, b))");
@@ -74,11 +73,11 @@ TEST_WITH(GUARDS | KILLS, set_row_stage,
     app_exec(g.app, "INSERT INTO app_pair (a, b) VALUES (2, 1)");
     begin_both();
     ok(sqlock_row_lock(rs.other, &first, 1, &o, &said));
-    assert_int_equal(pthread_create(&thread, NULL, lock_pair, &theirs), 0);
+    do_later(0, lock_pair, &theirs);
     sleep_ms(patience_ms(300));
     rc = sqlock_row_lock(rs.other, &second, 1, &o, &said);
     app_exec(rs.other_app, "COMMIT");
-    pthread_join(thread, NULL);
+    await_later();
     ok(rc);
     assert_int_equal(theirs, 0);
 }
@@ -128,13 +127,12 @@ struct firing {
     int64_t after_us;
 };
 
-static void *fire_later(void *arg)
+static void fire(void *arg)
 {
     struct firing *f = arg;
 
     sqlock_sleep_us(f->after_us);
     sqlock_cancel_fire(f->cancel);
-    return NULL;
 }
 
 static int lock_until_cancelled(sqlock_cancel *cancel, int64_t id, int32_t wait_ms)
@@ -149,13 +147,12 @@ static int lock_until_cancelled(sqlock_cancel *cancel, int64_t id, int32_t wait_
 static int lock_and_cancel(int64_t after_us, int64_t id, int32_t wait_ms)
 {
     struct firing f = {.after_us = after_us};
-    pthread_t thread;
     int rc;
 
     ok(sqlock_cancel_new(&f.cancel, &said));
-    assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
+    do_later(0, fire, &f);
     rc = lock_until_cancelled(f.cancel, id, wait_ms);
-    pthread_join(thread, NULL);
+    await_later();
     sqlock_cancel_free(f.cancel);
     return rc;
 }
@@ -190,16 +187,15 @@ TEST_WITH(GUARDS, set_row_stage, test_cancel_of_a_name_s_wait_is_told)
 {
     sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
     struct firing f = {.after_us = 200000};
-    pthread_t thread;
     int rc;
 
     ok(sqlock_cancel_new(&f.cancel, &said));
     o.cancel = f.cancel;
     begin_both();
     ok(lock_row_name(rs.other, "job", 0));
-    assert_int_equal(pthread_create(&thread, NULL, fire_later, &f), 0);
+    do_later(0, fire, &f);
     rc = sqlock_name_lock(rs.conn, "job", &o, &said);
-    pthread_join(thread, NULL);
+    await_later();
     says(SQLOCK_ECANCELLED, rc);
     /* once it has been fired, nothing is asked, as elsewhere */
     says(SQLOCK_ECANCELLED, sqlock_name_lock(rs.conn, "free", &o, &said));
@@ -237,4 +233,85 @@ TEST_WITH(GUARDS, set_row_stage, test_cancel_that_comes_late_hits_nothing)
     assert_in_range(cut, rs.one_writer ? 0 : 1, CANCELS - 1);
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20 + CANCELS);
     app_exec(rs.other_app, rs.one_writer ? "SELECT 1" : "ROLLBACK");
+}
+
+/* ---- many at once ---------------------------------------------------------------------------- */
+
+enum { WORKERS = 3, ROUNDS = 15 };
+
+struct worker {
+    void *app;
+    sqlock_conn *conn;
+    bool reversed;
+    int number, code;
+    sqlock_error err;
+};
+
+/* Both rows in one call, in the order that the worker has; the twin locks them in two calls. */
+static int lock_two(struct worker *w)
+{
+    int64_t first = w->number % 2 ? 2 : 1;
+    sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
+    sqlock_column keys[] = {{.name = "id", .value = sqlock_int(first)},
+                            {.name = "id", .value = sqlock_int(3 - first)}};
+    sqlock_row rows[] = {{sizeof *rows, NULL, "app_row", &keys[0], 1},
+                         {sizeof *rows, NULL, "app_row", &keys[1], 1}};
+    int rc;
+
+    if (!w->reversed)
+        return sqlock_row_lock(w->conn, rows, 2, &o, &w->err);
+    if ((rc = sqlock_row_lock(w->conn, &rows[0], 1, &o, &w->err)) != 0)
+        return rc;
+    sleep_ms(200);
+    return sqlock_row_lock(w->conn, &rows[1], 1, &o, &w->err);
+}
+
+static void *lock_twos(void *arg)
+{
+    struct worker *w = arg;
+
+    for (int i = 0; i < (w->reversed ? 1 : ROUNDS) && w->code == 0; i++) {
+        if (!g.side->exec(w->app, g.side->begins[0])) {
+            w->code = -100;
+            break;
+        }
+        w->code = lock_two(w);
+        g.side->exec(w->app, "ROLLBACK");
+    }
+    return NULL;
+}
+
+static void run_workers(struct worker *workers, int n)
+{
+    void *apps[WORKERS] = {g.app, rs.other_app, NULL};
+    sqlock_conn *conns[WORKERS] = {rs.conn, rs.other, NULL};
+
+    apps[2] = app_connect();
+    conns[2] = adopted(rs.m, apps[2]);
+    for (int i = 0; i < n; i++) {
+        workers[i].app = apps[i];
+        workers[i].conn = conns[i];
+        workers[i].number = i;
+    }
+    run_threads((size_t)n, workers, sizeof *workers, lock_twos);
+}
+
+TEST_AFTER(set_row_stage, test_many_rows_of_one_call_do_not_deadlock)
+{
+    struct worker workers[WORKERS] = {{.code = 0}};
+
+    run_workers(workers, WORKERS);
+    for (int i = 0; i < WORKERS; i++)
+        assert_ok(workers[i].code, &workers[i].err);
+}
+
+/* The twin; and what a deadlock is told as, with the transaction as the code says. */
+TEST_WITH(GUARDS | KILLS, set_row_stage, test_deadlock_is_told_with_what_is_left_of_the_transaction)
+{
+    struct worker workers[2] = {{.reversed = true}, {.reversed = true}};
+    int told = g.side->fails_whole ? SQLOCK_ETXRESTART : SQLOCK_ETXGONE;
+
+    run_workers(workers, 2);
+    assert_true((workers[0].code == told && workers[1].code == 0) ||
+                (workers[1].code == told && workers[0].code == 0));
 }

@@ -1,5 +1,5 @@
-/* A session without prepared statements, migrations by threads of one program, and rows that
- * somebody else has changed. What migrations make, and versions, are in tests/schema. */
+/* A session without prepared statements, and rows that somebody else has changed. What migrations
+ * make, and versions, are in tests/schema. */
 #include "tests/drivers/suite.h"
 
 /* Where sessions have to be set up it is refused. */
@@ -36,56 +36,6 @@ CORE_TEST(test_open_without_options_takes_the_defaults)
     sqlock_close(m);
 }
 
-/* ---- where an empty database has no schema --------------------------------------------------- */
-
-struct migrator {
-    struct world *w;
-    sqlock_error err;
-    int code, applied;
-};
-
-static void *migrate_main(void *arg)
-{
-    struct migrator *g = arg;
-
-    g->code = migrate_here(g->w, &g->applied, &g->err);
-    return NULL;
-}
-
-TEST_WITH(EMPTY | BARE, NULL, test_threads_may_migrate_at_once)
-{
-    struct migrator g[4];
-    int workers = 0;
-
-    memset(g, 0, sizeof g);
-    for (int i = 0; i < 4; i++)
-        g[i].w = w;
-    run_threads(4, g, sizeof *g, migrate_main);
-    for (int i = 0; i < 4; i++) {
-        assert_ok(g[i].code, &g[i].err);
-        workers += g[i].applied > 0;
-    }
-    assert_int_equal(workers, 1);
-    give(take(open_manager(w, NULL), "nightly"));
-}
-
-/* ---- where SQL can be run past the library --------------------------------------------------- */
-
-/* format holds one %s, for the table. */
-__attribute__((format(printf, 2, 0))) static void change(const struct world *w, const char *format,
-                                                         const char *table)
-{
-    char name[128], sql[512];
-
-    snprintf(name, sizeof name, "%s%ssqlock_%s", w->place.schema ? w->place.schema : "",
-             w->place.schema ? "." : "", table);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(sql, sizeof sql, format, name);
-#pragma GCC diagnostic pop
-    w->q->execute(&w->place, sql);
-}
-
 /* P20: whatever it means, it is not a lease that has run out. */
 TEST_IF(SQL, test_row_of_an_unknown_kind_is_refused, m)
 {
@@ -93,11 +43,11 @@ TEST_IF(SQL, test_row_of_an_unknown_kind_is_refused, m)
     sqlock_lock *none = NULL;
 
     give(take(m, "nightly"));
-    change(w, "UPDATE %s SET kind = 7", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 7");
     says(SQLOCK_ESCHEMA, sqlock_acquire(m, "nightly", &o, &none, &said));
     assert_null(none);
     assert_true(is_free(m, "other"));
-    change(w, "UPDATE %s SET kind = 0", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 0");
     assert_true(is_free(m, "nightly"));
 }
 
@@ -116,7 +66,7 @@ static void expect_corrupt(sqlock *m, const char *name)
 TEST_IF(SQL, test_meta_row_that_vanished_is_told_at_once, m)
 {
     give(take(m, "nightly"));
-    change(w, "DELETE FROM %s", "meta");
+    run_past(w, "DELETE FROM {meta}");
     expect_corrupt(m, "nightly");
     expect_corrupt(m, "other");
 }
@@ -127,12 +77,12 @@ TEST_IF(SQL, test_holder_does_not_touch_a_row_that_became_of_an_unknown_kind, m)
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(20000), SQLOCK_NO_RENEW);
     int64_t begun = sqlock_now_us();
 
-    change(w, "UPDATE %s SET kind = 7", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 7");
     says(SQLOCK_ESCHEMA, sqlock_renew(lock, &said));
     says(SQLOCK_ESCHEMA, sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
     says(SQLOCK_ESCHEMA, sqlock_release(lock, &said));
     assert_between(0, sqlock_now_us() - begun, patience_ms(3000) * INT64_C(1000));
-    change(w, "UPDATE %s SET kind = 0", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 0");
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* it was left as it was */
     ok(sqlock_release(lock, &said));
 }
@@ -151,9 +101,9 @@ TEST_IF(SQL, test_withdrawal_does_not_touch_a_row_of_an_unknown_kind)
     says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
     spy_arrive(0);
     memcpy(owner, sqlock_lock_owner(lock), sizeof owner);
-    change(w, "UPDATE %s SET kind = 7", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 7");
     says(SQLOCK_ESCHEMA, sqlock_release(lock, &said));
-    change(w, "UPDATE %s SET kind = 0", "lock");
+    run_past(w, "UPDATE {lock} SET kind = 0");
     o.owner = owner;
     ok(sqlock_acquire(other, "nightly", &o, &again, &said)); /* it was left as it was */
     give(again);
@@ -162,14 +112,13 @@ TEST_IF(SQL, test_withdrawal_does_not_touch_a_row_of_an_unknown_kind)
 
 /* P6: what a holder is told for each way in which its row can have changed. The change is made to a
  * lock that renews itself; so the first renewal that comes finds it. */
-__attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, const char *sql,
-                                                             sqlock_why why)
+static void expect_why(struct world *w, const char *sql, sqlock_why why)
 {
     sqlock *m = open_manager(w, NULL);
     sqlock_lock *lock = take_for(m, "nightly", patience_ms(600), 0);
     int64_t begun = sqlock_now_us();
 
-    change(w, sql, "lock");
+    run_past(w, sql);
     await_loss(lock);
     /* Told by the answer, not by the deadline. */
     assert_between(0, sqlock_now_us() - begun, late_ms(450) * INT64_C(1000));
@@ -179,14 +128,14 @@ __attribute__((format(printf, 2, 0))) static void expect_why(struct world *w, co
 
 TEST_IF(SQL, test_holder_is_told_why_its_row_changed)
 {
-    expect_why(w, "DELETE FROM %s", SQLOCK_WHY_GONE);
+    expect_why(w, "DELETE FROM {lock}", SQLOCK_WHY_GONE);
     expect_why(w,
-               "UPDATE %s SET ended_owner = owner, ended_token = token, ended_why = 3, "
+               "UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = 3, "
                "owner = NULL, exp = NULL, since = NULL",
                SQLOCK_WHY_REAPED);
     expect_why(w,
-               "UPDATE %s SET ended_owner = owner, ended_token = token, ended_why = 4, "
+               "UPDATE {lock} SET ended_owner = owner, ended_token = token, ended_why = 4, "
                "token = token + 1, owner = ended_owner, exp = exp WHERE ended_owner IS NOT NULL",
                SQLOCK_WHY_TAKEN);
-    expect_why(w, "UPDATE %s SET exp = 1", SQLOCK_WHY_EXPIRED);
+    expect_why(w, "UPDATE {lock} SET exp = 1", SQLOCK_WHY_EXPIRED);
 }

@@ -21,18 +21,19 @@ static int count_open(const sqlock_conn_opts *opts, int64_t deadline, void **out
     return rc;
 }
 
-/* An acquire that is on its way on a connection which its client has given up. */
+/* A request that is on its way on a connection which its client has given up. */
 static struct held_back {
     pthread_mutex_t mu;
-    int on; /* 1: acquires do not arrive; 2: the first of them arrives before the next request */
-    int n;
+    int on; /* 1: they do not arrive; 2: the first of them arrives before the next request */
+    sqlock_stmt stmt;
+    int n, most; /* so many of them */
     sqlock_value values[8];
     unsigned char bytes[8][SQLOCK_LABEL_MAX + 1];
 } held_back = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 static void hold_back(const sqlock_value *values)
 {
-    size_t n = real->dialect->scripts[SQLOCK_STMT_ACQUIRE].n_params;
+    size_t n = real->dialect->scripts[held_back.stmt].n_params;
 
     if (held_back.n++ > 0)
         return;
@@ -51,25 +52,27 @@ static int is_held_back(void *conn, sqlock_stmt stmt, const sqlock_value *values
     int back;
 
     pthread_mutex_lock(&held_back.mu);
-    back = held_back.on == 1 && stmt == SQLOCK_STMT_ACQUIRE;
+    back = held_back.on == 1 && stmt == held_back.stmt && held_back.n < held_back.most;
     if (back)
         hold_back(values);
     if (held_back.on == 2) {
         size_t before = sqlock_rows_count(rows);
 
         held_back.on = 0;
-        real->run(conn, SQLOCK_STMT_ACQUIRE, held_back.values, 1, deadline, rows, err);
+        real->run(conn, held_back.stmt, held_back.values, 1, deadline, rows, err);
         sqlock_rows_cut(rows, before);
     }
     pthread_mutex_unlock(&held_back.mu);
     return back;
 }
 
-void spy_hold_back_acquires(void)
+void spy_hold_back(sqlock_stmt stmt, int most)
 {
     pthread_mutex_lock(&held_back.mu);
     held_back.on = 1;
+    held_back.stmt = stmt;
     held_back.n = 0;
+    held_back.most = most;
     pthread_mutex_unlock(&held_back.mu);
 }
 

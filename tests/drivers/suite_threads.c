@@ -26,69 +26,6 @@ static int threads(void)
     return entries("/proc/self/task");
 }
 
-/* ---- sharing --------------------------------------------------------------------------------- */
-
-enum { SHARERS = 8, SHARES = 20 };
-
-struct sharer {
-    sqlock *m;
-    int number;
-    int code;
-    int done;
-    sqlock_error err;
-};
-
-static int share_once(struct sharer *s, const char *name, int64_t *last_token)
-{
-    sqlock_acquire_opts o = wait_opts(patience_ms(20000), 0, 0);
-    sqlock_lock *lock = NULL;
-    int rc = sqlock_acquire(s->m, name, &o, &lock, &s->err);
-
-    if (rc == 0 && (!sqlock_is_held(lock) || sqlock_lock_token(lock) <= *last_token))
-        rc = -100;
-    if (rc == 0) {
-        *last_token = sqlock_lock_token(lock);
-        rc = sqlock_renew(lock, &s->err);
-    }
-    if (rc == 0)
-        rc = sqlock_release(lock, &s->err);
-    drop(lock);
-    return rc;
-}
-
-static void *share_main(void *arg)
-{
-    struct sharer *s = arg;
-    int64_t own = 0, common = 0;
-    char name[32];
-
-    snprintf(name, sizeof name, "own/%d", s->number);
-    while (s->done < SHARES && s->code == 0) {
-        s->code = share_once(s, name, &own);
-        if (s->code == 0 && s->done % 5 == 0)
-            s->code = share_once(s, "common", &common);
-        s->done++;
-    }
-    return NULL;
-}
-
-TEST(test_threads_share_a_manager_with_two_connections, m)
-{
-    struct sharer s[SHARERS];
-
-    memset(s, 0, sizeof s);
-    for (int i = 0; i < SHARERS; i++) {
-        s[i].m = m;
-        s[i].number = i;
-    }
-    run_threads(SHARERS, s, sizeof *s, share_main);
-    for (int i = 0; i < SHARERS; i++) {
-        assert_ok(s[i].code, &s[i].err);
-        assert_int_equal(s[i].done, SHARES);
-    }
-    assert_between(2, spy_opens(), 4); /* migrate, and its look; calls; perhaps renewals */
-}
-
 /* ---- what it costs the process --------------------------------------------------------------- */
 
 CORE_TEST(test_manager_starts_two_threads_at_the_most)

@@ -59,19 +59,6 @@ CORE_TEST(test_driver_of_every_size_from_the_first_release_on_works)
     }
 }
 
-/* The table need not outlive the call, so that nothing can be changed in it later either. */
-CORE_TEST(test_driver_whose_table_is_gone_after_open_works)
-{
-    sqlock_driver *table = table_of_size(sizeof *table);
-    sqlock *m = NULL;
-
-    ok(open_with_code(w, table, &m, &said));
-    memset(table, 0, sizeof *table);
-    test_free(table);
-    give(take(m, "nightly"));
-    sqlock_close(m);
-}
-
 static void refused_driver(struct world *w, const sqlock_driver *driver, int code, const char *word)
 {
     sqlock *m = NULL;
@@ -96,24 +83,6 @@ CORE_TEST(test_driver_with_a_size_that_cannot_be_is_refused)
     }
 }
 
-CORE_TEST(test_driver_that_lacks_a_required_slot_is_refused)
-{
-    static const size_t slots[] = {
-        offsetof(sqlock_driver, name),   offsetof(sqlock_driver, schemes),
-        offsetof(sqlock_driver, open),   offsetof(sqlock_driver, close),
-        offsetof(sqlock_driver, run),    offsetof(sqlock_driver, exec),
-        offsetof(sqlock_driver, begin),  offsetof(sqlock_driver, commit),
-        offsetof(sqlock_driver, cancel), offsetof(sqlock_driver, rollback),
-        offsetof(sqlock_driver, dialect)};
-
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
-        sqlock_driver table = *spied_driver();
-
-        memset((char *)&table + slots[i], 0, sizeof(void *));
-        refused_driver(w, &table, SQLOCK_EINVAL, "NULL or incomplete");
-    }
-}
-
 /* ---- optional slots -------------------------------------------------------------------------- */
 
 static const struct {
@@ -131,47 +100,17 @@ static void never(void)
     abort();
 }
 
-/* But those that an opening asks, where they are there. */
-static void fill_slots(sqlock_driver *table)
-{
-    void (*slot)(void) = never;
-
-    for (size_t at = offsetof(sqlock_driver, whole_url); at < sizeof *table; at += sizeof slot)
-        memcpy((char *)table + at, &slot, sizeof slot);
-    if (table->caps & SQLOCK_CAP_WHOLE_URL)
-        table->whole_url = spied_driver()->whole_url;
-    if (table->caps & SQLOCK_CAP_RUNNING)
-        table->running = spied_driver()->running;
-    if (table->caps & SQLOCK_CAP_HOSTS)
-        table->hosts = spied_driver()->hosts;
-}
-
 CORE_TEST(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         sqlock_driver table = *spied_driver();
 
-        fill_slots(&table);
-        use(w, &table);
         memset((char *)&table + options[i].slot, 0, sizeof(void *));
         table.caps |= options[i].cap;
         refused_driver(w, &table, SQLOCK_EINVAL, options[i].name);
         table.caps &= ~options[i].cap;
         use(w, &table);
     }
-}
-
-/* Its size says that it was built before there was such a slot. */
-CORE_TEST(test_older_driver_with_a_newer_bit_is_refused)
-{
-    sqlock_driver *table = table_of_size(TABLE_LEAST);
-
-    table->caps |= SQLOCK_CAP_HOSTS;
-    refused_driver(w, table, SQLOCK_EINVAL, "SQLOCK_CAP_HOSTS");
-    table->caps &= ~SQLOCK_CAP_HOSTS;
-    table->caps |= 0x80000000u; /* a bit that is not known yet */
-    use(w, table);
-    test_free(table);
 }
 
 /* ---- the table for adopted connections ------------------------------------------------------- */
@@ -191,12 +130,6 @@ static sqlock_adopter *adopter_of_size(uint32_t size)
     memcpy(adopter, &own, size < sizeof own ? size : sizeof own);
     adopter->size = size;
     return adopter;
-}
-
-/* The least that a driver with these caps may have. */
-static uint32_t adopter_least(void)
-{
-    return spied_driver()->caps & SQLOCK_CAP_RUNNING ? sizeof(sqlock_adopter) : ADOPTER_LEAST;
 }
 
 static void guard_by(struct world *w, const sqlock_driver *driver)
@@ -219,69 +152,17 @@ static void guard_by(struct world *w, const sqlock_driver *driver)
 TEST(test_adopter_of_every_size_works)
 {
     sqlock_driver table = *spied_driver();
+    uint32_t size = table.caps & SQLOCK_CAP_RUNNING ? sizeof(sqlock_adopter) : ADOPTER_LEAST;
 
     if (table.adopter != NULL)
         begin_app(w);
-    for (uint32_t size = adopter_least(); size <= sizeof(sqlock_adopter) + 64;
-         size += sizeof(void *)) {
+    for (; size <= sizeof(sqlock_adopter) + 64; size += sizeof(void *)) {
         sqlock_adopter *adopter = adopter_of_size(size);
 
         table.adopter = adopter;
         use(w, &table);
         if (g.app != NULL)
             guard_by(w, &table);
-        test_free(adopter);
-    }
-}
-
-TEST(test_adopter_that_is_gone_after_open_works)
-{
-    sqlock_driver table = *spied_driver();
-    sqlock_adopter *adopter = adopter_of_size(sizeof *adopter);
-    sqlock_conn *conn;
-    sqlock *m = NULL;
-
-    table.adopter = adopter;
-    ok(open_with_code(w, &table, &m, &said));
-    memset(adopter, 0, sizeof *adopter);
-    test_free(adopter);
-    if (spied_driver()->adopter != NULL) {
-        begin_app(w);
-        conn = adopted(m, g.app);
-        let_go(conn);
-    }
-    sqlock_close(m);
-}
-
-CORE_TEST(test_driver_with_an_adopter_that_is_not_whole_is_refused)
-{
-    const uint32_t least = adopter_least();
-    const uint32_t sizes[] = {
-        0,         4,        ADOPTER_LEAST - sizeof(void *), least - (uint32_t)sizeof(void *),
-        least - 1, least + 1};
-    static const size_t slots[] = {
-        offsetof(sqlock_adopter, adopt),    offsetof(sqlock_adopter, close),
-        offsetof(sqlock_adopter, tx_state), offsetof(sqlock_adopter, savepoint),
-        offsetof(sqlock_adopter, run),      offsetof(sqlock_adopter, run_script),
-        offsetof(sqlock_adopter, cancel),   offsetof(sqlock_adopter, running)};
-    sqlock_driver table = *spied_driver();
-    sqlock_adopter *adopter;
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        adopter = adopter_of_size(sizes[i] < 8 ? 8 : sizes[i]);
-        adopter->size = sizes[i];
-        table.adopter = adopter;
-        refused_driver(w, &table, SQLOCK_EINVAL, "adopter");
-        test_free(adopter);
-    }
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
-        adopter = adopter_of_size(sizeof *adopter);
-        memset((char *)adopter + slots[i], 0, sizeof(void *));
-        table.adopter = adopter;
-        if (slots[i] < least)
-            refused_driver(w, &table, SQLOCK_EINVAL, "adopter");
-        else
-            use(w, &table);
         test_free(adopter);
     }
 }
@@ -383,16 +264,6 @@ TEST(test_older_driver_without_notes_breaks_all_the_same)
     test_free(c);
 }
 
-CORE_TEST(test_newer_driver_with_more_requests_works)
-{
-    struct changed *c = changed();
-
-    c->dialect.n_scripts = SQLOCK_STMT_COUNT + 1;
-    memset(&c->scripts[SQLOCK_STMT_COUNT], 0xAA, sizeof *c->scripts);
-    use(w, &c->table);
-    test_free(c);
-}
-
 /* A value more or less, and one would be taken for another. */
 CORE_TEST(test_driver_whose_requests_differ_is_refused)
 {
@@ -433,23 +304,4 @@ TEST(test_driver_reads_no_further_than_the_options_of_an_older_core)
     w->driver.open = open_as_older;
     use(w, &w->driver);
     sqlock_wake_close(trap_fd);
-}
-
-static int open_as_newer(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
-                         sqlock_error *err)
-{
-    struct {
-        sqlock_conn_opts known;
-        char more[64];
-    } newer = {*opts, ""};
-
-    memset(newer.more, 0xAA, sizeof newer.more);
-    newer.known.size = sizeof newer;
-    return spied_driver()->open(&newer.known, deadline, out_conn, err);
-}
-
-TEST(test_driver_takes_the_options_of_a_newer_core)
-{
-    w->driver.open = open_as_newer;
-    use(w, &w->driver);
 }

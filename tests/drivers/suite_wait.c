@@ -3,43 +3,14 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
-/* An acquire on a thread of its own, which gives back what it got. */
-struct waiter {
-    pthread_t thread;
-    sqlock *m;
-    sqlock_acquire_opts opts;
-    sqlock_lock *lock;
-    sqlock_error err;
-    int code, settled; /* settled: after SQLOCK_EUNSURE */
-    int64_t ended_us;
-    atomic_int done;
-};
-
-static void *wait_main(void *arg)
+static void wait_for(struct waiter *t, sqlock *m, int32_t wait_ms, sqlock_cancel *cancel)
 {
-    struct waiter *t = arg;
-
-    t->code = sqlock_acquire(t->m, "nightly", &t->opts, &t->lock, &t->err);
-    t->ended_us = now_us();
-    atomic_store(&t->done, 1);
-    if (t->code == 0)
-        t->code = sqlock_release(t->lock, &t->err);
-    else if (t->code == SQLOCK_EUNSURE)
-        t->settled = sqlock_settle(t->lock, patience_ms(10000), NULL); /* after request_ms */
-    drop(t->lock);
-    return NULL;
-}
-
-static void wait_start(struct waiter *t, sqlock *m, int32_t wait_ms, sqlock_cancel *cancel)
-{
-    memset(t, 0, sizeof *t);
-    t->m = m;
-    t->opts = wait_opts(wait_ms, 0, 0);
+    *t = (struct waiter){
+        .m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0), .gives_back = true};
     t->opts.cancel = cancel;
-    assert_int_equal(pthread_create(&t->thread, NULL, wait_main, t), 0);
+    wait_start(t);
 }
 
 /* Until it has been refused once and so is waiting; requests: of acquires before it began. */
@@ -120,10 +91,10 @@ CORE_TEST(test_endless_wait_is_granted_after_release, a, b)
     struct waiter t;
     int64_t released;
 
-    wait_start(&t, b, SQLOCK_WAIT_FOREVER, NULL);
+    wait_for(&t, b, SQLOCK_WAIT_FOREVER, NULL);
     wait_refused(seen);
     sleep_ms(150);
-    assert_int_equal(atomic_load(&t.done), 0);
+    assert_int_equal(atomic_load(&t.ended), 0);
     give(lock);
     released = now_us();
     pthread_join(t.thread, NULL);
@@ -148,9 +119,11 @@ CORE_TEST(test_timed_wait_is_granted_when_the_lease_ends, a, b)
 static void assert_cut(const struct waiter *t)
 {
     if (t->code == SQLOCK_EUNSURE)
-        assert_int_equal(t->settled, SQLOCK_EBUSY);
+        says(SQLOCK_EBUSY,
+             sqlock_settle(t->lock, patience_ms(10000), &said)); /* after request_ms */
     else
         assert_code(SQLOCK_ECANCELLED, t->code, &t->err);
+    drop(t->lock);
 }
 
 CORE_TEST(test_cancel_cuts_every_wait_that_uses_it)
@@ -162,7 +135,7 @@ CORE_TEST(test_cancel_cuts_every_wait_that_uses_it)
 
     sqlock_lock *lock = take(m, "nightly");
     for (int i = 0; i < 3; i++)
-        wait_start(&t[i], m, SQLOCK_WAIT_FOREVER, cancel);
+        wait_for(&t[i], m, SQLOCK_WAIT_FOREVER, cancel);
     sleep_ms(300); /* deep in a long sleep */
     fired = now_us();
     sqlock_cancel_fire(cancel);
@@ -196,98 +169,36 @@ CORE_TEST(test_cancel_cuts_what_begins_later_and_nothing_that_has_ended, m)
     give(lock);
 }
 
-enum { CROWD = 6 };
-
 /* P8: everybody's turn comes. */
 CORE_TEST(test_all_of_a_crowd_get_their_turn)
 {
-    struct waiter t[CROWD];
+    struct waiter t[6];
     sqlock *m = open_with(w, with.connections = 4);
 
     sqlock_lock *lock = take(m, "nightly");
-    for (int i = 0; i < CROWD; i++)
-        wait_start(&t[i], m, patience_ms(15000), NULL);
+    for (int i = 0; i < 6; i++)
+        wait_for(&t[i], m, patience_ms(15000), NULL);
     sleep_ms(50);
     give(lock);
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < 6; i++)
         pthread_join(t[i].thread, NULL);
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < 6; i++)
         assert_ok(t[i].code, &t[i].err);
-}
-
-/* ---- P8: the end of a wait for a lock that is simply held ------------------------------------ */
-
-enum { THREADS_MOST = 16 };
-
-/* One of several threads that wait for a held lock, again and again, and what they were told. */
-struct patient {
-    sqlock *m;
-    int32_t wait_ms;
-    int rounds, busy, unserved; /* unserved: no connection came free in time, and that was said */
-    int others;
-    sqlock_error err; /* the first of the others */
-};
-
-static void *patient_main(void *arg)
-{
-    struct patient *t = arg;
-    sqlock_acquire_opts o = wait_opts(t->wait_ms, 0, 0);
-
-    for (int i = 0; i < t->rounds; i++) {
-        sqlock_error err = {0};
-        sqlock_lock *lock = NULL;
-        int rc = sqlock_acquire(t->m, "nightly", &o, &lock, &err);
-
-        if (rc == SQLOCK_EBUSY) {
-            t->busy++;
-        } else if (rc == SQLOCK_ETIMEOUT && strstr(err.text, "(the option connections)") != NULL) {
-            t->unserved++;
-        } else if (t->others++ == 0) {
-            t->err = err;
-        }
-        drop(lock);
-    }
-    return NULL;
-}
-
-/* How often they were told that it is busy. Of all other answers there may be so many. */
-static int busy_in_a_crowd(sqlock *m, int threads, int32_t wait_ms, int rounds, int others)
-{
-    struct patient t[THREADS_MOST] = {0};
-    int busy = 0;
-
-    for (int i = 0; i < threads; i++) {
-        t[i].m = m;
-        t[i].wait_ms = wait_ms;
-        t[i].rounds = rounds;
-    }
-    run_threads((size_t)threads, t, sizeof *t, patient_main);
-    for (int i = 0; i < threads; i++) {
-        busy += t[i].busy;
-        others -= t[i].others;
-        if (others < 0)
-            assert_ok(t[i].err.code, &t[i].err);
-    }
-    return busy;
 }
 
 /* They all have their last try at the same time, and one connection for it. */
 CORE_TEST(test_many_who_wait_together_end_as_busy, a, b)
 {
     sqlock_lock *lock = take(a, "nightly");
+    struct waiter t[16];
 
     assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY); /* it is connected */
-    assert_int_equal(busy_in_a_crowd(b, 16, 600, 1, 0), 16);
-    give(lock);
-}
-
-/* A machine that others load may take longer for an answer now and then. */
-CORE_TEST(test_short_waits_on_one_connection_end_as_busy, a, b)
-{
-    sqlock_lock *lock = take(a, "nightly");
-
-    assert_int_equal(try_once(b, "nightly"), SQLOCK_EBUSY);
-    assert_between(6 * 10 / 2, busy_in_a_crowd(b, 6, patience_ms(100), 10, 15), 6 * 10);
+    for (int i = 0; i < 16; i++)
+        wait_for(&t[i], b, 600, NULL);
+    for (int i = 0; i < 16; i++)
+        pthread_join(t[i].thread, NULL);
+    for (int i = 0; i < 16; i++)
+        assert_code(SQLOCK_EBUSY, t[i].code, &t[i].err);
     give(lock);
 }
 
@@ -311,9 +222,9 @@ TEST(test_refusal_tells_who_holds_the_lock)
     assert_int_equal(strncmp(h.label, who, strlen(who)), 0);
     assert_string_equal(h.label + strlen(h.label) - strlen(" billing run 7"), " billing run 7");
     assert_int_equal(h.token, sqlock_lock_token(lock));
-    assert_between(120 - w->q->grain_ms, h.held_ms, 120 + patience_ms(3000));
-    assert_between(20000 - 120 - patience_ms(3000), h.left_ms, 20000 - 120 + w->q->grain_ms);
-    assert_between(19000, h.left_ms + h.held_ms, 20000 + w->q->grain_ms);
+    assert_between(120 - GRAIN_MS, h.held_ms, 120 + patience_ms(3000));
+    assert_between(20000 - 120 - patience_ms(3000), h.left_ms, 20000 - 120 + GRAIN_MS);
+    assert_between(19000, h.left_ms + h.held_ms, 20000 + GRAIN_MS);
     assert_non_null(strstr(said.text, "acquire \"nightly\""));
     assert_non_null(strstr(said.text, h.label));
     assert_non_null(strstr(said.text, token));

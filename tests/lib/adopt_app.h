@@ -66,4 +66,11 @@ struct adopt_app {
     bool fails_whole;  /* after a statement that failed the transaction is FAILED */
 };
 
+/* Functions of such names, in their places. */
+#define APP_FUNCTIONS                                                                              \
+    .connect = app_connect, .close = app_close, .offer = app_offer, .exec = app_exec,              \
+    .ask = app_ask, .settings = app_settings, .last = app_last,                                    \
+    .start_reading = app_start_reading, .read_rest = app_read_rest, .prepare = app_prepare,        \
+    .run_prepared = app_run_prepared
+
 #endif

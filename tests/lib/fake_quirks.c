@@ -21,7 +21,6 @@ const struct quirks fake_quirks = {.name = "fake",
                                    .driver = sqlock_driver_fake,
                                    .born_migrated = true,
                                    .tries_core = true,
-                                   .grain_ms = 1,
                                    .make = make,
                                    .drop = drop,
                                    .age = age};

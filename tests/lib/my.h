@@ -23,7 +23,6 @@ char *my_database_new(void);
 #define my_exec(sql) ((void)my_number(sql))
 int64_t my_number(const char *sql);
 /* The same as root on the server behind another socket. */
-#define my_exec_at(socket, sql) ((void)my_number_at((socket), (sql)))
 int64_t my_number_at(const char *socket, const char *sql);
 /* Whether the server can step over locked rows (MySQL before 8.0 waits for them), and whether it is
  * MariaDB. */

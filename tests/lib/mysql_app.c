@@ -207,17 +207,7 @@ static const struct way ways[] = {
 
 /* Slow is what waits: before 5.7 MySQL can end nothing else. */
 const struct adopt_app mysql_app = {
-    .connect = app_connect,
-    .close = app_close,
-    .offer = app_offer,
-    .exec = app_exec,
-    .ask = app_ask,
-    .settings = app_settings,
-    .last = app_last,
-    .start_reading = app_start_reading,
-    .read_rest = app_read_rest,
-    .prepare = app_prepare,
-    .run_prepared = app_run_prepared,
+    APP_FUNCTIONS,
     .kill = app_kill,
     .begins = begins,
     .ways = ways,

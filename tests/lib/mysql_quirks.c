@@ -60,7 +60,7 @@ static void leave(const struct place *p, int32_t n)
     execute(p, sql);
 }
 
-int mysql_is_missing(int *out_code)
+static int is_missing(int *out_code)
 {
     return test_server_is_missing(&my_server, out_code);
 }
@@ -71,8 +71,7 @@ const struct quirks mysql_quirks = {.name = "mysql",
                                     .meets_deadlocks = true,
                                     .opens_after_fork = true,
                                     .has_schemas = true,
-                                    .grain_ms = 1,
-                                    .missing = mysql_is_missing,
+                                    .missing = is_missing,
                                     .make = make,
                                     .drop = drop,
                                     .age = age,

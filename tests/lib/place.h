@@ -31,7 +31,6 @@ struct quirks {
     bool meets_deadlocks;   /* a request of ours waits for two rows, one after the other */
     bool opens_after_fork;  /* also a child of a process with a manager may have one */
     bool tries_core;        /* here core shows what it decides whatever the driver does */
-    int32_t grain_ms;       /* of the server's clock */
     bool tokens_leave_gaps; /* they follow the clock all the time */
     /* 1: its server is wanted and not there, and that has been told; then *out_code is for main().
      * NULL: it has none. */

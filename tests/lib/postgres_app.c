@@ -183,17 +183,7 @@ static const struct way ways[] = {
     {0}};
 
 const struct adopt_app postgres_app = {
-    .connect = app_connect,
-    .close = app_close,
-    .offer = app_offer,
-    .exec = app_exec,
-    .ask = app_ask,
-    .settings = app_settings,
-    .last = app_last,
-    .start_reading = app_start_reading,
-    .read_rest = app_read_rest,
-    .prepare = app_prepare,
-    .run_prepared = app_run_prepared,
+    APP_FUNCTIONS,
     .kill = app_kill,
     .begins = begins,
     .ways = ways,

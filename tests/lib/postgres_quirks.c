@@ -43,7 +43,7 @@ static void leave(const struct place *p, int32_t n)
             p->schema, (int)n);
 }
 
-int postgres_is_missing(int *out_code)
+static int is_missing(int *out_code)
 {
     return test_server_is_missing(&pg_server, out_code);
 }
@@ -53,8 +53,7 @@ const struct quirks postgres_quirks = {.name = "postgres",
                                        .between_processes = true,
                                        .opens_after_fork = true,
                                        .has_schemas = true,
-                                       .grain_ms = 1,
-                                       .missing = postgres_is_missing,
+                                       .missing = is_missing,
                                        .make = make,
                                        .drop = drop,
                                        .age = age,

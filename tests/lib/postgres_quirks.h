@@ -5,7 +5,5 @@
 #include "tests/lib/place.h"
 
 extern const struct quirks postgres_quirks;
-/* 1: there is no server, and it has been told; then *out_code is for main(). */
-int postgres_is_missing(int *out_code);
 
 #endif

@@ -60,44 +60,26 @@ static char *app_ask(void *app, const char *sql)
 /* A handler of the application's own is in sqlite_adopt_test.c: only a wait tells it. */
 static char *app_settings(void *app)
 {
-    static const char *const names[] = {"analysis_limit",
-                                        "automatic_index",
-                                        "busy_timeout",
-                                        "cache_size",
-                                        "cache_spill",
-                                        "cell_size_check",
-                                        "checkpoint_fullfsync",
-                                        "defer_foreign_keys",
-                                        "foreign_keys",
-                                        "fullfsync",
-                                        "ignore_check_constraints",
-                                        "journal_mode",
-                                        "journal_size_limit",
-                                        "legacy_alter_table",
-                                        "locking_mode",
-                                        "max_page_count",
-                                        "mmap_size",
-                                        "query_only",
-                                        "read_uncommitted",
-                                        "recursive_triggers",
-                                        "reverse_unordered_selects",
-                                        "secure_delete",
-                                        "synchronous",
-                                        "temp_store",
-                                        "trusted_schema",
-                                        "wal_autocheckpoint",
-                                        "writable_schema"};
+    static const char names[] =
+        "analysis_limit automatic_index busy_timeout cache_size cache_spill cell_size_check "
+        "checkpoint_fullfsync defer_foreign_keys foreign_keys fullfsync "
+        "ignore_check_constraints journal_mode journal_size_limit legacy_alter_table "
+        "locking_mode max_page_count mmap_size query_only read_uncommitted "
+        "recursive_triggers reverse_unordered_selects secure_delete synchronous temp_store "
+        "trusted_schema wal_autocheckpoint writable_schema";
     struct sqlite_app_conn *a = app;
     char all[2000] = "", pragma[60];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (const char *name = names; *name != '\0'; name += strspn(name, " ")) {
         const size_t len = strlen(all);
+        const int n = (int)strcspn(name, " ");
         char *value;
 
-        snprintf(pragma, sizeof pragma, "PRAGMA %s", names[i]);
+        snprintf(pragma, sizeof pragma, "PRAGMA %.*s", n, name);
         value = app_ask(a, pragma);
-        snprintf(all + len, sizeof all - len, "%s %s\n", names[i], value != NULL ? value : "?");
+        snprintf(all + len, sizeof all - len, "%.*s %s\n", n, name, value != NULL ? value : "?");
         free(value);
+        name += n;
     }
     for (sqlite3_stmt *s = sqlite3_next_stmt(a->db, NULL); s != NULL;
          s = sqlite3_next_stmt(a->db, s)) {
@@ -165,17 +147,7 @@ static const struct way ways[] = {{"deferred", NULL, "BEGIN", NULL},
                                   {0}};
 
 const struct adopt_app sqlite_app = {
-    .connect = app_connect,
-    .close = app_close,
-    .offer = app_offer,
-    .exec = app_exec,
-    .ask = app_ask,
-    .settings = app_settings,
-    .last = app_last,
-    .start_reading = app_start_reading,
-    .read_rest = app_read_rest,
-    .prepare = app_prepare,
-    .run_prepared = app_run_prepared,
+    APP_FUNCTIONS,
     .begins = begins,
     .ways = ways,
     .table_of_types =
