@@ -1,5 +1,4 @@
-/* P2, P4, P6 on the fake driver: the server's clock jumps, a row vanishes, the server is another
- * one. */
+/* P2, P4, P6 on the fake driver: the server's clock jumps, or the server is another one. */
 #include "tests/drivers/fake_network.h"
 
 /* ---- the server's clock ---------------------------------------------------------------------- */
@@ -99,8 +98,6 @@ TEST(test_grant_from_before_a_known_jump_is_not_believed_for_longer)
     assert_false(sqlock_is_held(lock));
     drop(lock);
 }
-
-/* ---- rows that vanish ------------------------------------------------------------------------ */
 
 /* ---- another server -------------------------------------------------------------------------- */
 

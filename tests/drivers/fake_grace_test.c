@@ -1,11 +1,8 @@
 /* On the fake driver: a server that takes over and may lack commits grants nothing for a while, to
- * those who ask for that; one whose clock is behind is refused (P2); and it is told of leases that
- * are longer than any before. */
+ * those who ask for that; and it is told of leases that are longer than any before. */
 #include "tests/drivers/fake_network.h"
 
 enum { GRACE = 1500 };
-
-/* ---- grace ----------------------------------------------------------------------------------- */
 
 TEST(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover)
 {
@@ -79,10 +76,6 @@ TEST(test_unsure_grant_that_survived_is_settled_in_a_grace)
     mend();
     ok(sqlock_settle(lock, patience_ms(10000), &said));
 }
-
-/* ---- the clock ------------------------------------------------------------------------------- */
-
-/* ---- the longest lease ----------------------------------------------------------------------- */
 
 TEST(test_server_is_told_of_a_longer_lease_before_it_is_granted, m, other)
 {

@@ -22,12 +22,6 @@ void cut_links(struct world *w)
     sqlock_fake_down(fake_at(&w->place), 0);
 }
 
-void stays_held(sqlock_lock *lock, int64_t ms)
-{
-    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
-        assert_true(sqlock_is_held(lock));
-}
-
 int ignore_info(const sqlock_info *info, void *user)
 {
     (void)info;

@@ -13,7 +13,6 @@ void stall(struct world *w, int stmt, int times, int32_t ms);
 long seen(struct world *w, int stmt); /* by the server */
 /* All links break; the server goes on. */
 void cut_links(struct world *w);
-void stays_held(sqlock_lock *lock, int64_t ms);
 /* For sqlock_list(): goes on. */
 int ignore_info(const sqlock_info *info, void *user);
 

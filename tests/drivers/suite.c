@@ -331,6 +331,12 @@ int64_t margin_us(int32_t lease_ms)
     return lease_ms * INT64_C(100);
 }
 
+void stays_held(sqlock_lock *lock, int64_t ms)
+{
+    for (int64_t end = now_us() + ms * 1000; now_us() < end; sleep_ms(2))
+        assert_true(sqlock_is_held(lock));
+}
+
 bool readable_within(int fd, int32_t ms)
 {
     struct pollfd p = {fd, POLLIN, 0};

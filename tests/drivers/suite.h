@@ -278,6 +278,7 @@ void wait_start(struct waiter *t);
 
 /* What a holder gives up of its lease, as sqlock_lock_deadline_us() says it: a tenth. */
 int64_t margin_us(int32_t lease_ms);
+void stays_held(sqlock_lock *lock, int64_t ms);
 /* When fd becomes readable, at most so late: true. */
 bool readable_within(int fd, int32_t ms);
 

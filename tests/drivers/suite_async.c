@@ -173,8 +173,7 @@ CORE_TEST(test_waiting_requests_do_not_keep_renewals_waiting, a, b)
 
     for (int i = 0; i < 5; i++)
         ops[i] = start(b, "busy", SQLOCK_WAIT_FOREVER);
-    for (int64_t end = now_us() + patience_ms(1400) * INT64_C(1000); now_us() < end; sleep_ms(5))
-        assert_true(sqlock_is_held(held));
+    stays_held(held, patience_ms(1400));
     for (int i = 0; i < 5; i++) {
         sqlock_op_cancel(ops[i]);
         finish_cut(ops[i], false);

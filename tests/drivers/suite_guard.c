@@ -169,19 +169,9 @@ TEST_IF(GUARDS | MANY_WRITERS, test_renewals_go_on_in_a_guarded_transaction)
 {
     set_stage(w, LEASE_MS, 0);
     begin_guarded(g.side->begins[0]);
-    for (int i = 0; i < 3 * LEASE_MS / 50; i++) {
-        sleep_ms(50);
-        assert_true(sqlock_is_held(s.lock));
-    }
+    stays_held(s.lock, 3 * LEASE_MS);
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(s.lock, &said));
-}
-
-static void await_state(sqlock_state wanted, int ms)
-{
-    for (int i = 0; sqlock_lock_state(s.lock) != wanted && i < ms / 10; i++)
-        sleep_ms(10);
-    assert_int_equal(sqlock_lock_state(s.lock), wanted);
 }
 
 /* The guard has extended the lease, which nobody could renew meanwhile. */
@@ -190,19 +180,19 @@ TEST_IF(GUARDS | ONE_WRITER, test_lease_is_unsure_while_its_only_writer_is_the_g
     set_stage(w, 1000, 0);
     sleep_ms(300);
     begin_guarded("BEGIN IMMEDIATE");
-    await_state(SQLOCK_UNSURE, 2000);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_UNSURE, 2000);
     assert_false(sqlock_is_held(s.lock));
     assert_int_equal(sqlock_lock_why(s.lock), SQLOCK_WHY_NONE);
     app_exec(g.app, "COMMIT");
-    await_state(SQLOCK_HELD, 500);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_HELD, 500);
     assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
 
     /* longer than the guard's extension: others may have it afterwards */
     begin_guarded("BEGIN IMMEDIATE");
-    await_state(SQLOCK_UNSURE, 2500);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_UNSURE, 2500);
     sleep_ms(400);
     app_exec(g.app, "COMMIT");
-    await_state(SQLOCK_LOST, 1000);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_LOST, 1000);
     assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
 }
 
@@ -211,7 +201,7 @@ TEST_IF(GUARDS | ONE_WRITER, test_settling_tells_what_became_of_a_guarded_lease)
     set_stage(w, 1000, SQLOCK_NO_RENEW);
     sleep_ms(300);
     begin_guarded("BEGIN IMMEDIATE");
-    await_state(SQLOCK_UNSURE, 2000);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_UNSURE, 2000);
     says(SQLOCK_EGUARDED, sqlock_settle(s.lock, 100, &said));
     app_exec(g.app, "COMMIT");
     ok(sqlock_settle(s.lock, 400, &said));
@@ -228,7 +218,7 @@ TEST_IF(GUARDS | ONE_WRITER, test_guarded_lease_that_is_not_renewed_is_told_lost
     assert_true((fd = sqlock_lock_fd(s.lock, &said)) >= 0);
     begin_guarded("BEGIN IMMEDIATE");
     app_exec(g.app, "COMMIT");
-    await_state(SQLOCK_LOST, 2 * LEASE_MS);
+    assert_soon(sqlock_lock_state(s.lock) == SQLOCK_LOST, 2 * LEASE_MS);
     assert_true(readable_within(fd, LEASE_MS));
     assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
     assert_true(is_free(s.thief, "sale"));

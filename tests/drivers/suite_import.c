@@ -2,8 +2,6 @@
  * exported is what sqlock_lock_owner() and sqlock_lock_token() say. */
 #include "tests/drivers/suite.h"
 
-#include <stdatomic.h>
-
 /* What another process would have been told. */
 struct grant {
     unsigned char owner[SQLOCK_OWNER_SIZE];
@@ -18,20 +16,14 @@ static struct grant grant_of(sqlock_lock *lock)
     return g;
 }
 
-static sqlock_lock *import_with(sqlock *m, const struct grant *g, const sqlock_acquire_opts *opts)
-{
-    sqlock_lock *lock = NULL;
-
-    ok(sqlock_import(m, "nightly", g->owner, g->token, opts, &lock, &said));
-    assert_non_null(lock);
-    return keep(lock);
-}
-
 static sqlock_lock *import_for(sqlock *m, const struct grant *g, int32_t lease_ms, unsigned flags)
 {
     sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
+    sqlock_lock *lock = NULL;
 
-    return import_with(m, g, &o);
+    ok(sqlock_import(m, "nightly", g->owner, g->token, &o, &lock, &said));
+    assert_non_null(lock);
+    return keep(lock);
 }
 
 /* An own manager each: one was granted the lock and does not renew it, one imports it. */
@@ -132,6 +124,18 @@ TEST(test_settled_import_is_the_same_grant_for_a_full_lease)
     ok(sqlock_renew(lock, &said));
     give(lock);
     assert_true(is_free(p.a, "nightly"));
+}
+
+/* P7 */
+CORE_TEST(test_settled_import_is_renewed)
+{
+    const int32_t lease_ms = patience_ms(400);
+    struct pair p = pair(w, lease_ms);
+    sqlock_lock *lock = import_for(p.b, &p.grant, lease_ms, 0);
+
+    ok(sqlock_settle(lock, 0, &said));
+    stays_held(lock, 3 * lease_ms);
+    give(lock);
 }
 
 /* ---- released -------------------------------------------------------------------------------- */
