@@ -1,4 +1,4 @@
-/* One attempt of a request: its time, its connection, the request itself, and what a missing answer
+/* One attempt of an op: its time, its connection, the request itself, and what a missing answer
  * says about the connection and its server. */
 #include <assert.h>
 #include <string.h>
@@ -19,12 +19,7 @@
  * attempt has no time of its own. */
 static int64_t attempt_two_rounds(const sqlock_op *op)
 {
-    int64_t round;
-
-    mutex_lock(&op->m->mu);
-    round = op->m->round;
-    mutex_unlock(&op->m->mu);
-    return 2 * round;
+    return 2 * op->m->round;
 }
 
 /* A wait that learned of a holder has its answer. If another attempt is under way when time is up,
@@ -47,12 +42,7 @@ int64_t op_last_try(const sqlock_op *op)
  * grant. */
 static int attempt_waits(const sqlock_op *op)
 {
-    int is;
-
-    mutex_lock(&op->m->mu);
-    is = op->lock->pending == PENDING_ACQUIRE && !op->settle;
-    mutex_unlock(&op->m->mu);
-    return is;
+    return op->lock->pending == PENDING_ACQUIRE && !op->settle;
 }
 
 /* Until when an attempt may go on. A wait that was sent in time may receive its answer a little
@@ -69,42 +59,46 @@ static int64_t attempt_end(const sqlock_op *op, int64_t now)
 /* An attempt on the worker thread must not delay the renewals. */
 static int64_t attempt_async_limit(sqlock *m, int64_t now)
 {
-    int64_t left;
-
-    mutex_lock(&m->mu);
-    left = time_min(m->request_us, renewals_left(m, now) / 4);
-    mutex_unlock(&m->mu);
-    return now + time_max(left, ASYNC_LEAST_US);
+    return now + time_max(time_min(m->request_us, renewals_left(m, now) / 4), ASYNC_LEAST_US);
 }
 
-/* Take a connection for the request. A grant that will be renewed opens the reserved connection
- * first. */
-static int attempt_connect(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, struct conn **out)
+/* What an attempt needs of values that the mutex guards. */
+struct plan {
+    int64_t deadline, connected; /* until when it may go on, and until when it needs a connection */
+    enum pool_use use;
+    int reserved; /* open the reserved connection first: a grant is to be renewed */
+};
+
+static struct plan attempt_plan(const sqlock_op *op, int64_t now)
 {
     sqlock *m = op->m;
-    enum lock_pending pending;
-    int reserved, rc = 0;
+    const sqlock_lock *lock = op->lock;
+    int grants = lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT;
+    struct plan p = {.deadline = time_min(attempt_end(op, now), now + m->request_us)};
+
+    if (op->async)
+        p.deadline = time_min(p.deadline, attempt_async_limit(m, now));
+    p.connected =
+        time_min(p.deadline, op->refused && attempt_waits(op) ? op_last_try(op) : op->deadline);
+    p.use = attempt_waits(op) || op->patient ? POOL_CALLS : POOL_URGENT;
+    p.reserved = grants && !(lock->flags & SQLOCK_NO_RENEW) && !m->reserved_opened;
+    return p;
+}
+
+static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **out)
+{
+    sqlock *m = op->m;
+    int rc = 0;
 
     assert(op->lock->m == m);
-    mutex_lock(&m->mu);
-    pending = op->lock->pending;
-    reserved = m->reserved_opened;
-    mutex_unlock(&m->mu);
-    if (op->refused && attempt_waits(op))
-        deadline = time_min(deadline, op_last_try(op));
-    else
-        deadline = time_min(deadline, op->deadline);
-    if ((pending == PENDING_ACQUIRE || pending == PENDING_IMPORT) &&
-        !(op->lock->flags & SQLOCK_NO_RENEW) && !reserved)
-        rc = pool_open_reserved(m, op, deadline, &op->err);
+    if (p->reserved)
+        rc = pool_open_reserved(m, op, p->connected, &op->err);
     if (rc == 0)
-        rc = pool_take(m,
-                       (pending == PENDING_ACQUIRE && !op->settle) || op->patient ? POOL_CALLS
-                                                                                  : POOL_URGENT,
-                       op, deadline, out, &op->err);
+        rc = pool_take(m, p->use, op, p->connected, out, &op->err);
     if (rc == 0) {
         op->stale = (*out)->used;
-        rc = handshake_serves(m, *out, op, stmt, time_min(deadline, (*out)->until), &op->err);
+        rc = handshake_serves(m, *out, op, op->request.stmt, time_min(p->connected, (*out)->until),
+                              &op->err);
         if (rc != 0)
             pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
     }
@@ -118,14 +112,7 @@ static int attempt_connect(sqlock_op *op, sqlock_stmt stmt, int64_t deadline, st
  * may go on. */
 static int attempt_cancelled(sqlock_op *op, int rc)
 {
-    int was_cut;
-
-    if (rc != SQLOCK_ECANCELLED)
-        return rc;
-    mutex_lock(&op->m->mu);
-    was_cut = op->end_attempt && !op->cancelled;
-    mutex_unlock(&op->m->mu);
-    if (!was_cut)
+    if (rc != SQLOCK_ECANCELLED || !op->end_attempt || op->cancelled)
         return rc;
     return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
                             "the database did not answer, and other requests waited");
@@ -139,7 +126,7 @@ static int attempt_needs(sqlock_stmt stmt)
            stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_LONGEST;
 }
 
-static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, sqlock_stmt stmt, int rc)
+static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, int rc)
 {
     int moved;
 
@@ -147,64 +134,59 @@ static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, sqlock_
     op->server = c->server;
     moved = !server_is_ours(op->m, c);
     mutex_unlock(&op->m->mu);
-    if (!moved || rc != 0 || !attempt_needs(stmt))
+    if (!moved || rc != 0 || !attempt_needs(op->request.stmt))
         return rc;
     return sqlock_error_set(&op->err, SQLOCK_EUNREACH,
                             SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE,
                             "another server took over while this one answered");
 }
 
-/* A slow answer counts for less and less. */
-static void attempt_note_round(sqlock *m, int64_t took)
-{
-    mutex_lock(&m->mu);
-    m->round = time_max(took, m->round / 4 * 3);
-    mutex_unlock(&m->mu);
-}
-
-int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    sqlock_rows *rows, int64_t *out_sent)
+/* Without the mutex. */
+static int attempt_send(sqlock_op *op, const struct plan *p, sqlock_rows *rows, int64_t *out_sent)
 {
     sqlock *m = op->m;
+    const struct request *r = &op->request;
     struct conn *c;
-    int64_t now = sqlock_now_us(), deadline = time_min(attempt_end(op, now), now + m->request_us);
-    int rc;
+    int rc = attempt_connect(op, p, &c);
 
-    assert(!op->done && op->running == NULL && op->connecting == NULL);
-    if (op->async)
-        deadline = time_min(deadline, attempt_async_limit(m, now));
-    op->tries++;
-    op->stale = 0;
-    *out_sent = now;
-    memset(&op->err, 0, sizeof op->err);
-    if ((rc = attempt_connect(op, stmt, deadline, &c)) != 0)
-        return attempt_cancelled(op, rc);
-    rc = call_rows(m, c, op, stmt, values, n, hosts_room(m, time_min(deadline, c->until)), rows,
-                   out_sent, &op->err);
+    if (rc != 0)
+        return rc;
+    rc = call_rows(m, c, op, r->stmt, r->values, r->n,
+                   hosts_room(m, sqlock_now_us(), time_min(p->deadline, c->until)), rows, out_sent,
+                   &op->err);
     assert(op->running == NULL);
-    if ((rc = attempt_lost_with_server(op, c, stmt, rc)) != 0)
+    if ((rc = attempt_lost_with_server(op, c, rc)) != 0)
         hosts_failed(m, c, *out_sent, &op->err);
     if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, but perhaps not the op's */
         op->err.flags |= SQLOCK_RETRY;
-    if (rc == 0 && stmt == SQLOCK_STMT_ACQUIRE)
-        attempt_note_round(m, sqlock_now_us() - *out_sent);
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
     pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
-    return attempt_cancelled(op, rc);
+    return rc;
 }
 
-int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out)
+/* m->round: a slow answer counts for less and less. */
+int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
 {
-    sqlock_rows rows;
+    sqlock *m = op->m;
+    int64_t now = sqlock_now_us();
+    struct plan p = attempt_plan(op, now);
     int rc;
 
+    assert(!op->done && op->running == NULL && op->connecting == NULL);
     memset(out, 0, sizeof *out);
-    rows_init(&rows);
-    rc = op_attempt_rows(op, stmt, values, 1, &rows, &out->sent);
+    memset(&op->err, 0, sizeof op->err);
+    op->tries++;
+    op->stale = 0;
+    out->sent = now;
+    out->rows = rows = op->request.rows != NULL ? op->request.rows : rows;
+    mutex_unlock(&m->mu);
+    rc = attempt_send(op, &p, rows, &out->sent);
     out->received = sqlock_now_us();
+    answer_read(rows, 0, out);
+    mutex_lock(&m->mu);
     out->server = op->server;
-    answer_read(&rows, 0, out);
-    rows_end(&rows);
-    return rc;
+    if (rc == 0 && op->request.stmt == SQLOCK_STMT_ACQUIRE)
+        m->round = time_max(out->received - out->sent, m->round / 4 * 3);
+    return attempt_cancelled(op, rc);
 }

@@ -9,8 +9,9 @@ struct answer {
     int outcome;                     /* sqlock_outcome */
     int64_t token, left, since, now; /* 0 if the answer has none; left: INT64_MIN */
     char label[LABEL_MAX + 1];
-    int64_t sent, received; /* our clock: before the request, after the answer */
-    int64_t server;         /* the server that answered (sqlock.server) */
+    int64_t sent, received;  /* our clock: before the request, after the answer */
+    int64_t server;          /* the server that answered (sqlock.server) */
+    const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */
 };
 
 /* Run a request n times on c, and note the server's clock. *out_sent, if out_sent is not NULL: when
@@ -33,11 +34,11 @@ sqlock_value value_bytes(const void *data, size_t len);
 
 /* The time on our clock from which an answer's lease counts. It is before the request was sent. Nor
  * is it later than the answer's time on the server's clock, by all that is known of that clock now.
- * So a grant from before a jump of that clock does not count in full. m->mu is held. */
+ * So a grant from before a jump of that clock does not count in full. */
 int64_t call_counts_from(const sqlock *m, const struct answer *a);
 
 /* `deadline` on the server's clock. A request that runs later must do nothing. */
-int64_t call_not_after(sqlock *m, int64_t deadline);
+int64_t call_not_after(const sqlock *m, int64_t deadline);
 
 /* Why a lock is lost, for outcomes that say so; SQLOCK_WHY_NONE for the others. token: the lock's
  * token as far as the database has confirmed it, or 0. */

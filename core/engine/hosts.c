@@ -199,9 +199,9 @@ int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqloc
     return hosts_describe(&w, err);
 }
 
-int64_t hosts_room(const sqlock *m, int64_t deadline)
+int64_t hosts_room(const sqlock *m, int64_t now, int64_t deadline)
 {
-    int64_t now = sqlock_now_us(), half = (deadline - now) / 2;
+    int64_t half = (deadline - now) / 2;
 
     return m->n_hosts <= 1
                ? deadline

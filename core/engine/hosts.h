@@ -18,8 +18,8 @@ typedef int hosts_visit(void *arg, uint32_t host, int last_resort, int64_t until
  * has its share of the time that is left. A failure that the caller caused ends the walk. */
 int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqlock_error *err);
 
-/* Until when a request may go on, so that there is time left for another host. */
-int64_t hosts_room(const sqlock *m, int64_t deadline);
+/* Until when a request that is sent now may go on, so that there is time left for another host. */
+int64_t hosts_room(const sqlock *m, int64_t now, int64_t deadline);
 /* A request that was sent at that time has failed with err. If its host has fallen silent or has
  * become read-only, the next walk begins behind it, and err says to reconnect. */
 void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *err);

@@ -126,33 +126,51 @@ int lock_descriptor(sqlock_lock *lock)
     return lock->fd;
 }
 
-void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
-{
-    unsigned todo;
+/* Besides LEASE_ARM. */
+#define ACT_TICK  0x100u /* the timer may have something to do */
+#define ACT_RENEW 0x200u /* the worker renews it from now on */
 
-    assert(mutex_is_mine(&lock->m->mu));
-    todo = lease_apply(&lock->lease, event, sqlock_now_us(), arg);
-    if (todo & LEASE_ARM)
-        lock_set_descriptor(lock);
+void lock_change(sqlock_lock *lock, enum lease_event event, int64_t now, int64_t arg)
+{
+    unsigned todo = lease_apply(&lock->lease, event, now, arg);
+
+    lock->to_act |= (todo & LEASE_ARM) | ACT_TICK;
     if ((todo & LEASE_REPORT) && lock->on_event != NULL && !lock->quiet)
         lock->to_report = 1;
     assert(!lock->to_report || lock->on_event != NULL);
-    timer_wake(lock->m, lock->to_report ? 0 : lease_next_tick(&lock->lease));
 }
 
-int lock_granted(sqlock_lock *lock, const struct answer *answer)
+void lock_act(sqlock_lock *lock)
+{
+    assert(mutex_is_mine(&lock->m->mu));
+    if (lock->to_act & LEASE_ARM)
+        lock_set_descriptor(lock);
+    if (lock->to_act & ACT_TICK)
+        timer_wake(lock->m, lock->to_report ? 0 : lease_next_tick(&lock->lease));
+    if (lock->to_act & ACT_RENEW)
+        worker_wake(lock->m, lock->lease.renew_at);
+    lock->to_act = 0;
+}
+
+void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
+{
+    lock_change(lock, event, sqlock_now_us(), arg);
+    lock_act(lock);
+}
+
+int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
 {
     int64_t from = call_counts_from(lock->m, answer);
 
-    if (lease_deadline(&lock->lease, from) - sqlock_now_us() < lock->lease.ttl / 2)
+    if (lease_deadline(&lock->lease, from) - now < lock->lease.ttl / 2)
         return 0;
     lock->token = answer->token;
     lock->server_end = answer->now + answer->left;
     lock->pending = PENDING_NOTHING;
-    lock_apply(lock, LEASE_GRANTED, from);
+    lock_change(lock, LEASE_GRANTED, now, from);
     if (answer->server != lock->m->server)
-        lock_moved(lock);
-    worker_wake(lock->m, lock->lease.renew_at);
+        lock_moved(lock, now);
+    lock->to_act |= ACT_RENEW;
     return 1;
 }
 
@@ -162,16 +180,16 @@ sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer)
     return answer_why(answer, lock->server_end != 0 ? lock->token : 0);
 }
 
-void lock_moved(sqlock_lock *lock)
+void lock_moved(sqlock_lock *lock, int64_t now)
 {
     lock->failures = lock->doubted = 0;
     lock->retry_at = 0;
     lock->unchecked = lock->lease.manual;
-    lock_apply(lock, LEASE_MOVED, 0);
+    lock_change(lock, LEASE_MOVED, now, 0);
 }
 
 /* A renewal on another server than the manager's proves nothing. */
-void lock_renewed(sqlock_lock *lock, const struct answer *answer)
+void lock_renewed(sqlock_lock *lock, const struct answer *answer, int64_t now)
 {
     if (answer->server != lock->m->server)
         return;
@@ -179,5 +197,5 @@ void lock_renewed(sqlock_lock *lock, const struct answer *answer)
     lock->server_end = answer->now + answer->left;
     lock->failures = 0;
     lock->doubted = 0;
-    lock_apply(lock, LEASE_RENEWED, call_counts_from(lock->m, answer));
+    lock_change(lock, LEASE_RENEWED, now, call_counts_from(lock->m, answer));
 }

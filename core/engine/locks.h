@@ -17,16 +17,24 @@ void lock_free(sqlock_lock *lock);
 
 /* m->mu is held in all functions below. */
 
-/* Apply an event to the lock's lease, and update its timer and its descriptor. */
+/* Apply an event to the lock's lease, now, and act. */
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
+/* Do what the last changes require: set timers and the lock's descriptor, wake threads. */
+void lock_act(sqlock_lock *lock);
+
+/* The next four only change values. Call lock_act() afterwards. */
+
+/* Apply an event to the lock's lease. */
+void lock_change(sqlock_lock *lock, enum lease_event event, int64_t now, int64_t arg);
 /* A grant arrived: from now on it is renewed and watched. Returns 0 if it came so late that less
  * than half of the lease is left. Then nothing was done, and the request has to be sent again
  * (P4). */
-int lock_granted(sqlock_lock *lock, const struct answer *answer);
+int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now);
 /* A renewal was confirmed. */
-void lock_renewed(sqlock_lock *lock, const struct answer *answer);
+void lock_renewed(sqlock_lock *lock, const struct answer *answer, int64_t now);
 /* The server changed: the lease is at risk until the new one confirms it. */
-void lock_moved(sqlock_lock *lock);
+void lock_moved(sqlock_lock *lock, int64_t now);
+
 /* Why the lock is lost by this answer, or SQLOCK_WHY_NONE. */
 sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer);
 /* Wait for a running callback, unless this is called from within it. */

@@ -12,6 +12,7 @@
 #include "core/engine/cancel.h"
 #include "core/model/lease.h"
 #include "core/model/skew.h"
+#include "core/sql/rows.h"
 #include "core/sql/texts.h"
 
 /* What the files of the engine share. The order of mutexes is sqlock_cancel.mu, then sqlock.mu. No
@@ -131,17 +132,36 @@ struct sqlock_lock {
     int guards;         /* it was guarded, perhaps by another handle: a guard may be open */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */
     int quiet;          /* released or freed: no new callback begins */
+    unsigned to_act;    /* what lock_act() has to do */
     int to_report;      /* the timer has to call on_event */
     int reporting;      /* the timer is calling on_event now */
     int fd;             /* sqlock_lock_fd(), or -1 */
 };
 
-/* A request under way. It makes one attempt after the other until it is done. */
+#define REQUEST_VALUES 7 /* the most that a request has, if it is made once */
+
+/* One request, as data. */
+struct request {
+    sqlock_stmt stmt;
+    const sqlock_value *values; /* few, or the verb's own */
+    sqlock_value few[REQUEST_VALUES];
+    size_t n;          /* it is made so many times, with values for each */
+    sqlock_rows *rows; /* where the answer's rows go, if the verb keeps them; otherwise NULL */
+};
+
+/* An op: it makes one request after the other until it is done. Its verb says which. */
 struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
-    void (*advance)(sqlock_op *op); /* makes one attempt, then op_done() or op_again() */
-    void *work;                     /* what the verb keeps between attempts */
+    const struct verb *verb;
+    int phase;              /* of the verb: which request is next or under way; 0 at first */
+    void *work;             /* what the verb keeps between requests */
+    struct request request; /* the last one */
+    int decided;            /* the verb called op_done() with code */
+    int succeeded;          /* what was wanted is done, and only a look is left */
+    int looks;              /* that saw a guard, in a row */
+    int64_t token;          /* of a grant that came too late and is given back */
+    int64_t not_after;      /* the last request does nothing after that, by the server's clock */
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;

@@ -1,4 +1,4 @@
-/* Requests, which are made of attempts: their life, their deadline, their retries. */
+/* Ops, which make requests until they are done: their life, their deadline, their retries. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static void op_listener_fires(struct cancel_listener *listener)
     op_interrupt(LIST_MEMBER(listener, sqlock_op, listener));
 }
 
-int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
+int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err)
 {
     sqlock_op *op = sqlock_mem_alloc(sizeof *op);
@@ -24,7 +24,7 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
 
     if (op == NULL)
         return error_nomem(err);
-    assert(lock->m == m && advance != NULL);
+    assert(lock->m == m && verb != NULL);
     mutex_lock(&m->mu);
     rc = manager_start_threads(m);
     if (rc == 0)
@@ -36,7 +36,7 @@ int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t
     }
     op->m = m;
     op->lock = lock;
-    op->advance = advance;
+    op->verb = verb;
     op->begun = op->next_at = now;
     op->once = wait_ms == 0;
     op->deadline = wait_ms == SQLOCK_WAIT_FOREVER ? TIME_NEVER
@@ -57,9 +57,7 @@ void op_drive(sqlock_op *op)
     mutex_lock(&m->mu);
     assert(!op->async); /* the worker drives those */
     while (!op_end_if_over(op)) {
-        mutex_unlock(&m->mu);
-        op->advance(op);
-        mutex_lock(&m->mu);
+        op_step(op);
         while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
             cond_wait_until(&op->wake, &m->mu, op->next_at);
     }
@@ -145,14 +143,36 @@ static void op_done_locked(sqlock_op *op, int code)
     cond_wake_all(&op->wake);
 }
 
-/* As soon as the mutex is released, another thread may free op. */
-void op_done(sqlock_op *op, int code)
+void op_end(sqlock_op *op, int code)
+{
+    mutex_lock(&op->m->mu);
+    op_done_locked(op, code);
+    mutex_unlock(&op->m->mu);
+}
+
+/* As soon as the mutex is released, another thread may free an op that is done. */
+void op_step(sqlock_op *op)
 {
     sqlock *m = op->m;
+    struct answer a;
+    sqlock_rows rows;
+    int rc;
 
-    mutex_lock(&m->mu);
-    op_done_locked(op, code);
-    mutex_unlock(&m->mu);
+    assert(mutex_is_mine(&m->mu) && !op->decided);
+    if (op->verb->next(op, sqlock_now_us())) {
+        rows_init(&rows);
+        rc = op_attempt(op, &rows, &a);
+        if (rc == 0)
+            op->verb->on_answer(op, &a, sqlock_now_us());
+        else if (op->verb->on_failure != NULL)
+            op->verb->on_failure(op, sqlock_now_us());
+        else
+            op_failed(op, sqlock_now_us());
+        rows_end(&rows);
+    }
+    lock_act(op->lock);
+    if (op->decided)
+        op_done_locked(op, op->code);
 }
 
 void op_abandon(sqlock_op *op)
@@ -160,7 +180,9 @@ void op_abandon(sqlock_op *op)
     assert(mutex_is_mine(&op->m->mu) && op->m->stopping);
     if (op->done)
         return;
-    if (op->unsure)
+    if (op->succeeded)
+        op_done_locked(op, 0);
+    else if (op->unsure)
         op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                             "the manager was closed before an answer came"));
     else
@@ -168,18 +190,34 @@ void op_abandon(sqlock_op *op)
                        sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "the manager was closed"));
 }
 
-void op_again(sqlock_op *op, int64_t at)
+int op_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n_values)
 {
-    mutex_lock(&op->m->mu);
-    assert(op->running == NULL && op->connecting == NULL);
-    op->next_at = time_min(at, op->deadline); /* a pause never delays the op's end (P8) */
-    mutex_unlock(&op->m->mu);
+    struct request *r = &op->request;
+
+    assert(n_values >= 1 && n_values <= REQUEST_VALUES);
+    memcpy(r->few, values, n_values * sizeof *values);
+    r->stmt = stmt;
+    r->values = r->few;
+    r->n = 1;
+    r->rows = NULL;
+    return 1;
 }
 
-void op_retry_at_once(sqlock_op *op)
+void op_done(sqlock_op *op, int code)
 {
-    int64_t now = sqlock_now_us();
+    assert(!op->decided);
+    op->decided = 1;
+    op->code = code;
+}
 
+void op_again(sqlock_op *op, int64_t at)
+{
+    assert(op->running == NULL && op->connecting == NULL && !op->decided);
+    op->next_at = time_min(at, op->deadline); /* a pause never delays the op's end (P8) */
+}
+
+void op_retry_at_once(sqlock_op *op, int64_t now)
+{
     op_again(op, op->retries_at_once++ % RETRIES_AT_ONCE < RETRIES_AT_ONCE - 1
                      ? now
                      : now + RETRY_SLEEP_US);
@@ -192,10 +230,10 @@ int64_t op_pause(sqlock_op *op)
     return half + sqlock_random_below((uint32_t)half);
 }
 
-void op_handshake(sqlock_op *op)
+void op_handshake(sqlock_op *op, int64_t now)
 {
     op->needs_handshake = 1;
-    op_retry_at_once(op);
+    op_retry_at_once(op, now);
 }
 
 static int op_unsure(sqlock_op *op)
@@ -207,14 +245,22 @@ static int op_unsure(sqlock_op *op)
                             last);
 }
 
+/* A thread that got no CPU time still makes one attempt. */
+int op_is_over(const sqlock_op *op, int64_t now)
+{
+    return op->cancelled || (now >= op->deadline && (op->tries > 0 || op->async));
+}
+
 int op_end_if_over(sqlock_op *op)
 {
     assert(mutex_is_mine(&op->m->mu));
     if (op->done)
         return 1;
-    if (!op->cancelled && (sqlock_now_us() < op->deadline || (op->tries == 0 && !op->async)))
-        return 0; /* a thread that got no CPU time still makes one attempt */
-    if (op->unsure)
+    if (!op_is_over(op, sqlock_now_us()))
+        return 0;
+    if (op->succeeded)
+        op_done_locked(op, 0);
+    else if (op->unsure)
         op_done_locked(op, op_unsure(op));
     else if (op->cancelled)
         op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
@@ -234,17 +280,6 @@ void op_unknown_kind(sqlock_op *op)
 {
     op_done(op, sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
                                  "the name's row is of a kind that this version does not know"));
-}
-
-int op_is_over(sqlock_op *op)
-{
-    sqlock *m = op->m;
-    int over;
-
-    mutex_lock(&m->mu);
-    over = op_end_if_over(op);
-    mutex_unlock(&m->mu);
-    return over;
 }
 
 /* No server can be reached, or none of several can be written to. */
@@ -268,25 +303,25 @@ static int op_is_worth_again(const sqlock_op *op)
            op->err.code == SQLOCK_ETIMEOUT;
 }
 
-static int op_was_not_sent(const sqlock_op *op)
+static int op_was_not_sent(const sqlock_op *op, int64_t now)
 {
     if (op->err.flags & SQLOCK_MAYBE)
         return 0;
     return op->err.code == SQLOCK_ETIMEOUT ||
            (op_is_unreachable(op) &&
-            (op->stale || sqlock_now_us() >= op_last_try(op))); /* opening took too long */
+            (op->stale || now >= op_last_try(op))); /* opening took too long */
 }
 
 /* A locked row or file is tried again as long as there is time. For a locked file it is unknown
  * whether a guard has locked it. A holder that an earlier answer showed still has the lock until
  * the end of its lease. */
-static void op_note_locked(sqlock_op *op)
+static void op_note_locked(sqlock_op *op, int64_t now)
 {
     if (error_contention(&op->err) != SQLOCK_EGUARDED)
         return;
     if ((op->err.flags & SQLOCK_MAYBE) || op->unsure)
         return;
-    if (op->refused == SQLOCK_EBUSY && sqlock_now_us() < op->held_until)
+    if (op->refused == SQLOCK_EBUSY && now < op->held_until)
         return;
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
@@ -294,14 +329,13 @@ static void op_note_locked(sqlock_op *op)
     op->refused = SQLOCK_EGUARDED;
 }
 
-void op_failed(sqlock_op *op)
+void op_failed(sqlock_op *op, int64_t now)
 {
     assert(op->err.code != 0); /* otherwise it would end as a success */
-    op_note_locked(op);
+    op_note_locked(op, now);
     /* Either time ran out before the attempt was sent, or its connection had died in the pool. The
      * refusal before it stands (P18). Another connection is tried while there is time. */
-    if (op->refused && op_was_not_sent(op)) {
-        int64_t now = sqlock_now_us();
+    if (op->refused && op_was_not_sent(op, now)) {
         int died = op_is_unreachable(op);
 
         assert(op->refusal.code == op->refused);
@@ -319,11 +353,11 @@ void op_failed(sqlock_op *op)
     if ((op->m->flags & SQLOCK_OPEN_UNPREPARED) &&
         strcmp(op->err.sqlstate, SERIALIZATION_FAILURE) == 0)
         op->needs_handshake = 1;
-    if (op_is_over(op))
-        return;
+    if (op_is_over(op, now))
+        return; /* op_end_if_over() says how it ends */
     if (!op_is_worth_again(op)) {
         op_done(op, op->unsure ? op_unsure(op) : op->err.code);
         return;
     }
-    op_again(op, sqlock_now_us() + (op->tries == 1 ? 0 : op_pause(op)));
+    op_again(op, now + (op->tries == 1 ? 0 : op_pause(op)));
 }

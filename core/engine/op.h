@@ -3,23 +3,42 @@
 
 #include "core/engine/call.h"
 
-/* A request that is made of attempts. A blocking call is op_start, op_drive, op_finish. For an
- * event loop the worker drives. */
+/* An op makes one request after the other until it is done. A blocking call is op_start, op_drive,
+ * op_finish. For an event loop the worker drives.
+ *
+ * What an op does is its verb: which requests it makes, and what their answers mean. The functions
+ * of a verb are pure. They know the op, its lock and its manager as values; they send nothing, take
+ * no mutex and read no clock. The engine calls them with m->mu held, one at a time, and sends the
+ * requests. Each may call op_done() or op_again() (after raft_step() of cowsql/raft, where events
+ * go in and actions come out). */
+struct verb {
+    /* What is next? Returns 1 after op_send(). Otherwise nothing is sent. */
+    int (*next)(sqlock_op *op, int64_t now);
+    /* The answer to that request. */
+    void (*on_answer)(sqlock_op *op, const struct answer *a, int64_t now);
+    /* It failed, and op->err says why. NULL: op_failed(). */
+    void (*on_failure)(sqlock_op *op, int64_t now);
+};
 
-/* Start a request on lock. wait_ms is as in the options. If it is 0, request_ms limits the
- * request. */
-int op_start(sqlock *m, sqlock_lock *lock, void (*advance)(sqlock_op *), int32_t wait_ms,
+/* Start an op on lock. wait_ms is as in the options. If it is 0, request_ms limits the op. */
+int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err);
 /* Drive it on this thread until it is done. */
 void op_drive(sqlock_op *op);
 /* Take the result and free op. Also free the lock of an acquire, unless it is handed out. */
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
+/* End an op that was started, and is driven by no thread yet. If code is not 0, op->err is filled.
+ */
+void op_end(sqlock_op *op, int code);
 void op_interrupt(sqlock_op *op);
 /* End the call that is under way for op. op may go on with another attempt. m->mu is held. */
 void op_cancel_call(sqlock_op *op);
 /* If op has ended, was cancelled or has no time left, end it and return 1. m->mu is held, and no
  * other thread drives op. */
 int op_end_if_over(sqlock_op *op);
+/* Let the verb choose a request, send it, and let the verb judge the answer. op is not over. m->mu
+ * is held, and is released during the request. */
+void op_step(sqlock_op *op);
 /* The manager is closed, and no thread will drive op any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
 
@@ -35,35 +54,38 @@ void ops_drive(sqlock *m, sqlock_op *op);
  * the worker. Returns when there is something to do next. */
 int64_t ops_tick(sqlock *m);
 
-/* For advance(), which is called only while the op is not over: */
+/* attempt.c: send op->request: connection, request, answer. On failure op->err is set. rows holds
+ * the answer, unless the request has rows of its own. m->mu is held, and is released meanwhile. */
+int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out);
 
-/* One attempt: connection, request, answer. On failure op->err is set. */
-int op_attempt(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *out);
-/* The same for a request that is made n times, or that answers with many rows. After a failure
- * there are no rows. *out_sent: when it was sent. */
-int op_attempt_rows(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    sqlock_rows *rows, int64_t *out_sent);
+/* For verbs: these only change values. */
+
+/* Send this request next, with these values. Returns 1. */
+int op_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n_values);
+#define OP_SEND(op, stmt, ...)                                                                     \
+    op_send(op, stmt, (const sqlock_value[]){__VA_ARGS__},                                         \
+            sizeof((const sqlock_value[]){__VA_ARGS__}) / sizeof(sqlock_value))
 /* End the op. If code is not 0, op->err was filled. */
 void op_done(sqlock_op *op, int code);
-/* Make the next attempt at that time. The op still ends at its deadline. */
+/* Choose the next request at that time. The op still ends at its deadline. */
 void op_again(sqlock_op *op, int64_t at);
-/* Make the next attempt at once. After so many in a row, sleep for a moment first. */
+/* Choose at once. After so many in a row, sleep for a moment first. */
 #define RETRIES_AT_ONCE 3
-void op_retry_at_once(sqlock_op *op);
-/* How long to sleep before the next attempt. It is drawn at random, and grows each time. */
+void op_retry_at_once(sqlock_op *op, int64_t now);
+/* How long to sleep before the next request. It is drawn at random, and grows each time. */
 int64_t op_pause(sqlock_op *op);
-/* The server, or its meta row, is not what the handshake saw. Make the next attempt at once, after
+/* The server, or its meta row, is not what the handshake saw. Make the next request at once, after
  * a new handshake. */
-void op_handshake(sqlock_op *op);
-/* An attempt failed. Make another one if that can help. Otherwise end with the failure, or with
- * SQLOCK_EUNSURE if an attempt may have been applied. */
-void op_failed(sqlock_op *op);
+void op_handshake(sqlock_op *op, int64_t now);
+/* A request failed. Make another one if that can help. Otherwise end with the failure, or with
+ * SQLOCK_EUNSURE if a request may have been applied. */
+void op_failed(sqlock_op *op, int64_t now);
 /* A newer version made this row, with a kind that is unknown here: end with SQLOCK_ESCHEMA
  * (P20). */
 void op_unknown_kind(sqlock_op *op);
-/* If time is up or the call was cancelled, end op and return 1. */
-int op_is_over(sqlock_op *op);
-/* The last moment at which an attempt still makes sense. After it the last answer stands: use
+/* Time is up or the call was cancelled. */
+int op_is_over(const sqlock_op *op, int64_t now);
+/* The last moment at which a request still makes sense. After it the last answer stands: use
  * op_again() with the deadline, which ends the op with that answer. */
 int64_t op_last_try(const sqlock_op *op);
 

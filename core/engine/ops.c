@@ -79,9 +79,7 @@ void ops_drive(sqlock *m, sqlock_op *op)
     m->driving_since = sqlock_now_us();
     op->end_attempt = op->cancelled;
     timer_wake(m, ops_cancel_at(m));
-    mutex_unlock(&m->mu);
-    op->advance(op);
-    mutex_lock(&m->mu);
+    op_step(op);
     assert(m->driving == NULL || m->driving == op);
     if (m->driving != NULL)
         timer_wake(m, m->driving->deadline);

@@ -150,7 +150,8 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     if (lock->quiet) {
         return; /* a release is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
-        lock_renewed(lock, a);
+        lock_renewed(lock, a, sqlock_now_us());
+        lock_act(lock);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
         lock->retry_at = now + SKIPPED_AGAIN_US;
     } else if (why != SQLOCK_WHY_NONE && lock->doubted) {

@@ -50,9 +50,14 @@ static void server_cancel_others(sqlock *m, const struct conn *except)
 /* m->mu is held. */
 static void server_doubt_leases(sqlock *m)
 {
+    int64_t now = sqlock_now_us();
+
     LIST_EACH(at, &m->locks)
     {
-        lock_moved(LIST_MEMBER(at, sqlock_lock, in_manager));
+        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+
+        lock_moved(lock, now);
+        lock_act(lock);
     }
     worker_wake(m, 0);
 }

@@ -16,40 +16,60 @@
 #define LOCK_WAIT_US INT64_C(500000)
 #define LATE_GRANTS  3 /* in a row; more would not help */
 
-/* Send the request. It carries the time after which it must grant nothing: the end of the attempt,
- * or of the lease it would give if that is first. If its reply is lost, it may be granted until
- * then. */
-static int acquire_send(sqlock_op *op, struct answer *answer)
-{
-    sqlock *m = op->m;
-    sqlock_lock *lock = op->lock;
-    const char *label = lock->label != NULL ? lock->label : m->label;
-    int64_t now = sqlock_now_us();
-    int64_t end = hosts_room(m, time_min(op->deadline, now + m->request_us));
-    int64_t last = time_min(end, lease_deadline(&lock->lease, now));
-    int64_t not_after = call_not_after(m, last);
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->lease.ttl),
-        value_int(not_after),
-        value_int(m->grace_us),
-        value_bytes(label, strlen(label)),
-    };
-    int rc = op_attempt(op, SQLOCK_STMT_ACQUIRE, values, answer);
+/* What comes next. */
+enum acquire_phase {
+    ACQUIRE_GRANT,     /* the request for the lock */
+    ACQUIRE_LENGTHEN,  /* before it: the lease is longer than all before it */
+    ACQUIRE_LOOK,      /* after it: is it a guard that has locked the row? */
+    ACQUIRE_GIVE_BACK, /* the grants came too late */
+};
 
-    if (rc != 0 && (op->err.flags & SQLOCK_MAYBE) && not_after > lock->lost_until)
-        lock->lost_until = not_after;
-    return rc;
+/* The request carries the time after which it must grant nothing: the end of the attempt, or of the
+ * lease it would give if that is first. If its reply is lost, it may be granted until then. */
+static int acquire_send(sqlock_op *op, int64_t now)
+{
+    const sqlock *m = op->m;
+    const sqlock_lock *lock = op->lock;
+    const char *label = lock->label != NULL ? lock->label : m->label;
+    int64_t end = hosts_room(m, now, time_min(op->deadline, now + m->request_us));
+
+    op->not_after = call_not_after(m, time_min(end, lease_deadline(&lock->lease, now)));
+    return OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
+                   value_int(op->not_after), value_int(m->grace_us),
+                   value_bytes(label, strlen(label)));
+}
+
+static int acquire_next(sqlock_op *op, int64_t now)
+{
+    const sqlock_lock *lock = op->lock;
+
+    if (op->phase == ACQUIRE_GRANT && verb_must_lengthen(op))
+        op->phase = ACQUIRE_LENGTHEN;
+    switch ((enum acquire_phase)op->phase) {
+    case ACQUIRE_LENGTHEN:
+        return verb_send_length(op);
+    case ACQUIRE_LOOK:
+        return OP_SEND(op, SQLOCK_STMT_GUARDED, value_bytes(lock->ns, lock->ns_len),
+                       value_bytes(lock->name, lock->name_len),
+                       value_bytes(lock->owner, sizeof lock->owner));
+    case ACQUIRE_GIVE_BACK:
+        return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
+                       value_bytes(lock->name, lock->name_len),
+                       value_bytes(lock->owner, sizeof lock->owner), value_int(op->token));
+    case ACQUIRE_GRANT:
+        break;
+    }
+    return acquire_send(op, now);
 }
 
 /* The last answer was a refusal. Look again after a while, but no later than the end of the
  * holder's lease (left; below 0: not known). If there is no time for that, the answer stands at the
  * wait's end. Waiters with the same end spread their last tries. */
-static void acquire_wait_on(sqlock_op *op, int64_t left)
+static void acquire_wait_on(sqlock_op *op, int64_t left, int64_t now)
 {
-    int64_t now = sqlock_now_us(), last = op_last_try(op), spread;
+    int64_t last = op_last_try(op), spread;
 
     if (now >= last) {
         op_again(op, op->deadline);
@@ -63,18 +83,19 @@ static void acquire_wait_on(sqlock_op *op, int64_t left)
 
 /* op->err is the answer. It ends a request that does not wait. A waiter looks again, after `left`
  * at the latest. */
-static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left)
+static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left,
+                                 int64_t now)
 {
     assert(op->err.code == code);
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : code;
     op->retries_at_once = op->late = 0;
     if (op->unsure)
-        verb_early(op, a);
+        verb_early(op, a, now);
     else if (op->once || op->settle)
         op_done(op, code);
     else
-        acquire_wait_on(op, left);
+        acquire_wait_on(op, left, now);
 }
 
 /* Another owner has the lock. A request that does not wait ends here. A waiter sleeps, but no
@@ -84,7 +105,7 @@ static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a
  * on its way. A waiter has its answer all the same: at worst the lock is granted once more and
  * stays unused for one lease (P5). sqlock_settle() wants to know just that, so it reports only when
  * the request cannot arrive any more. */
-static void acquire_refused(sqlock_op *op, int code, const struct answer *a)
+static void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now)
 {
     const sqlock_holder *h = &op->holder;
 
@@ -102,7 +123,7 @@ static void acquire_refused(sqlock_op *op, int code, const struct answer *a)
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token);
-    acquire_note_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1);
+    acquire_note_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
 
 /* The lock is as good as held, by an unknown transaction. */
@@ -120,11 +141,10 @@ static void acquire_note_skipped(sqlock_op *op)
 /* The lock is free, but a transaction has locked its row. What the last look showed about that
  * transaction was noted. It may be a grant of our own that is still committing: then nothing is
  * certain. */
-static void acquire_locked(sqlock_op *op)
+static void acquire_locked(sqlock_op *op, int64_t now)
 {
-    if (sqlock_now_us() < op_last_try(op) &&
-        !(op->once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
-        verb_locked(op);
+    if (now < op_last_try(op) && !(op->once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
+        verb_locked(op, now);
     else if (op->unsure)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                      "the reply was lost, and a transaction has locked the lock's "
@@ -137,12 +157,12 @@ static void acquire_locked(sqlock_op *op)
         op_again(op, op->deadline);
 }
 
-void verb_locked(sqlock_op *op)
+void verb_locked(sqlock_op *op, int64_t now)
 {
-    int64_t now = sqlock_now_us(), last = op_last_try(op), half, at;
+    int64_t last = op_last_try(op), half, at;
 
     if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
-        op_retry_at_once(op);
+        op_retry_at_once(op, now);
         return;
     }
     half = backoff_span(op->retries_at_once++ - RETRIES_AT_ONCE) / 2;
@@ -157,39 +177,39 @@ void verb_locked(sqlock_op *op)
  *
  * If the answer took long, the server must have waited for the row (MySQL before 8.0 cannot skip
  * it). That wait was as long as the tries. */
-static void acquire_skipped(sqlock_op *op, const struct answer *a)
+static void acquire_skipped(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    const sqlock_lock *lock = op->lock;
-    sqlock_value values[] = {value_bytes(lock->ns, lock->ns_len),
-                             value_bytes(lock->name, lock->name_len),
-                             value_bytes(lock->owner, sizeof lock->owner)};
-    struct answer now;
-
     if (a->received - a->sent >= LOCK_WAIT_US && op->retries_at_once < LOCKED_TRIES)
         op->retries_at_once = LOCKED_TRIES;
     if (!op->refused)
         acquire_note_skipped(op);
-    if (sqlock_now_us() >= op_last_try(op)) {
-        acquire_locked(op);
-    } else if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
-        op_retry_at_once(op);
-    } else if (verb_look(op, SQLOCK_STMT_GUARDED, values, &now) != 0) {
-        op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
-        op_failed(op);
-    } else if (now.outcome == SQLOCK_OUT_GUARDED) {
-        acquire_refused(op, SQLOCK_EGUARDED, &now);
-    } else if (now.outcome == SQLOCK_OUT_HELD) {
-        acquire_refused(op, SQLOCK_EBUSY, &now);
-    } else if (now.outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < LOCKED_TRIES) {
-        op_retry_at_once(op); /* no transaction is in the way any more */
+    if (now >= op_last_try(op))
+        acquire_locked(op, now);
+    else if (op->retries_at_once < RETRIES_AT_ONCE - 1)
+        op_retry_at_once(op, now);
+    else
+        op->phase = ACQUIRE_LOOK;
+}
+
+static void acquire_looked(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (verb_looks_again(op, a))
+        return;
+    op->phase = ACQUIRE_GRANT;
+    if (a->outcome == SQLOCK_OUT_GUARDED) {
+        acquire_refused(op, SQLOCK_EGUARDED, a, now);
+    } else if (a->outcome == SQLOCK_OUT_HELD) {
+        acquire_refused(op, SQLOCK_EBUSY, a, now);
+    } else if (a->outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < LOCKED_TRIES) {
+        op_retry_at_once(op, now); /* no transaction is in the way any more */
     } else {
         acquire_note_skipped(op);
-        acquire_locked(op);
+        acquire_locked(op, now);
     }
 }
 
 /* The server may have lost the commit of a grant. */
-static void acquire_in_grace(sqlock_op *op, const struct answer *a)
+static void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
 {
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
@@ -201,68 +221,57 @@ static void acquire_in_grace(sqlock_op *op, const struct answer *a)
                      "the server took over from another and may have lost the lock's holder: no "
                      "new grants for %lld.%03d s (the option grace_ms)",
                      (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
-    acquire_note_refusal(op, SQLOCK_EBUSY, a, a->left);
+    acquire_note_refusal(op, SQLOCK_EBUSY, a, a->left, now);
 }
 
-/* Every grant came too late. More requests would keep the lock from programs that are nearer, in
- * vain. So it is given back. An imported grant stays, because its other holder may be fast
- * enough. */
-static void acquire_end_too_slow(sqlock_op *op, const struct answer *a)
+static void acquire_end_too_slow(sqlock_op *op, int ended)
 {
-    sqlock_lock *lock = op->lock;
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(a->token),
-    };
-    struct answer gone = {0};
-    int ended = lock->pending == PENDING_IMPORT;
-
-    if (!ended && op_attempt(op, SQLOCK_STMT_RELEASE, values, &gone) == 0) {
-        ended = gone.outcome == SQLOCK_OUT_DONE || answer_why(&gone, a->token) != SQLOCK_WHY_NONE;
-        mutex_lock(&op->m->mu);
-        if (ended)
-            lock->pending = PENDING_NOTHING;
-        if (ended)
-            lock_apply(lock, LEASE_RELEASED, 0);
-        mutex_unlock(&op->m->mu);
-    }
     op_done(op, sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
                                  ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
                                  "the database is too slow for a lease of %lld ms: %d grants "
                                  "arrived with less than half of it left",
-                                 (long long)(lock->lease.ttl / 1000), op->late));
+                                 (long long)(op->lock->lease.ttl / 1000), op->late));
+}
+
+static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    sqlock_lock *lock = op->lock;
+    int ended = a->outcome == SQLOCK_OUT_DONE || answer_why(a, op->token) != SQLOCK_WHY_NONE;
+
+    if (ended) {
+        lock->pending = PENDING_NOTHING;
+        lock_change(lock, LEASE_RELEASED, now, 0);
+    }
+    acquire_end_too_slow(op, ended);
 }
 
 /* If the reply to a grant came late, the same request extends the lease before the lock is handed
- * out (P4). */
-void verb_granted(sqlock_op *op, const struct answer *a)
+ * out (P4). If every grant comes too late, more requests would keep the lock from programs that are
+ * nearer, in vain. So it is given back. An imported grant stays, because its other holder may be
+ * fast enough. */
+void verb_granted(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    int in_time;
-
-    mutex_lock(&op->m->mu);
-    in_time = lock_granted(op->lock, a);
-    mutex_unlock(&op->m->mu);
-    if (in_time) {
+    if (lock_granted(op->lock, a, now)) {
         op_done(op, 0);
         return;
     }
     op->unsure = 1; /* it is ours in the database, and must be given back if we stop here */
     sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
-    if (++op->late >= LATE_GRANTS)
-        acquire_end_too_slow(op, a);
-    else
-        op_retry_at_once(op);
+    if (++op->late < LATE_GRANTS) {
+        op_retry_at_once(op, now);
+    } else if (op->lock->pending == PENDING_IMPORT) {
+        acquire_end_too_slow(op, 1);
+    } else {
+        op->token = a->token;
+        op->phase = ACQUIRE_GIVE_BACK;
+    }
 }
 
 /* This owner was released, and is never granted the lock again (P5). */
-static void acquire_ended(sqlock_op *op, sqlock_why why)
+static void acquire_ended(sqlock_op *op, sqlock_why why, int64_t now)
 {
-    mutex_lock(&op->m->mu);
     op->lock->pending = PENDING_NOTHING;
-    lock_apply(op->lock, LEASE_DENIED, why);
-    mutex_unlock(&op->m->mu);
+    lock_change(op->lock, LEASE_DENIED, now, why);
     op_done(op,
             sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "this owner's grant was already released"));
 }
@@ -270,65 +279,91 @@ static void acquire_ended(sqlock_op *op, sqlock_why why)
 /* Every server draws tokens above its floor. This token is below the floor of another server that
  * was met, so a pooler leads to a server that was overtaken. The handshake finds that out and
  * raises its floor. Then the same request draws a token above it. */
-static int acquire_is_overtaken(sqlock_op *op, const struct answer *a)
+static int acquire_is_overtaken(const sqlock_op *op, const struct answer *a)
 {
-    int is;
-
-    mutex_lock(&op->m->mu);
-    is = a->token <= op->m->above;
-    mutex_unlock(&op->m->mu);
-    return is;
+    return a->token <= op->m->above;
 }
 
-static void acquire_advance(sqlock_op *op)
+static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    struct answer a;
-
-    if (verb_lengthen(op) != 0 || acquire_send(op, &a) != 0) {
-        op_failed(op);
-        return;
-    }
-    switch (a.outcome) {
+    switch (a->outcome) {
     case SQLOCK_OUT_DONE:
-        if (acquire_is_overtaken(op, &a)) {
+        if (acquire_is_overtaken(op, a)) {
             op->unsure = 1; /* it is ours in the database */
-            op_handshake(op);
+            op_handshake(op, now);
         } else {
-            verb_granted(op, &a);
+            verb_granted(op, a, now);
         }
         return;
     case SQLOCK_OUT_HELD:
-        acquire_refused(op, SQLOCK_EBUSY, &a);
+        acquire_refused(op, SQLOCK_EBUSY, a, now);
         return;
     case SQLOCK_OUT_GRACE:
-        acquire_in_grace(op, &a);
+        acquire_in_grace(op, a, now);
         return;
     case SQLOCK_OUT_SKIPPED:
-        acquire_skipped(op, &a);
+        acquire_skipped(op, a, now);
         return;
     case SQLOCK_OUT_RELEASED:
-        acquire_ended(op, SQLOCK_WHY_NOT_GRANTED);
+        acquire_ended(op, SQLOCK_WHY_NOT_GRANTED, now);
         return;
     case SQLOCK_OUT_KIND:
         op_unknown_kind(op);
         return;
     case SQLOCK_OUT_LATE: /* the clocks differ from what we knew, and this answer has shown it */
-        op_retry_at_once(op);
+        op_retry_at_once(op, now);
         return;
     case SQLOCK_OUT_STRANGER:
     case SQLOCK_OUT_NONE: /* the row was deleted between two steps, or the meta row is gone */
-        op_handshake(op);
+        op_handshake(op, now);
         return;
     default:
         op_done(op,
-                sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a.outcome));
+                sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a->outcome));
     }
 }
+
+static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    switch ((enum acquire_phase)op->phase) {
+    case ACQUIRE_LENGTHEN:
+        verb_lengthened(op);
+        op->phase = ACQUIRE_GRANT;
+        return;
+    case ACQUIRE_LOOK:
+        acquire_looked(op, a, now);
+        return;
+    case ACQUIRE_GIVE_BACK:
+        acquire_gave_back(op, a, now);
+        return;
+    case ACQUIRE_GRANT:
+        acquire_judge(op, a, now);
+    }
+}
+
+static void acquire_failed(sqlock_op *op, int64_t now)
+{
+    enum acquire_phase phase = (enum acquire_phase)op->phase;
+    int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
+
+    op->phase = ACQUIRE_GRANT;
+    if (phase == ACQUIRE_GIVE_BACK) {
+        acquire_end_too_slow(op, 0);
+        return;
+    }
+    if (phase != ACQUIRE_GRANT)
+        op->err.flags &= ~SQLOCK_MAYBE; /* it grants nothing */
+    else if (maybe && op->not_after > op->lock->lost_until)
+        op->lock->lost_until = op->not_after;
+    op_failed(op, now);
+}
+
+const struct verb acquire_verb = {acquire_next, acquire_answered, acquire_failed};
 
 int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
                   sqlock_error *err)
 {
-    return op_start(lock->m, lock, acquire_advance, wait_ms, cancel, out_op, err);
+    return op_start(lock->m, lock, &acquire_verb, wait_ms, cancel, out_op, err);
 }
 
 /* *out_len becomes the name's length, after its check. */

@@ -51,8 +51,8 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
         stale = 0;
         if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &failure)) == 0) {
             stale = c->used;
-            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1, hosts_room(m, deadline), rows,
-                           &sent, &failure);
+            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1,
+                           hosts_room(m, sqlock_now_us(), deadline), rows, &sent, &failure);
             if (rc != 0)
                 hosts_failed(m, c, sent, &failure);
             pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
@@ -144,13 +144,35 @@ int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err
     return check_context(err, "find", name, name_len, rc);
 }
 
+/* What comes next. An older schema has no place for a note, and an older driver has no request for
+ * it. They can break a lock all the same (P20). */
+enum break_phase { BREAK_NOTED, BREAK_PLAIN, BREAK_PROBE /* does a guard still stand? */ };
+
+static int64_t break_token(const sqlock_op *op)
+{
+    return *(const int64_t *)op->work;
+}
+
+static int break_next(sqlock_op *op, int64_t now)
+{
+    const sqlock_lock *lock = op->lock;
+
+    (void)now;
+    if (op->phase == BREAK_PROBE)
+        return verb_send_probe(op, break_token(op));
+    if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) != 0)
+        op->phase = BREAK_PLAIN;
+    return OP_SEND(op, op->phase == BREAK_NOTED ? SQLOCK_STMT_BREAK_NOTED : SQLOCK_STMT_BREAK,
+                   value_bytes(lock->ns, lock->ns_len), value_bytes(lock->name, lock->name_len),
+                   value_int(break_token(op)));
+}
+
 static void break_done(sqlock_op *op)
 {
-    op_done(op, !verb_is_guarded(op, *(const int64_t *)op->work)
-                    ? 0
-                    : sqlock_error_set(
-                          &op->err, SQLOCK_EGUARDED, 0,
-                          "broken; no one else gets it until the transaction that guards it ends"));
+    if (verb_may_be_guarded(op))
+        op->phase = BREAK_PROBE;
+    else
+        op_done(op, 0);
 }
 
 /* There was no grant to break. After a lost reply we may have broken it ourselves: the row or the
@@ -158,7 +180,7 @@ static void break_done(sqlock_op *op)
  * since. */
 static void break_found_none(sqlock_op *op, const struct answer *a)
 {
-    long long token = *(const int64_t *)op->work;
+    long long token = break_token(op);
 
     if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
         break_done(op);
@@ -171,46 +193,49 @@ static void break_found_none(sqlock_op *op, const struct answer *a)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "no grant with token %lld", token));
 }
 
-/* An older schema has no place for a note, and an older driver has no request for it. They can
- * break a lock all the same (P20). */
-static int break_send(sqlock_op *op, const sqlock_value *values, struct answer *a)
+static void break_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    int rc = SQLOCK_ESCHEMA;
-
-    if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) == 0)
-        rc = op_attempt(op, SQLOCK_STMT_BREAK_NOTED, values, a);
-    /* MariaDB: the lock was broken, and then the table of notes was dropped before the same packet
-     * read it. */
-    if (rc == SQLOCK_ESCHEMA && (op->err.flags & SQLOCK_MAYBE))
-        op->unsure = 1;
-    return rc == SQLOCK_ESCHEMA ? op_attempt(op, SQLOCK_STMT_BREAK, values, a) : rc;
-}
-
-static void break_advance(sqlock_op *op)
-{
-    sqlock_value values[] = {
-        value_bytes(op->lock->ns, op->lock->ns_len),
-        value_bytes(op->lock->name, op->lock->name_len),
-        value_int(*(const int64_t *)op->work),
-    };
-    struct answer a;
-
-    if (break_send(op, values, &a) != 0)
-        op_failed(op);
-    else if (a.outcome == SQLOCK_OUT_DONE)
+    if (op->phase == BREAK_PROBE) {
+        verb_probed(op, a, "broken; no one else gets it until the transaction that guards it ends");
+        return;
+    }
+    op->phase = BREAK_NOTED;
+    if (a->outcome == SQLOCK_OUT_DONE)
         break_done(op);
-    else if (a.outcome == SQLOCK_OUT_KIND)
+    else if (a->outcome == SQLOCK_OUT_KIND)
         op_unknown_kind(op);
-    else if (a.outcome == SQLOCK_OUT_SKIPPED)
-        op_retry_at_once(op); /* the row changed while we looked */
+    else if (a->outcome == SQLOCK_OUT_SKIPPED)
+        op_retry_at_once(op, now); /* the row changed while we looked */
     else
-        break_found_none(op, &a);
+        break_found_none(op, a);
 }
+
+static void break_failed(sqlock_op *op, int64_t now)
+{
+    int noted = op->phase == BREAK_NOTED;
+
+    if (op->phase == BREAK_PROBE) {
+        op_done(op, 0);
+        return;
+    }
+    op->phase = BREAK_NOTED;
+    if (noted && op->err.code == SQLOCK_ESCHEMA) {
+        /* MariaDB: the lock was broken, and then the table of notes was dropped before the same
+         * packet read it. */
+        if (op->err.flags & SQLOCK_MAYBE)
+            op->unsure = 1;
+        op->phase = BREAK_PLAIN;
+        return;
+    }
+    op_failed(op, now);
+}
+
+static const struct verb break_verb = {break_next, break_answered, break_failed};
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
 {
     UNCANCELLED;
-    struct named_request request = {"break", name, break_advance, &token, 1};
+    struct named_request request = {"break", name, &break_verb, &token, 1};
     size_t name_len;
     int rc;
 

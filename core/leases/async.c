@@ -13,7 +13,7 @@ int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
     if (rc != 0) {
         op->err.code = rc;
         if (!op->done)
-            op_done(op, rc);
+            op_end(op, rc);
         op_finish(op, NULL, NULL);
         *out_op = NULL;
         return rc;

@@ -3,43 +3,48 @@
 
 #include "core/engine/op.h"
 
-/* How requests begin, for the blocking calls, settle and the calls for event loops. */
+extern const struct verb acquire_verb, renew_verb, release_verb;
+
+/* How they begin, for the blocking calls, settle and the calls for event loops. */
 int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
                   sqlock_error *err);
 int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
 int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
 
 /* The answer is a grant, of an acquire or of an import. It ends op, unless it came too late. */
-void verb_granted(sqlock_op *op, const struct answer *a);
+void verb_granted(sqlock_op *op, const struct answer *a, int64_t now);
 
 /* The answer shows no grant of ours, but a request whose reply was lost may still arrive. Look
  * again when it cannot arrive any more. If op ends before that, end it as unsure. */
-void verb_early(sqlock_op *op, const struct answer *a);
+void verb_early(sqlock_op *op, const struct answer *a, int64_t now);
 
-/* Why the op's lock is lost by this answer, or SQLOCK_WHY_NONE. */
-sqlock_why verb_denied(sqlock_op *op, const struct answer *a);
-
-/* Record the length of a lease on the server before one that is longer than all before it. Returns
- * and reports as op_attempt(). */
-int verb_lengthen(sqlock_op *op);
+/* A lease that is longer than all before it: the server has to know its length first. Send that. It
+ * was answered. */
+int verb_must_lengthen(const sqlock_op *op);
+int verb_send_length(sqlock_op *op);
+void verb_lengthened(sqlock_op *op);
 
 /* A transaction has locked the row. Try again: a few times at once, then after longer and longer
  * pauses. */
-void verb_locked(sqlock_op *op);
+void verb_locked(sqlock_op *op, int64_t now);
+
+/* This answer saw a guard, and one more look has to see it as well. */
+int verb_looks_again(sqlock_op *op, const struct answer *a);
 
 /* The grant with this token was given back. Does an open transaction still guard it (P11)? The
- * answer is no also if the look gets no answer, or if the lock was granted again since. */
-int verb_is_guarded(sqlock_op *op, int64_t token);
-/* One look for a guard, with SQLOCK_STMT_GUARDED or PROBE. It reports a guard only if several looks
- * in a row see it. Returns and reports as op_attempt(). */
-int verb_look(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, struct answer *a);
+ * answer is no also if the look gets no answer, or if the lock was granted again since. First: can
+ * there be such a guard? If so, op has succeeded, whatever happens to the look. */
+int verb_may_be_guarded(sqlock_op *op);
+int verb_send_probe(sqlock_op *op, int64_t token);
+/* text: the error's, if a guard stands. */
+void verb_probed(sqlock_op *op, const struct answer *a, const char *text);
 
 /* A request about a name which is not part of a lock's life. It has a hidden handle, with the name
  * and an owner that was drawn for this request only. */
 struct named_request {
     const char *verb; /* errors begin with it */
     const char *name;
-    void (*advance)(sqlock_op *op);
+    const struct verb *does;
     void *work; /* op->work */
     int urgent; /* it ends a grant, and must not starve behind acquires */
 };

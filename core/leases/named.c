@@ -8,7 +8,7 @@
 static int named_drive(sqlock_lock *lock, const struct named_request *named, sqlock_error *err)
 {
     sqlock_op *op = NULL;
-    int rc = op_start(lock->m, lock, named->advance, 0, NULL, &op, err);
+    int rc = op_start(lock->m, lock, named->does, 0, NULL, &op, err);
 
     if (rc != 0)
         return rc;
@@ -19,36 +19,19 @@ static int named_drive(sqlock_lock *lock, const struct named_request *named, sql
     return op_finish(op, NULL, err);
 }
 
-sqlock_why verb_denied(sqlock_op *op, const struct answer *a)
+int verb_must_lengthen(const sqlock_op *op)
 {
-    sqlock_why why;
-
-    mutex_lock(&op->m->mu);
-    why = lock_denied(op->lock, a);
-    mutex_unlock(&op->m->mu);
-    return why;
+    return op->lock->lease.ttl > op->m->longest;
 }
 
-int verb_lengthen(sqlock_op *op)
+int verb_send_length(sqlock_op *op)
 {
-    sqlock *m = op->m;
-    sqlock_value ttl = value_int(op->lock->lease.ttl);
-    struct answer a;
-    int is_known, rc;
+    return OP_SEND(op, SQLOCK_STMT_LONGEST, value_int(op->lock->lease.ttl));
+}
 
-    mutex_lock(&m->mu);
-    is_known = ttl.i <= m->longest;
-    mutex_unlock(&m->mu);
-    if (is_known)
-        return 0;
-    if ((rc = op_attempt(op, SQLOCK_STMT_LONGEST, &ttl, &a)) != 0) {
-        op->err.flags &= ~SQLOCK_MAYBE; /* the request for the lease was not sent yet */
-        return rc;
-    }
-    mutex_lock(&m->mu);
-    m->longest = ttl.i > m->longest ? ttl.i : m->longest;
-    mutex_unlock(&m->mu);
-    return 0;
+void verb_lengthened(sqlock_op *op)
+{
+    op->m->longest = time_max(op->m->longest, op->request.few[0].i);
 }
 
 int named_request(sqlock *m, const struct named_request *named, sqlock_error *err)

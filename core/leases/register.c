@@ -6,33 +6,18 @@
 #include "core/engine/hosts.h"
 #include "core/leases/leases.h"
 
-/* One attempt: send the request, and judge its answer. */
-static void register_attempt(sqlock_op *op, int (*send)(sqlock_op *op, sqlock_rows *rows),
-                             void (*judge)(sqlock_op *op, const sqlock_rows *rows, int outcome))
-{
-    sqlock_rows *rows;
-
-    if ((rows = rows_new()) == NULL)
-        op_done(op, error_nomem(&op->err));
-    else if (send(op, rows) != 0)
-        op_failed(op);
-    else
-        judge(op, rows, (int)rows_int(rows, 0, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE));
-    rows_free(rows);
-}
-
 /* The answer is neither yes nor no. */
-static void register_go_on(sqlock_op *op, int outcome)
+static void register_go_on(sqlock_op *op, int outcome, int64_t now)
 {
     switch (outcome) {
     case SQLOCK_OUT_LATE:    /* the clocks differ from what we knew, and this answer has shown it */
     case SQLOCK_OUT_SKIPPED: /* the row changed while we looked */
     case SQLOCK_OUT_GONE:    /* ... or another program made it, and deleted it again */
-        op_retry_at_once(op);
+        op_retry_at_once(op, now);
         return;
     case SQLOCK_OUT_STRANGER:
     case SQLOCK_OUT_NONE: /* the meta row is gone */
-        op_handshake(op);
+        op_handshake(op, now);
         return;
     default:
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome));
@@ -58,40 +43,40 @@ static void register_seen(struct look *l, const sqlock_rows *rows)
         memcpy(l->buf, value, l->len);
 }
 
-static int register_send_get(sqlock_op *op, sqlock_rows *rows)
+static int register_get_next(sqlock_op *op, int64_t now)
 {
-    sqlock_value values[] = {
-        value_bytes(op->lock->ns, op->lock->ns_len),
-        value_bytes(op->lock->name, op->lock->name_len),
-    };
-    int64_t sent;
-    int rc = op_attempt_rows(op, SQLOCK_STMT_REGISTER_GET, values, 1, rows, &sent);
+    const sqlock_lock *lock = op->lock;
 
-    op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
-    return rc;
+    (void)now;
+    return OP_SEND(op, SQLOCK_STMT_REGISTER_GET, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len));
 }
 
-static void register_judge_get(sqlock_op *op, const sqlock_rows *rows, int outcome)
+static void register_get_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    if (outcome != SQLOCK_OUT_DONE && outcome != SQLOCK_OUT_GONE) {
-        register_go_on(op, outcome);
+    if (a->outcome != SQLOCK_OUT_DONE && a->outcome != SQLOCK_OUT_GONE) {
+        register_go_on(op, a->outcome, now);
         return;
     }
-    register_seen(op->work, rows);
+    register_seen(op->work, a->rows);
     op_done(op, 0);
 }
 
-static void register_read(sqlock_op *op)
+static void register_get_failed(sqlock_op *op, int64_t now)
 {
-    register_attempt(op, register_send_get, register_judge_get);
+    op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
+    op_failed(op, now);
 }
+
+static const struct verb register_get_verb = {register_get_next, register_get_answered,
+                                              register_get_failed};
 
 int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
                         int64_t *out_version, sqlock_error *err)
 {
     UNCANCELLED;
     struct look l = {.buf = buf, .size = buf_size};
-    struct named_request request = {"register get", name, register_read, &l, 0};
+    struct named_request request = {"register get", name, &register_get_verb, &l, 0};
     int rc;
 
     if (out_len == NULL || out_version == NULL || (buf == NULL && buf_size > 0))
@@ -120,26 +105,17 @@ struct change {
     int conflict;
 };
 
-static int register_send_set(sqlock_op *op, sqlock_rows *rows)
+static int register_set_next(sqlock_op *op, int64_t now)
 {
     const struct change *c = op->work;
     const sqlock_lock *lock = op->lock;
-    int64_t last = time_min(op->deadline, sqlock_now_us() + op->m->request_us), above, sent;
+    int64_t last = time_min(op->deadline, now + op->m->request_us);
 
-    mutex_lock(&op->m->mu);
-    above = op->m->above;
-    mutex_unlock(&op->m->mu);
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(c->value, c->len),
-        value_int(c->expected),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(call_not_after(op->m, hosts_room(op->m, last))),
-        value_int(above),
-    };
-
-    return op_attempt_rows(op, SQLOCK_STMT_REGISTER_SET, values, 1, rows, &sent);
+    return OP_SEND(op, SQLOCK_STMT_REGISTER_SET, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len), value_bytes(c->value, c->len),
+                   value_int(c->expected), value_bytes(lock->owner, sizeof lock->owner),
+                   value_int(call_not_after(op->m, hosts_room(op->m, now, last))),
+                   value_int(op->m->above));
 }
 
 /* Another version is there, and the expected one never returns. If a reply was lost, our change may
@@ -161,25 +137,23 @@ static void register_conflict(sqlock_op *op, int64_t version)
     op_done(op, 0);
 }
 
-static void register_judge_set(sqlock_op *op, const sqlock_rows *rows, int outcome)
+static void register_set_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
     struct change *c = op->work;
-    int64_t version = rows_int(rows, 0, SQLOCK_COL_REGISTER, 0);
+    int64_t version = rows_int(a->rows, 0, SQLOCK_COL_REGISTER, 0);
 
-    if (outcome == SQLOCK_OUT_DONE) {
+    if (a->outcome == SQLOCK_OUT_DONE) {
         c->version = version;
         op_done(op, 0);
-    } else if (outcome == SQLOCK_OUT_CONFLICT || (outcome == SQLOCK_OUT_GONE && c->expected != 0)) {
+    } else if (a->outcome == SQLOCK_OUT_CONFLICT ||
+               (a->outcome == SQLOCK_OUT_GONE && c->expected != 0)) {
         register_conflict(op, version);
     } else {
-        register_go_on(op, outcome);
+        register_go_on(op, a->outcome, now);
     }
 }
 
-static void register_change(sqlock_op *op)
-{
-    register_attempt(op, register_send_set, register_judge_set);
-}
+static const struct verb register_set_verb = {register_set_next, register_set_answered, NULL};
 
 static int register_check(const struct change *c, sqlock_error *err)
 {
@@ -202,7 +176,7 @@ int sqlock_register_set(sqlock *m, const char *name, const void *value, size_t l
     UNCANCELLED;
     struct change c = {
         .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
-    struct named_request request = {"register set", name, register_change, &c, 0};
+    struct named_request request = {"register set", name, &register_set_verb, &c, 0};
     int rc;
 
     if ((rc = register_check(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)

@@ -6,89 +6,89 @@
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
 
+enum renew_phase { RENEW_EXTEND, RENEW_LENGTHEN /* before it */ };
+
+static void renew_lost(sqlock_op *op, const char *text)
+{
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", text));
+}
+
 /* A renewal that runs after the lease's deadline must do nothing, because the loss was reported by
  * then. An imported lease has no deadline yet. Then the limit is the deadline of the lease that the
  * answer would give. */
-static int renew_send(sqlock_op *op, struct answer *answer)
+static int renew_next(sqlock_op *op, int64_t now)
 {
-    sqlock *m = op->m;
-    sqlock_lock *lock = op->lock;
-    int64_t deadline;
+    const sqlock_lock *lock = op->lock;
+    int64_t deadline = op->settle ? lease_deadline(&lock->lease, now) : lock->lease.deadline;
 
     assert(lock->token != 0);
-    mutex_lock(&m->mu);
-    deadline = op->settle ? lease_deadline(&lock->lease, sqlock_now_us()) : lock->lease.deadline;
-    mutex_unlock(&m->mu);
-
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->token),
-        value_int(lock->lease.ttl),
-        value_int(call_not_after(m, time_min(deadline, op->deadline))),
-    };
-    return op_attempt(op, SQLOCK_STMT_RENEW, values, answer);
+    if (!op->settle && !lease_is_held(&lock->lease, now)) {
+        renew_lost(op, sqlock_why_name(lock->lease.why));
+        return 0;
+    }
+    op->phase = verb_must_lengthen(op) ? RENEW_LENGTHEN : RENEW_EXTEND;
+    if (op->phase == RENEW_LENGTHEN)
+        return verb_send_length(op);
+    return OP_SEND(op, SQLOCK_STMT_RENEW, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->token),
+                   value_int(lock->lease.ttl),
+                   value_int(call_not_after(op->m, time_min(deadline, op->deadline))));
 }
 
 /* A denial is believed when it came twice. The first may have seen the row before a change of our
  * own that is still under way. */
-static void renew_denied(sqlock_op *op, sqlock_why why)
+static void renew_denied(sqlock_op *op, sqlock_why why, int64_t now)
 {
     assert(why != SQLOCK_WHY_NONE);
     if (op->denials++ == 0) {
-        op_again(op, sqlock_now_us());
+        op_again(op, now);
         return;
     }
-    mutex_lock(&op->m->mu);
-    lock_apply(op->lock, LEASE_DENIED, why);
-    mutex_unlock(&op->m->mu);
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+    lock_change(op->lock, LEASE_DENIED, now, why);
+    renew_lost(op, sqlock_why_name(why));
 }
 
-static int renew_confirm(sqlock_op *op, const struct answer *a)
+static void renew_confirmed(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    int held;
-
-    mutex_lock(&op->m->mu);
-    lock_renewed(op->lock, a);
-    held = lease_is_held(&op->lock->lease, sqlock_now_us());
-    mutex_unlock(&op->m->mu);
-    return held;
-}
-
-static void renew_advance(sqlock_op *op)
-{
-    struct answer a;
-    sqlock_why why;
-
-    if (!op->settle && !sqlock_is_held(op->lock)) {
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
-                                     sqlock_why_name(sqlock_lock_why(op->lock))));
-        return;
-    }
-    if (verb_lengthen(op) != 0 || renew_send(op, &a) != 0) {
-        op->denials = 0;
-        op_failed(op);
-        return;
-    }
-    if ((why = verb_denied(op, &a)) != SQLOCK_WHY_NONE)
-        renew_denied(op, why);
-    else if (a.outcome == SQLOCK_OUT_KIND)
-        op_unknown_kind(op);
-    else if (a.outcome != SQLOCK_OUT_DONE)
-        op_retry_at_once(op); /* the row is locked, or the clocks differ from what we knew */
-    else if (op->settle)
-        verb_granted(op, &a);
-    else if (renew_confirm(op, &a))
+    lock_renewed(op->lock, a, now);
+    if (lease_is_held(&op->lock->lease, now))
         op_done(op, 0);
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the reply came too late"));
+        renew_lost(op, "the reply came too late");
 }
+
+static void renew_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    sqlock_why why = lock_denied(op->lock, a);
+
+    if (op->phase == RENEW_LENGTHEN)
+        verb_lengthened(op);
+    else if (why != SQLOCK_WHY_NONE)
+        renew_denied(op, why, now);
+    else if (a->outcome == SQLOCK_OUT_KIND)
+        op_unknown_kind(op);
+    else if (a->outcome != SQLOCK_OUT_DONE)
+        op_retry_at_once(op, now); /* the row is locked, or the clocks differ from what we knew */
+    else if (op->settle)
+        verb_granted(op, a, now);
+    else
+        renew_confirmed(op, a, now);
+}
+
+static void renew_failed(sqlock_op *op, int64_t now)
+{
+    op->denials = 0;
+    if (op->phase == RENEW_LENGTHEN)
+        op->err.flags &= ~SQLOCK_MAYBE; /* the request for the lease was not sent yet */
+    op_failed(op, now);
+}
+
+const struct verb renew_verb = {renew_next, renew_answered, renew_failed};
 
 int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
 {
-    return op_start(lock->m, lock, renew_advance, wait_ms, NULL, out_op, err);
+    return op_start(lock->m, lock, &renew_verb, wait_ms, NULL, out_op, err);
 }
 
 /* After that time max_hold_ms is what ends the lease. */

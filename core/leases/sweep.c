@@ -25,33 +25,15 @@ static int64_t sweep_idle_us(const struct sweep *s)
     return s->o.idle_ms == SQLOCK_REAP_KEEP ? NEVER_US : s->o.idle_ms * 1000;
 }
 
-static int sweep_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                      sqlock_rows *rows, int64_t *out_took)
+static int sweep_send_page(sqlock_op *op)
 {
     struct sweep *s = op->work;
-    int64_t sent;
-    int rc = op_attempt_rows(op, stmt, values, n, rows, &sent);
 
-    *out_took = sqlock_now_us() - sent;
-    if (*out_took > s->r.longest_us)
-        s->r.longest_us = *out_took;
-    return rc;
-}
-
-static int sweep_read_page(sqlock_op *op)
-{
-    struct sweep *s = op->work;
-    sqlock_value values[] = {
-        value_bytes(s->ns, s->ns_len),
-        value_bytes(s->name, s->name_len),
-        value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
-        value_int(sweep_grace_us(s)),
-        value_int(sweep_idle_us(s)),
-        value_int(s->o.batch),
-    };
-    int64_t took;
-
-    return sweep_send(op, SQLOCK_STMT_SWEEP, values, 1, s->page, &took);
+    OP_SEND(op, SQLOCK_STMT_SWEEP, value_bytes(s->ns, s->ns_len), value_bytes(s->name, s->name_len),
+            value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1), value_int(sweep_grace_us(s)),
+            value_int(sweep_idle_us(s)), value_int(s->o.batch));
+    op->request.rows = s->page;
+    return 1;
 }
 
 static void sweep_copy_key(char *to, size_t size, size_t *out_len, const void *from, size_t len)
@@ -151,82 +133,68 @@ static void sweep_adapt(struct sweep *s, size_t n, int64_t took, int64_t request
 
 /* Clear from the first key to the last. That includes other rows between them that have run out
  * meanwhile. */
-static int sweep_send_reap(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+static int sweep_send_reap(sqlock_op *op, size_t n)
 {
     struct sweep *s = op->work;
-    sqlock_value values[] = {
-        s->keys[0],
-        s->keys[1],
-        s->keys[2 * n - 2],
-        s->keys[2 * n - 1],
-        value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
-        value_int(s->page_now - sweep_grace_us(s)),
-        value_int((int64_t)n),
-    };
-    int rc = sweep_send(op, SQLOCK_STMT_REAP, values, 1, s->changed, out_took);
 
-    *out_count = 0;
-    for (size_t row = 0; row < sqlock_rows_count(s->changed); row++)
-        *out_count += rows_int(s->changed, row, SQLOCK_COL_TOKEN, 0);
-    return rc;
+    OP_SEND(op, SQLOCK_STMT_REAP, s->keys[0], s->keys[1], s->keys[2 * n - 2], s->keys[2 * n - 1],
+            value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
+            value_int(s->page_now - sweep_grace_us(s)), value_int((int64_t)n));
+    op->request.rows = s->changed;
+    return 1;
 }
 
 /* Delete key by key. The answer has a row for each that was deleted. */
-static int sweep_send_prune(sqlock_op *op, size_t n, int64_t *out_count, int64_t *out_took)
+static int sweep_send_prune(sqlock_op *op, size_t n)
 {
     struct sweep *s = op->work;
-    sqlock_value *values = sqlock_mem_alloc(n * PRUNE_PARAMS * sizeof *values);
     int64_t top = sweep_top_token(s);
-    int rc;
 
-    if (values == NULL)
-        return error_nomem(&op->err);
     for (size_t i = 0; i < n; i++) {
-        values[i * PRUNE_PARAMS] = s->keys[2 * i];
-        values[i * PRUNE_PARAMS + 1] = s->keys[2 * i + 1];
-        values[i * PRUNE_PARAMS + 2] = value_int(s->page_now - sweep_idle_us(s));
-        values[i * PRUNE_PARAMS + 3] = value_int(top);
+        sqlock_value *values = &s->prunes[i * PRUNE_PARAMS];
+
+        values[0] = s->keys[2 * i];
+        values[1] = s->keys[2 * i + 1];
+        values[2] = value_int(s->page_now - sweep_idle_us(s));
+        values[3] = value_int(top);
     }
-    rc = sweep_send(op, SQLOCK_STMT_PRUNE, values, n, s->changed, out_took);
-    *out_count = (int64_t)sqlock_rows_count(s->changed);
-    sqlock_mem_free(values);
-    return rc;
+    op->request = (struct request){
+        .stmt = SQLOCK_STMT_PRUNE, .values = s->prunes, .n = n, .rows = s->changed};
+    return 1;
+}
+
+/* How many rows the answer says were changed. */
+static int64_t sweep_count(const struct sweep *s)
+{
+    size_t n = sqlock_rows_count(s->changed);
+    int64_t count = 0;
+
+    if (s->todo == TODO_PRUNE)
+        return (int64_t)n;
+    for (size_t row = 0; row < n; row++)
+        count += rows_int(s->changed, row, SQLOCK_COL_TOKEN, 0);
+    return count;
 }
 
 /* If the database cannot skip a row that stays locked, that row is left for the next sweep. The
  * rows around it are found by halving the number. */
-static int sweep_is_stuck(sqlock_op *op, size_t n)
+static int sweep_is_stuck(sqlock_op *op, int64_t now)
 {
     struct sweep *s = op->work;
+    size_t n = s->sent;
 
     if (op->err.code != SQLOCK_EDB || !(op->err.flags & SQLOCK_RETRY) ||
         (op->err.flags & SQLOCK_RECONNECT))
         return 0;
     s->size = (n + 1) / 2;
-    s->answered = sqlock_now_us();
+    s->answered = now;
     return n == 1 && op->tries > STUCK_TRIES;
 }
 
-/* Change the next rows of the page. They may have changed meanwhile, so the statement checks each
- * again under its lock, and answers for those that it changed. *out_sent: a statement was sent. */
-static int sweep_change(sqlock_op *op, int *out_sent)
+/* These rows of the page are done. */
+static void sweep_step(struct sweep *s, int64_t count)
 {
-    struct sweep *s = op->work;
-    int reap = s->todo == TODO_REAP, rc = 0;
-    size_t n = sweep_find(s, reap ? SQLOCK_OUT_EXPIRED : SQLOCK_OUT_IDLE);
-    int64_t count = (int64_t)n, took = 0;
-
-    *out_sent = n > 0 && !(s->o.flags & SQLOCK_REAP_DRY_RUN);
-    if (*out_sent)
-        rc = reap ? sweep_send_reap(op, n, &count, &took) : sweep_send_prune(op, n, &count, &took);
-    if (rc != 0 && !sweep_is_stuck(op, n))
-        return rc;
-    if (rc == 0)
-        *(reap ? &s->r.cleared : &s->r.pruned) += count;
-    if (rc == 0 && *out_sent) {
-        s->r.batches++;
-        sweep_adapt(s, n, took, op->m->request_us);
-    }
+    *(s->todo == TODO_REAP ? &s->r.cleared : &s->r.pruned) += count;
     if (!s->r.more)
         s->from = s->to;
     assert(s->from <= sqlock_rows_count(s->page) && s->todo < TODO_NEXT_PAGE);
@@ -234,73 +202,101 @@ static int sweep_change(sqlock_op *op, int *out_sent)
         s->from = 0;
         s->todo++;
     }
-    return 0;
+}
+
+/* Send what changes the next rows of the page. They may have changed meanwhile, so the statement
+ * checks each again under its lock, and answers for those that it changed. Returns 0 if there is
+ * nothing to send. */
+static int sweep_send_change(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+
+    s->sent = sweep_find(s, s->todo == TODO_REAP ? SQLOCK_OUT_EXPIRED : SQLOCK_OUT_IDLE);
+    if (s->sent == 0 || (s->o.flags & SQLOCK_REAP_DRY_RUN)) {
+        sweep_step(s, (int64_t)s->sent);
+        return 0;
+    }
+    return s->todo == TODO_REAP ? sweep_send_reap(op, s->sent) : sweep_send_prune(op, s->sent);
 }
 
 /* ---- one statement after the other ----------------------------------------------------------- */
 
-/* Try again while that can help, and while the database was not silent for too long. Each of these
- * requests may be repeated: what it has done is not done again. */
-static void sweep_failed(sqlock_op *op)
-{
-    struct sweep *s = op->work;
-
-    op->err.flags &= ~SQLOCK_MAYBE;
-    if (op_is_over(op)) /* by a cancel, as there is no other deadline */
-        return;
-    if (sqlock_now_us() - s->answered > op->m->request_us)
-        op_done(op, error_contention(&op->err));
-    else
-        op_failed(op);
-}
-
-static void sweep_succeeded(sqlock_op *op, int changed)
-{
-    struct sweep *s = op->work;
-
-    s->answered = sqlock_now_us();
-    op->tries = op->refusals = 0;
-    op_again(op, time_min(s->until, s->answered + (changed ? s->o.pause_ms * INT64_C(1000) : 0)));
-}
-
 /* End the sweep if it is time to stop. */
-static int sweep_end_if_over(sqlock_op *op)
+static int sweep_end_if_over(sqlock_op *op, int64_t now)
 {
     struct sweep *s = op->work;
     int64_t done = s->r.cleared + s->r.pruned;
 
     if (s->last && s->todo == TODO_NEXT_PAGE) {
         op_done(op, 0);
-    } else if (s->r.more || sqlock_now_us() >= s->until ||
+    } else if (s->r.more || now >= s->until ||
                (s->o.limit != SQLOCK_REAP_NO_LIMIT && done >= s->o.limit)) {
         s->r.more = 1;
         op_done(op, 0);
-    } else if (!(s->o.flags & SQLOCK_REAP_DRY_RUN) && !sqlock_is_held(op->lock)) {
+    } else if (!(s->o.flags & SQLOCK_REAP_DRY_RUN) && !lease_is_held(&op->lock->lease, now)) {
         op_done(op,
                 sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the reaper's own lease was lost: %s",
-                                 sqlock_why_name(sqlock_lock_why(op->lock))));
+                                 sqlock_why_name(op->lock->lease.why)));
     } else {
         return 0;
     }
     return 1;
 }
 
-static void sweep_advance(sqlock_op *op)
+static int sweep_next(sqlock_op *op, int64_t now)
 {
     struct sweep *s = op->work;
-    int rc, changed = 0;
 
-    if (sweep_end_if_over(op))
-        return;
-    if (s->todo != TODO_NEXT_PAGE)
-        rc = sweep_change(op, &changed);
-    else if ((rc = sweep_read_page(op)) == 0)
-        sweep_note_page(s);
-    if (rc != 0)
-        sweep_failed(op);
-    else
-        sweep_succeeded(op, changed);
+    while (!sweep_end_if_over(op, now)) {
+        if (s->todo == TODO_NEXT_PAGE)
+            return sweep_send_page(op);
+        if (sweep_send_change(op))
+            return 1;
+    }
+    return 0;
 }
+
+static void sweep_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    struct sweep *s = op->work;
+    int64_t took = a->received - a->sent, pause = 0;
+
+    s->r.longest_us = time_max(s->r.longest_us, took);
+    s->answered = now;
+    op->tries = op->refusals = 0;
+    if (s->todo == TODO_NEXT_PAGE) {
+        sweep_note_page(s);
+    } else {
+        s->r.batches++;
+        sweep_adapt(s, s->sent, took, op->m->request_us);
+        sweep_step(s, sweep_count(s));
+        pause = s->o.pause_ms * INT64_C(1000);
+    }
+    op_again(op, time_min(s->until, now + pause));
+}
+
+/* Try again while that can help, and while the database was not silent for too long. Each of these
+ * requests may be repeated: what it has done is not done again. */
+static void sweep_failed(sqlock_op *op, int64_t now)
+{
+    struct sweep *s = op->work;
+
+    if (s->todo != TODO_NEXT_PAGE && sweep_is_stuck(op, now)) {
+        sweep_step(s, 0);
+        op->tries = op->refusals = 0;
+        op_again(op, now + s->o.pause_ms * INT64_C(1000));
+        return;
+    }
+    op->err.flags &= ~SQLOCK_MAYBE;
+    if (op_is_over(op, now)) /* by a cancel, as there is no other deadline */
+        return;
+    if (now - s->answered > op->m->request_us)
+        op_done(op, error_contention(&op->err));
+    else
+        op_failed(op, now);
+}
+
+static const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed};
 
 /* ---- the whole walk -------------------------------------------------------------------------- */
 
@@ -313,7 +309,10 @@ int sweep_init(struct sweep *s, sqlock_error *err)
     s->page = rows_new();
     s->changed = rows_new();
     s->keys = sqlock_mem_alloc((size_t)s->o.batch * 2 * sizeof *s->keys);
-    return s->page != NULL && s->changed != NULL && s->keys != NULL ? 0 : error_nomem(err);
+    s->prunes = sqlock_mem_alloc((size_t)s->o.batch * PRUNE_PARAMS * sizeof *s->prunes);
+    return s->page != NULL && s->changed != NULL && s->keys != NULL && s->prunes != NULL
+               ? 0
+               : error_nomem(err);
 }
 
 void sweep_free(struct sweep *s)
@@ -321,6 +320,7 @@ void sweep_free(struct sweep *s)
     rows_free(s->page);
     rows_free(s->changed);
     sqlock_mem_free(s->keys);
+    sqlock_mem_free(s->prunes);
 }
 
 int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
@@ -330,7 +330,7 @@ int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
 
     assert(s->keys != NULL && s->size >= 1); /* sweep_init() was called */
     s->answered = sqlock_now_us();
-    if ((rc = op_start(m, lock, sweep_advance, SQLOCK_WAIT_FOREVER, s->o.cancel, &op, err)) != 0)
+    if ((rc = op_start(m, lock, &sweep_verb, SQLOCK_WAIT_FOREVER, s->o.cancel, &op, err)) != 0)
         return rc;
     op->work = s;
     op->patient = 1; /* it must not take the connection that is reserved for renewals */

@@ -15,7 +15,9 @@ struct sweep {
     int64_t until;    /* by our clock: start nothing after that */
     int64_t answered; /* when the database last answered */
     sqlock_rows *page, *changed;
-    sqlock_value *keys; /* namespace and name of each row of a statement; bytes of the page */
+    sqlock_value *keys;   /* namespace and name of each row of a statement; bytes of the page */
+    sqlock_value *prunes; /* all values of a statement that prunes */
+    size_t sent;          /* rows of the statement under way */
     enum todo todo;
     size_t from, to;  /* rows of the page: where this statement begins and ends */
     size_t size;      /* rows for a statement, by the time that the last ones took */

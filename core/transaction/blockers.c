@@ -32,15 +32,14 @@ static void blocker_read(const sqlock_rows *rows, sqlock_blocker *out)
     text_show(out->text, sizeof out->text, about != NULL ? about : "", len);
 }
 
-/* A look that finds no blocker may have come between two waits. Then the last finding stands. */
+/* A look that finds no blocker may have come between two waits. Then the last finding stands.
+ * m->mu is held. */
 static void blockers_note(struct blockers *b)
 {
     if (sqlock_rows_count(b->rows) == 0)
         return;
     assert(b->conn != NULL);
-    mutex_lock(&b->conn->m->mu);
     blocker_read(b->rows, &b->conn->blocker);
-    mutex_unlock(&b->conn->m->mu);
 }
 
 static void blockers_forget(sqlock_conn *c)
@@ -94,21 +93,43 @@ static sqlock_value blockers_name_value(const char *name)
     return name != NULL && *name != '\0' ? value_bytes(name, strlen(name)) : sqlock_null();
 }
 
-/* On the worker: one look. A missing privilege will not come later. */
-static void blockers_advance(sqlock_op *op)
+/* On the worker: one look after the other. */
+static int blockers_next(sqlock_op *op, int64_t now)
+{
+    const struct blockers *b = op->work;
+
+    (void)now;
+    OP_SEND(op, SQLOCK_STMT_BLOCKERS, value_int(b->session), sqlock_null(), sqlock_null());
+    op->request.rows = b->rows;
+    return 1;
+}
+
+static void blockers_again(sqlock_op *op, int64_t at)
 {
     struct blockers *b = op->work;
-    sqlock_value values[] = {value_int(b->session), sqlock_null(), sqlock_null()};
-    int64_t sent;
-    int rc;
 
-    if ((rc = op_attempt_rows(op, SQLOCK_STMT_BLOCKERS, values, 1, b->rows, &sent)) == 0)
-        blockers_note(b);
-    if (op_is_over(op))
-        return;
-    op_again(op, rc == SQLOCK_EDENIED ? TIME_NEVER : sqlock_now_us() + b->pause);
+    op_again(op, at);
     b->pause = time_min(2 * b->pause, PAUSE_MAX_US);
 }
+
+static void blockers_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    struct blockers *b = op->work;
+
+    (void)a;
+    blockers_note(b);
+    blockers_again(op, now + b->pause);
+}
+
+/* A missing privilege will not come later. */
+static void blockers_failed(sqlock_op *op, int64_t now)
+{
+    const struct blockers *b = op->work;
+
+    blockers_again(op, op->err.code == SQLOCK_EDENIED ? TIME_NEVER : now + b->pause);
+}
+
+static const struct verb blockers_verb = {blockers_next, blockers_answered, blockers_failed};
 
 /* The request has a hidden handle, as all requests do. */
 static int blockers_start(struct blockers *b)
@@ -121,7 +142,7 @@ static int blockers_start(struct blockers *b)
     if (lock_new(m, "row", 3, &o, &b->lock, &ignored) != 0)
         return 0;
     b->lock->pending = PENDING_NOTHING; /* it will not be granted anything */
-    if (op_start(m, b->lock, blockers_advance, SQLOCK_WAIT_FOREVER, NULL, &b->op, &ignored) != 0)
+    if (op_start(m, b->lock, &blockers_verb, SQLOCK_WAIT_FOREVER, NULL, &b->op, &ignored) != 0)
         return 0;
     b->op->work = b;
     b->op->patient = 1;
@@ -164,8 +185,11 @@ void blockers_look(struct blockers *b, const struct table *t)
     values[1] = blockers_name_value(t->key.schema);
     values[2] = blockers_name_value(t->row->table);
     if (catalogue_beside(b->conn->m, SQLOCK_STMT_BLOCKERS, values, sqlock_now_us() + LOOK_US,
-                         b->rows, &ignored) == 0)
-        blockers_note(b);
+                         b->rows, &ignored) != 0)
+        return;
+    mutex_lock(&b->conn->m->mu);
+    blockers_note(b);
+    mutex_unlock(&b->conn->m->mu);
 }
 
 /* ---- the call that waits --------------------------------------------------------------------- */

@@ -51,23 +51,24 @@ static int guard_runs_here(sqlock *m, const char *running)
     return same;
 }
 
-static void guard_handshake(sqlock_op *op)
+static int handshake_next(sqlock_op *op, int64_t now)
 {
-    sqlock_lock *lock = op->work;
-    sqlock_value values[] = {
-        value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
-        value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->token),
-    };
-    struct answer a;
+    const sqlock_lock *lock = op->work;
 
+    (void)now;
     op->needs_handshake = 1;
-    if (op_attempt(op, SQLOCK_STMT_LEASE, values, &a) != 0)
-        op_failed(op);
-    else
-        op_done(op, 0);
+    return OP_SEND(op, SQLOCK_STMT_LEASE, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->token));
 }
+
+static void handshake_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    (void)a, (void)now;
+    op_done(op, 0);
+}
+
+static const struct verb handshake_verb = {handshake_next, handshake_answered, NULL};
 
 /* A copy of the tables has the lease's row as well, but a guard there keeps no one out of our lock.
  * Such copies are a replica that can be written, a restored backup, or the other half of a pool
@@ -80,7 +81,7 @@ static int guard_check_server(sqlock_lock *lock, const char *running, sqlock_err
     struct named_request handshake = {
         .verb = "handshake",
         .name = lock->name,
-        .advance = guard_handshake,
+        .does = &handshake_verb,
         .work = lock,
         .urgent = 1,
     };

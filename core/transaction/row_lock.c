@@ -423,26 +423,29 @@ int sqlock_name_lock(sqlock_conn *conn, const char *name, const sqlock_row_opts 
     return row_end(&j, rc);
 }
 
-static void ensure_advance(sqlock_op *op)
+static int ensure_next(sqlock_op *op, int64_t now)
 {
-    sqlock_value values[] = {
-        value_bytes(op->lock->ns, op->lock->ns_len),
-        value_bytes(op->lock->name, op->lock->name_len),
-    };
-    struct answer a;
+    const sqlock_lock *lock = op->lock;
 
-    if (op_attempt(op, SQLOCK_STMT_ENSURE, values, &a) != 0)
-        op_failed(op);
-    else if (a.outcome == SQLOCK_OUT_DONE)
+    (void)now;
+    return OP_SEND(op, SQLOCK_STMT_ENSURE, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len));
+}
+
+static void ensure_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (a->outcome == SQLOCK_OUT_DONE)
         op_done(op, 0);
     else
-        op_retry_at_once(op); /* it was deleted meanwhile */
+        op_retry_at_once(op, now); /* it was deleted meanwhile */
 }
+
+static const struct verb ensure_verb = {ensure_next, ensure_answered, NULL};
 
 int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)
 {
     UNCANCELLED;
-    struct named_request request = {"ensure", name, ensure_advance, NULL, 0};
+    struct named_request request = {"ensure", name, &ensure_verb, NULL, 0};
 
     return named_request(m, &request, err);
 }

@@ -1,0 +1,246 @@
+/* Verbs by values alone: which request is next, and what its answer means. There is no manager, no
+ * connection and no clock. */
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/leases/leases.h"
+#include "tests/lib/check.h"
+
+#define NOW   INT64_C(1000000000)
+#define TTL   INT64_C(30000000)
+#define TOKEN 77
+
+/* An op that begins at NOW. A test has one. */
+static struct {
+    sqlock m;
+    sqlock_driver driver;
+    sqlock_adopter adopter;
+    sqlock_lock lock;
+    sqlock_op op;
+} s;
+
+static sqlock_op *begin(const struct verb *verb, int64_t wait_us)
+{
+    memset(&s, 0, sizeof s);
+    s.m.driver = &s.driver;
+    s.m.request_us = 5000000;
+    s.m.longest = TTL;
+    s.m.n_hosts = 1;
+    strcpy(s.m.label, "1@here");
+    s.lock.m = &s.m;
+    s.lock.ns = "";
+    strcpy(s.lock.name, "nightly");
+    s.lock.name_len = strlen("nightly");
+    s.lock.pending = PENDING_ACQUIRE;
+    s.lock.fd = -1;
+    memset(s.lock.owner, 0xab, sizeof s.lock.owner);
+    lease_init(&s.lock.lease, TTL, TTL / 3, 0);
+    s.op = (sqlock_op){.m = &s.m, .lock = &s.lock, .verb = verb, .begun = NOW, .next_at = NOW};
+    s.op.once = wait_us == 0;
+    s.op.deadline = NOW + (wait_us == 0 ? s.m.request_us : wait_us);
+    return &s.op;
+}
+
+static sqlock_op *begin_held(const struct verb *verb)
+{
+    struct answer grant = {.sent = NOW, .now = NOW, .left = TTL, .token = TOKEN};
+    sqlock_op *op = begin(verb, 0);
+
+    assert_true(lock_granted(&s.lock, &grant, NOW));
+    return op;
+}
+
+static void assert_next(sqlock_stmt stmt, int64_t now)
+{
+    assert_true(s.op.verb->next(&s.op, now));
+    assert_int_equal(s.op.request.stmt, stmt);
+    s.op.tries++;
+}
+
+static void answer_late(sqlock_outcome outcome, int64_t sent, int64_t now)
+{
+    struct answer a = {.outcome = outcome,
+                       .token = TOKEN,
+                       .left = TTL,
+                       .now = sent,
+                       .since = sent,
+                       .label = "2@there",
+                       .sent = sent,
+                       .received = now};
+
+    s.op.verb->on_answer(&s.op, &a, now);
+}
+
+static void answer(sqlock_outcome outcome, int64_t sent)
+{
+    answer_late(outcome, sent, sent + 1000);
+}
+
+static void fail_request(int code, unsigned flags, int64_t now)
+{
+    sqlock_error_set(&s.op.err, code, flags, "it failed");
+    if (s.op.verb->on_failure != NULL)
+        s.op.verb->on_failure(&s.op, now);
+    else
+        op_failed(&s.op, now);
+}
+
+static void assert_done(int code)
+{
+    assert_true(s.op.decided);
+    assert_int_equal(s.op.code, code);
+}
+
+/* ---- acquire --------------------------------------------------------------------------------- */
+
+TEST(test_grant_counts_from_before_its_request)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    assert_memory_equal(s.op.request.values[1].data, "nightly", 7);
+    assert_int_equal(s.op.request.values[3].i, TTL);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+    assert_int_equal(s.lock.token, TOKEN);
+    assert_int_equal(s.lock.lease.deadline, lease_deadline(&s.lock.lease, NOW));
+}
+
+TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
+{
+    begin(&acquire_verb, 0);
+    s.m.longest = TTL - 1;
+    assert_next(SQLOCK_STMT_LONGEST, NOW);
+    fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
+    assert_false(s.op.unsure); /* that granted nothing */
+    assert_next(SQLOCK_STMT_LONGEST, NOW);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_int_equal(s.m.longest, TTL);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+}
+
+TEST(test_refusal_ends_a_try_and_names_the_holder)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    answer(SQLOCK_OUT_HELD, NOW);
+    assert_done(SQLOCK_EBUSY);
+    assert_string_equal(s.op.holder.label, "2@there");
+    assert_int_equal(s.op.holder.token, TOKEN);
+}
+
+TEST(test_waiter_sleeps_no_longer_than_its_time)
+{
+    begin(&acquire_verb, 1000000);
+    for (int64_t now = NOW; now < s.op.deadline; now = s.op.next_at) {
+        assert_next(SQLOCK_STMT_ACQUIRE, now);
+        answer(SQLOCK_OUT_HELD, now);
+        assert_false(s.op.decided);
+        assert_between(now + 1, s.op.next_at, s.op.deadline);
+    }
+    assert_int_equal(s.op.refused, SQLOCK_EBUSY); /* with which it ends */
+}
+
+TEST(test_lost_reply_is_settled_by_the_same_request)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
+    assert_true(s.op.unsure && !s.op.decided);
+    assert_int_equal(s.lock.lost_until, s.op.not_after);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+}
+
+TEST(test_grants_that_come_too_late_are_given_back)
+{
+    int64_t now = NOW;
+
+    begin(&acquire_verb, 10 * TTL);
+    for (int i = 0; i < 3; i++, now += TTL) {
+        assert_next(SQLOCK_STMT_ACQUIRE, now);
+        answer_late(SQLOCK_OUT_DONE, now, now + TTL);
+        assert_true(s.op.unsure && !s.op.decided);
+    }
+    assert_next(SQLOCK_STMT_RELEASE, now);
+    assert_int_equal(s.op.request.values[3].i, TOKEN);
+    answer(SQLOCK_OUT_DONE, now);
+    assert_done(SQLOCK_ETIMEOUT);
+    assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
+}
+
+/* Another session may hold the row for an instant: a guard is there at the second look too. */
+TEST(test_guard_is_believed_at_the_second_look)
+{
+    begin(&acquire_verb, 0);
+    for (int i = 0; i < RETRIES_AT_ONCE; i++) {
+        assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+        answer(SQLOCK_OUT_SKIPPED, NOW);
+    }
+    for (int look = 0; look < 2; look++) {
+        assert_false(s.op.decided);
+        assert_next(SQLOCK_STMT_GUARDED, NOW);
+        answer(SQLOCK_OUT_GUARDED, NOW);
+    }
+    assert_done(SQLOCK_EGUARDED);
+}
+
+/* ---- renew ----------------------------------------------------------------------------------- */
+
+TEST(test_denial_is_believed_when_it_came_twice)
+{
+    begin_held(&renew_verb);
+    assert_next(SQLOCK_STMT_RENEW, NOW);
+    answer(SQLOCK_OUT_TAKEN, NOW);
+    assert_false(s.op.decided);
+    assert_int_equal(s.lock.lease.state, SQLOCK_HELD);
+    assert_next(SQLOCK_STMT_RENEW, NOW);
+    answer(SQLOCK_OUT_TAKEN, NOW);
+    assert_done(SQLOCK_ELOST);
+    assert_int_equal(s.lock.lease.why, SQLOCK_WHY_TAKEN);
+}
+
+TEST(test_renewal_after_the_deadline_sends_nothing)
+{
+    begin_held(&renew_verb);
+    assert_false(s.op.verb->next(&s.op, s.lock.lease.deadline));
+    assert_done(SQLOCK_ELOST);
+}
+
+/* ---- release --------------------------------------------------------------------------------- */
+
+TEST(test_release_names_owner_and_token)
+{
+    begin_held(&release_verb);
+    lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
+    assert_next(SQLOCK_STMT_RELEASE, NOW);
+    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    assert_int_equal(s.op.request.values[3].i, TOKEN);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+    assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
+}
+
+TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
+{
+    for (int guarded = 0; guarded < 2; guarded++) {
+        begin_held(&release_verb);
+        lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
+        s.driver.adopter = &s.adopter;
+        s.lock.guards = 1;
+        assert_next(SQLOCK_STMT_RELEASE, NOW);
+        answer(SQLOCK_OUT_DONE, NOW);
+        assert_true(s.op.succeeded && !s.op.decided);
+        assert_next(SQLOCK_STMT_PROBE, NOW);
+        answer(SQLOCK_OUT_GUARDED, NOW);
+        assert_next(SQLOCK_STMT_PROBE, NOW);
+        if (guarded)
+            answer(SQLOCK_OUT_GUARDED, NOW);
+        else
+            fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
+        assert_done(guarded ? SQLOCK_EGUARDED : 0);
+    }
+}
+
+TEST_MAIN_EACH(NULL, NULL)
