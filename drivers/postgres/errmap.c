@@ -37,27 +37,30 @@ static int line_is_repeated(const char *text, const char *line, size_t len)
     return 0;
 }
 
+/* libpq guesses at the cause in a line of its own, which begins with a tab. */
 void pg_one_line(char *out, size_t size, const char *text)
 {
     const char *all = text;
     size_t n = 0;
-    int blank = 0;
+    int blank = 0, next_line = 0;
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\r\n");
-        int skip = line_is_location(text, len) || line_is_repeated(all, text, len);
+        int skip = *text == '\t' || line_is_location(text, len) || line_is_repeated(all, text, len);
 
-        for (size_t i = 0; !skip && i < len && n + 2 < size; i++) {
+        for (size_t i = 0; !skip && i < len && n + 3 < size; i++) {
             if (text[i] == ' ' || text[i] == '\t') {
                 blank = n > 0;
                 continue;
             }
-            if (blank)
+            if (next_line)
+                out[n++] = ';';
+            if (next_line || blank)
                 out[n++] = ' ';
-            blank = 0;
+            next_line = blank = 0;
             out[n++] = text[i];
         }
-        blank = n > 0;
+        next_line = n > 0;
         text += len;
         text += strspn(text, "\r\n");
     }

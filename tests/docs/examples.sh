@@ -44,9 +44,10 @@ to_be_run() # DOCUMENT FILE
 }
 
 # The paths, hosts and pauses that an example has are the reader's own: here, those of the test.
+# Its reaper has the role of its jobs.
 localize()
 {
-    sed -e "s|/usr/local|$dir/usr|g" -e "s|/etc/sqlock|$dir/etc|g" -e "s|/var/lib/|$dir/var/|g" \
+    sed -e "s|/etc/sqlock/reap-url|$dir/etc/url|g" -e "s|/usr/local|$dir/usr|g" -e "s|/etc/sqlock|$dir/etc|g" -e "s|/var/lib/|$dir/var/|g" \
         -e "s|/run/systemd/system|$dir/no-systemd|g" -e 's|--at-least 60s|--at-least 100ms|g' \
         -e 's|=postgresql://host/dbname|="$DOCS_URL"|' -e "s|%d/url|$dir/etc/url|g"
 }

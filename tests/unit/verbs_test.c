@@ -59,7 +59,7 @@ static void assert_next(sqlock_stmt stmt, int64_t now)
 
 static void answer_late(sqlock_outcome outcome, int64_t sent, int64_t now)
 {
-    struct answer a = {.outcome = outcome,
+    struct answer a = {.outcome = (int)outcome,
                        .token = TOKEN,
                        .left = TTL,
                        .now = sent,
