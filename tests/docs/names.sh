@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make check T=docs/names: what the documents call by name is there: commands and options of sqlock, functions,
 # constants and variables, targets of make. README has less than 200 lines. docs/promises.md names every promise, and
-# what proves it: tests, rules of the torture test and planted bugs that there are.
+# what proves it: tests, rules of the torture test and planted bugs that there are. CHANGELOG.md names tests and files
+# that there are; its other names may be gone.
 set -u
 export LC_ALL=C
 dir=$(mktemp -d) || exit 1
@@ -9,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 sqlock=${BUILD:-build}/sqlock
 documents=$(git ls-files '*README.md' 'docs/*.md' CONTRIBUTING.md SECURITY.md 2>/dev/null |
     grep . || find . -name README.md -o -path './docs/*.md' -o -name CONTRIBUTING.md -o -name SECURITY.md | sed 's|^\./||')
-documents="$documents cli/manual/head.scd cli/manual/tail.scd"
+documents="$documents cli/manual/head.scd cli/manual/tail.scd CHANGELOG.md"
 
 # `...` of a document, one a line; the manual's are *...* as well.
 names()
@@ -92,8 +93,21 @@ check_promises() # promises.md
     done
 }
 
+# Races, and tests of hosts that run on two databases, stand in the sources without the beginning of their names.
+check_changes() # CHANGELOG.md
+{
+    local name
+    for name in $(grep -owE 'test_[A-Za-z0-9_]+' "$1" | sed -E 's/^test_(mysql_|postgres_)?//' | sort -u); do
+        grep -rqwE "(test_)?(mysql_|postgres_)?$name" tests --include='*.c' --include='*.races' || echo "$name: no such test"
+    done
+    for name in $(grep -oE '\b(tests/[A-Za-z0-9_./-]*\w|docs/\w+\.md)' "$1" | sort -u); do
+        [ -e "$name" ] || echo "$name: no such file"
+    done
+}
+
 check_all() # DOCUMENT [WHICH]
 {
+    case ${2:-$1} in CHANGELOG.md) check_changes "$1"; return ;; esac
     check_document "$1"
     case ${2:-$1} in
     docs/promises.md) check_promises "$1" ;;
@@ -134,6 +148,8 @@ check_help()
     must_be_noticed docs/promises.md 's/suite_fork.c/suite_forks.c/'
     must_be_noticed docs/promises.md 's/RULE_BUSY/RULE_BUSIER/'
     must_be_noticed docs/promises.md 's/`no-margin`/`no-margins`/'
+    must_be_noticed CHANGELOG.md 's/test_metrics_follow_no_link/test_metrics_follow_no_links/'
+    must_be_noticed CHANGELOG.md 's|tests/input/hosts_test.c|tests/input/postgres_hosts_test.c|'
 } >"$dir/said"
 cat "$dir/said"
 [ ! -s "$dir/said" ]
