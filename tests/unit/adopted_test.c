@@ -124,14 +124,6 @@ static int ask(sqlock_error *err)
     return rc;
 }
 
-static sqlock_error failure(int code, unsigned flags, const char *sqlstate)
-{
-    sqlock_error err = {.code = code, .flags = flags, .text = "as told"};
-
-    strcpy(err.sqlstate, sqlstate);
-    return err;
-}
-
 TEST(test_statement_stands_behind_a_savepoint_where_failures_spoil)
 {
     sqlock_error err;
@@ -145,109 +137,75 @@ TEST(test_statement_stands_behind_a_savepoint_where_failures_spoil)
     assert_string_equal(s.calls, "r");
 }
 
-TEST(test_failed_statement_is_undone_and_the_transaction_goes_on)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY | SQLOCK_MAYBE, "57014");
-    s.after_run = SQLOCK_TX_FAILED;
-    assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
-    assert_string_equal(s.calls, "sru");
-    assert_int_equal(err.flags, SQLOCK_RETRY); /* nothing is unsure before the commit */
-}
-
-/* A deadline that passes before the statement is sent leaves the transaction as it was: with a
- * savepoint of ours in it, were it not undone. */
-TEST(test_statement_that_was_not_sent_leaves_no_savepoint)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.run = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
-    assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
-    assert_string_equal(s.calls, "sru");
-}
-
-TEST(test_release_that_fails_is_undone)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.release = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
-    assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
-    assert_string_equal(s.calls, "srku");
-}
-
-TEST(test_savepoint_that_cannot_be_set_asks_nothing)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.set = failure(SQLOCK_ETIMEOUT, SQLOCK_RETRY, "");
-    assert_int_equal(ask(&err), SQLOCK_ETIMEOUT);
-    assert_string_equal(s.calls, "s");
-}
-
-TEST(test_undo_that_fails_asks_for_a_restart)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.run = failure(SQLOCK_EDB, 0, "42P01");
-    s.undo = failure(SQLOCK_ETIMEOUT, 0, "");
-    s.after_run = s.after_undo = SQLOCK_TX_FAILED;
-    assert_int_equal(ask(&err), SQLOCK_ETXRESTART);
-    assert_string_equal(err.sqlstate, "42P01"); /* the first error is told */
-}
-
-TEST(test_serialization_failure_asks_for_a_restart)
-{
-    const char *const states[] = {"40001", "40P01"};
-    sqlock_error err;
-
-    for (size_t i = 0; i < 2; i++) {
-        begin(SQLOCK_ADOPT_SPOILS);
-        s.run = failure(SQLOCK_EDB, SQLOCK_RETRY, states[i]);
-        s.after_run = SQLOCK_TX_FAILED;
-        assert_int_equal(ask(&err), SQLOCK_ETXRESTART);
-        assert_string_equal(s.calls, "sru");
+/* What fails, how it leaves the transaction, and what comes of it: no doubt before the commit. */
+#define FAILS(code, flags, sqlstate)                                                               \
+    {                                                                                              \
+        code, flags, 0, sqlstate, ""                                                               \
     }
-}
+#define SPOILS SQLOCK_ADOPT_SPOILS
+static const struct failing {
+    const char *what;
+    unsigned adopter;
+    sqlock_error set, run, release, undo;
+    sqlock_tx_state left;
+    int code;
+    unsigned flags;
+    const char *calls;
+} failing[] = {
+    {"a failed statement is undone, and the transaction goes on", SPOILS,
+     .run = FAILS(SQLOCK_ETIMEOUT, SQLOCK_RETRY | SQLOCK_MAYBE, "57014"), .left = SQLOCK_TX_FAILED,
+     .code = SQLOCK_ETIMEOUT, .flags = SQLOCK_RETRY, .calls = "sru"},
+    {"a statement that was not sent leaves no savepoint", SPOILS,
+     .run = FAILS(SQLOCK_ETIMEOUT, SQLOCK_RETRY, ""), .left = SQLOCK_TX_ACTIVE,
+     .code = SQLOCK_ETIMEOUT, .flags = SQLOCK_RETRY, .calls = "sru"},
+    {"a release that fails is undone", SPOILS, .release = FAILS(SQLOCK_ETIMEOUT, SQLOCK_RETRY, ""),
+     .left = SQLOCK_TX_ACTIVE, .code = SQLOCK_ETIMEOUT, .flags = SQLOCK_RETRY, .calls = "srku"},
+    {"behind a savepoint that cannot be set nothing is asked", SPOILS,
+     .set = FAILS(SQLOCK_ETIMEOUT, SQLOCK_RETRY, ""), .left = SQLOCK_TX_ACTIVE,
+     .code = SQLOCK_ETIMEOUT, .flags = SQLOCK_RETRY, .calls = "s"},
+    {"an undo that fails asks for a restart, and the first error is told", SPOILS,
+     .run = FAILS(SQLOCK_EDB, 0, "42P01"), .undo = FAILS(SQLOCK_ETIMEOUT, 0, ""),
+     .left = SQLOCK_TX_FAILED, .code = SQLOCK_ETXRESTART, .flags = SQLOCK_RETRY, .calls = "sru"},
+    {"a serialization failure asks for a restart", SPOILS,
+     .run = FAILS(SQLOCK_EDB, SQLOCK_RETRY, "40001"), .left = SQLOCK_TX_FAILED,
+     .code = SQLOCK_ETXRESTART, .flags = SQLOCK_RETRY, .calls = "sru"},
+    {"a deadlock asks for a restart", SPOILS, .run = FAILS(SQLOCK_EDB, SQLOCK_RETRY, "40P01"),
+     .left = SQLOCK_TX_FAILED, .code = SQLOCK_ETXRESTART, .flags = SQLOCK_RETRY, .calls = "sru"},
+    {"a transaction that the database ended is gone", 0,
+     .run = FAILS(SQLOCK_EDB, SQLOCK_RETRY, "40001"), .left = SQLOCK_TX_IDLE,
+     .code = SQLOCK_ETXGONE, .flags = SQLOCK_RETRY, .calls = "r"},
+    {"a lost link takes the transaction along, and nothing more is said on it", SPOILS,
+     .run = FAILS(SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_MAYBE, "08006"),
+     .left = SQLOCK_TX_UNKNOWN, .code = SQLOCK_ETXGONE, .flags = SQLOCK_RECONNECT | SQLOCK_RETRY,
+     .calls = "sr"},
+    {"a link that goes between the answer and the release does too", SPOILS,
+     .left = SQLOCK_TX_UNKNOWN, .code = SQLOCK_ETXGONE, .flags = SQLOCK_RECONNECT | SQLOCK_RETRY,
+     .calls = "sr"},
+    {"and one of which nobody knows what it is in the middle of", 0,
+     .run = FAILS(SQLOCK_EDB, 0, "XX000"), .left = SQLOCK_TX_UNKNOWN, .code = SQLOCK_ETXGONE,
+     .flags = SQLOCK_RECONNECT | SQLOCK_RETRY, .calls = "r"},
+};
 
-TEST(test_transaction_that_the_database_ended_is_gone)
+TEST(test_failure_becomes_what_the_application_has_to_do)
 {
-    sqlock_error err;
+    for (size_t i = 0; i < sizeof failing / sizeof *failing; i++) {
+        const struct failing *f = &failing[i];
+        sqlock_error err;
 
-    begin(0);
-    s.run = failure(SQLOCK_EDB, SQLOCK_RETRY, "40001");
-    s.after_run = SQLOCK_TX_IDLE;
-    assert_int_equal(ask(&err), SQLOCK_ETXGONE);
-    assert_int_equal(err.flags, SQLOCK_RETRY);
-}
-
-TEST(test_lost_link_takes_the_transaction_along)
-{
-    sqlock_error err;
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.run = failure(SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_MAYBE, "08006");
-    s.after_run = SQLOCK_TX_UNKNOWN;
-    assert_int_equal(ask(&err), SQLOCK_ETXGONE);
-    assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
-    assert_string_equal(s.calls, "sr"); /* nothing more is said on it */
-
-    begin(SQLOCK_ADOPT_SPOILS);
-    s.after_run = SQLOCK_TX_UNKNOWN; /* it went between the answer and the release */
-    assert_int_equal(ask(&err), SQLOCK_ETXGONE);
-    assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
-    assert_string_equal(s.calls, "sr");
-
-    begin(0); /* the driver does not say so, but nobody knows what the link is in the middle of */
-    s.run = failure(SQLOCK_EDB, 0, "XX000");
-    s.after_run = SQLOCK_TX_UNKNOWN;
-    assert_int_equal(ask(&err), SQLOCK_ETXGONE);
-    assert_int_equal(err.flags, SQLOCK_RECONNECT | SQLOCK_RETRY);
+        begin(f->adopter);
+        s.set = f->set;
+        s.run = f->run;
+        s.release = f->release;
+        s.undo = f->undo;
+        s.after_run = f->left;
+        if (f->undo.code != 0)
+            s.after_undo = f->left;
+        ask(&err);
+        if (err.code != f->code || err.flags != f->flags || strcmp(s.calls, f->calls) != 0 ||
+            strcmp(err.sqlstate, f->run.sqlstate) != 0)
+            fail_msg("%s: %s, flags 0x%x, \"%s\", %s", f->what, sqlock_code_name(err.code),
+                     err.flags, err.sqlstate, s.calls);
+    }
 }
 
 /* The answer has come, then the cancel, then the call ends. The driver would keep the cancel for
