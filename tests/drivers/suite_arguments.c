@@ -20,33 +20,25 @@ static void refused_open(struct world *w, const sqlock_open_opts *opts)
     assert_int_equal(spy_opens(), opens);
 }
 
-#define REFUSED(w, member, value)                                                                  \
+/* Each of these values of one option. */
+#define REFUSED(member, ...)                                                                       \
     do {                                                                                           \
-        sqlock_open_opts refused_o = SQLOCK_OPEN_OPTS_INIT;                                        \
-        refused_o.member = (value);                                                                \
-        refused_open((w), &refused_o);                                                             \
+        const int64_t values[] = {__VA_ARGS__};                                                    \
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++) {                              \
+            sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;                                            \
+            o.member = (__typeof__(o.member))values[i];                                            \
+            refused_open(w, &o);                                                                   \
+        }                                                                                          \
     } while (0)
 
 CORE_TEST(test_open_refuses_bad_numbers)
 {
-    REFUSED(w, connections, 1);
-    REFUSED(w, connections, 0);
-    REFUSED(w, connections, -1);
-    REFUSED(w, connections, INT32_MAX);
-    REFUSED(w, request_ms, 0);
-    REFUSED(w, request_ms, -1);
-    REFUSED(w, request_ms, INT32_MIN);
-    REFUSED(w, lease_ms, 0);
-    REFUSED(w, lease_ms, -1);
-    REFUSED(w, lease_ms, SQLOCK_LEASE_MIN_MS - 1);
-    REFUSED(w, lease_ms, SQLOCK_LEASE_MAX_MS + 1);
-    REFUSED(w, lease_ms, INT32_MIN);
-    REFUSED(w, flags, 0x80000000u);
-    REFUSED(w, flags, 0x8u);
-    REFUSED(w, grace_ms, -1);
-    REFUSED(w, grace_ms, SQLOCK_LEASE_MAX_MS + 1);
-    REFUSED(w, size, 0);
-    REFUSED(w, size, 3);
+    REFUSED(connections, 1, 0, -1, INT32_MAX);
+    REFUSED(request_ms, 0, -1, INT32_MIN);
+    REFUSED(lease_ms, 0, -1, SQLOCK_LEASE_MIN_MS - 1, SQLOCK_LEASE_MAX_MS + 1, INT32_MIN);
+    REFUSED(flags, 0x80000000u, 0x8u);
+    REFUSED(grace_ms, -1, SQLOCK_LEASE_MAX_MS + 1);
+    REFUSED(size, 0, 3);
 }
 
 CORE_TEST(test_open_refuses_urls_of_others)
@@ -192,8 +184,7 @@ CORE_TEST(test_error_is_left_alone_on_success_and_may_be_null, m)
     drop(lock);
 }
 
-/* A handle that was there before is not one after a failure: whoever finishes or frees it then
- * would do so twice. */
+/* A handle from before is none after a failure: whoever frees it then would do so twice. */
 CORE_TEST(test_failed_start_leaves_no_handle, m)
 {
     sqlock_lock *lock = take(m, "nightly");

@@ -222,95 +222,56 @@ TEST(test_options_without_a_size_are_refused)
     }
 }
 
+/* Each of these values of one field is judged so. */
+#define JUDGE(type, defaults, check, field, expected, ...)                                         \
+    do {                                                                                           \
+        const int64_t values[] = {__VA_ARGS__};                                                    \
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++) {                              \
+            type in = defaults, out;                                                               \
+            in.field = (__typeof__(in.field))values[i];                                            \
+            if (check(&in, &out) != (expected))                                                    \
+                fail_msg("%s: %lld is not judged right", #field, (long long)values[i]);            \
+        }                                                                                          \
+    } while (0)
+#define ACQUIRE(...)                                                                               \
+    JUDGE(sqlock_acquire_opts, SQLOCK_ACQUIRE_OPTS_INIT, check_acquire, __VA_ARGS__)
+#define REAP(...) JUDGE(sqlock_reap_opts, SQLOCK_REAP_OPTS_INIT, check_reap, __VA_ARGS__)
+
 /* Each bound, from both sides. */
-static void check_acquire_field(int32_t *field, const sqlock_acquire_opts *in, int32_t value,
-                                int expected)
-{
-    sqlock_acquire_opts out;
-    sqlock_error err = {0};
-    int32_t before = *field;
-
-    *field = value;
-    assert_code(expected, check_acquire_opts(&a_manager, in, &out, &err), &err);
-    *field = before;
-}
-
 TEST(test_bounds_of_durations_are_exact)
 {
-    sqlock_acquire_opts in = SQLOCK_ACQUIRE_OPTS_INIT;
     const int no = SQLOCK_EINVAL;
 
-    check_acquire_field(&in.wait_ms, &in, -2, no);
-    check_acquire_field(&in.wait_ms, &in, SQLOCK_WAIT_FOREVER, 0);
-    check_acquire_field(&in.wait_ms, &in, 0, 0);
-    check_acquire_field(&in.wait_ms, &in, INT32_MAX, 0);
-    check_acquire_field(&in.wait_ms, &in, INT32_MIN, no);
-    check_acquire_field(&in.lease_ms, &in, -1, no);
-    check_acquire_field(&in.lease_ms, &in, 0, 0);
-    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MIN_MS - 1, no);
-    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MIN_MS, 0);
-    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MAX_MS, 0);
-    check_acquire_field(&in.lease_ms, &in, SQLOCK_LEASE_MAX_MS + 1, no);
-    check_acquire_field(&in.renew_ms, &in, -1, no);
-    check_acquire_field(&in.renew_ms, &in, 9, no);
-    check_acquire_field(&in.renew_ms, &in, 10, 0);
-    check_acquire_field(&in.renew_ms, &in, SQLOCK_LEASE_DEFAULT_MS / 2, 0);
-    check_acquire_field(&in.renew_ms, &in, SQLOCK_LEASE_DEFAULT_MS / 2 + 1, no);
-    check_acquire_field(&in.max_hold_ms, &in, -1, no);
-    check_acquire_field(&in.max_hold_ms, &in, INT32_MAX, 0);
-    in.flags = SQLOCK_NO_RENEW;
-    check_acquire_field(&in.wait_ms, &in, 0, 0);
-    in.flags = SQLOCK_NO_RENEW << 1;
-    check_acquire_field(&in.wait_ms, &in, 0, no);
-}
-
-static void judge_reap(sqlock_reap_opts in, int expected, int line)
-{
-    sqlock_reap_opts out;
-    sqlock_error err = {0};
-    int got = check_reap_opts(&in, &out, &err);
-
-    if (got != expected)
-        fail_msg("line %d: %s (%s)", line, sqlock_code_name(got), err.text);
+    ACQUIRE(wait_ms, 0, SQLOCK_WAIT_FOREVER, 0, INT32_MAX);
+    ACQUIRE(wait_ms, no, -2, INT32_MIN);
+    ACQUIRE(lease_ms, 0, 0, SQLOCK_LEASE_MIN_MS, SQLOCK_LEASE_MAX_MS);
+    ACQUIRE(lease_ms, no, -1, SQLOCK_LEASE_MIN_MS - 1, SQLOCK_LEASE_MAX_MS + 1);
+    ACQUIRE(renew_ms, 0, 10, SQLOCK_LEASE_DEFAULT_MS / 2);
+    ACQUIRE(renew_ms, no, -1, 9, SQLOCK_LEASE_DEFAULT_MS / 2 + 1);
+    ACQUIRE(max_hold_ms, 0, INT32_MAX);
+    ACQUIRE(max_hold_ms, no, -1);
+    ACQUIRE(flags, 0, SQLOCK_NO_RENEW);
+    ACQUIRE(flags, no, SQLOCK_NO_RENEW << 1);
 }
 
 TEST(test_bounds_of_reap_options_are_exact)
 {
-    const sqlock_reap_opts o = SQLOCK_REAP_OPTS_INIT;
     const int no = SQLOCK_EINVAL;
 
-#define REAP(field, value, expected)                                                               \
-    do {                                                                                           \
-        sqlock_reap_opts in = o;                                                                   \
-        in.field = value;                                                                          \
-        judge_reap(in, expected, __LINE__);                                                        \
-    } while (0)
-    REAP(batch, 0, no);
-    REAP(batch, 1, 0);
-    REAP(batch, SQLOCK_REAP_BATCH_MAX, 0);
-    REAP(batch, SQLOCK_REAP_BATCH_MAX + 1, no);
-    REAP(pause_ms, -1, no);
-    REAP(pause_ms, 0, 0);
-    REAP(pause_ms, 60000, 0);
-    REAP(pause_ms, 60001, no);
-    REAP(grace_ms, -1, no);
+    REAP(batch, 0, 1, SQLOCK_REAP_BATCH_MAX);
+    REAP(batch, no, 0, SQLOCK_REAP_BATCH_MAX + 1);
+    REAP(pause_ms, 0, 0, 60000);
+    REAP(pause_ms, no, -1, 60001);
     REAP(grace_ms, 0, 0);
-    REAP(grace_ms, INT64_MAX, no);
-    REAP(idle_ms, SQLOCK_REAP_KEEP, 0);
-    REAP(idle_ms, 0, no);
-    REAP(idle_ms, SQLOCK_REAP_IDLE_MIN_MS - 1, no);
-    REAP(idle_ms, SQLOCK_REAP_IDLE_MIN_MS, 0);
-    REAP(idle_ms, INT64_MAX, no);
-    REAP(limit, -2, no);
-    REAP(limit, SQLOCK_REAP_NO_LIMIT, 0);
-    REAP(limit, 0, 0);
-    REAP(limit, INT64_MAX, 0);
-    REAP(max_ms, -2, no);
-    REAP(max_ms, SQLOCK_REAP_NO_LIMIT, 0);
-    REAP(max_ms, 0, 0);
-    REAP(flags, SQLOCK_REAP_DRY_RUN, 0);
-    REAP(flags, SQLOCK_REAP_DRY_RUN << 1, no);
-#undef REAP
+    REAP(grace_ms, no, -1, INT64_MAX);
+    REAP(idle_ms, 0, SQLOCK_REAP_KEEP, SQLOCK_REAP_IDLE_MIN_MS);
+    REAP(idle_ms, no, 0, SQLOCK_REAP_IDLE_MIN_MS - 1, INT64_MAX);
+    REAP(limit, 0, SQLOCK_REAP_NO_LIMIT, 0, INT64_MAX);
+    REAP(limit, no, -2);
+    REAP(max_ms, 0, SQLOCK_REAP_NO_LIMIT, 0);
+    REAP(max_ms, no, -2);
+    REAP(flags, 0, SQLOCK_REAP_DRY_RUN);
+    REAP(flags, no, SQLOCK_REAP_DRY_RUN << 1);
 }
 
 TEST_MAIN_EACH(NULL, NULL)
