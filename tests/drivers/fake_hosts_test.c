@@ -7,18 +7,6 @@
 
 /* ---- which host is asked, and for how long --------------------------------------------------- */
 
-BARE_TEST(test_P8_a_silent_first_host_takes_its_share_alone)
-{
-    int64_t begun = now_us(), took;
-
-    host_is(0, SILENT);
-    open_hosts(w, 1500);
-    took = now_us() - begun;
-    assert_between(400000, took, 500000 + late_ms(300) * INT64_C(1000));
-    assert_int_equal(visits(), 2);
-    assert_int_equal(visited(1), 1);
-}
-
 BARE_TEST(test_P8_each_has_a_part_of_what_is_left)
 {
     sqlock *m;
@@ -56,14 +44,6 @@ BARE_TEST(test_the_host_that_answered_last_is_asked_first)
     assert_int_equal(visited(0), 0);
     assert_int_equal(visited(1), 1);
     assert_int_equal(visited(2), 1);
-}
-
-BARE_TEST(test_P16_a_replica_is_passed_over)
-{
-    host_is(0, REPLICA);
-    host_is(1, REFUSES);
-    give(grant(open_hosts(w, 1000), NAME));
-    assert_int_equal(acquires(2), 1);
 }
 
 BARE_TEST(test_a_host_that_denies_us_is_passed_over)

@@ -14,24 +14,6 @@ static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsig
     return take_named(m, "nightly", t, lease_ms, flags);
 }
 
-/* P4 */
-CORE_TEST(test_deadline_counts_from_within_the_call, m)
-{
-    const int64_t length = 3000000 - margin_us(3000);
-
-    for (int i = 0; i < 5; i++) {
-        int64_t before = sqlock_now_us();
-        sqlock_lock *lock = take_for(m, "nightly", 3000, SQLOCK_NO_RENEW);
-
-        assert_between(before + length, sqlock_lock_deadline_us(lock), sqlock_now_us() + length);
-        sleep_ms(10);
-        before = sqlock_now_us();
-        ok(sqlock_renew(lock, &said));
-        assert_between(before + length, sqlock_lock_deadline_us(lock), sqlock_now_us() + length);
-        give(lock);
-    }
-}
-
 /* P4: held never a microsecond after the deadline, lost not before it. */
 CORE_TEST(test_state_turns_lost_at_the_deadline_without_a_request, m)
 {

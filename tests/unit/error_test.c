@@ -1,5 +1,4 @@
-/* Errors: names, sentences, what a SQLSTATE asks for, and texts that are longer than their place.
- */
+/* Errors: names, sentences, what SQLSTATEs ask for, texts that are longer than their place. */
 #include <stdio.h>
 #include <string.h>
 
@@ -88,8 +87,7 @@ TEST(test_error_may_be_null_everywhere)
     error_prefix(NULL, "acquire \"%s\"", "x");
 }
 
-/* ---- context ----------------------------------------------------------------------------------
- */
+/* ---- context --------------------------------------------------------------------------------- */
 
 TEST(test_context_is_put_before_the_text_and_changes_nothing_else)
 {
@@ -151,8 +149,7 @@ TEST(test_failure_is_handed_on_whole_and_success_leaves_the_error_alone)
     assert_memory_equal(&err, &from, sizeof err);
 }
 
-/* ---- SQLSTATE ---------------------------------------------------------------------------------
- */
+/* ---- SQLSTATE -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *state;
@@ -210,16 +207,6 @@ TEST(test_sqlstate_tells_code_and_what_to_do)
         assert_int_equal(err.native, -5);
         assert_string_equal(err.text, "text");
     }
-}
-
-TEST(test_flags_of_the_driver_are_added_to_those_of_the_sqlstate)
-{
-    sqlock_error err;
-
-    sqlock_error_db(&err, "40001", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "");
-    assert_int_equal(err.flags, BOTH | SQLOCK_MAYBE);
-    sqlock_error_db(&err, "42601", 0, SQLOCK_MAYBE, "");
-    assert_int_equal(err.flags, SQLOCK_MAYBE);
 }
 
 /* P18: contention is the database's answer, never its error. */

@@ -4,8 +4,7 @@
 #include "tests/lib/check.h"
 #include "tests/unit/leases.h"
 
-/* ---- time -------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* Real time, in which the holder's clock is slow and the server's fast, by so many ppm: for how
  * long the next holder comes before the first has stopped. */
@@ -66,17 +65,6 @@ TEST(test_lock_is_held_until_the_deadline_and_not_at_it)
     assert_int_equal(l.state, SQLOCK_LOST);
     assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
     assert_false(lease_is_held(&l, END - 1));
-}
-
-TEST(test_late_renewal_does_not_revive_a_lock_whose_loss_nobody_has_told)
-{
-    struct lease l = held_lease();
-
-    /* sent in time, answered at the deadline: the new deadline would lie ahead */
-    assert_int_equal(lease_apply(&l, LEASE_RENEWED, END, END - 1000), LEASE_REPORT | LEASE_ARM);
-    assert_int_equal(l.state, SQLOCK_LOST);
-    assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
-    assert_false(lease_is_held(&l, END));
 }
 
 /* A renewal of the worker's is slow; sqlock_renew() is sent after it, answered before it, and has
@@ -152,19 +140,6 @@ TEST(test_max_hold_counts_from_the_grant_and_names_the_reason)
     assert_int_equal(l.why, SQLOCK_WHY_MAX_HOLD);
 }
 
-TEST(test_loss_before_max_hold_has_its_own_reason)
-{
-    struct lease l;
-
-    lease_init(&l, TTL, EVERY, INT32_MAX * INT64_C(1000));
-    lease_apply(&l, LEASE_GRANTED, START + 1000, START);
-    lease_apply(&l, LEASE_TICK, END, 0);
-    assert_int_equal(l.why, SQLOCK_WHY_EXPIRED);
-    lease_init(&l, TTL, EVERY, 0);
-    lease_apply(&l, LEASE_GRANTED, START + 1000, START);
-    assert_int_equal(l.hold_until, INT64_MAX);
-}
-
 TEST(test_closing_loses_without_a_call_back)
 {
     for (size_t s = 0; s < N_STATES; s++) {
@@ -177,8 +152,7 @@ TEST(test_closing_loses_without_a_call_back)
     }
 }
 
-/* ---- guarded ----------------------------------------------------------------------------------
- */
+/* ---- guarded --------------------------------------------------------------------------------- */
 
 TEST(test_guarded_lease_is_unsure_and_not_lost_at_its_deadline)
 {

@@ -15,6 +15,8 @@ struct plan {
     int64_t began[64];
 };
 
+static const int conflict[] = {SQLOCK_CONFLICT};
+
 static int follow(const sqlock_attempt *attempt, void *user, sqlock_error *err)
 {
     struct plan *p = user;
@@ -91,24 +93,22 @@ TEST(test_last_answer_is_told_when_attempts_run_out)
 
 TEST(test_attempts_become_pessimistic_when_they_are_told_to)
 {
-    static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(5);
     struct plan p;
 
     o.optimistic = 3;
-    answer(answers, 1, &o, &p);
+    answer(conflict, 1, &o, &p);
     assert_int_equal(p.pessimistic, 4);
     o.optimistic = 0;
-    answer(answers, 1, &o, &p);
+    answer(conflict, 1, &o, &p);
     assert_int_equal(p.pessimistic, 1);
     o.optimistic = 5;
-    answer(answers, 1, &o, &p);
+    answer(conflict, 1, &o, &p);
     assert_int_equal(p.pessimistic, 0);
 }
 
 TEST(test_pauses_double_at_random_up_to_the_cap)
 {
-    static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(30);
     struct plan p;
     int64_t before = sqlock_now_us(), took;
@@ -116,7 +116,7 @@ TEST(test_pauses_double_at_random_up_to_the_cap)
 
     o.base_ms = 1;
     o.cap_ms = 8;
-    answer(answers, 1, &o, &p);
+    answer(conflict, 1, &o, &p);
     took = sqlock_now_us() - before;
     assert_int_equal(p.made, 30);
     /* 29 pauses of 0 to 1, 2, 4, 8, 8 ... ms: 104 ms on average; less than 30 in no run at all */
@@ -128,20 +128,19 @@ TEST(test_pauses_double_at_random_up_to_the_cap)
 
 TEST(test_no_attempt_begins_when_time_is_up)
 {
-    static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(INT32_MAX);
     int64_t before = sqlock_now_us();
     struct plan p;
 
     o.base_ms = o.cap_ms = 20;
     o.total_ms = 100;
-    assert_int_equal(answer(answers, 1, &o, &p), SQLOCK_CONFLICT);
+    assert_int_equal(answer(conflict, 1, &o, &p), SQLOCK_CONFLICT);
     assert_true(sqlock_now_us() - before < 100000 + late_ms(500) * 1000);
     assert_in_range(p.made, 2, 60);
     for (int i = 1; i <= p.made; i++)
         assert_true(p.began[i] - before <= 100000 + late_ms(50) * 1000);
     o.total_ms = 0;
-    assert_int_equal(answer(answers, 1, &o, &p), SQLOCK_CONFLICT);
+    assert_int_equal(answer(conflict, 1, &o, &p), SQLOCK_CONFLICT);
     assert_int_equal(p.made, 1); /* the first one always */
 }
 
@@ -154,9 +153,8 @@ static void *fire_soon(void *cancel)
 
 TEST(test_cancel_cuts_a_pause)
 {
-    static const int answers[] = {SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(3);
-    struct plan p = {.answers = answers, .n = 1};
+    struct plan p = {.answers = conflict, .n = 1};
     int64_t before = sqlock_now_us();
     sqlock_error err;
     pthread_t t;
