@@ -264,38 +264,31 @@ TEST(test_server_that_cannot_write_is_74, ON_SERVERS)
 
 /* ---- 79 -------------------------------------------------------------------------------------- */
 
-/* Who waits behind the proxy is granted the lock, and the answer does not come back. It asks again
- * and again by then, over its two connections; what it asks next comes to the server after the
- * release.
- */
-static void grant_unheard(struct proxy *proxy)
+/* A command that waits behind the proxy is granted the lock, and never hears of it: what it asks
+ * again and again, over its two connections, comes to the server after the release. */
+static void grant_unheard(const char *command)
 {
+    struct proxy *proxy;
+    pid_t waiter;
+    int code;
+
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
+    proxy = database_by_proxy();
+    waiter = sh_start("exec sqlock $G %s", command);
+    database_directly();
     assert_soon(proxy_requests(proxy) >= 20, patience_ms(10000));
     proxy_mode_set(proxy, PROXY_HOLD_UP);
     assert_sh("sqlock $G release nightly $(cat $D/grant)");
     proxy_mode_set(proxy, PROXY_HOLD_DOWN);
-}
-
-static void assert_unknown(pid_t waiter)
-{
-    int code = child_wait(waiter, patience_ms(30000));
-
+    code = child_wait(waiter, patience_ms(30000));
     if (code != 79)
         fail_msg("it ended with %d: %s", code, text_of("err"));
+    proxy_stop(proxy);
 }
 
 TEST(test_lost_reply_is_79_and_its_owner_settles_it, ON_POSTGRES)
 {
-    struct proxy *proxy;
-    pid_t waiter;
-
-    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
-    proxy = database_by_proxy();
-    waiter = sh_start("exec sqlock $G acquire -w 5s --ttl 1h nightly");
-    database_directly();
-    grant_unheard(proxy);
-    assert_unknown(waiter);
-    proxy_stop(proxy);
+    grant_unheard("acquire -w 5s --ttl 1h nightly");
     assert_int_equal(strlen(text_of("out")), 33);
     assert_says(0, "held", NULL, "sqlock $G show nightly");
     assert_sh("sqlock $G acquire -n --owner $(cat $D/out) nightly >$D/settled && "
@@ -306,16 +299,7 @@ TEST(test_lost_reply_is_79_and_its_owner_settles_it, ON_POSTGRES)
 
 TEST(test_run_gives_back_what_it_was_granted_without_hearing_of_it, ON_POSTGRES)
 {
-    struct proxy *proxy;
-    pid_t waiter;
-
-    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
-    proxy = database_by_proxy();
-    waiter = sh_start("exec sqlock $G run -w 5s --ttl 7s nightly touch $D/ran");
-    database_directly();
-    grant_unheard(proxy);
-    assert_unknown(waiter);
-    proxy_stop(proxy);
+    grant_unheard("run -w 5s --ttl 7s nightly touch $D/ran");
     assert_sh("sqlock $G run -w 40s nightly test ! -e $D/ran");
 }
 

@@ -49,7 +49,18 @@ static void goes_on(sqlock_lock *lock, int64_t token)
     assert_int_equal(sqlock_lock_token(lock), token);
 }
 
-static void survives_a_freeze(enum pair_kind kind)
+/* A test on each kind of pair. */
+#define ON_BOTH(test)                                                                              \
+    TEST(test_##test##_postgres)                                                                   \
+    {                                                                                              \
+        test(PAIR_POSTGRES);                                                                       \
+    }                                                                                              \
+    TEST(test_##test##_mariadb)                                                                    \
+    {                                                                                              \
+        test(PAIR_MARIADB);                                                                        \
+    }
+
+static void P7_a_lease_outlives_a_primary_that_is_frozen(enum pair_kind kind)
 {
     sqlock_lock *lock;
     int64_t token;
@@ -66,16 +77,7 @@ static void survives_a_freeze(enum pair_kind kind)
     assert_true(sqlock_lock_token(lock) > token);
     lock_give(lock);
 }
-
-TEST(test_P7_a_lease_outlives_a_primary_that_is_frozen_postgres)
-{
-    survives_a_freeze(PAIR_POSTGRES);
-}
-
-TEST(test_P7_a_lease_outlives_a_primary_that_is_frozen_mariadb)
-{
-    survives_a_freeze(PAIR_MARIADB);
-}
+ON_BOTH(P7_a_lease_outlives_a_primary_that_is_frozen)
 
 /* ---- a primary that is killed, and commits that are lost ------------------------------------- */
 
@@ -89,7 +91,7 @@ static void part(enum pair_kind kind)
     server_cut(&pair->servers[1]);
 }
 
-static void is_told(enum pair_kind kind)
+static void P6_P7_a_killed_primary_ends_what_it_alone_had_committed(enum pair_kind kind)
 {
     sqlock_lock *kept, *lost, *other;
     int64_t token, kept_token;
@@ -116,16 +118,7 @@ static void is_told(enum pair_kind kind)
     assert_true(sqlock_lock_token(lost) > token);
     lock_give(lost);
 }
-
-TEST(test_P6_P7_a_killed_primary_ends_what_it_alone_had_committed_postgres)
-{
-    is_told(PAIR_POSTGRES);
-}
-
-TEST(test_P6_P7_a_killed_primary_ends_what_it_alone_had_committed_mariadb)
-{
-    is_told(PAIR_MARIADB);
-}
+ON_BOTH(P6_P7_a_killed_primary_ends_what_it_alone_had_committed)
 
 /* ---- a primary without its standby ----------------------------------------------------------- */
 

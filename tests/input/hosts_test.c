@@ -19,9 +19,9 @@ struct hosts {
     char *(*url)(const char *user); /* by the two proxies */
     const char *user;               /* who may do everything */
     int32_t share_ms; /* the first of two hosts has at least so much of a request of 4 s */
-    void (*empty)(void);
-    void (*weaken)(bool on); /* it may forget commits */
-    int64_t (*tables)(void);
+    const struct server *(*server)(void);
+    const char *empty, *tables; /* SQL that removes our tables, and that counts them */
+    void (*weaken)(bool on);    /* it may forget commits */
 };
 
 static struct proxy *proxies[2]; /* two ways to that server */
@@ -46,20 +46,9 @@ static char *mysql_url(const char *user)
                  proxy_port(proxies[1]));
 }
 
-static void mysql_empty(void)
-{
-    my_private_exec("DROP DATABASE IF EXISTS test; CREATE DATABASE test");
-}
-
 static void mysql_weaken(bool on)
 {
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = %d", on ? 2 : 1);
-}
-
-static int64_t mysql_tables(void)
-{
-    return my_private_number("SELECT COUNT(*) FROM information_schema.tables "
-                             "WHERE table_schema = 'test'");
 }
 
 static const struct hosts mysql = {
@@ -69,9 +58,10 @@ static const struct hosts mysql = {
     .url = mysql_url,
     .user = "root",
     .share_ms = 900,
-    .empty = mysql_empty,
+    .server = my_private_server,
+    .empty = "DROP DATABASE IF EXISTS test; CREATE DATABASE test",
+    .tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'test'",
     .weaken = mysql_weaken,
-    .tables = mysql_tables,
 };
 
 #define ON_MYSQL(test)                                                                             \
@@ -102,19 +92,9 @@ static char *postgres_url(const char *user)
                  proxy_dir(proxies[1]), user);
 }
 
-static void postgres_empty(void)
-{
-    private_exec("DROP SCHEMA IF EXISTS hosts CASCADE; CREATE SCHEMA hosts");
-}
-
 static void postgres_weaken(bool on)
 {
     private_set("fsync", on ? "off" : NULL);
-}
-
-static int64_t postgres_tables(void)
-{
-    return private_number("SELECT count(*) FROM pg_tables WHERE schemaname = 'hosts'");
 }
 
 static const struct hosts postgres = {
@@ -124,9 +104,10 @@ static const struct hosts postgres = {
     .url = postgres_url,
     .user = "postgres",
     .share_ms = 1900,
-    .empty = postgres_empty,
+    .server = private_server,
+    .empty = "DROP SCHEMA IF EXISTS hosts CASCADE; CREATE SCHEMA hosts",
+    .tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'hosts'",
     .weaken = postgres_weaken,
-    .tables = postgres_tables,
 };
 
 #define ON_POSTGRES(test)                                                                          \
@@ -225,10 +206,10 @@ static void P16_migrations_are_refused_where_opening_is(const struct hosts *h)
 {
     struct db db = h->migrated();
 
-    h->empty();
+    server_exec(h->server(), "%s", h->empty);
     h->weaken(true);
     assert_migrating_says_what_opening_says(db, SQLOCK_EREFUSED);
-    assert_int_equal(h->tables(), 0);
+    assert_int_equal(server_number(h->server(), "%s", h->tables), 0);
     db_migrate(db_with(db, SQLOCK_OPEN_ACCEPT_WEAK));
     h->weaken(false);
 }
@@ -380,7 +361,7 @@ static void refuses_to_migrate(const char *damage, const char *repair)
 
 TEST(test_P16_tables_that_opening_refuses_are_not_migrated)
 {
-    postgres_empty();
+    private_exec("%s", postgres.empty);
     assert_ok(db_migrate_to(private_db("hosts"), 2, 0, NULL, &err), &err);
     refuses_to_migrate("ALTER TABLE hosts.sqlock_lock SET UNLOGGED",
                        "ALTER TABLE hosts.sqlock_lock SET LOGGED");

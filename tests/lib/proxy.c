@@ -249,17 +249,6 @@ int proxy_requests(struct proxy *p)
     return look(p, &p->requests);
 }
 
-int proxy_links(struct proxy *p)
-{
-    int n = 0;
-
-    pthread_mutex_lock(&p->mutex);
-    for (size_t i = 0; i < MAX_LINKS; i++)
-        n += p->links[i] != NULL;
-    pthread_mutex_unlock(&p->mutex);
-    return n;
-}
-
 /* ---- no proxy -------------------------------------------------------------------------------- */
 
 int port_without_server(const char *address, int *out_fd)

@@ -4,8 +4,7 @@
  * A function that changes what the proxy does has taken effect for every byte not yet forwarded
  * when it returns. Requests flow up (client to server), replies down.
  *
- * Not to be used from a forked child: the thread stays with the parent, which serves the links of
- * the child too. */
+ * Not to be used from a forked child: the parent's thread serves the child's links too. */
 #ifndef SQLOCK_TESTS_LIB_PROXY_H
 #define SQLOCK_TESTS_LIB_PROXY_H
 
@@ -63,10 +62,9 @@ void proxy_cut_request(struct proxy *p, int skip);
  * connection is accepted. */
 int port_without_server(const char *address, int *out_fd);
 
-/* For assert_soon(): how often a link was cut by one of the above; links that are open now,
- * connections that were accepted; requests that came, as proxy_cut_reply() counts them. */
+/* For assert_soon(): how often a link was cut by one of the above; connections that were accepted;
+ * requests that came, as proxy_cut_reply() counts them. */
 int proxy_cuts(struct proxy *p);
-int proxy_links(struct proxy *p);
 int proxy_accepted(struct proxy *p);
 int proxy_requests(struct proxy *p);
 

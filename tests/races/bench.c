@@ -35,7 +35,8 @@ void migrate(conn c)
             run(c, bench.db->dialect->migrations[m].up[i]);
 }
 
-void introduce(conn c)
+/* As the library does when it first meets a server. */
+static void introduce(conn c)
 {
     script handshake = ours(SQLOCK_STMT_HANDSHAKE), meet = ours(SQLOCK_STMT_REINCARNATE);
     request r = request_of('-', 0);
@@ -44,6 +45,14 @@ void introduce(conn c)
     if (bench.db->ask(c, &meet, &r).outcome != SQLOCK_OUT_DONE)
         broken("the server is not known");
     run(c, "UPDATE {meta} SET fence_floor = 0"); /* so that tokens begin at 1 */
+}
+
+void create_schema(void)
+{
+    conn c = open_conn();
+    run(c, "CREATE SCHEMA {schema}");
+    migrate(c);
+    introduce(c);
 }
 
 void bench_begin(const struct database *db)

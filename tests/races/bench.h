@@ -105,9 +105,9 @@ void bench_begin(const struct database *db);
 void bench_end(void);
 /* Fails the test, and tells where. */
 void broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-char *keep(char *text); /* the teardown frees it */
-void migrate(conn c);   /* as the library does */
-void introduce(conn c); /* the same, when it first meets a server */
+char *keep(char *text);   /* the teardown frees it */
+void migrate(conn c);     /* as the library does */
+void create_schema(void); /* a database's create */
 
 /* ---- requests and texts ---------------------------------------------------------------------- */
 

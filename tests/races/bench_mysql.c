@@ -1,5 +1,4 @@
-/* MariaDB and MySQL: a database for each test, and sessions that can be held still within a packet
- * of statements. */
+/* MariaDB and MySQL: a database for each test, and sessions to be held still within a packet. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -92,11 +91,10 @@ static void take_row(MYSQL_ROW row, unsigned n, answer *a)
             a->cell[i] = strtoll(row[i], NULL, 10);
 }
 
-/* All results of a packet; the rows of the last one count. *out_at: the number of the last one. */
-static int collect_at(MYSQL *my, int failed, answer *out, int max, int *out_at)
+/* All results of a packet; the rows of the last one count. *at rises to the last one's number. */
+static int collect(MYSQL *my, int failed, answer *out, int max, int *at)
 {
     int n = 0;
-    *out_at = 0;
     memset(out, 0, (size_t)max * sizeof *out);
     while (!failed) {
         MYSQL_RES *res = mysql_store_result(my);
@@ -108,19 +106,13 @@ static int collect_at(MYSQL *my, int failed, answer *out, int max, int *out_at)
         failed = res == NULL && mysql_errno(my) != 0 ? 1 : mysql_next_result(my);
         if (failed < 0)
             break;
-        ++*out_at;
+        ++*at;
     }
     if (failed > 0)
         snprintf(out[0].error, sizeof out[0].error, "%u", mysql_errno(my));
     if (max == 1)
         out[0].rows = n;
     return n;
-}
-
-static int collect(MYSQL *my, int failed, answer *out, int max)
-{
-    int at = 0;
-    return collect_at(my, failed, out, max, &at);
 }
 
 static char *behind(char *sql, int statements)
@@ -139,7 +131,7 @@ static answer my_step(MYSQL *my, const script *s, int i, const request *r)
     answer a;
     while (rest) {
         int at = 0;
-        collect_at(my, mysql_query(my, rest), &a, 1, &at);
+        collect(my, mysql_query(my, rest), &a, 1, &at);
         rest = strcmp(a.error, "1205") == 0 ? behind(rest, at + 1) : NULL;
     }
     free(sql);
@@ -164,13 +156,13 @@ static void my_start(conn c, const script *s, const request *r, int n)
 
 static int my_finish(conn c, answer *out, int max)
 {
-    return collect(c.my, mysql_read_query_result(c.my), out, max);
+    return collect(c.my, mysql_read_query_result(c.my), out, max, &(int){0});
 }
 
 static int my_try(conn c, const char *sql)
 {
     answer a;
-    collect(c.my, mysql_query(c.my, sql), &a, 1);
+    collect(c.my, mysql_query(c.my, sql), &a, 1, &(int){0});
     return a.error[0] ? -1 : 0;
 }
 
@@ -211,14 +203,6 @@ static void my_close(conn c)
     mysql_close(c.my);
 }
 
-static void my_create(void)
-{
-    conn c = open_conn();
-    run(c, "CREATE DATABASE {schema}");
-    migrate(c);
-    introduce(c);
-}
-
 /* ---- held still ------------------------------------------------------------------------------ */
 
 static int my_waits(conn c)
@@ -254,7 +238,7 @@ const struct database mysql = {
     .unhold = "DO RELEASE_LOCK('race_{pid}')",
     .quote = '`',
     .skips_locked = my_skips_locked,
-    .create = my_create,
+    .create = create_schema,
     .open = my_open,
     .close = my_close,
     .ask = my_ask,

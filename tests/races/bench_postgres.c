@@ -34,12 +34,12 @@ static void pg_column(const PGresult *res, int row, int col, int64_t *out)
 }
 
 /* All results of what was sent. The first error wins; the last rows do. */
-static int pg_collect(PGconn *c, answer *out, int max)
+static int pg_finish(conn c, answer *out, int max)
 {
     PGresult *res = NULL;
     int n = 0;
     memset(out, 0, (size_t)max * sizeof *out);
-    while ((res = PQgetResult(c)) != NULL) {
+    while ((res = PQgetResult(c.pg)) != NULL) {
         ExecStatusType status = PQresultStatus(res);
         const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
         if (status == PGRES_TUPLES_OK)
@@ -50,7 +50,7 @@ static int pg_collect(PGconn *c, answer *out, int max)
             snprintf(out[0].error, sizeof out[0].error, "%s", state ? state : "broken");
         PQclear(res);
     }
-    if (PQstatus(c) != CONNECTION_OK)
+    if (PQstatus(c.pg) != CONNECTION_OK)
         snprintf(out[0].error, sizeof out[0].error, "connection");
     if (max == 1)
         out[0].rows = n;
@@ -98,11 +98,6 @@ static void pg_start(conn c, const script *s, const request *r, int n)
         values[i] = pg_array(s->stmt, r, n, i);
     }
     PQsendQueryParams(c.pg, s->step[0], n_params, types, values, NULL, NULL, 0);
-}
-
-static int pg_finish(conn c, answer *out, int max)
-{
-    return pg_collect(c.pg, out, max);
 }
 
 static answer pg_ask(conn c, const script *s, const request *r)
@@ -164,14 +159,6 @@ static void pg_close(conn c)
     PQfinish(c.pg);
 }
 
-static void pg_create(void)
-{
-    conn c = open_conn();
-    run(c, "CREATE SCHEMA {schema}");
-    migrate(c);
-    introduce(c);
-}
-
 /* ---- without waiting ------------------------------------------------------------------------- */
 
 /* Did the answer come? Without waiting for it. */
@@ -218,7 +205,7 @@ const struct database postgres = {
     .hold = "BEGIN; SELECT pg_advisory_xact_lock(731205, {pid})",
     .unhold = "COMMIT",
     .quote = '"',
-    .create = pg_create,
+    .create = create_schema,
     .open = pg_open,
     .close = pg_close,
     .ask = pg_ask,

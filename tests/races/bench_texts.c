@@ -65,8 +65,7 @@ const char *const outcomes[N_OUTCOMES] = {
     "never",  "early", "idle",   "stale",   "conflict", "grace",    "readonly",
     "weak",   "unfit", "denied", "24",      "behind"};
 
-/* {DONE}, {ENDED_RELEASED}: the numbers that schema/embed.awk puts there in the library's
- * statements. */
+/* {DONE}, {ENDED_RELEASED}: the numbers that schema/embed.awk puts into the statements. */
 static char *put_number(char *text, const char *before, const char *name, int number)
 {
     char word[32], digits[16];
