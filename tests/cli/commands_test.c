@@ -32,8 +32,7 @@ TEST(test_busy_tells_who_and_how_to_take_it_away, ON_ALL)
               "grep -q . $D/line && . $D/line && sqlock $G acquire -n 'the night'");
 }
 
-/* acquire itself has ended before anybody can ask: its pid would be that of nobody, or of somebody
- * else by now. */
+/* acquire has ended before anybody can ask: its pid would be somebody else's. */
 TEST(test_acquire_is_told_as_the_script_that_asked, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n nightly; sqlock $G show --json nightly >$D/json; "

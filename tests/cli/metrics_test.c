@@ -1,5 +1,4 @@
-/* reap --metrics-file: what collectors find there, whenever they look, and when it cannot be
- * written. */
+/* reap --metrics-file: what collectors find there, and when it cannot be written. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -30,8 +30,7 @@ int command_tests_run(void);
 /* "sqlite", "postgres", "mysql": what the test runs on. */
 const char *database_name(void);
 
-/* Another database for this test: SQLOCK_URL leads to it, and $G, to be given to each command,
- * holds options that do. */
+/* Another database for this test: SQLOCK_URL leads to it, and $G holds options for each command. */
 void database_new(void);
 /* Back to that of another folder(), on SQLite. */
 void database_again(const char *its_folder);
@@ -70,8 +69,7 @@ void sh_before(void (*fn)(void));
 
 /* The folder of the test: $D. Removed with the test program. */
 const char *folder(void);
-/* A file in it: its text (until the next call), "" if it is not there. Waiting until it holds text.
- */
+/* A file's text (until the next call), "" if it is not there. Waiting until it holds text. */
 const char *text_of(const char *file);
 void wait_for(const char *file);
 

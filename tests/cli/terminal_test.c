@@ -1,5 +1,4 @@
-/* `sqlock run` as a job of a shell on a terminal: Ctrl-C, Ctrl-Z, fg, reading, a closed terminal.
- */
+/* `sqlock run` as a job on a terminal: Ctrl-C, Ctrl-Z, fg, reading, a closed terminal. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

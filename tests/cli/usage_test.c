@@ -1,5 +1,4 @@
-/* What needs no database: usage, help, versions, where the URL comes from, and that passwords stay
- * secret. */
+/* What needs no database: usage, help, versions, the URL's sources, secret passwords. */
 #include <string.h>
 
 #include "tests/cli/shell.h"

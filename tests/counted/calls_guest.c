@@ -104,8 +104,7 @@ static int cas_update(struct scene *s, sqlock_error *err)
     return rc;
 }
 
-/* A failure that does not end the transaction has changed nothing, for it goes on as if the call
- * had not been made. */
+/* A failure that does not end the transaction has changed nothing: it goes on without. */
 static void check_updated(struct scene *s, int rc)
 {
     assert_true(rc <= 0);

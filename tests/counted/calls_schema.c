@@ -1,5 +1,4 @@
-/* Calls about the schema: each is one line of the table at the end. Those that change it work in a
- * place of their own. */
+/* Calls about the schema, a line of the table each. Those that change it have their own place. */
 #include "tests/counted/scene.h"
 
 static int migrate(struct scene *s, sqlock_error *err)

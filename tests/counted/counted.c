@@ -1,5 +1,4 @@
-/* The loops: each call, with each fault at its first point, its second, its third, until the call
- * has none that far. */
+/* The loops: each call, with each fault at its first point, its second ... until there is none. */
 #include "tests/counted/scene.h"
 
 #include <dirent.h>

@@ -75,8 +75,7 @@ TEST(test_try_right_after_a_clock_jump_is_granted, m)
     }
 }
 
-/* P4: the grant was written before the jump, and its answer comes after another one has shown that.
- */
+/* P4: the grant was written before the jump, and its answer comes after another has shown that. */
 TEST(test_grant_from_before_a_known_jump_is_not_believed_for_longer)
 {
     sqlock_acquire_opts o = wait_opts(2000, 3000, SQLOCK_NO_RENEW);

@@ -252,8 +252,7 @@ static int run_late(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
     return rc;
 }
 
-/* The cut comes in the very moment when the call ends. The next call on the connection is somebody
- * else's. */
+/* The cut comes in the very moment when the call ends. The next call there is another's. */
 TEST(test_cancel_that_comes_with_the_answer_hits_no_other_call)
 {
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);

@@ -189,8 +189,7 @@ TEST(test_automatic_renewals_survive_lost_messages, m)
     give(lock);
 }
 
-/* P5, P18: it may have been released, or broken before; a second call knows that as well as the
- * first. */
+/* P5, P18: it may have been released, or broken before; a second call knows that too. */
 TEST(test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken)
 {
     sqlock *a = open_with(w, with.request_ms = REQUEST_MS), *b = open_manager(w, NULL);
@@ -327,8 +326,7 @@ TEST(test_row_that_fails_again_and_again_is_left_for_the_next_sweep)
     assert_int_equal(reap_with(m, with.batch = 1).cleared, 1);
 }
 
-/* Two statements go well, and then no request arrives any more; or none is answered from the
- * beginning. */
+/* Two statements go well, and then no request arrives any more; or none from the first. */
 TEST(test_reap_tells_when_the_server_has_gone_or_is_silent)
 {
     sqlock_reap_opts o = reap_at_once();

@@ -31,8 +31,7 @@ static int no_answer(int code, unsigned flags, sqlock_error *err)
 
 static int net_hosts(const char *url, sqlock_hosts *out, sqlock_error *err)
 {
-    (void)url;
-    (void)err;
+    (void)url, (void)err;
     out->n = hosts_net.n;
     out->each_us = hosts_net.each_us;
     return 0;

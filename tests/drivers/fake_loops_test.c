@@ -1,5 +1,4 @@
-/* P5, P8, P19 on the fake driver: requests of event loops behind a call of the worker's that hangs.
- */
+/* P5, P8, P19 on the fake driver: requests of event loops behind a worker's call that hangs. */
 #include "tests/drivers/fake_network.h"
 
 static sqlock_op *start(sqlock *m, const char *name, int32_t wait_ms, sqlock_cancel *cancel)

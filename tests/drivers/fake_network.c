@@ -24,8 +24,7 @@ void cut_links(struct world *w)
 
 int ignore_info(const sqlock_info *info, void *user)
 {
-    (void)info;
-    (void)user;
+    (void)info, (void)user;
     return 0;
 }
 

@@ -1,5 +1,4 @@
-/* P2, P4, P6, P7 on fake servers: what becomes of leases and tokens when another one of the hosts
- * takes over. */
+/* P2, P4, P6, P7 on fake servers: leases and tokens when another one of the hosts takes over. */
 #include "tests/drivers/fake_hosts.h"
 
 #define NAME "nightly"
@@ -147,8 +146,7 @@ BARE_TEST(test_P7_a_check_that_hangs_costs_no_other_lease)
     give(lock);
 }
 
-/* A request that hangs makes the manager look at the next host, which is not the one that grants.
- */
+/* A request that hangs makes the manager look at the next host, which does not grant. */
 BARE_TEST(test_P4_a_replicas_clock_ends_no_lease)
 {
     sqlock_acquire_opts once = wait_opts(patience_ms(3000), 0, SQLOCK_NO_RENEW);

@@ -209,8 +209,7 @@ TEST_AFTER(begin_mysql, test_cursor_of_the_application_goes_on)
     mysql_stmt_close(stmt);
 }
 
-/* Packets are numbered in one byte: an answer of so many rows ends with the number that a request
- * has. */
+/* Packets are numbered in one byte: some answers end with the number that a request has. */
 TEST_AFTER(begin_in_transaction, test_answer_of_any_length_is_known_to_have_come)
 {
     char sql[80];

@@ -217,8 +217,7 @@ TEST(test_deadlock_with_autocommit_off_is_told_too)
     judge_deadlock(w, "SET autocommit = 0", SQLOCK_TX_ACTIVE);
 }
 
-/* Of a transaction an error's answer says nothing: the library goes on showing the one that was
- * open. */
+/* Of a transaction an error's answer says nothing: the library shows the one that was open. */
 TEST_AFTER(begin_mysql, test_transaction_that_died_before_is_not_worked_in)
 {
     static const char read[] = "SELECT 0, 1 FROM app_row WHERE id = 1 LOCK IN SHARE MODE";
@@ -322,8 +321,7 @@ TEST_AFTER(begin_mysql, test_statement_that_waits_for_long_is_done_once)
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 21);
 }
 
-/* The reply is held back for longer than anybody waits: the application must not read it as its
- * own. */
+/* The reply comes later than anybody waits: the application must not read it as its own. */
 TEST(test_link_that_is_silent_is_ended)
 {
     struct proxy *p = proxy_start_unix(my_socket_path());

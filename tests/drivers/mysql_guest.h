@@ -11,8 +11,7 @@ MYSQL *native(void *app);
 /* As begin_guest(); app_row has a second row, and there is a table app_new with keys that count. */
 void begin_mysql(struct world *w);
 /* The same, on a connection that has these flags; or on a handle that is not connected yet, of
- * which mysql_close() frees nothing but what is in it. It goes by way of a socket, NULL: the
- * server's. */
+ * which mysql_close() frees nothing but what is in it. By way of a socket, NULL: the server's. */
 void begin_mysql_as(struct world *w, MYSQL *my, unsigned long flags, const char *socket);
 void connect_native(MYSQL *my, unsigned long flags, const char *socket);
 sqlock_tx_state tx(void);

@@ -158,8 +158,7 @@ TEST_AFTER(set_stage, test_lock_wait_timeout_of_the_application_does_not_end_a_w
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout"), 1);
 }
 
-/* A manager whose user may not know of others' sessions: nobody is told, and nothing else is
- * different. */
+/* The user may not know of others' sessions: nobody is told, and all else is the same. */
 TEST_AFTER(set_stage, test_blocker_is_not_told_to_a_user_without_rights)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;

@@ -8,8 +8,7 @@
 #include "tests/lib/my.h"
 #include "tests/lib/mysql_quirks.h"
 
-/* One request may wait a second for a row, or almost two (InnoDB looks once a second): what took
- * less has not waited. */
+/* One request may wait a second for a row, or almost two (it looks once a second). */
 enum { AT_ONCE_MS = 900, WAITED_MS = 2500 };
 
 static sqlock *m;
@@ -143,8 +142,7 @@ TEST_AFTER(begin_dead, test_reaper_frees_a_guarded_row_and_the_guard_stands)
     once.wait_ms = 0;
     guard_b();
     assert_int_equal(reap().cleared, 2);
-    /* 5.6 cannot step over the row: it waits a second for it, several times, and shows no guards.
-     */
+    /* 5.6 cannot step over the row: it waits for it several times, and shows no guards. */
     assert_takes(
         0, skips ? patience_ms(AT_ONCE_MS) : patience_ms(5000),
         says(skips ? SQLOCK_EGUARDED : SQLOCK_EBUSY, sqlock_acquire(m, "b", &once, &lock, &said)));

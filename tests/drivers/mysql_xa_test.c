@@ -1,5 +1,4 @@
-/* P11, P16 on MariaDB and MySQL: what a guard keeps is lost when an XA transaction is prepared, so
- * it is refused in one. */
+/* P11, P16 on MariaDB and MySQL: a guard would be lost when an XA transaction is prepared. */
 #include <mysql.h>
 
 #include <sqlock/mysql.h>

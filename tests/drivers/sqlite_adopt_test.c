@@ -27,8 +27,7 @@ static void use_journal(const char *mode)
                     "INSERT INTO app_row VALUES (1, 10), (2, 20), (3, 30)");
 }
 
-/* Two connections of the application's without a busy timeout, of which the first one is adopted.
- * Returns the other one. */
+/* Two connections of the application's without a busy timeout: g.app, adopted, and the other. */
 static void *begin(struct world *w, const char *mode)
 {
     void *other;
@@ -50,8 +49,7 @@ static int let_go_of(void *other, int count)
     return 1;
 }
 
-/* P6: a guard that waited for the file has extended the lease from its end, not from its beginning.
- */
+/* P6: a guard that waited for the file has extended the lease from its end, not its beginning. */
 TEST_AFTER(begin_app, test_guard_that_waited_extends_the_lease_from_its_answer)
 {
     sqlock *m = open_manager(g.w, NULL);
@@ -350,8 +348,7 @@ TEST(test_connection_without_a_journal_is_refused)
     app_exec(g.app, "COMMIT");
 }
 
-/* Its SQLSTATE would give up a connection of ours: here a folder lies where the journal is to be.
- */
+/* Its SQLSTATE would give up a connection of ours: a folder lies where the journal is to be. */
 TEST(test_failed_read_does_not_spend_the_connection)
 {
     char journal[4300];

@@ -1,6 +1,5 @@
 /* P14 on SQLite: connections that are not adopted, since what would be locked there is not safe:
- * those without locks, those of a second copy of SQLite, and those of a child that a manager was
- * forked into. */
+ * those without locks, those of a second copy of SQLite, and those of a child with a manager. */
 #include <dlfcn.h>
 
 #include <sqlock/sqlite.h>

@@ -357,8 +357,7 @@ void run_past(const struct world *w, const char *sql)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* What there is. A server is asked for guards only if it is to be tested: else there may be none.
- */
+/* What there is. A server is asked for guards if it is to be tested: else there may be none. */
 static unsigned has(const struct quirks *q)
 {
     const struct adopt_app *app = q->app;

@@ -2,8 +2,7 @@
  * struct quirks, never in an `if` of a test.
  *
  * A test works in a world of its own: an empty database, or schema, that nobody else sees. What it
- * opened there is closed and dropped when the test ends, also when an assertion jumped out of it.
- */
+ * opened there is closed and dropped when the test ends, also by an assertion. */
 #ifndef SQLOCK_TESTS_DRIVERS_SUITE_H
 #define SQLOCK_TESTS_DRIVERS_SUITE_H
 
@@ -168,8 +167,7 @@ extern _Thread_local sqlock_error said;
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Call this when the test ends, however it does: the last one first, before connections and
- * managers are closed. */
+/* Call this when the test ends, the last one first, before connections and managers are closed. */
 void at_end(struct world *w, void (*end)(void));
 
 /* Open a manager; opts may be NULL. Where it is comes from the world. It is closed when the test
@@ -245,8 +243,7 @@ int spy_held_back(void); /* how many that were */
 /* No more of that; 1: the first of them arrives after all, before the next request that is made. */
 void spy_arrive(int arrive);
 
-/* Threads, one for each element of the array, all at once: main is given the element. They have
- * ended when this returns. */
+/* Threads, one for each element of the array, which main gets; all at once, and to their end. */
 void run_threads(size_t n, void *array, size_t size, void *(*main)(void *element));
 
 /* What callbacks saw; they run on the library's thread, so nothing is asserted in them. Static,

@@ -1,6 +1,5 @@
 /* P18: a request of ours that the server ends to end a deadlock. Somebody was in its way, and so it
- * is told; not that the database fails. On MariaDB and MySQL: elsewhere a request waits for one row
- * alone. */
+ * is told; not that the database fails. On MariaDB and MySQL: others wait for one row. */
 #define SUITE_NEEDS (GUARDS | DEADLOCKS)
 #include "tests/drivers/suite_guest.h"
 

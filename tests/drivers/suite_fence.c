@@ -1,5 +1,4 @@
-/* Data beside the lock's own database: an older holder's token does not pass where a newer one was.
- */
+/* Data beside the lock's own database: no older token passes where a newer one was. */
 #define SUITE_NEEDS ADOPTION
 #include <sqlock/cas.h>
 

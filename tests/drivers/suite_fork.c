@@ -15,15 +15,13 @@ struct forked {
 
 static int work_never(sqlock_lock *lock, void *user)
 {
-    (void)lock;
-    (void)user;
+    (void)lock, (void)user;
     abort();
 }
 
 static int info_never(const sqlock_info *info, void *user)
 {
-    (void)info;
-    (void)user;
+    (void)info, (void)user;
     abort();
 }
 

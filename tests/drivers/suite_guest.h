@@ -42,13 +42,11 @@ void begin_in_transaction(struct world *w); /* adopted, and the transaction has 
 int adopt(void *app, void **out_conn);
 void end_guest(void); /* before the test ends, which does it by itself */
 
-/* The application's connection, adopted through the public header; freed when the test ends, or by
- * let_go() before. */
+/* The application's connection, adopted by the public header; let_go() or the end frees it. */
 sqlock_conn *adopted(sqlock *m, void *app);
 void let_go(sqlock_conn *conn);
 
-/* The application's connection still tells the same: settings() or last(). It takes `before`, which
- * may be NULL. */
+/* Its connection still tells the same: settings() or last(). It takes `before`, or NULL. */
 void still_tells(char *before, char *(*tell)(void *app));
 
 /* The row of a table that has this id. */

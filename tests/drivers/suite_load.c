@@ -1,6 +1,5 @@
 /* Reaping and pruning while clients work: what it costs them. The short form is part of every run;
- * with SQLOCK_TEST_ROWS=1000000 (make reap-load) it is a measurement, and p99 may at most double.
- */
+ * with SQLOCK_TEST_ROWS=1000000 (make reap-load) it is a measurement; p99 may at most double. */
 #define SUITE_NEEDS (DEAD_ROWS | LEISURE)
 #include "tests/drivers/suite_reap.h"
 

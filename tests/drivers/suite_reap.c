@@ -1,5 +1,4 @@
-/* Reaping: what ran out is cleared, what nobody used for long is pruned, and nothing else is
- * touched (P2, P3, P10). */
+/* Reaping: what ran out is cleared, what nobody uses is pruned, nothing else (P2, P3, P10). */
 #include "tests/drivers/suite_reap.h"
 
 /* ---- clearing -------------------------------------------------------------------------------- */

@@ -21,8 +21,7 @@ sqlock_reap_report reap(sqlock *m, const sqlock_reap_opts *o);
 #define reap_now(m)  reap_with(m, 0)
 #define reap_idle(m) reap_with(m, with.idle_ms = SQLOCK_REAP_IDLE_MIN_MS)
 void age(struct world *w, int64_t ms);
-/* A holder that died: its handle is freed, its row stays held until its lease runs out. Its token.
- */
+/* A holder that died: its handle is freed, its row stays held to its lease's end. Its token. */
 int64_t abandon(sqlock *m, const char *name);
 void abandon_jobs(sqlock *m, int n); /* so many of them */
 int64_t token_of(sqlock *m, const char *name);

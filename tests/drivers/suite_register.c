@@ -1,5 +1,4 @@
-/* P5, P13: versioned registers; and the rows that transactions lock by name, made beforehand (P12).
- */
+/* P5, P13: versioned registers; and rows to lock by name, made beforehand (P12). */
 #include <sqlock/register.h>
 
 #include <sqlock/transaction.h>
@@ -260,8 +259,7 @@ TEST(test_lost_reply_is_told_as_far_as_anybody_can_know)
     assert_int_equal(rc, others.version == before + 1 ? SQLOCK_CONFLICT : SQLOCK_EUNSURE);
     assert_int_equal(told, rc == SQLOCK_CONFLICT ? before + 1 : -7);
     assert_next(w, read_register(others.m, NAME, "theirs"), before);
-    /* It was applied, and changed from there; then it was not, and changed twice: they look alike.
-     */
+    /* It was applied, then changed; or it was not, and changed twice: they look alike. */
     assert_int_equal(set_with_others(w, true, 1, &before, &told), SQLOCK_EUNSURE);
     assert_int_equal(told, -7);
     assert_next(w, read_register(others.m, NAME, "theirs"), before + 1);

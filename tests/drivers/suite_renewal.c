@@ -1,5 +1,4 @@
-/* P7: leases are renewed by themselves until release, the longest hold, or loss; and then no more.
- */
+/* P7: leases are renewed until release, the longest hold, or loss, and then no more. */
 #include "tests/drivers/suite.h"
 
 /* Two leases long; a second owner gets it at no time. */

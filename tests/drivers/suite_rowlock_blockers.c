@@ -1,5 +1,4 @@
-/* P9 for row locks: who keeps a row is told, where the server tells, and nothing is lost by asking.
- */
+/* P9 for row locks: who keeps a row is told, where the server tells, and asking costs nothing. */
 #define SUITE_NEEDS GUARDS
 #include "tests/drivers/suite_rowlock.h"
 

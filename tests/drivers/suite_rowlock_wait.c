@@ -39,8 +39,7 @@ TEST_WITH(GUARDS, set_row_stage, test_wait_ends_with_the_lock_when_it_is_given_u
     assert_int_equal(seen_by(g.app), 12);
 }
 
-/* Rows (1,2) and (2,1), the key's columns the other way round: their values as said would put the
- * second one first. */
+/* Rows (1,2) and (2,1), the key's columns the other way round: as said, the second comes first. */
 static void lock_pair(void *arg)
 {
     const sqlock_column first[] = {{.name = "b", .value = sqlock_int(2)},

@@ -1,5 +1,4 @@
-/* The driver that all managers of worlds use: the real one, which counts, and loses what it is told
- * to. */
+/* The driver of all managers of worlds: the real one, which counts, and fails as it is told. */
 #include "tests/drivers/suite.h"
 
 #include <stdatomic.h>

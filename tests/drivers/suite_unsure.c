@@ -126,8 +126,7 @@ TEST(test_acquire_that_arrives_after_its_lease_grants_nothing)
     assert_int_equal(row_is_held(other), 0);
 }
 
-/* The settling's own request is lost too. It may be granted for a moment only: that is no word on
- * the first. */
+/* The settling's own request is lost too: good for a moment only, it is no word on the first. */
 CORE_TEST(test_settling_that_is_lost_does_not_shorten_the_doubt)
 {
     sqlock *m, *other = open_manager(w, NULL);

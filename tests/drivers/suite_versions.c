@@ -115,8 +115,7 @@ CORE_TEST(test_driver_that_says_it_can_and_has_no_slot_is_refused_by_name)
 
 /* ---- the table for adopted connections ------------------------------------------------------- */
 
-/* The driver's, as one of that size, in an allocation of its own; all slots `never` if the driver
- * has none. */
+/* The driver's, as one of that size, allocated alone; where it has none, all slots are `never`. */
 static sqlock_adopter *adopter_of_size(uint32_t size)
 {
     sqlock_adopter *adopter = test_malloc(size), own = {.size = size};
@@ -205,8 +204,7 @@ static struct changed *changed(void)
 
 static int info_never(const sqlock_info *info, void *user)
 {
-    (void)info;
-    (void)user;
+    (void)info, (void)user;
     abort();
 }
 
@@ -239,8 +237,7 @@ CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
     test_free(c);
 }
 
-/* Notes of breaks came later too: without one the row forgets the break when others have come and
- * gone. */
+/* Notes of breaks came later too. Without one the row forgets a break behind two others. */
 TEST(test_older_driver_without_notes_breaks_all_the_same)
 {
     struct changed *c = changed();

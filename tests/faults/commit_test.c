@@ -169,8 +169,7 @@ TEST(test_settle_of_a_grant_in_its_commit_is_unsure_on_postgres)
     lock_give(caller.lock);
 }
 
-/* The row is locked by the very grant that is asked about, and when it is looked at by whom, that
- * is committed. */
+/* The row is locked by the very grant that is asked about, which is committed before the look. */
 TEST(test_settle_of_a_grant_whose_commit_ends_meanwhile_is_held_on_postgres)
 {
     unsure_in_its_commit();

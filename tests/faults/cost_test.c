@@ -151,8 +151,7 @@ TEST(test_name_whose_row_could_not_be_made_is_not_unsure)
     assert_false(err.flags & SQLOCK_MAYBE);
 }
 
-/* Every reply comes after half of the lease: nobody else may be kept from the lock by that (P5,
- * P8). */
+/* Every reply comes after half of the lease: that may keep nobody from the lock (P5, P8). */
 TEST(test_grants_that_are_always_late_are_given_back)
 {
     sqlock *m = warm(), *direct = stage_open();
@@ -257,9 +256,7 @@ static struct traced {
 static int on_statement(unsigned what, void *user, void *stmt, void *text)
 {
     const char *sql = sqlite3_sql(stmt);
-    (void)what;
-    (void)user;
-    (void)text;
+    (void)what, (void)user, (void)text;
 
     atomic_fetch_add(&traced.statements, 1);
     atomic_fetch_add(&traced.begins, strncmp(sql, "BEGIN IMMEDIATE", 15) == 0);
@@ -271,12 +268,7 @@ static int on_statement(unsigned what, void *user, void *stmt, void *text)
 static int on_compile(void *user, int what, const char *a, const char *b, const char *c,
                       const char *d)
 {
-    (void)user;
-    (void)what;
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
+    (void)user, (void)what, (void)a, (void)b, (void)c, (void)d;
     atomic_fetch_add(&traced.compiled, 1);
     return SQLITE_OK;
 }
@@ -317,8 +309,7 @@ static sqlock *traced_manager(void)
     return db_open(db);
 }
 
-/* SQLite is not asked over a network: what counts is the one transaction, whose commit is the cost.
- */
+/* SQLite needs no network: what counts is the one transaction, whose commit is the cost. */
 TEST(test_acquire_and_release_are_one_transaction_each_in_sqlite)
 {
     sqlock *m = traced_manager();

@@ -39,8 +39,7 @@ const char *stage_file(void);
 /* Closes the managers and removes the database, if there is one. */
 int stage_teardown(void **state);
 
-/* A manager on this database by the watched driver: stage_open() directly, stage_open_cut() by way
- * of the proxy. */
+/* A manager on this database by the watched driver: directly, or stage_open_cut() by the proxy. */
 sqlock *stage_open(void);
 sqlock *stage_open_cut(void);
 sqlock *stage_open_at(const char *url);
@@ -60,8 +59,7 @@ sqlock_lock *held(sqlock *m, const char *name, int32_t lease_ms, struct events *
 /* Wait until an automatic renewal moved the deadline: the next one is as far away as can be. */
 void wait_renewed(sqlock_lock *lock);
 
-/* What the callback was told, and how the world was at that moment. Times are of sqlock_now_us().
- */
+/* What the callback was told, and how the world was then. Times are of sqlock_now_us(). */
 struct events {
     atomic_llong risk_at, lost_at;
     atomic_int n_lost, why, state, talker_inside;

@@ -92,8 +92,7 @@ static int64_t bytes_in_use(void)
     return (int64_t)(heap.uordblks + heap.hblkhd);
 }
 
-/* The least of half a second: the proxy's threads end, and free their buffers, behind their links.
- */
+/* The least of half a second: the proxy frees its buffers behind its links. */
 static int64_t bytes_at_rest(void)
 {
     int64_t least = bytes_in_use();

@@ -24,8 +24,7 @@ static void begin(const char *url)
     db_migrate(db_of(url));
 }
 
-/* 1: they are above all that there have been. A lease that another left may have to run out first.
- */
+/* 1: they are above all that there have been. Another's lease may have to run out first. */
 static int draw(sqlock *m, const char *name)
 {
     sqlock_lock *lock = lock_take(m, name, 300, 0);

@@ -1,6 +1,5 @@
 /* The library's own threads kept busy (P4, P6, P19): a worker that does not come back from the
- * database, and a timer that an application's callback keeps. What is told without them must be
- * told on time. */
+ * database, and a timer that an application's callback keeps. All else is told on time. */
 #include "tests/faults/faults.h"
 
 #include <poll.h>
@@ -53,8 +52,7 @@ TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
     assert_int_equal(atomic_load(&events.why), SQLOCK_WHY_EXPIRED);
     assert_int_equal(readable(fd), 1);
 
-    /* asked while it is still stuck, and again after it was let go: the late answer changes nothing
-     */
+    /* asked while it is stuck, and again when it is let go: the late answer changes nothing */
     calls = driver_calls_here();
     assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
     assert_int_equal(driver_calls_here(), calls);
@@ -68,9 +66,7 @@ TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
 
 static void slow_callback(sqlock_lock *lock, sqlock_state state, void *user)
 {
-    (void)lock;
-    (void)state;
-    (void)user;
+    (void)lock, (void)state, (void)user;
     atomic_store(&slow.inside, 1);
     while (!atomic_load(&slow.go_on))
         sleep_ms(1);

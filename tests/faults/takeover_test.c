@@ -103,8 +103,7 @@ static void *set_register(void *arg)
     return NULL;
 }
 
-/* Somebody cuts the wait for the standby. The server shows the row; whether it lasts nobody knows.
- */
+/* Somebody cuts the wait for the standby. The server shows the row; nobody knows if it lasts. */
 TEST(test_P13_a_set_is_done_when_the_standby_has_it)
 {
     struct server a = server_postgres();

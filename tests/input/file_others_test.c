@@ -1,5 +1,4 @@
-/* SQLite files that others fill the disk of, replace, remove and lock while we use them; what is
- * synced. */
+/* SQLite files that others fill the disk of, replace, remove and lock in use; what is synced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -214,8 +213,7 @@ TEST(test_acquire_waits_for_another_writer)
     }
 }
 
-/* P18: nobody holds the lock, so it is not busy; and the database was never asked, so nothing is
- * unsure. */
+/* P18: nobody holds it, so it is not busy; the database was not asked, so nothing is unsure. */
 TEST(test_P18_a_writer_that_outlasts_the_wait_is_no_holder)
 {
     for (int i = 0; i < 2; i++) {
@@ -245,8 +243,7 @@ TEST(test_P18_a_writer_that_outlasts_the_wait_is_no_holder)
 
 static int see(const sqlock_info *info, void *user)
 {
-    (void)info;
-    (void)user;
+    (void)info, (void)user;
     return 0;
 }
 
@@ -274,8 +271,7 @@ TEST(test_P18_a_locked_file_is_no_error_of_who_only_reads)
     sqlock_close(m);
 }
 
-/* What a wait of 600 ms is told when somebody locks the file from 200 ms after its begin to its
- * end. */
+/* What a wait of 600 ms is told when somebody locks the file after 200 ms of it. */
 static int end_of_a_wait_behind_a_writer(int32_t lease_ms, sqlock_holder *holder)
 {
     char *path = new_migrated();
@@ -308,8 +304,7 @@ static int end_of_a_wait_behind_a_writer(int32_t lease_ms, sqlock_holder *holder
     return rc;
 }
 
-/* P8, P9: the lock is simply held, and by whom was told. Only when that lease is over does the
- * writer count. */
+/* P8, P9: the lock is held, and by whom was told. The writer counts only after that lease. */
 TEST(test_P9_a_writer_does_not_make_a_holder_forgotten)
 {
     sqlock_holder holder = {.size = sizeof holder};

@@ -127,8 +127,7 @@ static int work_here_again(__attribute__((unused)) void **state)
     return rc;
 }
 
-/* Each connection that is made later would look at a file of the same name elsewhere, whose locks
- * are others. */
+/* Each connection made later would look at a file of the same name elsewhere, with other locks. */
 TEST(test_relative_path_stays_where_it_was_when_the_program_works_elsewhere)
 {
     char *path = new_migrated(), *elsewhere = new_migrated();

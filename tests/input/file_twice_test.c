@@ -1,6 +1,5 @@
 /* SQLite files that are reached by two names: what is locked under one must be locked under the
- * other, or refused. A WAL goes by its file's name, so two names are two holders with one token
- * (P1). */
+ * other, or refused. A WAL goes by its file's name, so two names are two holders (P1). */
 #include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>

@@ -1,5 +1,4 @@
-/* MariaDB servers that may forget commits when they crash: refused, or another server after each
- * start. */
+/* MariaDB servers that may forget commits: refused, or another server at each start. */
 #include <sqlock/mysql.h>
 #include <sqlock/register.h>
 #include <string.h>
@@ -109,8 +108,7 @@ static int64_t draw(const char *name)
     return token;
 }
 
-/* The log is written once in 45 minutes: what was committed since is gone with the server, and the
- * grant with it. */
+/* The log is written once in 45 minutes: later commits go with the server, and the grant too. */
 TEST(test_tokens_rise_over_a_crash_that_forgot_a_grant)
 {
     const char *weak = "--innodb-flush-log-at-trx-commit=0 --innodb-flush-log-at-timeout=2700";

@@ -42,8 +42,7 @@ static void certify(const char *ca, const char *name, const char *address)
               address, name, name, ca, ca, name, name));
 }
 
-/* Not 127.0.0.1, where MariaDB's client library from 3.4 on does not look whether the name is the
- * certificate's. */
+/* Not 127.0.0.1, where MariaDB's library from 3.4 on does not compare name and certificate. */
 #define HOST "127.0.0.2" /* INADDR_LOOPBACK + 1 */
 
 /* The private server listens there, with this certificate, or none. */
@@ -384,8 +383,7 @@ static void lose_the_server(struct proxy *p, struct db db)
     proxy_cut_reply(p, INT32_MAX);
 }
 
-/* Under TLS the client library writes without MSG_NOSIGNAL. Closing says good-bye even to a server
- * that has hung up. */
+/* Under TLS the client library writes without MSG_NOSIGNAL. Closing writes to a dead server too. */
 TEST(test_P19_a_server_that_is_gone_raises_no_sigpipe)
 {
     static const char *const options[] = {"?ssl-mode=required", "?ssl-mode=disabled"};

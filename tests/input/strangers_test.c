@@ -114,8 +114,7 @@ TEST(test_a_table_that_a_stranger_made_is_refused_and_nothing_of_it_runs)
 
 static int see(const sqlock_migration_info *info, void *user)
 {
-    (void)info;
-    (void)user;
+    (void)info, (void)user;
     return 0;
 }
 

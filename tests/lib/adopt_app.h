@@ -19,8 +19,7 @@ struct way {
     const char *before, *begin, *after; /* after: when the transaction has ended */
 };
 
-/* Where a statement fails the test fails, unless it is told in another way. Strings are free()d by
- * the caller. */
+/* A statement that fails fails the test, unless it is told otherwise. free() the strings. */
 struct adopt_app {
     /* A connection to the place, on which its tables need no schema. The suite closes it. */
     void *(*connect)(const struct place *p);

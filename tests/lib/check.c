@@ -141,8 +141,7 @@ int32_t patience_ms(int32_t ms)
     return factor > 1 ? ms * factor : ms;
 }
 
-/* Since the machine's start. The kernel adds up the time in which some task was ready and had no
- * processor. */
+/* Since the machine's start. The kernel adds up the time in which a ready task had no processor. */
 static int64_t machine_waited_us(void)
 {
     FILE *file = fopen("/proc/pressure/cpu", "re");

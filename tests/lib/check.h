@@ -5,8 +5,7 @@
  * written line by line, so that a program that dies leaves its log complete.
  *
  * cmocka's assertions and these jump back to the test's start. So they may be used on the test's
- * own thread and, in a child, end the child; in another thread return a result and assert it after
- * the join. */
+ * own thread and, in a child, end the child; in another thread assert its result after the join. */
 #ifndef SQLOCK_TESTS_LIB_CHECK_H
 #define SQLOCK_TESTS_LIB_CHECK_H
 
@@ -28,8 +27,7 @@
  * TEST(test_name, where) gives the program a number to choose tests by.
  *
  * At the end of the file stands TEST_MAIN_EACH(setup, teardown): fixtures of each test, or NULL.
- * TEST_MAIN(tests) is for an array, TEST_MAIN_WITH(tests, setup, teardown) for one with fixtures of
- * the whole. */
+ * TEST_MAIN(tests) is for an array, TEST_MAIN_WITH() for one with fixtures of the whole. */
 
 struct test {
     const char *name;
@@ -110,8 +108,7 @@ const char *test_server_url(const struct test_server *server);
 /* 1: it is wanted and not there, and that has been told; then *out_code is for main(). */
 int test_server_is_missing(const struct test_server *server, int *out_code);
 /* A duration that only bounds how long good things may take: longer under sanitizers (by the factor
- * SQLOCK_TEST_SLOW). Never for durations that must not be too long for the test to prove anything.
- */
+ * SQLOCK_TEST_SLOW). Never for durations that prove nothing when they are too long. */
 int32_t patience_ms(int32_t ms);
 /* The same for a bound that should be narrow: as much longer as tasks of this machine have waited
  * for a processor since the test began, if its kernel says so. So a busy machine breaks no such
@@ -153,16 +150,14 @@ const char *faketime_path(void);
 /* fork; the child runs fn(arg) and ends with its result (0 to 99) and without exit handlers. An
  * assertion that fails in it ends it by SIGABRT. It is killed if the parent dies. */
 pid_t child_start(int (*fn)(void *arg), void *arg);
-/* The child's result, or minus the signal that ended it. A child that is not done in time is killed
- * and the test fails. */
+/* The child's result, or minus the signal that ended it. A late one is killed: the test fails. */
 int child_wait(pid_t child, int limit_ms);
 /* Whether it has ended by now; child_wait() then tells how. */
 bool child_ended(pid_t child);
 /* Kill those that were not waited for. A test that failed may leave one that has locked what the
  * next test wants. */
 void child_end_all(void);
-/* A signal for all children of a process, whoever that is: a server's are in process groups of
- * their own. */
+/* A signal for all children of any process: a server's are in process groups of their own. */
 void child_signal_all_of(pid_t parent, int signal);
 
 #endif

@@ -1,6 +1,5 @@
 /* The MariaDB or MySQL server that tests run on: SQLOCK_TEST_MYSQL_URL, which tests/tools/run.sh
- * sets to a private one. Each test works in a database of its own, as root over the server's
- * socket. */
+ * sets to a private one. Each test has a database of its own, as root over the socket. */
 #ifndef SQLOCK_TESTS_LIB_MY_H
 #define SQLOCK_TESTS_LIB_MY_H
 
@@ -24,8 +23,7 @@ char *my_database_new(void);
 int64_t my_number(const char *sql);
 /* The same as root on the server behind another socket. */
 int64_t my_number_at(const char *socket, const char *sql);
-/* Whether the server can step over locked rows (MySQL before 8.0 waits for them), and whether it is
- * MariaDB. */
+/* Whether the server can step over locked rows (MySQL before 8.0 cannot); whether it is MariaDB. */
 bool my_skips_locked(void);
 bool my_is_mariadb(void);
 /* Write a statement's rows, each value behind its column's name. */

@@ -1,5 +1,4 @@
-/* A MariaDB or MySQL server that a test may misconfigure and kill: started at the first use, gone
- * with the process. */
+/* A MariaDB or MySQL server to misconfigure and kill, from its first use to the process's end. */
 #ifndef SQLOCK_TESTS_LIB_MY_PRIVATE_H
 #define SQLOCK_TESTS_LIB_MY_PRIVATE_H
 

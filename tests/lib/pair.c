@@ -27,8 +27,7 @@ static void signal_all(const struct pair *p, int number)
         fclose(f);
 }
 
-/* ---- their start ------------------------------------------------------------------------------
- */
+/* ---- their start ----------------------------------------------------------------------------- */
 
 static void start_postgres(struct pair *p)
 {

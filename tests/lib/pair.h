@@ -20,8 +20,7 @@ struct pair *pair_start(enum pair_kind kind);
 void pair_stop(struct pair *p);
 /* A URL that names both, the first one first. */
 const char *pair_url(const struct pair *p);
-/* Until the second has all that the first one has committed; a standby that commits wait for has.
- */
+/* Until the second has all that the first has committed; as a synchronous standby has. */
 void pair_await(struct pair *p);
 /* The first one's end without a word, or its rest: all of its processes are killed, or stopped. */
 void pair_kill(struct pair *p);

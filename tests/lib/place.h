@@ -39,8 +39,7 @@ struct quirks {
     void (*drop)(struct place *);
     /* Let this much time pass for all rows: what they say happened, or will, is so much earlier. */
     void (*age)(const struct place *, int64_t ms);
-    /* Make n rows whose holders died, "dead/00000001" and so on: their leases ran out an hour ago.
-     */
+    /* Make n rows whose holders died, "dead/00000001" and so on: their leases ended an hour ago. */
     void (*leave)(const struct place *, int32_t n);
     /* Run SQL past the library; NULL: the database knows none. */
     void (*execute)(const struct place *, const char *sql);

@@ -7,8 +7,7 @@
  * no pgbouncer is installed. */
 const char *pooler_start(const char *server_dir, int sessions);
 /* One before the private server, with two. Its URL; started at the first use, and ended with this
- * process. Where there is none the test is skipped, loudly; with STRICT=1 it fails. Call it in the
- * test itself. */
+ * process. Where there is none the test is skipped, or fails with STRICT=1. In tests alone. */
 const char *pooler_url(void);
 /* End it; a group's teardown. */
 int pooler_stop(void **state);

@@ -1,5 +1,4 @@
-/* A PostgreSQL server that a test may misconfigure: started at the first use, gone with the
- * process. */
+/* A PostgreSQL server that a test may misconfigure: from its first use to the process's end. */
 #ifndef SQLOCK_TESTS_LIB_PRIVATE_H
 #define SQLOCK_TESTS_LIB_PRIVATE_H
 

@@ -18,8 +18,7 @@ void proxy_drop_link(struct proxy *p, size_t i)
     struct link *l = p->links[i];
     struct linger reset = {1, 0};
 
-    /* shutdown() too: a forked child has copies of the descriptors, which keep a connection open.
-     */
+    /* shutdown() too: a forked child's copies of the descriptors keep a connection open. */
     for (int d = UP; d <= DOWN; d++) {
         setsockopt(l->flow[d].from, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         shutdown(l->flow[d].from, SHUT_RDWR);

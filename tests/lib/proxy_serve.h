@@ -53,8 +53,7 @@ struct proxy {
 
 /* The thread; arg is the proxy. Ends when stop is set. */
 void *proxy_serve(void *arg);
-/* Close the link at this place, so that both ends learn of it. With the mutex, or after the thread.
- */
+/* Close the link at this place, so that both ends learn of it. With the mutex, or no thread. */
 void proxy_drop_link(struct proxy *p, size_t i);
 
 #endif

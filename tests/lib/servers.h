@@ -11,8 +11,8 @@ struct server {
     char *end;        /* what stops it */
 };
 
-/* A new one. Where there can be none the test is skipped, loudly; with STRICT=1 it fails. Call it
- * in the test. */
+/* A new one. Where there can be none the test is skipped, or fails with STRICT=1. In tests alone.
+ */
 struct server server_postgres(void);
 struct server server_mysql(void);
 /* With these words on its command line; it forgets nothing when it is killed, and is faster. */
@@ -21,8 +21,7 @@ struct server server_mysql_with(const char *args);
 void server_stop(struct server *s);
 /* Its folder, which its socket lies in. */
 void server_folder(const struct server *s, char out[256]);
-/* PostgreSQL: a standby that follows it. MariaDB, MySQL: what is on its disk, while it does not
- * run; not started. */
+/* PostgreSQL: a standby that follows it. MariaDB, MySQL: a copy of its disk. Neither runs. */
 struct server server_copy(const struct server *of);
 /* A copy that knows what is committed by now, and nothing that comes later. It grants after
  * server_take_over(), which does not wait for the other's end. */

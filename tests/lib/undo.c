@@ -65,9 +65,7 @@ bool undo_now(char *what)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-    (void)st;
-    (void)type;
-    (void)at;
+    (void)st, (void)type, (void)at;
     return remove(path);
 }
 

@@ -132,8 +132,7 @@ static void compare(struct session *k, answer *got, int rows, const char *expect
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* What is sent is the first step; the others are run, as the library does it, when that told
- * nothing. */
+/* What is sent is the first step; the others are run when that told nothing. */
 static void answer_comes(struct session *k, const char *expected)
 {
     answer got[COUNT(k->of)];

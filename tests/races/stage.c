@@ -56,8 +56,7 @@ void define(const char *name, const char *text)
     w->text = text;
 }
 
-/* The guard as applications have it, schema/<dialect>/guard.sql, with literals in the place of its
- * parameters. */
+/* The guard as applications have it, schema/<dialect>/guard.sql, with literals for parameters. */
 static char *plain_guard(const struct asked *k)
 {
     const char *dialect = bench.db->name, *owner = "'";
@@ -82,8 +81,7 @@ static char *plain_guard(const struct asked *k)
     return keep(replaced(out, ":ns", "'app'", &hits));
 }
 
-/* {A.token}: the token that A was granted, and asks with; {A.got}: the one that it was told last.
- */
+/* {A.token}: the token that A was granted, and asks with; {A.got}: that it was told last. */
 static const char *word_of_asked(const char *name, const char *field)
 {
     const struct asked *k = asked_of(name);
@@ -250,8 +248,7 @@ static char *piece(const char *text)
     return out;
 }
 
-/* "FROM => TO"; "is TEXT" in place of all; "then TEXT" in place of what comes after the first step.
- */
+/* "FROM => TO"; "is TEXT" in place of all; "then TEXT" in place of what follows the first step. */
 static script damaged(script s, const char *line)
 {
     const char *to, *from;

@@ -168,8 +168,7 @@ static struct place place_called(const char *schema)
     return place_of(undo_later(drop_quoted, schema));
 }
 
-/* Also in written SQL, where a parameter's place is looked for before the schema's name is put in.
- */
+/* Also in written SQL, where parameters are looked for before the schema's name is put in. */
 TEST(test_schemas_with_any_letters_are_different_locks)
 {
     static const char *const names[] = {
@@ -370,8 +369,7 @@ TEST(test_all_documented_grants_are_enough_and_each_is_needed)
     }
 }
 
-/* Clearing takes what every lock takes; pruning takes DELETE, and no right to make or change more.
- */
+/* Clearing takes what every lock takes; pruning takes DELETE, and no right to make more. */
 TEST(test_pruning_takes_the_right_to_delete)
 {
     struct place p = place_new();

@@ -174,8 +174,7 @@ TEST(test_baseline_records_what_another_tool_has_run)
     assert_ok(verify_code(&grown, &err), &err);
 }
 
-/* What a tool has built is then that of an older release: the tables of later ones are no matter.
- */
+/* What a tool has built is of an older release: tables of later ones are no matter. */
 TEST(test_baseline_of_an_older_version_asks_for_its_own_tables_only)
 {
     struct place p = place_new(), older = place_older(&p);
@@ -313,8 +312,7 @@ TEST(test_written_sql_does_what_the_library_does)
 
 static int stop_after_some(const char *text, size_t len, void *user)
 {
-    (void)text;
-    (void)len;
+    (void)text, (void)len;
     return ++*(int *)user == 3 ? 77 : 0;
 }
 

@@ -1,5 +1,4 @@
-/* The helpers of tests/lib themselves: a helper that lets everything pass would make every test
- * pass. */
+/* The helpers of tests/lib themselves: one that lets everything pass would pass every test. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -90,8 +90,7 @@ bool cell_client_is_at(const struct cell *c, const struct client *who, bool asks
 void cell_client_start(struct cell *c, struct client *who);
 /* With -9; it may have been stopped. */
 void cell_client_kill(struct client *who);
-/* Run a line of the shell, or this program again with these words, without waiting for it. It ends
- * with the cell. */
+/* Start a line of the shell, or this program again with these words. It ends with the cell. */
 pid_t cell_shell(struct cell *c, const char *line);
 pid_t cell_again(struct cell *c, const char *words, const char *err_path);
 
@@ -109,8 +108,7 @@ void cell_clients_end(struct cell *c);
 /* After the clients: each name can be had, nothing is held, and nobody is connected. */
 void cell_sweep(struct cell *c);
 
-/* ---- followers.c ------------------------------------------------------------------------------
- */
+/* ---- followers.c ----------------------------------------------------------------------------- */
 
 /* Servers that follow one another: pairs and triples, all of the cell's own. The cell's engine is
  * the primary; the others are copies of it, which follow it until one of them is promoted. */
@@ -126,8 +124,7 @@ void followers_promote(struct cell *c, int i);
 void followers_fail_back(struct cell *c, int i);
 /* others[i], which is dead, becomes a copy of the primary and follows it. */
 void followers_rebuild(struct cell *c, int i);
-/* haproxy before them, if the kind of fault wants it: then clients use it. False: it is told, or
- * c->engine.why. */
+/* haproxy before them, if the fault wants it; clients use it then. False: told or c->engine.why. */
 bool front_start(struct cell *c);
 void front_stop(struct cell *c);
 /* Until somebody has been granted a lock by the new primary; nobody is for long: a problem. */

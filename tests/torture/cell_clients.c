@@ -1,5 +1,4 @@
-/* The processes of a cell: clients of the library and of the command, from their start to their
- * end. */
+/* The processes of a cell: clients of library and command, from start to end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -133,8 +132,7 @@ static bool has_begun(const struct cell *c, const struct client *who)
     return stat(path_of(c, who, "history"), &st) == 0 && st.st_size > 0;
 }
 
-/* Where the clock is stepped in the clients, the command would see the true one; nor does it ask
- * for a grace. */
+/* Where the clock is stepped in the clients, the command sees the true one; it has no grace. */
 static bool has_command(const struct cell *c)
 {
     return !((c->fault->wants & ENGINE_CLOCK) && c->kind->family == FAMILY_SQLITE) &&

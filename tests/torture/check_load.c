@@ -1,5 +1,4 @@
-/* Whether locks are granted again when all faults are over, and whether enough was done to prove
- * anything. */
+/* Whether locks are granted again when all faults are over, and whether enough was done. */
 #include <inttypes.h>
 
 #include <sqlock/sqlock.h>
@@ -69,8 +68,7 @@ static int64_t due_us(const struct book *b, const struct later *l)
 
 /* Whether this ask had a right to a yes. It was refused when all leases of before had run out, and
  * nobody who was granted it had asked yet; or it had waited long enough when the grant was due. A
- * name for which nobody asked for so long proves nothing, and neither does a history that ends
- * earlier. */
+ * name for which nobody asked for so long proves nothing, nor does a history that ends earlier. */
 static void note_waited(const struct book *b, const struct event *e, int64_t healed_us,
                         int64_t end_us, struct later *l)
 {

@@ -74,8 +74,7 @@ void book_make(struct book *b);
 void book_free(struct book *b);
 /* Room for so many, and one, all 0, until book_free(). Without memory the process ends. */
 void *book_new(struct book *b, int64_t n, size_t size);
-/* The place of the first grant of this name with this token or a larger one, or where it would be.
- */
+/* The place of this name's first grant with this token or a larger one, or where it would be. */
 int64_t book_at(const struct book *b, uint32_t name, int64_t token);
 /* When all of these faults that began until this time were healed; INT64_MIN: there were none. */
 int64_t faults_healed(const struct faults *f, int64_t until_us);

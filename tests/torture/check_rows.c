@@ -134,8 +134,7 @@ static void check_fence(struct book *b, const struct writes *w, const struct che
 
 /* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* The place of the first of the compare-and-sets of a name that may have written this value or a
- * larger one. */
+/* The first of the compare-and-sets of a name that may have written this value or a larger one. */
 static int64_t first_writer(const struct event **all, int64_t n, uint32_t name, int64_t value)
 {
     int64_t low = 0, high = n;

@@ -183,8 +183,7 @@ static void add_span(const struct book *b, struct slots *s, struct grant *g,
     *kept_us = to_us;
 }
 
-/* A larger token that anybody was told of before its own holder was tells that it had been granted.
- */
+/* A larger token that anybody was told of before its own holder was tells that it was granted. */
 static void add_grant(const struct book *b, struct slots *s, struct grant *g)
 {
     int64_t from_us = g->start_us;

@@ -33,12 +33,10 @@ int client_main(int argc, char **argv);
 int client_held(int argc, char **argv);
 
 /* Make the tables of the application, torture_guarded, torture_rows and torture_cas, with a row for
- * each name, all of it anew; the schema of the library is there already. False: why is on stderr.
- */
+ * each name, all of it anew; the library's schema is there already. False: why is on stderr. */
 bool client_tables(const char *url, uint32_t names);
 
-/* What is in them, for the checker: of so many names. Waits up to ten seconds for a database that
- * is away. */
+/* What is in them, for the checker: of so many names. Waits up to 10 s for a lost database. */
 bool client_final(const char *url, uint32_t names, struct check_row *out);
 
 /* What a process has: descriptors that are open, threads, memory that is allocated. What a client

@@ -122,8 +122,7 @@ void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name);
 
 /* ---- transactions of the application (client_rows.c) ----------------------------------------- */
 
-/* How the guarded write is made: its commit may come past the end of the lease, or after its
- * release. */
+/* How the guarded write is made: its commit may come after the lease, or its release. */
 enum guarded_way { GUARDED_AT_ONCE, GUARDED_SLOWLY, GUARDED_RELEASED };
 void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded_way way);
 void rows_row_lock(struct hand *h);

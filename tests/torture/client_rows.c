@@ -37,8 +37,7 @@ static bool connected(struct hand *h)
     return false;
 }
 
-/* A statement of the application's own; what the database says of it is explained like an answer.
- */
+/* A statement of the application's own; what is said of it is explained like an answer. */
 __attribute__((format(printf, 3, 4))) static int run(struct hand *h, int64_t *out,
                                                      const char *format, ...)
 {

@@ -137,8 +137,7 @@ void engine_clock_env(const struct engine *e); /* in a server, before exec */
 
 extern const struct engine_ops engine_sqlite, engine_postgres, engine_mysql;
 
-/* In a process that has TORTURE_CLOCK, the clock of a SQLite file, in its environment: see the time
- * by it. */
+/* With TORTURE_CLOCK in the environment, the clock of a SQLite file: see the time by it. */
 void engine_sqlite_clock(void);
 
 /* Of the scripts in tests/tools: what it prints in one line. False: e->why. */

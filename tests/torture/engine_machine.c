@@ -1,5 +1,4 @@
-/* The machine that a database runs on: a disk that is small and can be filled, and a clock that can
- * be stepped. */
+/* The machine that a database runs on: a small disk to be filled, and a clock to be stepped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -24,8 +24,7 @@ static MYSQL *connect_to(const char *host, unsigned port, const char *socket)
     mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connecting);
     mysql_options(my, MYSQL_OPT_READ_TIMEOUT, &answering);
     mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &answering);
-    /* A cell's server has no database before its cell makes it. A link that breaks here is no
-     * connection. */
+    /* A cell's server has no database before its cell makes it. A broken link is no connection. */
     if (mysql_real_connect(my, host, "root", "", NULL, port, socket, 0) &&
         (mysql_select_db(my, "test") == 0 || mysql_errno(my) < 2000))
         return my;

@@ -16,8 +16,7 @@
 
 static void say_nothing(void *user, const char *text)
 {
-    (void)user;
-    (void)text;
+    (void)user, (void)text;
 }
 
 /* Of several servers the one that can be written to; a frozen one is passed after the timeout. */

@@ -121,8 +121,7 @@ static bool create(struct engine *e)
 /* A file has none: those who used it are processes, which the cell waits for. */
 static int sessions(struct engine *e, bool end)
 {
-    (void)e;
-    (void)end;
+    (void)e, (void)end;
     return 0;
 }
 

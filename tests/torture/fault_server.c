@@ -92,8 +92,7 @@ void strike_deadlock(struct cell *c)
     cell_healed(c);
 }
 
-/* What new sessions begin with; so the old ones are ended. MySQL's older servers have another name
- * for it. */
+/* What new sessions begin with; the old ones are ended. Older MySQLs have another name for it. */
 static bool isolation(struct cell *c, const char *postgres, const char *mysql)
 {
     struct engine *e = &c->engine;

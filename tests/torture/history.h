@@ -82,11 +82,9 @@ struct event {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The file of a process in the history's folder; a descriptor, or -1 with errno. Many threads may
- * write to it. */
+/* A process's file in the history's folder: a descriptor for all threads, or -1 with errno. */
 int history_open(const char *folder, uint32_t process);
-/* What is going to be asked: sets invoke_us to now, return_us to HISTORY_NOT_RETURNED and op to the
- * next. */
+/* Before it is asked: sets invoke_us to now, return_us to HISTORY_NOT_RETURNED, op to the next. */
 void history_invoke(int fd, struct event *e);
 /* What was answered: sets return_us to now. */
 void history_return(int fd, struct event *e);

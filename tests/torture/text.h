@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* printf() into a buffer of this thread: good until TEXTS more were made. What is longer than
- * TEXT_SIZE is cut. */
+/* printf() into a buffer of this thread: good until TEXTS more were made. TEXT_SIZE at most. */
 enum { TEXTS = 24, TEXT_SIZE = 2048 };
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Run it by the shell; whether it ended with 0. */

@@ -1,6 +1,5 @@
 /* The program of the cells, and of what they start: this program again, as a client, as the child
- * of a command, as a writer that dies. Without a word it is the short form of all
- * (short.c). */
+ * of a command, as a writer that dies. Without a word it is short.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

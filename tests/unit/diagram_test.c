@@ -39,8 +39,7 @@ static void cut_blanks(struct text *t)
     add(t, "\n");
 }
 
-/* ---- made from the table ----------------------------------------------------------------------
- */
+/* ---- made from the table --------------------------------------------------------------------- */
 
 /* "at risk, lost": where an event leads from a state; "." where it changes nothing. */
 static void cell(char *out, size_t size, sqlock_state from, enum lease_event event)
@@ -107,8 +106,7 @@ static void make_diagram(struct text *t)
     add(t, "```\n");
 }
 
-/* ---- read from the README ---------------------------------------------------------------------
- */
+/* ---- read from the README -------------------------------------------------------------------- */
 
 static void read_readme(struct text *t)
 {

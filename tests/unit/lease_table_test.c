@@ -13,8 +13,7 @@ static int has_any_edge(sqlock_state from, enum lease_event event)
     return 0;
 }
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* What an event may carry, and when it may come: all that the code looks at. */
 static const int64_t moments[] = {START + 2000, RISK - 1, RISK, END - 1, END, END + 500, END + TTL};
@@ -131,8 +130,7 @@ TEST(test_no_edge_stands_twice_and_none_leaves_a_final_state)
     }
 }
 
-/* ---- any order of events ----------------------------------------------------------------------
- */
+/* ---- any order of events --------------------------------------------------------------------- */
 
 struct story {
     struct lease l;

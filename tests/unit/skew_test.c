@@ -1,5 +1,4 @@
-/* What is known of the server's clock: never more than is true. The test knows the truth, because
- * it is the server. */
+/* What is known of the server's clock: never more than is true. The test is the server. */
 #include <string.h>
 
 #include "core/model/skew.h"
@@ -91,8 +90,7 @@ static void check_bounds(const struct world *w, const struct reply *r)
     assert_between(0, k->hi - k->lo, r->received - r->sent); /* nor less than it could be */
 }
 
-/* ---- without jumps ----------------------------------------------------------------------------
- */
+/* ---- without jumps --------------------------------------------------------------------------- */
 
 TEST(test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump)
 {
@@ -150,8 +148,7 @@ TEST(test_bounds_of_a_slow_answer_count_from_when_it_was_sent)
     assert_between(w.now + w.offset, skew_server_latest(&w.known, w.now), INT64_MAX);
 }
 
-/* ---- jumps ------------------------------------------------------------------------------------
- */
+/* ---- jumps ----------------------------------------------------------------------------------- */
 
 static int64_t random_jump(struct dice *d)
 {

@@ -1,5 +1,4 @@
-/* Names in statements, of the library's tables and of the application's: whatever a name is, it
- * stays a name. */
+/* Names in statements, of the library's tables and of the application's: a name stays a name. */
 #include <string.h>
 
 #include "core/sql/template.h"
