@@ -1,4 +1,5 @@
-/* Verbs by values alone, without connection or clock: the next request, and what answers mean. */
+/* Verbs by values alone: which request is next, and what its answer means. There is no manager, no
+ * connection and no clock. */
 #include <string.h>
 
 #include "core/engine/locks.h"
@@ -92,6 +93,18 @@ static void assert_done(int code)
 
 /* ---- acquire --------------------------------------------------------------------------------- */
 
+TEST(test_grant_counts_from_before_its_request)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    assert_memory_equal(s.op.request.values[1].data, "nightly", 7);
+    assert_int_equal(s.op.request.values[3].i, TTL);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+    assert_int_equal(s.lock.token, TOKEN);
+    assert_int_equal(s.lock.lease.deadline, lease_deadline(&s.lock.lease, NOW));
+}
+
 TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
 {
     begin(&acquire_verb, 0);
@@ -105,6 +118,16 @@ TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
 }
 
+TEST(test_refusal_ends_a_try_and_names_the_holder)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    answer(SQLOCK_OUT_HELD, NOW);
+    assert_done(SQLOCK_EBUSY);
+    assert_string_equal(s.op.holder.label, "2@there");
+    assert_int_equal(s.op.holder.token, TOKEN);
+}
+
 TEST(test_waiter_sleeps_no_longer_than_its_time)
 {
     begin(&acquire_verb, 1000000);
@@ -115,6 +138,19 @@ TEST(test_waiter_sleeps_no_longer_than_its_time)
         assert_between(now + 1, s.op.next_at, s.op.deadline);
     }
     assert_int_equal(s.op.refused, SQLOCK_EBUSY); /* with which it ends */
+}
+
+TEST(test_lost_reply_is_settled_by_the_same_request)
+{
+    begin(&acquire_verb, 0);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
+    assert_true(s.op.unsure && !s.op.decided);
+    assert_int_equal(s.lock.lost_until, s.op.not_after);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
 }
 
 TEST(test_grants_that_come_too_late_are_given_back)
@@ -152,6 +188,19 @@ TEST(test_guard_is_believed_at_the_second_look)
 
 /* ---- renew ----------------------------------------------------------------------------------- */
 
+TEST(test_denial_is_believed_when_it_came_twice)
+{
+    begin_held(&renew_verb);
+    assert_next(SQLOCK_STMT_RENEW, NOW);
+    answer(SQLOCK_OUT_TAKEN, NOW);
+    assert_false(s.op.decided);
+    assert_int_equal(s.lock.lease.state, SQLOCK_HELD);
+    assert_next(SQLOCK_STMT_RENEW, NOW);
+    answer(SQLOCK_OUT_TAKEN, NOW);
+    assert_done(SQLOCK_ELOST);
+    assert_int_equal(s.lock.lease.why, SQLOCK_WHY_TAKEN);
+}
+
 TEST(test_renewal_after_the_deadline_sends_nothing)
 {
     begin_held(&renew_verb);
@@ -160,6 +209,18 @@ TEST(test_renewal_after_the_deadline_sends_nothing)
 }
 
 /* ---- release --------------------------------------------------------------------------------- */
+
+TEST(test_release_names_owner_and_token)
+{
+    begin_held(&release_verb);
+    lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
+    assert_next(SQLOCK_STMT_RELEASE, NOW);
+    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    assert_int_equal(s.op.request.values[3].i, TOKEN);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+    assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
+}
 
 TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
 {
